@@ -1,0 +1,27 @@
+"""vlmguard checks, mends and explains vision-language fine-tuning runs.
+
+Importing this package is cheap (standard library only): it happens at every interpreter start,
+through ``vlmguard.pth``. Public names load on first use.
+"""
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "Batch": "facts",
+    "Failure": "facts",
+    "Finding": "facts",
+    "Gradients": "facts",
+    "Run": "facts",
+    "hookimpl": "hookspecs",
+    "hookspec": "hookspecs",
+}
+
+__all__ = ["Batch", "Failure", "Finding", "Gradients", "Run", "__version__", "hookimpl", "hookspec"]
+
+
+def __getattr__(name: str) -> object:
+    if name in _PUBLIC:
+        import importlib
+
+        return getattr(importlib.import_module(f"vlmguard.{_PUBLIC[name]}"), name)
+    raise AttributeError(f"module 'vlmguard' has no attribute {name!r}")

@@ -1,0 +1,246 @@
+"""What adapters say and rules read: frozen, framework-free descriptions.
+
+Four facts (`Run`, `Batch`, `Gradients`, `Failure`), what rules answer with (`Finding`) and what a
+finding may ask for (the remedies: data, never code). Nothing here imports torch or a framework.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Level = Literal["note", "warning", "error"]
+Scope = Literal["run", "rank"]
+Certainty = Literal["no", "possible", "yes"]
+Strategy = Literal[
+    "single", "ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3", "gemini", "lowlevelzero", "unknown"
+]
+
+ZERO: tuple[Strategy, ...] = ("zero1", "zero2", "zero3")
+
+
+@dataclass(frozen=True)
+class Tower:
+    """One part of the model: the vision tower, the aligner, the language model.
+
+    Attributes:
+        kind: "vision", "aligner", "llm", or the framework's own word for anything else.
+        paths: dotted module paths in the unwrapped model.
+        total: number of parameter tensors (not elements: ZeRO-3 holds no elements before a gather).
+        trainable: how many of them require a gradient.
+        adapters: how many of the trainable ones belong to an adapter (LoRA and kin).
+        checkpointed: whether blocks in it will run under gradient checkpointing.
+        input_grads: whether the input of its first checkpointed block requires a gradient;
+            None where that cannot be told.
+    """
+
+    kind: str
+    paths: tuple[str, ...] = ()
+    total: int = 0
+    trainable: int = 0
+    adapters: int = 0
+    checkpointed: bool = False
+    input_grads: bool | None = None
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """The *effective* gradient checkpointing: what will happen, not what a flag says.
+
+    Attributes:
+        on: whether any block is checkpointed.
+        use_reentrant: the variant that will run; None where it cannot be told.
+        asked: the variant that the user wrote, None for a default.
+        decided_by: who decided, in words ("ms-swift's default", "the user's flag").
+    """
+
+    on: bool = False
+    use_reentrant: bool | None = None
+    asked: bool | None = None
+    decided_by: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run as it is about to be wrapped.
+
+    Attributes:
+        framework: "ms-swift", "FlagEmbedding", "ColossalAI", …
+        releases: distribution name → version string, of what is imported.
+        strategy: how the model will be distributed.
+        world, rank: number of processes, and this one's number.
+        tuning: "full", "lora", … in the framework's own word.
+        forwards: forward passes that need a gradient, before one backward.
+        repeats: whether a checkpointed trainable module runs more than once in one forward.
+        shared: whether one trainable weight is used in two checkpointed blocks.
+        frozen: whether any parameter is frozen.
+        idle: whether a batch can leave a trainable tower unused: "no", "possible", or "yes" (the
+            data are known to hold both kinds).
+        completes: whether the adapter can put a dummy image in a text-only batch.
+        completing: whether it will.
+        find_unused, static_graph: DDP's effective options; None where DDP is not in play.
+        frees: trainable parameter tensors that the freeze wish names (none when it is obeyed).
+        frees_example: one of their names.
+        freeze: the wish, as settings state it.
+        defied: framework flags that ask for the opposite of the wish.
+        missing_seams: seams of the adapter that this release does not have.
+        gradient_clipping: DeepSpeed's value, None if the key is missing from its config.
+    """
+
+    framework: str
+    releases: Mapping[str, str] = field(default_factory=dict)
+    strategy: Strategy = "single"
+    world: int = 1
+    rank: int = 0
+    tuning: str = "full"
+    checkpointing: Checkpointing = Checkpointing()
+    towers: tuple[Tower, ...] = ()
+    forwards: int = 1
+    repeats: Certainty = "no"
+    shared: bool = False
+    frozen: bool = False
+    idle: Certainty = "no"
+    completes: bool = False
+    completing: bool = False
+    find_unused: bool | None = None
+    static_graph: bool | None = None
+    accumulation: int = 1
+    freeze: tuple[str, ...] = ()
+    frees: int = 0
+    frees_example: str = ""
+    defied: tuple[str, ...] = ()
+    missing_seams: tuple[str, ...] = ()
+
+    def tower(self, kind: str) -> Tower | None:
+        """The tower of that kind, or None."""
+        return next((tower for tower in self.towers if tower.kind == kind), None)
+
+    @property
+    def sees(self) -> tuple[Tower, ...]:
+        """The trainable towers that only run when a batch has an image: all but the LLM."""
+        return tuple(t for t in self.towers if t.kind != "llm" and t.trainable)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One row of a batch, as encoded on the CPU, before collation.
+
+    Attributes:
+        placeholders: image placeholder tokens among its input ids, None if unknown.
+        expected: tokens that its visual features will fill, None if unknown.
+        images: images in it, by its grid or its pixel tensor; None if unknown.
+        keys: names of the visual entries that are present.
+        missing: names of entries that the present ones cannot go without.
+        prefix: "" or the part of a pair it belongs to ("chosen_", "rejected_", …).
+        replaced: why the framework put another sample in place of the one asked for, or "".
+    """
+
+    placeholders: int | None = None
+    expected: int | None = None
+    images: int | None = None
+    keys: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    prefix: str = ""
+    replaced: str = ""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch of this rank, on the CPU, before forward.
+
+    Attributes:
+        samples: its rows.
+        kinds: sorted kinds of input in it: "text", "image", "video".
+        completed: whether a dummy image was put into it.
+    """
+
+    samples: tuple[Sample, ...] = ()
+    kinds: tuple[str, ...] = ()
+    completed: bool = False
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Which trainable parameters a backward reached. Names only: no tensor is read, no device waits.
+
+    Attributes:
+        unreached: tower kind → names of trainable parameters without a gradient.
+        trainable: tower kind → number of trainable parameters.
+        kinds: kinds of input that this rank's micro-batches had since the last step.
+        by_design: names that this model family never trains.
+    """
+
+    unreached: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    trainable: Mapping[str, int] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()
+    by_design: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception that leaves training: its type's name, its message, and itself."""
+
+    type: str
+    message: str
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Remedy: how checkpointing and the wrapper are to run. None leaves a value as it is."""
+
+    use_reentrant: bool | None = None
+    find_unused: bool | None = None
+    static_graph: bool | None = None
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """Remedy: these towers or name patterns must not train."""
+
+    what: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DummyImage:
+    """Remedy: a text-only batch is completed in the data, with an image that bears no label."""
+
+
+@dataclass(frozen=True)
+class Choose:
+    """Wish for a remedy: the variant that ``compat.choose(run)`` names. Rules do not choose."""
+
+
+Remedy = Variant | Freeze | DummyImage
+Wish = Remedy | Choose
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule says.
+
+    Attributes:
+        code: stable, names the defect ("VG101").
+        level: how bad it is if left alone. "note": may never happen; "error": will go wrong.
+        why: one sentence, present tense, what happens and through what.
+        scope: "run" (equal on all ranks: only rank 0 prints) or "rank".
+        remedies: what would mend it; empty where only the user can.
+        advice: what the user can do.
+        evidence: where the knowledge comes from (release, issue, own measurement).
+    """
+
+    code: str
+    level: Level
+    why: str
+    scope: Scope = "run"
+    remedies: tuple[Wish, ...] = ()
+    advice: str = ""
+    evidence: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for the JSON report."""
+        data = dataclasses.asdict(self)
+        data["remedies"] = [repr(remedy) for remedy in self.remedies]
+        return data

@@ -1,0 +1,49 @@
+"""Our own faults: caught, said once, and the run goes on as if we were not installed."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from vlmguard.stop import Stop
+
+T = TypeVar("T")
+_said: set[str] = set()
+
+
+def fault(what: str, error: BaseException) -> None:
+    """Report VG902 for ``what``, once a process."""
+    if what in _said:
+        return
+    _said.add(what)
+    try:
+        from vlmguard import report
+        from vlmguard.facts import Finding
+
+        where = traceback.extract_tb(error.__traceback__)[-1:] or []
+        at = f" ({where[0].filename.rsplit('/', 1)[-1]}:{where[0].lineno})" if where else ""
+        report.say(
+            Finding(
+                "VG902",
+                "warning",
+                f"{what} failed inside vlmguard: {type(error).__name__}: {error}{at}; "
+                "training goes on without it",
+                scope="rank",
+                advice="please report it, with this line",
+            )
+        )
+    except Exception:
+        sys.stderr.write(f"vlmguard: {what} failed: {error!r}; training goes on without it\n")
+
+
+def contain(what: str, call: Callable[..., T], *args: Any, default: T | None = None) -> T | None:
+    """``call(*args)``; ``default`` if it raises. `Stop`, KeyboardInterrupt, SystemExit escape."""
+    try:
+        return call(*args)
+    except Stop:
+        raise
+    except Exception as error:
+        fault(what, error)
+        return default

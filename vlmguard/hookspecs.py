@@ -1,0 +1,36 @@
+"""The three hooks. A plug-in implements any of them with ``@vlmguard.hookimpl``.
+
+Each may return a `Finding`, a list of findings, or None. Implementations run contained: one that
+raises is reported once (VG902) and the run goes on.
+"""
+
+from __future__ import annotations
+
+import pluggy
+
+from vlmguard.facts import Batch, Failure, Finding, Gradients, Run
+
+hookspec = pluggy.HookspecMarker("vlmguard")
+hookimpl = pluggy.HookimplMarker("vlmguard")
+
+Answer = Finding | list[Finding] | None
+
+
+@hookspec
+def pre_wrap(run: Run) -> Answer:
+    """Arguments parsed, model built, before DDP / DeepSpeed / FSDP / Gemini wraps it.
+
+    No collective may be called here: a rank that is contained alone would hang the others.
+    """
+
+
+@hookspec
+def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Answer:
+    """Twice a step, one of the two None: the batch on the CPU, before forward (it may be in a
+    dataloader worker); the gradients after backward, before the optimizer.
+    """
+
+
+@hookspec
+def on_error(run: Run | None, batch: Batch | None, failure: Failure) -> Answer:
+    """An exception leaves training. What is returned is shown under the traceback."""
