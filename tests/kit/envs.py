@@ -1,0 +1,152 @@
+"""The environments that tests and demo run in: `python tests/kit/envs.py make NAME…`.
+
+Standard library only, because it runs before anything is installed. An environment is one section
+of constraints.txt, which pins everything, so pip resolves nothing: first torch and the build
+tools, then all other lines with --no-deps, then this checkout itself, editable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = Path(os.environ.get("VLMGUARD_ENVS", ROOT / ".envs"))
+PINS = ROOT / "constraints.txt"
+
+FIRST = {"torch", "numpy", "setuptools", "wheel", "packaging", "hatchling", "editables", "ninja"}
+"""Installed before, and with their dependencies: what the other packages need to be built."""
+EDITABLE = ("pyproject.toml", "vlmguard/_startup/*", "plugins/*/__init__.py")
+"""A change in these is not seen through an editable install: it is installed again."""
+
+
+def sections() -> dict[str, list[str]]:
+    """The pins of constraints.txt by environment; a section starts at a line `# [name]`."""
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in PINS.read_text(encoding="utf-8").splitlines():
+        if title := re.fullmatch(r"# \[([\w.-]+)\].*", line):
+            current = found.setdefault(title[1], [])
+        elif line.strip() and not line.startswith("#"):
+            current.append(line.strip())
+    return found
+
+
+def path(name: str) -> Path:
+    """Where the environment lies; it need not exist yet."""
+    return HOME / name
+
+
+def program(name: str, tool: str = "python") -> str:
+    """A program of the environment, which is made if it is missing or stale."""
+    make(name)
+    return str(path(name) / "bin" / tool)
+
+
+def make(name: str) -> None:
+    """Bring the environment up to its recipe; costs nothing if it is."""
+    pins = sections().get(name)
+    if pins is None:
+        sys.exit(f"no section [{name}] in {PINS.name}; there are {', '.join(sections())}")
+    packages = _digest("\n".join(pins), sys.version)
+    ourselves = _digest(packages, *(file.read_text() for file in _editable()))
+    with _locked(name):
+        if _stamp(name, "packages") != packages:
+            _install(name, pins)
+            _stamp(name, "packages", packages)
+        if _stamp(name, "vlmguard") != ourselves and (ROOT / "README.md").exists():
+            _pip(name, "vlmguard itself", "--no-deps", "--no-build-isolation", "-e", str(ROOT))
+            _stamp(name, "vlmguard", ourselves)
+
+
+def _install(name: str, pins: list[str]) -> None:
+    shutil.rmtree(path(name), ignore_errors=True)
+    _run(name, "an empty environment", sys.executable, "-m", "venv", str(path(name)))
+    first = [pin for pin in pins if re.split(r"[=<>@ ]", pin)[0].lower() in FIRST]
+    pinned = path(name) / "constraints.txt"
+    pinned.write_text("\n".join(pins) + "\n", encoding="utf-8")
+    _pip(name, "torch and build tools", "-c", str(pinned), *first)
+    rest = ("--no-deps", "--no-build-isolation", "-r", str(pinned))
+    _pip(name, f"{len(pins)} pinned packages", *rest)
+
+
+def _pip(name: str, what: str, *arguments: str) -> None:
+    python = str(path(name) / "bin" / "python")
+    command = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments)
+    _run(name, what, *command)
+
+
+def _run(name: str, what: str, *command: str) -> None:
+    """Run one step, with a line every 20 seconds so that nobody takes it for hung."""
+    print(f"[envs] {name}: {what} …", flush=True)
+    started = time.monotonic()
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(20):
+            seconds = time.monotonic() - started
+            print(f"[envs] {name}: {what}, {seconds:.0f} s so far", flush=True)
+
+    threading.Thread(target=tick, daemon=True).start()
+    try:
+        subprocess.run(command, check=True, env=_environment(), cwd=HOME)
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"[envs] {name}: {what} failed with exit code {error.returncode}")
+    finally:
+        done.set()
+    print(f"[envs] {name}: {what}, done in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _environment() -> dict[str, str]:
+    """DS_BUILD_OPS=0: DeepSpeed must not compile kernels. No PYTHONPATH: it would hide packages."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return {**kept, "DS_BUILD_OPS": "0", "VLMGUARD": "off"}
+
+
+def _editable() -> list[Path]:
+    return sorted(file for pattern in EDITABLE for file in ROOT.glob(pattern) if file.is_file())
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _stamp(name: str, what: str, value: str | None = None) -> str:
+    file = path(name) / f".{what}.stamp"
+    if value is not None:
+        file.write_text(value)
+    return file.read_text() if file.exists() else ""
+
+
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[None]:
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / f"{name}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def main(arguments: list[str]) -> None:
+    """`make NAME…` makes, `bin NAME [TOOL]` prints a program's path."""
+    match arguments:
+        case ["make", *names] if names:
+            for name in names:
+                make(name)
+        case ["bin", name, *tool]:
+            print(program(name, *tool[:1]))
+        case _:
+            sys.exit("usage: envs.py make NAME… | bin NAME [TOOL]")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
