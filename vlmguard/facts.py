@@ -7,6 +7,7 @@ finding may ask for (the remedies: data, never code). Nothing here imports torch
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -86,7 +87,7 @@ class Run:
         freeze: the wish, as settings state it.
         defied: framework flags that ask for the opposite of the wish.
         missing_seams: seams of the adapter that this release does not have.
-        gradient_clipping: DeepSpeed's value, None if the key is missing from its config.
+        accumulation: micro-batches before one optimizer step.
     """
 
     framework: str
@@ -119,8 +120,8 @@ class Run:
 
     @property
     def sees(self) -> tuple[Tower, ...]:
-        """The trainable towers that only run when a batch has an image: all but the LLM."""
-        return tuple(t for t in self.towers if t.kind != "llm" and t.trainable)
+        """The trainable towers that run only when a batch has an image."""
+        return tuple(t for t in self.towers if t.kind in ("vision", "aligner") and t.trainable)
 
 
 @dataclass(frozen=True)
@@ -244,3 +245,18 @@ class Finding:
         data = dataclasses.asdict(self)
         data["remedies"] = [repr(remedy) for remedy in self.remedies]
         return data
+
+
+def run_as_json(run: Run) -> str:
+    """``run`` as JSON: how it reaches dataloader workers, by environment."""
+    return json.dumps(dataclasses.asdict(run))
+
+
+def run_from_json(text: str) -> Run:
+    """The inverse of `run_as_json`."""
+    data = json.loads(text)
+    towers = tuple(Tower(**{**t, "paths": tuple(t["paths"])}) for t in data.pop("towers"))
+    checkpointing = Checkpointing(**data.pop("checkpointing"))
+    for name in ("freeze", "defied", "missing_seams"):
+        data[name] = tuple(data[name])
+    return Run(towers=towers, checkpointing=checkpointing, **data)

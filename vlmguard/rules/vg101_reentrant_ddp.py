@@ -1,0 +1,56 @@
+"""Reentrant gradient checkpointing under DDP.
+
+What it does
+    Fires where blocks with trainable parameters run under reentrant checkpointing in DDP.
+    An error where DDP looks for unused parameters, or where a module runs twice; a note
+    where nothing has to break.
+
+Why it is bad
+    Each reentrant block is a backward of its own, so DDP's hook for a parameter fires
+    twice: "Expected to mark a variable ready only once", at step 1.
+
+When it is wrong
+    With find_unused_parameters=False and every module used once, reentrant checkpointing is
+    right; the change to non-reentrant is then harmless (bitwise equal losses and weights).
+
+Example
+    swift sft --tuner_type lora --gradient_checkpointing_kwargs '{"use_reentrant": true}'
+
+Use instead
+    --gradient_checkpointing_kwargs '{"use_reentrant": false}'. Other ways out:
+    --ddp_static_graph true (not with accumulation), no checkpointing with a smaller
+    micro-batch and more accumulation, DeepSpeed ZeRO.
+
+Evidence
+    ms-swift 4.6.0 and 3.2.0, FlagEmbedding 1.4.2. Own measurement: 2 gloo ranks on CPU,
+    torch 2.13.0.
+"""
+
+from __future__ import annotations
+
+from vlmguard.facts import Choose, Finding, Run
+from vlmguard.hookspecs import hookimpl
+
+CODE = "VG101"
+NAME = "reentrant-ddp"
+DEFAULT = "fix"
+
+
+@hookimpl
+def pre_wrap(run: Run) -> Finding | None:
+    checkpointing = run.checkpointing
+    if run.strategy != "ddp" or not (checkpointing.on and checkpointing.use_reentrant):
+        return None
+    if run.static_graph:
+        return None
+    twice = run.forwards > 1 or run.shared or run.repeats == "yes"
+    certain = run.find_unused is not False or twice
+    return Finding(
+        CODE,
+        "error" if certain else "note",
+        "reentrant checkpointing under DDP marks a variable ready twice"
+        + ("" if certain else ", as soon as a module runs twice or unused parameters are looked for"),
+        remedies=(Choose(),),
+        advice="use_reentrant=False",
+        evidence="own runs, torch 2.2 - 2.15: 'Expected to mark a variable ready only once'",
+    )

@@ -1,0 +1,57 @@
+"""Reentrant checkpointing of a module that runs more than once, under ZeRO-2 or ZeRO-3.
+
+What it does
+    Fires where a trainable vision tower runs under reentrant checkpointing with ZeRO-2 or
+    ZeRO-3. An error where the model calls it once per image (MiniCPM-V), a note where it
+    might.
+
+Why it is bad
+    Every call of the tower is reduced by itself. ZeRO-2 crashes: "has already been
+    reduced". ZeRO-3 overwrites the first contribution: exit 0, equal losses, one vision
+    update 94 % off.
+
+When it is wrong
+    A tower that runs once per forward is right either way; the change is then harmless
+    (bitwise equal losses and weights).
+
+Example
+    swift rlhf --rlhf_type dpo --freeze_vit false --deepspeed zero2 on a tower called once
+    per image
+
+Use instead
+    --gradient_checkpointing_kwargs '{"use_reentrant": false}', or
+    --vit_gradient_checkpointing false, or ZeRO-1.
+
+Evidence
+    ms-swift 4.6.0, deepspeed 0.14.5 - 0.19.8; OpenBMB/MiniCPM-V#423,
+    deepspeedai/DeepSpeed#988. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.
+"""
+
+from __future__ import annotations
+
+from vlmguard.facts import Choose, Finding, Run
+from vlmguard.hookspecs import hookimpl
+
+CODE = "VG102"
+NAME = "repeated-module-zero"
+DEFAULT = "fix"
+
+
+@hookimpl
+def pre_wrap(run: Run) -> Finding | None:
+    checkpointing = run.checkpointing
+    if run.strategy not in ("zero2", "zero3") or run.repeats == "no":
+        return None
+    if not (checkpointing.on and checkpointing.use_reentrant):
+        return None
+    certain = run.repeats == "yes"
+    harm = "crashes ('already been reduced')" if run.strategy == "zero2" else "silently goes wrong"
+    return Finding(
+        CODE,
+        "error" if certain else "note",
+        f"reentrant checkpointing {harm} under {run.strategy} "
+        + ("since" if certain else "if") + " the trainable vision tower runs more than once",
+        remedies=(Choose(),),
+        advice="use_reentrant=False",
+        evidence="own runs, deepspeed 0.14.5 - 0.19.8; deepspeedai/DeepSpeed#988",
+    )

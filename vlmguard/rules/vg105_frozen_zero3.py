@@ -1,0 +1,50 @@
+"""Non-reentrant checkpointing under ZeRO-3 with frozen parameters, on a DeepSpeed that cannot.
+
+What it does
+    Fires where the compatibility table says that reentrant is the variant that works and
+    non-reentrant will run.
+
+Why it is bad
+    Frozen parameters are gathered in forward and not in recomputation: "Recomputed values
+    for the following tensors have different metadata", at step 1.
+
+When it is wrong
+    The table decides, by torch and deepspeed release; the rule holds no release itself.
+
+Example
+    LoRA, ZeRO-3, use_reentrant false, deepspeed 0.19.2
+
+Use instead
+    A newer DeepSpeed, or use_reentrant=True.
+
+Evidence
+    deepspeedai/DeepSpeed#8148, huggingface/trl#6356; own runs on 17 (torch, deepspeed) pairs.
+"""
+
+from __future__ import annotations
+
+from vlmguard import compat
+from vlmguard.facts import Choose, Finding, Run
+from vlmguard.hookspecs import hookimpl
+
+CODE = "VG105"
+NAME = "non-reentrant-frozen-zero3"
+DEFAULT = "fix"
+
+
+@hookimpl
+def pre_wrap(run: Run) -> Finding | None:
+    if not run.checkpointing.on or run.checkpointing.use_reentrant is not False:
+        return None
+    choice = compat.choose(run)
+    if choice.verdict != "nothing" and choice.use_reentrant is not True:
+        return None
+    return Finding(
+        CODE,
+        "error",
+        f"non-reentrant checkpointing crashes under {run.strategy} with frozen parameters on "
+        "these releases",
+        remedies=(Choose(),),
+        advice="use_reentrant=True, or a newer DeepSpeed",
+        evidence=choice.evidence,
+    )

@@ -1,0 +1,63 @@
+"""A trainable tower that a batch can leave unused.
+
+What it does
+    Fires where vision or aligner train, a batch without an image does not run them, and DDP
+    does not look for unused parameters or ZeRO / FSDP waits for all ranks. An error where
+    the data hold both kinds, else a note.
+
+Why it is bad
+    One rank has an image and another only text: under DDP they wait for each other's
+    reduction for ever, under ZeRO the collectives no longer match.
+
+When it is wrong
+    Where all batches have images nothing breaks; looking for unused parameters then costs a
+    walk of the graph per step and changes no bit.
+
+Example
+    Qwen3-VL, full, --freeze_vit false --freeze_aligner false, mixed data, plain DDP
+
+Use instead
+    --ddp_find_unused_parameters true under DDP; a dummy image in text-only batches under
+    ZeRO; or freeze the tower.
+
+Evidence
+    deepspeedai/DeepSpeed#7170, huggingface/transformers#37186; ms-swift 4.6.0. Own
+    measurement: 2 gloo ranks on CPU, torch 2.13.0.
+"""
+
+from __future__ import annotations
+
+from vlmguard.facts import ZERO, Choose, DummyImage, Finding, Run, Wish
+from vlmguard.hookspecs import hookimpl
+
+CODE = "VG106"
+NAME = "idle-tower"
+DEFAULT = "fix"
+
+
+@hookimpl
+def pre_wrap(run: Run) -> Finding | None:
+    if run.idle == "no" or not run.sees or run.world < 2:
+        return None
+    remedies: tuple[Wish, ...]
+    if run.strategy == "ddp":
+        if run.find_unused is not False or run.static_graph:
+            return None
+        remedies = (Choose(),)
+    elif run.strategy in ZERO:
+        if run.completing:
+            return None
+        remedies = (DummyImage(),) if run.completes else ()
+    else:
+        return None
+    kinds = " and ".join(tower.kind for tower in run.sees)
+    certain = run.idle == "yes" and bool(remedies)
+    return Finding(
+        CODE,
+        "error" if certain else "note",
+        f"{kinds} train, but a batch without an image does not use them: ranks hang "
+        + ("when" if run.idle == "yes" else "if") + " one has an image and another has none",
+        remedies=remedies,
+        advice="--ddp_find_unused_parameters true, a dummy image, or freeze them",
+        evidence="own runs: ms-swift 4.6.0 Qwen3-VL under DDP hangs; ZeRO-1/2/3 mismatch",
+    )

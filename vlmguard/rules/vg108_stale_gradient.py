@@ -1,0 +1,48 @@
+"""ZeRO-3 and a step that leaves a trainable tower unused.
+
+What it does
+    Fires where vision or aligner train under ZeRO-3 and a batch can leave them unused. An
+    error where the data hold both kinds, else a note.
+
+Why it is bad
+    DeepSpeed reuses the partition buffer that nobody cleared: a step without an image
+    applies the last image step's gradient again, twice the update, exit 0.
+
+When it is wrong
+    Where every step has an image somewhere, nothing is stale.
+
+Example
+    LLaVA-1.5, zero3, --freeze_vit false --freeze_aligner false, an image step, then a text step
+
+Use instead
+    A dummy image in text-only batches, ZeRO-2, or freeze the tower.
+
+Evidence
+    deepspeed stage3.py independent_gradient_partition_epilogue, silent 0.16.9 - 0.19.8. Own
+    measurement: 2 gloo ranks on CPU, torch 2.13.0.
+"""
+
+from __future__ import annotations
+
+from vlmguard.facts import DummyImage, Finding, Run
+from vlmguard.hookspecs import hookimpl
+
+CODE = "VG108"
+NAME = "stale-gradient"
+DEFAULT = "fix"
+
+
+@hookimpl
+def pre_wrap(run: Run) -> Finding | None:
+    if run.strategy != "zero3" or run.idle == "no" or run.completing or not run.sees:
+        return None
+    certain = run.idle == "yes" and run.completes
+    return Finding(
+        CODE,
+        "error" if certain else "note",
+        "a step without an image applies the vision gradient of the step before again",
+        remedies=(DummyImage(),) if run.completes else (),
+        advice="a dummy image in the data, ZeRO-2, or freeze the tower; text-only batches are "
+        "stopped (VG204)",
+        evidence="own runs, deepspeed 0.16.9 - 0.19.8: the update is applied twice",
+    )

@@ -1,0 +1,50 @@
+"""The number of placeholder tokens is not what the image grid says.
+
+What it does
+    Compares, per sample, placeholder ids with the tokens that the grid will fill.
+
+Why it is bad
+    Truncation that cuts an image's placeholders ends in "Image features and image tokens do
+    not match", or in features scattered to the wrong places.
+
+When it is wrong
+    Families whose token count cannot be told from the grid are not judged.
+
+Example
+    --max_length smaller than an image
+
+Use instead
+    Raise --max_length, or lower the pixel budget (MAX_PIXELS). Dropping the images is not a
+    cure.
+
+Evidence
+    huggingface/trl#5927, huggingface/transformers#37222. Own measurement: 2 gloo ranks on
+    CPU, torch 2.13.0.
+"""
+
+from __future__ import annotations
+
+from vlmguard.facts import Batch, Finding, Gradients, Run
+from vlmguard.hookspecs import hookimpl
+
+CODE = "VG202"
+NAME = "placeholder-count"
+DEFAULT = "error"
+
+
+@hookimpl
+def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
+    for number, sample in enumerate(batch.samples if batch else ()):
+        if sample.placeholders is None or sample.expected is None or not sample.keys:
+            continue
+        if sample.placeholders != sample.expected:
+            return Finding(
+                CODE,
+                "error",
+                f"sample {number} has {sample.placeholders} placeholder tokens, its images fill "
+                f"{sample.expected}",
+                scope="rank",
+                advice="raise max_length or lower the pixel budget",
+                evidence="huggingface/trl#5927",
+            )
+    return None

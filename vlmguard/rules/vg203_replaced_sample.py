@@ -1,0 +1,46 @@
+"""A sample that fails to encode is replaced by another one.
+
+What it does
+    Watches ms-swift's LazyLLMDataset, which puts a random other sample in the place of one
+    that fails.
+
+Why it is bad
+    Image rows become text rows, a data set shrinks to what happens to encode, and the log
+    shows a warning among thousands of lines.
+
+When it is wrong
+    Samples that are merely too long are dropped by --truncation_strategy delete, as asked.
+
+Example
+    an image file that does not exist
+
+Use instead
+    Mend the data; --strict true makes ms-swift raise instead.
+
+Evidence
+    ms-swift 3.0 - 4.6.0, dataset/utils.py. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.
+"""
+
+from __future__ import annotations
+
+from vlmguard.facts import Batch, Finding, Gradients, Run
+from vlmguard.hookspecs import hookimpl
+
+CODE = "VG203"
+NAME = "sample-replaced"
+DEFAULT = "warn"
+
+
+@hookimpl
+def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
+    causes = [sample.replaced for sample in (batch.samples if batch else ()) if sample.replaced]
+    if not causes:
+        return None
+    return Finding(
+        CODE,
+        "warning",
+        f"a sample failed to encode and another one took its place ({causes[0]})",
+        scope="rank",
+        advice="mend the data, or --strict true to fail at it",
+        evidence="ms-swift LazyLLMDataset, strict=False",
+    )

@@ -1,0 +1,56 @@
+"""Trainable parameters that no gradient reached.
+
+What it does
+    Watches the first steps and the first of every new kind of batch, by hooks on
+    parameters: names only, no tensor is read.
+
+Why it is bad
+    A tower that is meant to train and never moves is found after days, in the evaluation.
+
+When it is wrong
+    LLaVA-1.5's last vision layer is never trained by design; a text-only batch reaches no
+    vision parameter. Both are at most a note.
+
+Example
+    a tower under torch.no_grad; reentrant blocks without input gradients
+
+Use instead
+    Non-reentrant checkpointing, input gradients on the tower, or freeze what is not to train.
+
+Evidence
+    huggingface/trl#1936, 2U1/Qwen-VL-Series-Finetune#193. Own measurement: 2 gloo ranks on
+    CPU, torch 2.13.0.
+"""
+
+from __future__ import annotations
+
+from vlmguard.facts import Batch, Finding, Gradients, Run
+from vlmguard.hookspecs import hookimpl
+
+CODE = "VG302"
+NAME = "no-gradient"
+DEFAULT = "error"
+
+
+@hookimpl
+def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> list[Finding]:
+    found: list[Finding] = []
+    if gradients is None:
+        return found
+    for kind, names in gradients.unreached.items():
+        unexplained = [name for name in names if name not in gradients.by_design]
+        if not unexplained or (kind != "llm" and "image" not in gradients.kinds):
+            continue
+        whole = len(names) == gradients.trainable.get(kind)
+        found.append(
+            Finding(
+                CODE,
+                "error" if whole else "note",
+                f"no gradient reached {'any' if whole else len(unexplained)} of the "
+                f"{gradients.trainable.get(kind)} trainable parameters of {kind}, such as "
+                f"{unexplained[0]}",
+                scope="rank",
+                advice="non-reentrant checkpointing, input gradients on the tower, or freeze it",
+            )
+        )
+    return found
