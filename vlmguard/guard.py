@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from vlmguard import compat, host, plan, report, settings
+from vlmguard import __version__, compat, host, plan, report, settings
 from vlmguard.facts import Batch, Failure, Finding, Gradients, Run, Variant
 from vlmguard.faults import contain
 from vlmguard.plan import Plan
-from vlmguard.stop import Stop, bring_down
+from vlmguard.stop import SettingsError, Stop, bring_down
 
 Apply = Callable[[Plan], tuple[str, ...]]
 
@@ -50,13 +50,16 @@ def begin() -> None:
     settings.check_codes(settings.get(), host.get().rules)
 
 
-def pre_wrap(translate: Callable[[], Run], apply: Apply) -> Run | None:
+def pre_wrap(
+    translate: Callable[[], Run], apply: Apply, check: Callable[[], None] = lambda: None
+) -> Run | None:
     """Judge a run before it is wrapped, mend it, and look again.
 
     Args:
         translate: reads the framework's objects; called again after ``apply``.
         apply: makes the plan's changes, all or none, and answers with one "what: from → to" for
             each; on an exception it has restored what it had set.
+        check: raises `settings.SettingsError` for a setting that this model cannot obey.
 
     Returns:
         The run as it will be, or None if it could not be read.
@@ -64,10 +67,17 @@ def pre_wrap(translate: Callable[[], Run], apply: Apply) -> Run | None:
     Raises:
         Stop: a finding for which training must not go on.
     """
-    begin()
+    try:
+        begin()
+        contain("checking the freeze wish", check)
+    except SettingsError as error:
+        contain("telling torchrun", bring_down, error)
+        raise
     run = contain("reading the run", translate)
     if run is None:
         return None
+    if report.rank() == 0:
+        report.line(greeting(run))
     findings = host.get().pre_wrap(run)
     wanted = plan.make(findings, settings.get(), default_policy, run, chosen)
     for finding in wanted.warns:
@@ -86,6 +96,17 @@ def pre_wrap(translate: Callable[[], Run], apply: Apply) -> Run | None:
     for number, finding in enumerate(wanted.fixes):
         report.say(finding, "fixed", "; ".join(changes) if number == 0 else "the same change")
     return after
+
+
+def greeting(run: Run) -> str:
+    """The first line. Ranks whose digests differ would not decide alike."""
+    used = settings.get()
+    sources = f" from {', '.join(used.sources)}" if used.sources else ""
+    release = run.releases.get(run.framework, "")
+    return (
+        f"{__version__} guards {run.framework} {release}, {run.strategy}, {run.world} ranks; "
+        f"settings {used.digest}{sources} (VLMGUARD=off switches it off)"
+    )
 
 
 def verify(wanted: Plan, after: Run) -> None:

@@ -1,0 +1,42 @@
+"""The plan → changes to ms-swift's objects, all or none."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from vlmguard.plan import Plan
+from vlmguard_swift import decision, shared, translate
+from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.change import Journal
+
+
+def apply(trainer: Any, plan: Plan) -> tuple[str, ...]:
+    """Make the plan's changes. On an exception everything is as it was.
+
+    Returns:
+        one "what: from → to" for each change.
+    """
+    frozen = hf.matching(trainer.model, plan.freeze, translate.paths(trainer.model))
+    with Journal() as journal:
+        if plan.variant is not None:
+            if plan.variant.use_reentrant is not None:
+                decision.remake(trainer, plan.variant.use_reentrant, journal)
+            hf.set_wrap(trainer, plan.variant, journal)
+        for word, pairs in frozen.items():
+            _freeze(word, [p for _, p in pairs if p.requires_grad], journal)
+        if plan.dummy_image:
+            os.environ[shared.COMPLETE] = "1"
+            journal.did(
+                lambda: os.environ.pop(shared.COMPLETE, None) and None,
+                "text-only batches get a dummy image without labels",
+            )
+    return tuple(journal.said)
+
+
+def _freeze(word: str, parameters: list[Any], journal: Journal) -> None:
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+        journal.did(lambda p=parameter: p.requires_grad_(True))
+    if parameters:
+        journal.said.append(f"{word}: {len(parameters)} parameters trainable → frozen")

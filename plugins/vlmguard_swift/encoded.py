@@ -1,0 +1,78 @@
+"""ms-swift's encoded rows, before collation → `Batch`. Lists and CPU tensors only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vlmguard.facts import Batch, Sample
+from vlmguard_transformers import families
+
+VISUAL = ("pixel_values", "pixel_values_videos", "image_grid_thw", "video_grid_thw", "image_sizes",
+          "image_bound", "tgt_sizes")  # fmt: skip
+_INNER = ("prompt_input_ids", "answer_input_ids")
+
+
+def rows(batch: Any) -> Iterator[Mapping[str, Any]]:
+    """Rows of a batch; packed rows one by one."""
+    for row in batch:
+        if isinstance(row, Mapping):
+            yield row
+        elif isinstance(row, (list, tuple)):
+            yield from rows(row)
+
+
+def prefixes(row: Mapping[str, Any]) -> list[str]:
+    """Parts of a row: "" or "chosen_", "rejected_", "anchor_", …"""
+    return [
+        key.removesuffix("input_ids")
+        for key in row
+        if key.endswith("input_ids") and key not in _INNER
+    ]
+
+
+def keys(row: Mapping[str, Any], prefix: str) -> tuple[str, ...]:
+    """Visual entries that are there."""
+    return tuple(key for key in VISUAL if row.get(prefix + key) is not None)
+
+
+def batch(template: Any, encoded_rows: Any, completed: bool) -> Batch:
+    """Facts about the rows that are about to be collated."""
+    config = getattr(template, "config", None)
+    family = families.of(config)
+    ids = family.placeholder_ids(config) if family else frozenset()
+    samples, kinds = [], set()
+    for row in rows(encoded_rows):
+        for prefix in prefixes(row):
+            present = keys(row, prefix)
+            kinds.update(_kinds(present))
+            samples.append(_sample(row, prefix, present, family, ids, config))
+    if not kinds and samples:
+        kinds = {"text"}
+    return Batch(tuple(samples), tuple(sorted(kinds)), completed)
+
+
+def _kinds(present: tuple[str, ...]) -> set[str]:
+    return {"video" if "video" in key else "image" for key in present if "pixel_values" in key}
+
+
+def _sample(
+    row: Mapping[str, Any], prefix: str, present: tuple[str, ...], family: Any,
+    ids: frozenset[int], config: Any,
+) -> Sample:  # fmt: skip
+    tokens = row[prefix + "input_ids"]
+    if family is None or not isinstance(tokens, (list, tuple)) or "inputs_embeds" in row:
+        return Sample(keys=present, prefix=prefix)
+    missing = [
+        needed
+        for key, all_needed in family.needs.items()
+        for needed in all_needed
+        if (key in present) != (needed in present)
+    ]
+    return Sample(
+        placeholders=sum(token in ids for token in tokens) if ids else None,
+        expected=None if missing else family.expected(row, config, prefix),
+        keys=present,
+        missing=tuple(name if name not in present else "pixel_values" for name in missing),
+        prefix=prefix,
+    )

@@ -1,0 +1,1 @@
+"""What every framework on Hugging Face's Trainer shares: parsing, reading a trainer, gradients."""

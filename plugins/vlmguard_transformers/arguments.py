@@ -1,0 +1,117 @@
+"""Our own command-line flags, taken out before the framework's parser rejects them.
+
+One seam for ms-swift and FlagEmbedding: ``HfArgumentParser.parse_args_into_dataclasses``. It works
+under ``VLMGUARD=off`` too, or yesterday's command would fail with the guard switched off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vlmguard import guard, settings
+from vlmguard.arming import is_off
+from vlmguard.faults import contain
+from vlmguard.seams import Seam
+from vlmguard.stop import SettingsError, bring_down
+
+FLAGS = ("--vlmguard", "--vlmguard-freeze", "--vlmguard-dry-step")
+
+
+@dataclass
+class Taken:
+    """What stood on the command line for us, and the rest of it."""
+
+    rest: list[str] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
+    freeze: list[str] | None = None
+    dry_step: str | None = None
+    unknown: str = ""
+
+
+def take(argv: Sequence[str]) -> Taken:
+    """Part ``argv``. A flag's values are the words up to the next flag; ``--flag=value`` works."""
+    taken = Taken()
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        flag = name.replace("_", "-")
+        if not flag.startswith("--vlmguard"):
+            taken.rest.append(word)
+            continue
+        values = [value] if equals else []
+        while not equals and words and not words[0].startswith("-"):
+            values.append(words.pop(0))
+        if flag == "--vlmguard":
+            taken.rules += values
+        elif flag == "--vlmguard-freeze":
+            taken.freeze = (taken.freeze or []) + values
+        elif flag == "--vlmguard-dry-step":
+            taken.dry_step = values[0] if values else "true"
+        else:
+            taken.unknown = taken.unknown or name
+    return taken
+
+
+def read_rules(words: Sequence[str]) -> tuple[dict[str, str], bool]:
+    """``VG101=off``, JSON (a table in a YAML config) or a bare ``off`` → policies, and "all off"."""
+    rules: dict[str, str] = {}
+    off = False
+    for word in words:
+        if word.strip().startswith("{"):
+            rules.update(settings.read_rules(json.loads(word), "--vlmguard"))
+        elif "=" in word:
+            rules.update(settings.read_pairs(word, "--vlmguard"))
+        elif word.lower() in ("true", "on", "yes"):
+            off = False
+        else:
+            off = settings.read_policy(word, "--vlmguard") == "off"
+            if not off:
+                raise SettingsError(f"--vlmguard: {word!r} names no rule, as in VG101={word}")
+    return rules, off
+
+
+def resolve(taken: Taken) -> None:
+    """Make the merged settings this process's. Raises `SettingsError` before training."""
+    if taken.unknown:
+        raise SettingsError(f"unknown flag {taken.unknown}{settings.nearest(taken.unknown, FLAGS)}")
+    rules, off = read_rules(taken.rules)
+    if off:
+        os.environ["VLMGUARD"] = "off"
+        return
+    freeze = None if taken.freeze is None else settings.read_freeze(taken.freeze, FLAGS[1])
+    dry = None if taken.dry_step is None else settings.read_bool(taken.dry_step, FLAGS[2])
+    settings.publish(settings.resolve(rules, freeze, dry))
+    guard.begin()
+
+
+def parse(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Take our flags out, then let the framework parse what is left."""
+    given = args[0] if args else kwargs.get("args")
+    source = sys.argv[1:] if given is None else given
+    taken = contain("reading the command line", take, source) or Taken(rest=list(source))
+    if not is_off():
+        try:
+            contain("resolving settings", resolve, taken)
+        except SettingsError as error:
+            contain("telling torchrun", bring_down, error)
+            raise
+    if len(taken.rest) == len(source):
+        return wrapped(*args, **kwargs)
+    if args:
+        return wrapped(taken.rest, *args[1:], **kwargs)
+    return wrapped(**{**kwargs, "args": taken.rest})
+
+
+SEAM = Seam(
+    "arguments",
+    ("transformers.hf_argparser:HfArgumentParser.parse_args_into_dataclasses",),
+    parse,
+    "takes --vlmguard flags out of the command line and resolves settings",
+    when_off=True,
+)
