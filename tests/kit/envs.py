@@ -82,7 +82,7 @@ def _install(name: str, pins: list[str]) -> None:
 
 def _pip(name: str, what: str, *arguments: str) -> None:
     python = str(path(name) / "bin" / "python")
-    command = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments)
+    command = (python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *arguments)
     _run(name, what, *command)
 
 

@@ -26,7 +26,7 @@ class Rank:
     wrapped: str
     """e.g. `DistributedDataParallel`, `DeepSpeedEngine/zero3`, `none`."""
     initial: Weights
-    """Trainable parameters by name (no `module.` prefix), complete, as they were before training."""
+    """Trainable parameters by name (no `module.` prefix), complete, before training."""
     final: Weights
     losses: Sequence[float]
     digests: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,107 @@
+"""Captures what `transformers.Trainer.train` does to the weights, on every rank."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import vlmguard_imports
+
+
+def install() -> None:
+    """Wrap Trainer.train as soon as transformers.trainer exists."""
+    vlmguard_imports.after("transformers.trainer", _wrap)
+
+
+def _wrap(module: ModuleType) -> None:
+    train = module.Trainer.train
+
+    def captured(self: Any, *args: Any, **kwargs: Any) -> Any:
+        initial = _weights(self.model)
+        losses: list[float] = []
+        with _recorded(self, losses):
+            result = train(self, *args, **kwargs)
+        _write(self, initial, losses)
+        return result
+
+    module.Trainer.train = captured
+
+
+@contextlib.contextmanager
+def _recorded(trainer: Any, losses: list[float]) -> Iterator[None]:
+    """Keep each step's loss as this rank computed it: the log's is a rounded mean."""
+    step = trainer.training_step
+
+    def training_step(*args: Any, **kwargs: Any) -> Any:
+        loss = step(*args, **kwargs)
+        losses.append(float(loss))
+        return loss
+
+    trainer.training_step = training_step
+    try:
+        yield
+    finally:
+        del trainer.training_step
+
+
+def _weights(model: Any) -> dict[str, Any]:
+    from vlmguard_capture import copy, plain
+
+    held = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            with _whole(parameter):
+                held[plain(name)] = copy(parameter.data)
+    return held
+
+
+def _digests(model: Any) -> dict[str, str]:
+    from vlmguard_capture import digest, plain
+
+    made = {}
+    for name, parameter in model.named_parameters():
+        with _whole(parameter):
+            made[plain(name)] = digest(parameter.data)
+    return made
+
+
+@contextlib.contextmanager
+def _whole(parameter: Any) -> Iterator[None]:
+    """The parameter complete on this rank; a collective under ZeRO-3, in the same order on all."""
+    if not hasattr(parameter, "ds_id"):
+        yield
+        return
+    import deepspeed
+
+    with deepspeed.zero.GatheredParameters([parameter]):
+        yield
+
+
+def _wrapped(trainer: Any) -> str:
+    outer = trainer.model_wrapped
+    kind = type(outer).__name__
+    if kind == "DeepSpeedEngine":
+        return f"{kind}/zero{outer.zero_optimization_stage()}"
+    return "none" if outer is trainer.model else kind
+
+
+def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
+    import torch
+    from vlmguard_capture import Rank, write
+
+    grouped = torch.distributed.is_initialized()
+    rank = Rank(
+        rank=torch.distributed.get_rank() if grouped else int(os.environ.get("RANK", "0")),
+        world=torch.distributed.get_world_size() if grouped else 1,
+        wrapped=_wrapped(trainer),
+        initial=initial,
+        final=_weights(trainer.model),
+        losses=losses,
+        digests=_digests(trainer.model),
+        log=[dict(entry) for entry in trainer.state.log_history],
+    )
+    write(os.environ["VLMGUARD_TEST_CAPTURE"], rank)
+
