@@ -8,8 +8,13 @@ nothing is ever raised. Measured on CPython 3.11: under 1 ms; a look-up that mis
 import os
 import sys
 
+TYPE_CHECKING = False  # importing typing would cost more than all that is here
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
 
-def _beside(spec, *path):  # type: ignore[no-untyped-def]
+
+def _beside(spec: "ModuleSpec", *path: str) -> bool:
     """Whether the package that ``spec`` describes holds the file ``path``."""
     return any(
         os.path.isfile(os.path.join(folder, *path))
@@ -17,28 +22,46 @@ def _beside(spec, *path):  # type: ignore[no-untyped-def]
     )
 
 
-def _is_ms_swift(spec):  # type: ignore[no-untyped-def]
+def _is_ms_swift(spec: "ModuleSpec") -> bool:
     # `swift` is also OpenStack Swift's package.
     return _beside(spec, "cli", "sft.py")
 
 
 class _Watcher:
-    """A meta-path finder that finds nothing: it sees a watched name pass by and arms its adapter."""
+    """A meta-path finder that finds nothing itself: a watched name arms its adapter."""
 
-    def __init__(self):  # type: ignore[no-untyped-def]
-        self.watched = {}  # type: ignore[var-annotated]
-        self.armed = set()  # type: ignore[var-annotated]
+    def __init__(self) -> None:
+        self.watched: dict[str, tuple[str, Callable[[ModuleSpec], bool] | None]] = {}
+        self.armed: set[str] = set()
 
-    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        if name in self.watched:
-            adapter, recognise = self.watched.pop(name)  # popped first: what follows may import it
-            try:
-                self._see(name, path, adapter, recognise)
-            except Exception as error:
-                _complain(f"could not arm {adapter} for {name}", error)
+    def find_spec(
+        self, name: str, path: "Sequence[str] | None" = None, target: object = None
+    ) -> "ModuleSpec | None":
+        if name not in self.watched:
+            return None
+        adapter, recognise = self.watched.pop(name)  # popped first: what follows may import it
+        try:
+            self._see(name, path, adapter, recognise)
+            return self._ask_anew(name, path)
+        except Exception as error:
+            _complain(f"could not arm {adapter} for {name}", error)
+            return None
+
+    def _ask_anew(self, name: str, path: "Sequence[str] | None") -> "ModuleSpec | None":
+        # Arming may have put a finder before us (wrapt's): this import has already passed it by.
+        for finder in list(sys.meta_path):
+            spec = None if finder is self else finder.find_spec(name, path)
+            if spec is not None:
+                return spec
         return None
 
-    def _see(self, name, path, adapter, recognise):  # type: ignore[no-untyped-def]
+    def _see(
+        self,
+        name: str,
+        path: "Sequence[str] | None",
+        adapter: str,
+        recognise: "Callable[[ModuleSpec], bool] | None",
+    ) -> None:
         if recognise is not None:
             from importlib.machinery import PathFinder
 
@@ -56,14 +79,15 @@ class _Watcher:
 _watcher = _Watcher()
 
 
-def _complain(what, error):  # type: ignore[no-untyped-def]
-    try:
-        sys.stderr.write(f"vlmguard: {what}: {type(error).__name__}: {error}; going on without it\n")
+def _complain(what: str, error: Exception) -> None:
+    text = f"vlmguard: {what}: {type(error).__name__}: {error}; going on without it\n"
+    try:  # noqa: SIM105 (contextlib is not imported for this)
+        sys.stderr.write(text)
     except Exception:
         pass
 
 
-def watch(name, adapter, recognise=None):  # type: ignore[no-untyped-def]
+def watch(name: str, adapter: str, recognise: "Callable[[ModuleSpec], bool] | None" = None) -> None:
     """Arm the module ``adapter`` when the top-level package ``name`` is first imported.
 
     Public: an adapter for another framework ships its own one-line ``.pth`` that calls this.
@@ -87,7 +111,7 @@ def watch(name, adapter, recognise=None):  # type: ignore[no-untyped-def]
         _complain(f"could not watch {name}", error)
 
 
-def install():  # type: ignore[no-untyped-def]
+def install() -> None:
     """Start watching. Idempotent (a venv on 3.11 reads ``.pth`` files twice); never raises."""
     try:
         if _watcher in sys.meta_path:

@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from vlmguard.facts import Run
 from vlmguard.faults import fault
-from vlmguard.settings import tomllib
+from vlmguard.settings import read_toml
 
 FORMAT = 1
 
@@ -53,7 +53,7 @@ def folder() -> Path:
 def table(name: str) -> dict[str, Any]:
     """One table; {} if it cannot be read or is of a newer format."""
     try:
-        data = tomllib.loads((folder() / f"{name}.toml").read_text("utf-8"))
+        data = read_toml(folder() / f"{name}.toml")
         if data.get("format") != FORMAT:
             raise ValueError(f"format {data.get('format')}, this vlmguard reads {FORMAT}")
         return data
@@ -101,7 +101,8 @@ def untested(run: Run) -> tuple[str, ...]:
     return tuple(
         f"{name} {run.releases[name]}"
         for name in relevant
-        if name in run.releases and name in measured
+        if name in run.releases
+        and name in measured
         and not holds(run.releases, name, measured[name])
     )
 
@@ -112,7 +113,7 @@ def choose(run: Run) -> Choice:
     "nothing" comes with `Choice.instead`. Depends only on what is equal on all ranks.
     """
     data = table("choice")
-    wrap = next((row for row in data.get("wrap", ()) if _matches(row, run)), {})
+    wrap: dict[str, Any] = next((r for r in data.get("wrap", ()) if _matches(r, run)), {})
     row = next((row for row in data.get("row", ()) if _matches(row, run)), None)
     if row is None:
         return Choice(find_unused=wrap.get("find_unused"), evidence=wrap.get("evidence", ""))

@@ -164,7 +164,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Gradients:
-    """Which trainable parameters a backward reached. Names only: no tensor is read, no device waits.
+    """Which trainable parameters a backward reached. Names only: no tensor is read.
 
     Attributes:
         unreached: tower kind → names of trainable parameters without a gradient.

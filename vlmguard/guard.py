@@ -110,7 +110,7 @@ def greeting(run: Run) -> str:
 
 
 def verify(wanted: Plan, after: Run) -> None:
-    """The rules that asked for a remedy must be silent now: a remedy that did not take is an error."""
+    """The rules that asked for a remedy must be silent now; one that did not take is an error."""
     codes = {finding.code: finding for finding in wanted.fixes}
     left = [f for f in host.get().pre_wrap(after) if f.code in codes and f.remedies]
     if not left:
@@ -140,7 +140,7 @@ def judge(findings: Iterable[Finding]) -> None:
         policy = settings.get().policy(finding.code, default_policy(finding.code))
         if policy == "off":
             continue
-        if policy == "error" or (policy == "fix" and finding.level == "error"):
+        if plan.must_stop(finding, policy, settings.get()):
             stops.append(finding)
         elif first(finding):
             report.say(finding, "warned" if finding.level == "warning" else "")
@@ -164,8 +164,10 @@ def stop(findings: Iterable[Finding]) -> None:
     for finding in findings:
         report.say(finding, "stopped")
     reasons = "; ".join(f"{f.code}: {f.why}. {f.advice}".rstrip(". ") for f in findings)
-    error = Stop(f"vlmguard stopped this run ({report.who()}). {reasons}. "
-                 f"To go on regardless: --vlmguard {findings[0].code}=warn")
+    error = Stop(
+        f"vlmguard stopped this run ({report.who()}). {reasons}. "
+        f"To go on regardless: --vlmguard {findings[0].code}=warn"
+    )
     if report.worker() is None:
         contain("telling torchrun", bring_down, error)
     raise error

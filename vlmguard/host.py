@@ -22,7 +22,7 @@ _CODE = re.compile(r"^[A-Z]{2,8}\d{3,4}$")
 class Manager(pluggy.PluginManager):
     """pluggy's manager; containment is put on each implementation when its plug-in registers."""
 
-    def register(self, plugin: Any, name: str | None = None) -> str | None:
+    def register(self, plugin: Any, name: str | None = None) -> Any:
         registered = super().register(plugin, name)
         for caller in self.get_hookcallers(plugin) or ():
             for implementation in caller.get_hookimpls():
@@ -32,12 +32,14 @@ class Manager(pluggy.PluginManager):
                     # A generator around others' answers cannot be contained on its own.
                     self.unregister(plugin)
                     raise TypeError(f"{registered}: hook wrappers are not accepted")
-                implementation.function = contained(implementation.function, _label(plugin))
+                safe = contained(implementation.function, _label(plugin))
+                implementation.function = safe  # type: ignore[misc]
         return registered
 
 
 def _label(plugin: Any) -> str:
-    return getattr(plugin, "CODE", None) or getattr(plugin, "__name__", type(plugin).__name__)
+    name = getattr(plugin, "CODE", None) or getattr(plugin, "__name__", None)
+    return str(name or type(plugin).__name__)
 
 
 def contained(function: Callable[..., Any], label: str) -> Callable[..., Any]:

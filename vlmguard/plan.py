@@ -38,6 +38,14 @@ class Plan:
         return any(isinstance(r, DummyImage) for r in self.remedies)
 
 
+def must_stop(finding: Finding, policy: str, settings: Settings) -> bool:
+    """A finding that says "will go wrong" stops, under `fix` without a remedy too; a lesser one
+    only where the user asked for `error`."""
+    if finding.level == "error":
+        return policy in ("fix", "error")
+    return settings.policy(finding.code, "") == "error"
+
+
 def keys(remedy: Remedy) -> dict[str, object]:
     """What a remedy sets, key by key: two remedies contradict where a key differs."""
     if isinstance(remedy, Variant):
@@ -80,7 +88,7 @@ def make(
         if resolved:
             remedies.update(dict.fromkeys(resolved))
             fixes.append(finding)
-        elif policy == "error" or (policy == "fix" and finding.level == "error"):
+        elif must_stop(finding, policy, settings):
             stops.append(finding)
         else:
             warns.append(finding)

@@ -1,7 +1,8 @@
 """Findings as text for a terminal, and as JSON lines (``VLMGUARD_REPORT``).
 
-``run``-scope findings are equal on every rank: only global rank 0 prints them. Each process writes
-its own JSON file, ``.rankN`` or ``.rankN.wN`` (a dataloader worker) before the suffix: no gathering.
+``run``-scope findings are equal on every rank: only global rank 0 prints them. Each process
+writes its own JSON file, ``.rankN`` or ``.rankN.wN`` (a dataloader worker) before the suffix: no
+gathering.
 """
 
 from __future__ import annotations

@@ -7,13 +7,15 @@ wrapper makes it exactly once, outside our containment.
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any, Literal, SupportsIndex
 
 import wrapt
 
@@ -21,13 +23,13 @@ Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 Where = Literal["attached", "waiting", "missing"]
 
 
-class _Bound(wrapt.BoundFunctionWrapper):
+class _Bound(wrapt.BoundFunctionWrapper):  # type: ignore[type-arg]
     """A bound method that pickles, copies and deep-copies as the plain one does.
 
     Stock wrapt raises; ms-swift hands ``partial(template.data_collator)`` to spawned workers.
     """
 
-    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         owner = self._self_instance
         if owner is None:  # reached through the class
             return _named, (self.__module__, self.__qualname__)
@@ -43,7 +45,7 @@ class _Bound(wrapt.BoundFunctionWrapper):
         return function(*copy.deepcopy(args, memo))
 
 
-class SeamWrapper(wrapt.FunctionWrapper):
+class SeamWrapper(wrapt.FunctionWrapper):  # type: ignore[type-arg]
     """wrapt's wrapper, with bound methods that pickle. ``seam`` says whose it is."""
 
     __bound_function_wrapper__ = _Bound
@@ -51,7 +53,7 @@ class SeamWrapper(wrapt.FunctionWrapper):
     def __init__(self, wrapped: Any, wrapper: Wrapper, enabled: Callable[[], bool]) -> None:
         super().__init__(wrapped, wrapper, enabled=enabled)
 
-    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         return _named, (self.__module__, self.__qualname__)
 
     def __copy__(self) -> Any:
@@ -129,8 +131,10 @@ def _contained_wrap(seam: Seam, target: str) -> Callable[[Any], None]:
 
 def _wrap(seam: Seam, target: str, module: Any) -> None:
     _looked.add(target)
-    if any(found.live and found.seam.name == seam.name and found.seam.wrapper is seam.wrapper
-           for found in _attached):
+    if any(
+        found.live and found.seam.name == seam.name and found.seam.wrapper is seam.wrapper
+        for found in _attached
+    ):
         return
     *parents, name = target.partition(":")[2].split(".")
     owner = module
@@ -171,12 +175,26 @@ def missing(seams: Iterable[Seam]) -> tuple[str, ...]:
 
 @functools.cache
 def _there(target: str) -> bool:
-    """Whether the target's module can be found; imports its parents only if they already are."""
-    module = target.partition(":")[0]
-    parent = module.rpartition(".")[0]
-    if parent and parent not in sys.modules and not _there(parent):
+    """Whether the installed release holds the target, read from its source: nothing is imported
+    but what find_spec needs for the top-level package, which is nothing."""
+    module, _, path = target.partition(":")
+    top, *rest = module.split(".")
+    spec = PathFinder.find_spec(top)
+    if spec is None:
         return False
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError, AttributeError):
-        return False
+    if not rest and spec.origin and spec.origin.endswith(".py"):
+        return _defines(ast.parse(Path(spec.origin).read_text("utf-8")), path.split("."))
+    for folder in spec.submodule_search_locations or ():
+        for source in (Path(folder, *rest, "__init__.py"), Path(folder, *rest).with_suffix(".py")):
+            if source.is_file():
+                return _defines(ast.parse(source.read_text("utf-8")), path.split("."))
+    return False
+
+
+def _defines(tree: ast.AST, path: list[str]) -> bool:
+    """Whether nested classes and functions of these names are defined, one in the other."""
+    name, *inner = path
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+            return not inner or _defines(node, inner)
+    return False

@@ -116,10 +116,15 @@ def read_bool(value: object, where: str) -> bool:
     return word in {"true", "1", "yes", "on"}
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's data; raises what `tomllib` and the file system raise."""
+    return tomllib.loads(path.read_text("utf-8"))
+
+
 def _table(path: Path) -> Mapping[str, Any] | None:
     """vlmguard's table in a TOML file, None if it has none."""
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        data = read_toml(path)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         if path.name == "pyproject.toml":
             return None  # somebody else's file, not ours to judge
@@ -152,7 +157,7 @@ def from_table(table: Mapping[str, Any], where: str) -> Settings:
             raise SettingsError(f"{where}: unknown key {key!r}{nearest(key, _KEYS)}")
     rules = table.get("rules", {})
     if not isinstance(rules, Mapping):
-        raise SettingsError(f"{where}: rules must be a table, as in [rules] VG101 = \"warn\"")
+        raise SettingsError(f'{where}: rules must be a table, as in [rules] VG101 = "warn"')
     report = table.get("report", "")
     if not isinstance(report, str):
         raise SettingsError(f"{where}: report must be a path, not {report!r}")
@@ -192,12 +197,15 @@ def resolve(
         settings,
         "environment",
         rules=read_pairs(env["VLMGUARD_RULES"], "VLMGUARD_RULES")
-        if env.get("VLMGUARD_RULES") else None,
+        if env.get("VLMGUARD_RULES")
+        else None,
         freeze=read_freeze(env["VLMGUARD_FREEZE"], "VLMGUARD_FREEZE")
-        if env.get("VLMGUARD_FREEZE") else None,
+        if env.get("VLMGUARD_FREEZE")
+        else None,
         report=env.get("VLMGUARD_REPORT") or None,
         dry_step=read_bool(env["VLMGUARD_DRY_STEP"], "VLMGUARD_DRY_STEP")
-        if env.get("VLMGUARD_DRY_STEP") else None,
+        if env.get("VLMGUARD_DRY_STEP")
+        else None,
     )
     return _overlay(settings, "command line", rules=rules or None, freeze=freeze, dry_step=dry_step)
 
@@ -216,8 +224,13 @@ def check_codes(settings: Settings, known: Iterable[str]) -> None:
 def publish(settings: Settings) -> None:
     """Make ``settings`` this process's, and its children's."""
     os.environ[RESOLVED] = json.dumps(
-        [dict(settings.rules), settings.freeze, settings.report, settings.dry_step,
-         settings.sources]
+        [
+            dict(settings.rules),
+            settings.freeze,
+            settings.report,
+            settings.dry_step,
+            settings.sources,
+        ]
     )
     _load.cache_clear()
 

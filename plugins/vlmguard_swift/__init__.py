@@ -152,4 +152,3 @@ SEAMS = (
     Seam("step", ("transformers.trainer:Trainer.training_step",), step,
          "sees which parameters got a gradient"),
 )  # fmt: skip
-

@@ -57,7 +57,8 @@ def run(trainer: Any, wish: tuple[str, ...], adapter_seams: Sequence[seams.Seam]
         repeats = "yes" if name in _PER_IMAGE else "possible"
     wished = hf.matching(model, wish, paths(model))
     freed = sorted({n for pairs in wished.values() for n, p in pairs if p.requires_grad})
-    idle = _idle(trainer, strategy, any(t.trainable for t in towers if t.kind in ("vision", "aligner")))
+    sees = any(t.trainable for t in towers if t.kind in ("vision", "aligner"))
+    idle = _idle(trainer, strategy, sees)
     ddp = strategy == "ddp"
     on = any(t.checkpointed for t in towers)
     return Run(
@@ -88,7 +89,7 @@ def run(trainer: Any, wish: tuple[str, ...], adapter_seams: Sequence[seams.Seam]
 
 
 def _checkpointed(args: Any) -> Any:
-    """Tower → whether its blocks will be checkpointed. Before 3.5 there is no flag for the tower."""
+    """Tower → whether its blocks will be checkpointed. Before 3.5 the tower has no flag."""
     language = bool(args.gradient_checkpointing)
     vision = bool(getattr(args, "vit_gradient_checkpointing", language))
     return lambda kind: vision if kind in ("vision", "aligner") else language

@@ -59,7 +59,7 @@ def take(argv: Sequence[str]) -> Taken:
 
 
 def read_rules(words: Sequence[str]) -> tuple[dict[str, str], bool]:
-    """``VG101=off``, JSON (a table in a YAML config) or a bare ``off`` → policies, and "all off"."""
+    """``VG101=off``, JSON (a table in a YAML config) or a bare ``off`` → policies, "all off"."""
     rules: dict[str, str] = {}
     off = False
     for word in words:

@@ -49,7 +49,7 @@ def pre_wrap(run: Run) -> Finding | None:
         CODE,
         "error" if certain else "note",
         "reentrant checkpointing under DDP marks a variable ready twice"
-        + ("" if certain else ", as soon as a module runs twice or unused parameters are looked for"),
+        + ("" if certain else ", once a module runs twice or unused parameters are looked for"),
         remedies=(Choose(),),
         advice="use_reentrant=False",
         evidence="own runs, torch 2.2 - 2.15: 'Expected to mark a variable ready only once'",

@@ -50,7 +50,8 @@ def pre_wrap(run: Run) -> Finding | None:
         CODE,
         "error" if certain else "note",
         f"reentrant checkpointing {harm} under {run.strategy} "
-        + ("since" if certain else "if") + " the trainable vision tower runs more than once",
+        + ("since" if certain else "if")
+        + " the trainable vision tower runs more than once",
         remedies=(Choose(),),
         advice="use_reentrant=False",
         evidence="own runs, deepspeed 0.14.5 - 0.19.8; deepspeedai/DeepSpeed#988",

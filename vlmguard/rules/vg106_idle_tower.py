@@ -56,7 +56,8 @@ def pre_wrap(run: Run) -> Finding | None:
         CODE,
         "error" if certain else "note",
         f"{kinds} train, but a batch without an image does not use them: ranks hang "
-        + ("when" if run.idle == "yes" else "if") + " one has an image and another has none",
+        + ("when" if run.idle == "yes" else "if")
+        + " one has an image and another has none",
         remedies=remedies,
         advice="--ddp_find_unused_parameters true, a dummy image, or freeze them",
         evidence="own runs: ms-swift 4.6.0 Qwen3-VL under DDP hangs; ZeRO-1/2/3 mismatch",

@@ -1,4 +1,4 @@
-""""Expected to mark a variable ready only once".
+""" "Expected to mark a variable ready only once".
 
 What it does
     Explains an exception whose message has one of: Expected to mark a variable ready only once.
@@ -27,9 +27,7 @@ from vlmguard.facts import Batch, Failure, Finding, Run
 from vlmguard.hookspecs import hookimpl
 from vlmguard.rules.known import explained
 
-MATCH = (
-    "Expected to mark a variable ready only once",
-)
+MATCH = ("Expected to mark a variable ready only once",)
 ADVICE = (
     "set use_reentrant=False; or --ddp_static_graph true (without accumulation); or turn "
     "checkpointing off and take a smaller micro-batch with more accumulation, which keeps "

@@ -1,4 +1,4 @@
-""""has already been reduced".
+""" "has already been reduced".
 
 What it does
     Explains an exception whose message has one of: has already been reduced.
@@ -26,9 +26,7 @@ from vlmguard.facts import Batch, Failure, Finding, Run
 from vlmguard.hookspecs import hookimpl
 from vlmguard.rules.known import explained
 
-MATCH = (
-    "has already been reduced",
-)
+MATCH = ("has already been reduced",)
 ADVICE = (
     "set use_reentrant=False; or --vit_gradient_checkpointing false; or freeze the tower; "
     "or ZeRO-1 "

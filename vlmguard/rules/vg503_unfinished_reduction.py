@@ -1,4 +1,4 @@
-""""Expected to have finished reduction in the prior iteration".
+""" "Expected to have finished reduction in the prior iteration".
 
 What it does
     Explains an exception whose message has one of: Expected to have finished reduction in
@@ -27,9 +27,7 @@ from vlmguard.facts import Batch, Failure, Finding, Run
 from vlmguard.hookspecs import hookimpl
 from vlmguard.rules.known import explained
 
-MATCH = (
-    "Expected to have finished reduction in the prior iteration",
-)
+MATCH = ("Expected to have finished reduction in the prior iteration",)
 ADVICE = (
     "freeze the tower if it is not to train; or put an image in every batch; or "
     "--ddp_find_unused_parameters true with use_reentrant=False "

@@ -1,4 +1,4 @@
-""""Recomputed values … have different metadata".
+""" "Recomputed values … have different metadata".
 
 What it does
     Explains an exception whose message has one of: Recomputed values for the following
@@ -27,16 +27,13 @@ from vlmguard.facts import Batch, Failure, Finding, Run
 from vlmguard.hookspecs import hookimpl
 from vlmguard.rules.known import explained
 
-MATCH = (
-    "Recomputed values for the following tensors have different metadata",
-)
+MATCH = ("Recomputed values for the following tensors have different metadata",)
 ADVICE = (
     "DeepSpeed 0.19.3 or newer; or use_reentrant=True (under ZeRO-3 only: under plain DDP "
     "it brings back 'ready only once') "
 )
 WHY = (
-    "non-reentrant checkpointing with frozen parameters under ZeRO-3, on a DeepSpeed "
-    "before 0.19.3 "
+    "non-reentrant checkpointing with frozen parameters under ZeRO-3, on a DeepSpeed before 0.19.3 "
 )
 
 CODE = "VG504"

@@ -1,4 +1,4 @@
-""""Image features and image tokens do not match".
+""" "Image features and image tokens do not match".
 
 What it does
     Explains an exception whose message has one of: Image features and image tokens do not
@@ -30,13 +30,8 @@ MATCH = (
     "Image features and image tokens do not match",
     "Videos features and video tokens do not match",
 )
-ADVICE = (
-    "raise max_length, or lower the pixel budget (MAX_PIXELS); dropping the images is no "
-    "cure "
-)
-WHY = (
-    "an image's placeholders were cut, usually by max_length "
-)
+ADVICE = "raise max_length, or lower the pixel budget (MAX_PIXELS); dropping the images is no cure "
+WHY = "an image's placeholders were cut, usually by max_length "
 
 CODE = "VG506"
 NAME = "explain-features-tokens"

@@ -30,13 +30,8 @@ MATCH = (
     "element 0 of tensors does not require grad",
     "loss must be a scalar tensor",
 )
-ADVICE = (
-    "set use_reentrant=False, or enable_input_require_grads(); look at what trains "
-)
-WHY = (
-    "reentrant checkpointing over blocks whose input needs no gradient, or everything "
-    "frozen "
-)
+ADVICE = "set use_reentrant=False, or enable_input_require_grads(); look at what trains "
+WHY = "reentrant checkpointing over blocks whose input needs no gradient, or everything frozen "
 
 CODE = "VG507"
 NAME = "explain-no-grad-loss"

@@ -1,0 +1,31 @@
+"""Every test starts with settings, environment and counters of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from vlmguard import faults, guard, report, settings
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch, tmp_path_factory, request):
+    if "frameworks" in request.keywords:
+        return
+    import os
+
+    for name in [name for name in os.environ if name.startswith("VLMGUARD")]:
+        monkeypatch.delenv(name)
+    for name in ("RANK", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
+    settings._load.cache_clear()
+    faults._said.clear()
+    guard._seen.clear()
+    report._counted.clear()
+    report._fixed.clear()
+    report._file.cache_clear()
+    report._once.cache_clear()
+    yield
+    import os as environment
+
+    environment.environ.pop(settings.RESOLVED, None)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from vlmguard import compat
+from vlmguard.facts import Checkpointing, Run
+
+ON = Checkpointing(True, True)
+
+
+def run(strategy, torch="2.13.0", deepspeed="0.19.8", **more):
+    releases = {"torch": torch, "deepspeed": deepspeed}
+    return Run("x", releases, strategy, 2, checkpointing=ON, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "reentrant"),
+    [
+        (run("ddp"), False),
+        (run("zero2"), False),
+        (run("zero3"), False),
+        (run("zero3", frozen=True), False),
+        (run("zero3", frozen=True, deepspeed="0.19.3"), False),
+        (run("zero3", frozen=True, deepspeed="0.19.2"), True),
+        (run("zero3", frozen=True, deepspeed="0.19.2", torch="2.4.1"), False),
+        (run("zero3", frozen=True, deepspeed="0.16.9", torch="2.6.0+cu124"), True),
+        (run("zero3", frozen=False, deepspeed="0.16.9"), False),
+        (run("unknown"), None),
+    ],
+)
+def test_variant(given, reentrant):
+    assert compat.choose(given).use_reentrant is reentrant
+
+
+def test_nothing_works_and_names_what_does():
+    choice = compat.choose(run("zero3", frozen=True, deepspeed="0.19.2", forwards=2))
+    assert choice.verdict == "nothing"
+    assert "DeepSpeed >= 0.19.3" in choice.instead
+
+
+def test_find_unused_for_an_idle_tower_only():
+    assert compat.choose(run("ddp", idle="possible")).find_unused is True
+    assert compat.choose(run("ddp")).find_unused is None
+    assert compat.choose(run("zero3", idle="yes")).find_unused is None
+
+
+def test_untested_releases_are_named():
+    choice = compat.choose(run("zero3", deepspeed="0.25.0"))
+    assert choice.verdict == "untested"
+    assert choice.untested == ("deepspeed 0.25.0",)
+    assert choice.use_reentrant is False
+
+
+@pytest.mark.parametrize("text", ["format = 99", "not toml at all", ""])
+def test_a_damaged_table_chooses_nothing(text, tmp_path, monkeypatch, capsys):
+    (tmp_path / "choice.toml").write_text(text)
+    monkeypatch.setattr(compat, "folder", lambda: tmp_path)
+    compat.table.cache_clear()
+    try:
+        assert compat.choose(run("ddp")).use_reentrant is None
+        assert compat.choose(run("ddp")).verdict == "unknown"
+    finally:
+        compat.table.cache_clear()
+    assert capsys.readouterr().err.count("VG902") == 1

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from vlmguard import facts, guard, hookimpl, host
+from vlmguard.facts import Batch, Failure, Finding, Gradients, Run
+from vlmguard.host import Host
+from vlmguard.rules import RULES
+from vlmguard.stop import Stop
+
+RUN = Run("x", {"torch": "2.13.0"}, "ddp", 2, checkpointing=facts.Checkpointing(True, True))
+
+
+def plugin(code="XY101", **hooks):
+    made = types.SimpleNamespace(CODE=code, NAME="x", DEFAULT="fix", __name__=code)
+    for name, function in hooks.items():
+        setattr(made, name, hookimpl(function))
+    return made
+
+
+def test_a_rule_that_raises_is_said_once_and_others_are_heard(capsys):
+    made = Host()
+
+    def broken(run):
+        raise KeyError("boom")
+
+    made.add(plugin("XY101", pre_wrap=broken))
+    made.add(plugin("XY102", pre_wrap=lambda run: Finding("XY102", "note", "heard")))
+    for _ in range(3):
+        assert [f.code for f in made.pre_wrap(RUN)] == ["XY102"]
+    said = capsys.readouterr().err
+    assert said.count("VG902") == 1
+    assert "XY101" in said
+
+
+@pytest.mark.parametrize("answer", [3, "text", [Finding("XY1", "note", "x"), 3]])
+def test_a_wrong_answer_is_a_fault(answer, capsys):
+    made = Host()
+    made.add(plugin(pre_wrap=lambda run: answer))
+    assert made.pre_wrap(RUN) == []
+    assert "not a Finding" in capsys.readouterr().err
+
+
+def test_stop_and_keyboard_interrupt_escape():
+    for kind in (Stop, KeyboardInterrupt, SystemExit):
+        made = Host()
+
+        def leave(run, kind=kind):
+            raise kind("x")
+
+        made.add(plugin(pre_wrap=leave))
+        with pytest.raises(kind):
+            made.pre_wrap(RUN)
+
+
+def test_wrappers_and_double_codes_are_refused():
+    made = Host()
+    made.add(plugin())
+    with pytest.raises(ValueError, match="XY101"):
+        made.add(plugin())
+    with pytest.raises(ValueError, match="no code"):
+        made.add(plugin("nonsense"))
+    from vlmguard.hookspecs import hookimpl as mark
+
+    wrapping = types.SimpleNamespace(__name__="w")
+
+    def around(run):
+        return (yield)
+
+    wrapping.pre_wrap = mark(wrapper=True)(around)
+    with pytest.raises(TypeError, match="not accepted"):
+        made.add(wrapping)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.CODE)
+def test_every_rule_may_fail(rule, monkeypatch, capsys):
+    """Raise inside each rule in turn: the others are heard, nothing escapes."""
+    made = Host()
+    for each in RULES:
+        made.add(each)
+    for caller in made.manager.get_hookcallers(rule):
+        for implementation in caller.get_hookimpls():
+            if implementation.plugin is rule:
+
+                def boom(*args):
+                    raise RuntimeError("boom")
+
+                monkeypatch.setattr(
+                    implementation, "function", host.contained(boom, rule.CODE), raising=False
+                )
+    made.pre_wrap(RUN)
+    made.pre_step(RUN, batch=Batch())
+    made.pre_step(RUN, gradients=Gradients())
+    made.on_error(RUN, None, Failure("x", "y"))
+    assert f"rule {rule.CODE} failed" in capsys.readouterr().err
+
+
+def test_entry_points_load_our_rules():
+    assert set(host.get().rules) == {rule.CODE for rule in RULES}
+
+
+def test_a_remedy_that_does_not_take_stops():
+    with pytest.raises(Stop, match="VG903"):
+        guard.pre_wrap(lambda: RUN, lambda plan: ("nothing",))
+
+
+def test_a_fault_while_applying_leaves_the_run(capsys):
+    def apply(plan):
+        raise OSError("boom")
+
+    assert guard.pre_wrap(lambda: RUN, apply) == RUN
+    assert "applying the plan failed" in capsys.readouterr().err
+
+
+def test_a_fault_while_translating_leaves_the_run(capsys):
+    def translate():
+        raise OSError("boom")
+
+    assert guard.pre_wrap(translate, lambda plan: ()) is None
+    assert "reading the run failed" in capsys.readouterr().err
+
+
+def test_a_remedy_that_takes(capsys):
+    import dataclasses
+
+    state = {"reentrant": True}
+
+    def translate():
+        checkpointing = facts.Checkpointing(True, state["reentrant"])
+        return dataclasses.replace(RUN, checkpointing=checkpointing)
+
+    def apply(plan):
+        state["reentrant"] = plan.variant.use_reentrant
+        return ("use_reentrant: True → False",)
+
+    assert guard.pre_wrap(translate, apply).checkpointing.use_reentrant is False
+    said = capsys.readouterr().err
+    assert "VG101 fixed: use_reentrant: True → False" in said
+    assert "VG101=off" in said
+
+
+def test_known_errors_are_explained_and_unchanged():
+    error = RuntimeError("Expected to mark a variable ready only once.")
+    guard.on_error(RUN, None, error)
+    assert str(error) == "Expected to mark a variable ready only once."
+    notes = getattr(error, "__notes__", ["VG501 use_reentrant=False"])
+    assert "VG501" in notes[0]
+    assert "use_reentrant=False" in notes[0]

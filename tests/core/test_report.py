@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vlmguard import guard, report
+from vlmguard.facts import Batch, Finding, Run, Sample, run_as_json, run_from_json
+from vlmguard.stop import Stop
+
+FINDING = Finding("VG101", "error", "why", advice="do this")
+
+
+def test_run_scope_prints_on_rank_0_only(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("VLMGUARD_REPORT", str(tmp_path / "r.jsonl"))
+    monkeypatch.setenv("RANK", "1")
+    report.say(FINDING)
+    assert capsys.readouterr().err == ""
+    report.say(Finding("VG204", "error", "text only", scope="rank"))
+    assert "[rank 1]" in capsys.readouterr().err
+    lines = [json.loads(line) for line in (tmp_path / "r.rank1.jsonl").read_text().splitlines()]
+    assert [line["code"] for line in lines] == ["VG101", "VG204"]
+
+
+def test_a_report_that_cannot_be_written_is_said_once(monkeypatch, capsys):
+    monkeypatch.setenv("VLMGUARD_REPORT", "/proc/no/such/place.jsonl")
+    report.write("finding", {})
+    report.write("finding", {})
+    assert capsys.readouterr().err.count("cannot be written") == 1
+
+
+def test_summary():
+    report.say(FINDING, "fixed", "a → b")
+    report.say(Finding("VG203", "warning", "x"), "warned")
+    assert report.summary(16) == "vlmguard 0.1: 16 rules watched, 1 fixed (VG101), 1 warning"
+
+
+def test_batch_errors_stop_under_their_policy(monkeypatch):
+    batch = Batch((Sample(placeholders=3, expected=4, keys=("pixel_values",)),), ("image",))
+    with pytest.raises(Stop, match=r"VG202.*3 placeholder"):
+        guard.pre_step(Run("x"), batch=batch)
+    monkeypatch.setenv("VLMGUARD_RULES", "VG202=warn")
+    guard.settings._load.cache_clear()
+    guard.pre_step(Run("x"), batch=batch)
+
+
+def test_a_stop_survives_a_workers_reraise():
+    from torch._utils import ExceptionWrapper
+
+    try:
+        raise Stop("VG202: why")
+    except Stop:
+        wrapper = ExceptionWrapper(where="in DataLoader worker process 0")
+    with pytest.raises(Stop, match="VG202: why"):
+        wrapper.reraise()
+
+
+def test_a_run_travels_as_json():
+    run = Run("x", {"torch": "2"}, "zero3", 2, idle="yes", freeze=("vision",))
+    assert run_from_json(run_as_json(run)) == run

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import contextlib
+import types
+
+import pytest
+import torch
+from torch import nn
+
+from vlmguard_swift import dummy, encoded
+from vlmguard_transformers import families
+from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.change import Journal
+from vlmguard_transformers.gradients import Watch, kinds_of
+
+PATHS = {"vision": ("visual",), "aligner": ("visual.merger",), "llm": ("model", "lm_head")}
+
+
+class TwoTowers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.visual = nn.ModuleDict({"block": nn.Linear(2, 2), "merger": nn.Linear(2, 2)})
+        self.model = nn.Linear(2, 2)
+
+    def forward(self, text, image=None):
+        out = self.model(text)
+        return out if image is None else out + self.visual["merger"](self.visual["block"](image))
+
+
+def test_towers_by_longest_path():
+    model = TwoTowers()
+    model.visual["block"].requires_grad_(False)
+    found = {t.kind: (t.total, t.trainable) for t in hf.towers(model, PATHS, lambda kind: True)}
+    assert found == {"vision": (2, 0), "aligner": (2, 2), "llm": (2, 2)}
+
+
+def test_freeze_words_paths_and_globs():
+    found = hf.matching(TwoTowers(), ("aligner", "visual", "*.bias", "nothing"), PATHS)
+    assert [len(pairs) for pairs in found.values()] == [2, 4, 3, 0]
+
+
+def test_peft_prefixes():
+    assert hf.plain("base_model.model.visual.q.base_layer.weight") == "visual.q.weight"
+
+
+def test_tied_blocks():
+    layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    assert not hf.shares_blocks(layers)
+    layers[1].weight = layers[0].weight
+    assert hf.shares_blocks(layers)
+
+
+def test_a_failed_apply_restores():
+    thing = types.SimpleNamespace(a=1)
+    journal = Journal()
+    with contextlib.suppress(OSError), journal:
+        journal.set(thing, "a", 2)
+        journal.set(thing, "b", 3)
+        raise OSError("boom")
+    assert vars(thing) == {"a": 1}
+
+
+def test_coverage_names_what_was_not_reached_and_takes_its_hooks_off():
+    model = TwoTowers()
+    watch = Watch(model, PATHS)
+    watch.before(("text",))
+    model(torch.ones(1, 2)).sum().backward()
+    seen = watch.after()
+    assert {kind: len(names) for kind, names in seen.unreached.items()} == {
+        "vision": 2,
+        "aligner": 2,
+    }
+    watch.before(("image",))
+    model(torch.ones(1, 2), torch.ones(1, 2)).sum().backward()
+    assert watch.after().unreached == {}
+    for _ in range(3):
+        watch.before(("text",))
+        watch.after()
+    watch.before(("text",))
+    assert watch.after() is None, "it gets out of the way"
+    watch.before(("image", "video"))
+    assert watch.after() is not None, "a new kind of batch is watched again"
+    assert not any(p._post_accumulate_grad_hooks for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kinds"),
+    [
+        ({"pixel_values": 1}, ("image",)),
+        ({"pixel_values": None}, ("text",)),
+        ({"pixel_values_videos": 1}, ("video",)),
+        ([1, 2], ()),
+    ],
+)
+def test_kinds_of(inputs, kinds):
+    assert kinds_of(inputs) == kinds
+
+
+QWEN = types.SimpleNamespace(
+    model_type="qwen2_vl",
+    image_token_id=9,
+    video_token_id=8,
+    vision_config=types.SimpleNamespace(spatial_merge_size=2),
+)
+GRID = torch.tensor([[1, 4, 4]])  # 16 patches, 4 tokens
+
+
+def qwen_batch(*rows):
+    return encoded.batch(types.SimpleNamespace(config=QWEN), list(rows), False)
+
+
+def image_row(count=4, prefix="", **more):
+    row = {"input_ids": [1] + [9] * count, "pixel_values": GRID, "image_grid_thw": GRID, **more}
+    return {prefix + key: value for key, value in row.items()}
+
+
+def test_encoded_rows_become_samples():
+    good = qwen_batch(image_row()).samples[0]
+    assert (good.placeholders, good.expected, good.missing) == (4, 4, ())
+    assert qwen_batch(image_row(count=3)).samples[0].placeholders == 3
+    assert qwen_batch(image_row(image_grid_thw=None)).samples[0].missing == ("image_grid_thw",)
+    assert qwen_batch({"input_ids": [1, 2]}).kinds == ("text",)
+
+
+def test_pairs_and_packed_rows():
+    pair = {**image_row(prefix="chosen_"), **image_row(count=2, prefix="rejected_")}
+    assert [s.prefix for s in qwen_batch([pair]).samples] == ["chosen_", "rejected_"]
+
+
+def test_unknown_families_are_not_judged():
+    template = types.SimpleNamespace(config=types.SimpleNamespace(model_type="new"))
+    sample = encoded.batch(template, [image_row(count=1)], False).samples[0]
+    assert (sample.placeholders, sample.expected, sample.missing) == (None, None, ())
+    assert families.of(template.config) is None
+
+
+def test_a_text_batch_is_completed_without_touching_its_rows():
+    made = types.SimpleNamespace(
+        encode=lambda sample: {"input_ids": [7, 9, 9], "pixel_values": "P", "image_grid_thw": "G"}
+    )
+    row = {"input_ids": [1, 2], "labels": [-100, 2], "length": 2}
+    completed = dummy.complete(made, [row, row])
+    assert completed[0]["input_ids"] == [1, 2, 7, 9, 9]
+    assert completed[0]["labels"] == [-100, 2, -100, -100, -100]
+    assert completed[0]["pixel_values"] == "P"
+    assert completed[1] is row
+    assert row == {"input_ids": [1, 2], "labels": [-100, 2], "length": 2}
+    assert dummy.complete(made, [image_row(), row]) is None

@@ -1,0 +1,180 @@
+"""Each rule: one run that it must speak about, with the level, and one about which it is silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vlmguard.facts import Batch, Checkpointing, Failure, Gradients, Run, Sample, Tower
+from vlmguard.host import Host
+from vlmguard.rules import RULES
+
+NEW = {"torch": "2.13.0+cpu", "deepspeed": "0.19.8"}
+OLD = {"torch": "2.6.0", "deepspeed": "0.19.2"}
+REENTRANT, OTHER = Checkpointing(True, True), Checkpointing(True, False)
+VISION = Tower("vision", total=4, trainable=4, checkpointed=True)
+LLM = Tower("llm", total=4, trainable=4, checkpointed=True)
+DDP = Run("x", NEW, "ddp", 2, checkpointing=REENTRANT, find_unused=True, static_graph=False)
+ZERO2 = Run("x", NEW, "zero2", 2, checkpointing=REENTRANT, towers=(LLM, VISION))
+ZERO3 = replace(ZERO2, strategy="zero3")
+IDLE = replace(ZERO3, idle="yes", completes=True, checkpointing=OTHER)
+
+SPEAKS = [
+    ("VG101", DDP, "error"),
+    ("VG101", replace(DDP, find_unused=False), "note"),
+    ("VG101", replace(DDP, find_unused=False, repeats="yes"), "error"),
+    ("VG102", replace(ZERO2, repeats="yes"), "error"),
+    ("VG102", replace(ZERO3, repeats="possible"), "note"),
+    ("VG103", replace(ZERO3, forwards=2), "error"),
+    ("VG103", replace(ZERO3, strategy="fsdp2", shared=True), "error"),
+    ("VG104", replace(ZERO2, towers=(replace(VISION, adapters=2, input_grads=False),)), "error"),
+    ("VG105", replace(ZERO3, releases=OLD, frozen=True, checkpointing=OTHER), "error"),
+    ("VG106", replace(DDP, idle="yes", towers=(VISION,), find_unused=False), "error"),
+    ("VG106", replace(DDP, idle="possible", towers=(VISION,), find_unused=False), "note"),
+    ("VG106", replace(IDLE, strategy="zero1"), "error"),
+    ("VG107", replace(DDP, find_unused=False), "note"),
+    ("VG107", replace(DDP, find_unused=False, forwards=2), "error"),
+    ("VG108", IDLE, "error"),
+    ("VG108", replace(IDLE, idle="possible"), "note"),
+    ("VG301", replace(DDP, freeze=("vision",), frees=3, frees_example="visual.x"), "error"),
+    ("VG401", replace(DDP, releases={"torch": "9.0"}), "note"),
+    ("VG402", replace(DDP, missing_seams=("train",)), "warning"),
+]
+SILENT = [
+    ("VG101", replace(DDP, checkpointing=OTHER)),
+    ("VG101", replace(DDP, static_graph=True)),
+    ("VG101", replace(DDP, checkpointing=Checkpointing(False, True))),
+    ("VG102", replace(ZERO2, repeats="no")),
+    ("VG102", replace(ZERO2, strategy="zero1", repeats="yes")),
+    ("VG103", ZERO3),
+    ("VG103", replace(ZERO3, forwards=2, checkpointing=OTHER)),
+    ("VG104", replace(ZERO2, towers=(replace(VISION, adapters=2, input_grads=True),))),
+    ("VG105", replace(ZERO3, releases=NEW, frozen=True, checkpointing=OTHER)),
+    ("VG105", replace(ZERO3, releases=OLD, frozen=False, checkpointing=OTHER)),
+    ("VG106", replace(DDP, idle="yes", towers=(VISION,), find_unused=True)),
+    ("VG106", replace(DDP, idle="yes", towers=(replace(VISION, trainable=0),), find_unused=False)),
+    ("VG106", replace(IDLE, completing=True)),
+    ("VG107", replace(DDP, find_unused=False, checkpointing=OTHER)),
+    ("VG108", replace(IDLE, completing=True)),
+    ("VG108", replace(IDLE, strategy="zero2")),
+    ("VG301", replace(DDP, freeze=("vision",), frees=0)),
+    ("VG401", DDP),
+    ("VG402", DDP),
+]
+
+
+@pytest.fixture(scope="module")
+def host():
+    made = Host()
+    for rule in RULES:
+        made.add(rule)
+    return made
+
+
+def codes(findings):
+    return {finding.code: finding.level for finding in findings}
+
+
+@pytest.mark.parametrize(("code", "run", "level"), SPEAKS)
+def test_speaks(host, code, run, level):
+    assert codes(host.pre_wrap(run)).get(code) == level
+
+
+@pytest.mark.parametrize(("code", "run"), SILENT)
+def test_silent(host, code, run):
+    assert code not in codes(host.pre_wrap(run))
+
+
+IMAGE = Sample(placeholders=4, expected=4, images=1, keys=("pixel_values", "image_grid_thw"))
+TEXT = Sample(placeholders=0, expected=0)
+STEPS = [
+    ("VG201", replace(IMAGE, keys=()), True),
+    ("VG201", replace(IMAGE, missing=("image_grid_thw",)), True),
+    ("VG201", IMAGE, False),
+    ("VG201", TEXT, False),
+    ("VG202", replace(IMAGE, placeholders=3), True),
+    ("VG202", IMAGE, False),
+    ("VG202", replace(IMAGE, expected=None), False),
+    ("VG203", Sample(replaced="row 3"), True),
+    ("VG203", TEXT, False),
+]
+
+
+@pytest.mark.parametrize(("code", "sample", "speaks"), STEPS)
+def test_batches(host, code, sample, speaks):
+    batch = Batch((TEXT, sample), ("image",))
+    assert (code in codes(host.pre_step(DDP, batch=batch))) is speaks
+
+
+@pytest.mark.parametrize(
+    ("run", "batch", "speaks"),
+    [
+        (IDLE, Batch((TEXT,), ("text",)), True),
+        (IDLE, Batch((TEXT,), ("text",), completed=True), False),
+        (IDLE, Batch((IMAGE,), ("image",)), False),
+        (replace(IDLE, strategy="zero2"), Batch((TEXT,), ("text",)), False),
+    ],
+)
+def test_text_only_step(host, run, batch, speaks):
+    assert ("VG204" in codes(host.pre_step(run, batch=batch))) is speaks
+
+
+@pytest.mark.parametrize(
+    ("unreached", "kinds", "level"),
+    [
+        ({"vision": ("a", "b")}, ("image",), "error"),
+        ({"vision": ("a",)}, ("image",), "note"),
+        ({"vision": ("design",)}, ("image",), None),
+        ({"vision": ("a", "b")}, ("text",), None),
+        ({"llm": ("a", "b")}, ("text",), "error"),
+        ({}, ("image",), None),
+    ],
+)
+def test_no_gradient(host, unreached, kinds, level):
+    gradients = Gradients(unreached, {"vision": 2, "llm": 2}, kinds, ("design",))
+    assert codes(host.pre_step(DDP, gradients=gradients)).get("VG302") == level
+
+
+FAILURES = {
+    "VG501": "Expected to mark a variable ready only once. This error is",
+    "VG502": "The parameter model.visual.x has already been reduced. Gradient computed twice",
+    "VG503": "Expected to have finished reduction in the prior iteration before",
+    "VG504": "Recomputed values for the following tensors have different metadata than during",
+    "VG505": "Detected mismatch between collectives on ranks. Rank 1 is running",
+    "VG506": "Image features and image tokens do not match, tokens: 3, features: 4",
+    "VG507": "element 0 of tensors does not require grad and does not have a grad_fn",
+}
+
+
+@pytest.mark.parametrize("code", FAILURES)
+def test_explains(host, code):
+    found = host.on_error(None, None, Failure("RuntimeError", FAILURES[code]))
+    assert codes(found) == {code: "error"}
+    assert found[0].advice
+
+
+def test_explains_nothing_unknown(host):
+    assert host.on_error(None, None, Failure("ValueError", "something else")) == []
+
+
+SECTIONS = (
+    "What it does",
+    "Why it is bad",
+    "When it is wrong",
+    "Example",
+    "Use instead",
+    "Evidence",
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.CODE)
+def test_every_rule_has_its_page(rule):
+    lines = rule.__doc__.splitlines()
+    assert [line for line in lines if line in SECTIONS] == list(SECTIONS)
+    assert rule.DEFAULT in ("fix", "error", "warn")
+
+
+def test_every_rule_is_tried():
+    tried = {case[0] for case in (*SPEAKS, *STEPS)} | {"VG204", "VG302"} | set(FAILURES)
+    assert tried == {rule.CODE for rule in RULES}
