@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from vlmguard import faults, guard, report, settings
@@ -10,8 +12,8 @@ from vlmguard import faults, guard, report, settings
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch, tmp_path_factory, request):
     if "frameworks" in request.keywords:
+        yield
         return
-    import os
 
     for name in [name for name in os.environ if name.startswith("VLMGUARD")]:
         monkeypatch.delenv(name)
@@ -26,6 +28,4 @@ def _fresh(monkeypatch, tmp_path_factory, request):
     report._file.cache_clear()
     report._once.cache_clear()
     yield
-    import os as environment
-
-    environment.environ.pop(settings.RESOLVED, None)
+    os.environ.pop(settings.RESOLVED, None)

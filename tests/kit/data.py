@@ -36,14 +36,19 @@ def build(out: Path) -> None:
         """Both ranks have an image in step 1, neither has one in step 2, and so on."""
         return text(row) if row // 2 % 2 else image(row)
 
+    def pairs(row: int) -> Row:
+        return image(row, 2)
+
     def several(row: int) -> Row:
-        return image(row, 2 + row % 2)
+        return image(row, 2)
 
     _write(out / "image.jsonl", image)
     _write(out / "text.jsonl", text)
     _write(out / "mixed.jsonl", mixed)
     _write(out / "phases.jsonl", phases)
     _write(out / "several.jsonl", several)
+    _write(out / "pairs.jsonl", pairs)
+    _write(out / "dpo_pairs.jsonl", lambda row: _rejected(pairs(row)))
     _write(out / "dpo.jsonl", lambda row: _rejected(image(row)))
     _write(out / "dpo_several.jsonl", lambda row: _rejected(several(row)))
     _write(out / "grpo.jsonl", lambda row: _question(image(row)))
@@ -81,7 +86,9 @@ def _png(path: Path, number: int, side: int = 56) -> str:
             rows.append(seed >> 16 & 255)
 
     def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
 
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
     content = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(rows)))

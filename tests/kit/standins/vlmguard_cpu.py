@@ -56,5 +56,5 @@ def _early_process_group(partition: ModuleType) -> None:
 
 
 def _no_compiled_collectives(comm: ModuleType) -> None:
-    """DeepSpeed would compile its shared-memory collectives in every rank: minutes, behind a lock."""
+    """DeepSpeed would compile shared-memory collectives in every rank: minutes, behind a lock."""
     comm.build_shm_op = lambda: None

@@ -104,4 +104,3 @@ def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
         log=[dict(entry) for entry in trainer.state.log_history],
     )
     write(os.environ["VLMGUARD_TEST_CAPTURE"], rank)
-

@@ -1,0 +1,27 @@
+# make demo: the crash without vlmguard and the run with it, side by side. make test: everything.
+PYTHON ?= python3
+ENVS = $(PYTHON) tests/kit/envs.py
+DEV = .envs/dev/bin
+
+.PHONY: demo test fast lint envs clean
+
+demo:
+	@$(ENVS) make swift
+	@$(PYTHON) tests/kit/demo.py
+
+test: envs lint fast
+	$(DEV)/python -m pytest -m frameworks
+
+envs:
+	@$(ENVS) make dev swift swift32
+
+lint: envs
+	$(DEV)/ruff check .
+	$(DEV)/ruff format --check vlmguard plugins docs
+	$(DEV)/mypy
+
+fast: envs
+	$(DEV)/python -m pytest -m "not frameworks" -o addopts="-q --strict-markers"
+
+clean:
+	rm -rf .envs dist

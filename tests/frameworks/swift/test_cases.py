@@ -1,0 +1,133 @@
+"""The real ``swift`` command in two gloo ranks, guard off, guard on, and its reference."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "kit"))
+import swift
+from cases import CASES, HEALTHY
+from oracle import bitwise, compare
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+BY_NAME = {case.name: case for case in CASES}
+
+
+@functools.cache
+def pool():
+    return ThreadPoolExecutor(8)
+
+
+def _start(case, flags, guard):
+    flags = [flag.replace("{data}", str(swift.dataset())) for flag in flags]
+    return pool().submit(
+        swift.run, case.verb, case.model, case.data, flags,
+        guard=guard, env=case.env, timeout=case.limit, extra=case.extra,
+    )  # fmt: skip
+
+
+@functools.cache
+def three(name):
+    """Futures of the guard-off, guard-on and reference runs; the pool runs them side by side."""
+    case = BY_NAME[name]
+    return (
+        _start(case, case.flags, False),
+        _start(case, case.flags, True),
+        _start(case, case.right(), False),
+    )
+
+
+def tail(outcome):
+    return outcome.output[-3000:]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_broken_without_the_guard(name):
+    case, (off, _, reference) = BY_NAME[name], three(name)
+    off = off.result()
+    if case.broken == "hang":
+        assert off.hung, tail(off)
+    elif case.broken == "wrong":
+        assert off.returncode == 0, tail(off)
+        assert not compare(off.ranks, reference.result().ranks)
+    else:
+        assert off.returncode != 0
+        assert case.broken in off.output, tail(off)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_right_with_the_guard(name):
+    case, (_, on, reference) = BY_NAME[name], three(name)
+    on, reference = on.result(), reference.result()
+    assert reference.returncode == 0, tail(reference)
+    assert on.returncode == 0, tail(on)
+    verdict = compare(on.ranks, reference.ranks)
+    assert verdict, str(verdict)
+    assert case.fixes <= on.fixed()
+    assert "VG902" not in {finding["code"] for finding in on.findings}
+
+
+@functools.cache
+def pair(name):
+    verb, rows, flags = next(row[1:] for row in HEALTHY if row[0] == name)
+    return tuple(
+        pool().submit(swift.run, verb, "qwen2_vl", rows, flags, guard=guard)
+        for guard in (False, True)
+    )
+
+
+@pytest.mark.parametrize("name", [row[0] for row in HEALTHY])
+def test_healthy_runs_stay_bitwise_equal(name):
+    off, on = (future.result() for future in pair(name))
+    assert off.returncode == 0, tail(off)
+    assert on.returncode == 0, tail(on)
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, str(verdict)
+    assert {finding["level"] for finding in on.findings} <= {"note"}, on.findings
+
+
+LORA = ["--tuner_type", "lora"]
+
+
+def test_freeze_wish_is_enforced_and_a_stop_brings_every_rank_down():
+    flags = [*LORA, "--freeze_vit", "false"]
+    frozen = swift.run(["sft"], "qwen2_vl", "image", [*flags, "--vlmguard-freeze", "vision",
+                       "aligner"], guard=True)  # fmt: skip
+    assert frozen.returncode == 0, tail(frozen)
+    assert "VG301" in frozen.fixed()
+    for rank in frozen.ranks:
+        moved = [n for n, w in rank.initial.items() if not w.equal(rank.final[n])]
+        assert moved
+        assert not [name for name in moved if "visual" in name]
+    stopped = swift.run(
+        ["sft"], "qwen2_vl", "image",
+        [*LORA, "--gradient_checkpointing_kwargs", '{"use_reentrant": true}', "--vlmguard",
+         "VG101=error"], guard=True,
+    )  # fmt: skip
+    assert stopped.returncode != 0
+    assert not stopped.ranks
+    block = stopped.output[stopped.output.rindex("Root Cause") :]
+    assert "VG101" in block, tail(stopped)
+
+
+def test_bad_settings_stop_before_training_and_off_still_takes_the_flags():
+    wrong = swift.run(["sft"], "qwen2_vl", "image", [*LORA, "--vlmguard", "VG110=off"], guard=True)
+    assert wrong.returncode != 0
+    assert "no rule has the code VG110" in wrong.output
+    off = swift.run(["sft"], "qwen2_vl", "image", [*LORA, "--vlmguard", "VG110=off"], guard=False)
+    assert off.returncode == 0, tail(off)
+
+
+def test_spawned_workers():
+    """Wrapped bound methods reach spawned dataloader workers, and work there."""
+    flags = [*LORA, "--dataloader_num_workers", "1", "--dataloader_multiprocessing_context",
+             "spawn"]  # fmt: skip
+    done = swift.run(["sft"], "qwen2_vl", "image", flags, guard=True)
+    assert done.returncode == 0, tail(done)
+    assert "VG902" not in done.output

@@ -1,0 +1,130 @@
+"""Runs one command with a time limit and leaves none of its processes behind.
+
+Ranks are in sessions of their own, so the command's process group is not all of it: its
+descendants are looked up while it runs. Only those are ever signalled, by their id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+GRACE = 10.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    returncode: int
+    seconds: float
+    hung: bool
+    survivors: Sequence[int]
+    lines: Sequence[tuple[float, str]]
+
+
+def watch(
+    command: Sequence[str], variables: dict[str, str], folder: Path, *, timeout: float, quiet: float
+) -> Ended:
+    """Run to the end, or until nothing was printed for `quiet` or `timeout` seconds went by."""
+    started = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        env=variables,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    arriving: queue.Queue[tuple[float, str]] = queue.Queue()
+
+    def listen() -> None:
+        for text in process.stdout or ():
+            arriving.put((time.monotonic() - started, text.rstrip("\n")))
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    family: dict[int, str] = {}
+    lines: list[tuple[float, str]] = []
+    heard = 0.0
+    hung = False
+    while process.poll() is None:
+        family |= _descendants(process.pid)
+        while not arriving.empty():
+            lines.append(arriving.get())
+            heard = lines[-1][0]
+        now = time.monotonic() - started
+        if now > timeout or now - heard > quiet:
+            hung = True
+            _end(process, family)
+        time.sleep(0.1)
+    seconds = time.monotonic() - started
+    survivors = [pid for pid, birth in family.items() if _birth(pid) == birth]
+    for pid in survivors:
+        _signal(pid, signal.SIGKILL)
+    listener.join(GRACE)
+    while not arriving.empty():
+        lines.append(arriving.get())
+    returncode = process.wait()
+    return Ended(returncode, seconds, hung, [] if hung else survivors, lines)
+
+
+def _end(process: subprocess.Popen[str], family: dict[int, str]) -> None:
+    """Ask torchrun to end its ranks; what is left after a while is ended without asking."""
+    _signal(process.pid, signal.SIGTERM)
+    for pid in family:
+        _signal(pid, signal.SIGTERM)
+    until = time.monotonic() + GRACE
+    while time.monotonic() < until and any(_birth(pid) == birth for pid, birth in family.items()):
+        time.sleep(0.1)
+    for pid, birth in family.items():
+        if _birth(pid) == birth:
+            _signal(pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat after the name, or nothing once it is gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [] if fields[0] == "Z" else fields
+
+
+def _birth(pid: int) -> str:
+    """When the process started: the same id may later be another process."""
+    fields = _stat(pid)
+    return fields[19] if fields else ""
+
+
+def _descendants(root: int) -> dict[int, str]:
+    """All living descendants of a process, with their birth."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (fields := _stat(int(entry))):
+            children.setdefault(int(fields[1]), []).append(int(entry))
+    found: dict[int, str] = {}
+    waiting = [root]
+    while waiting:
+        for pid in children.get(waiting.pop(), []):
+            found[pid] = _birth(pid)
+            waiting.append(pid)
+    return found
