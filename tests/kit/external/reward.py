@@ -11,8 +11,10 @@ except ImportError:  # 3.x
 
 
 class Alternating(ORM):
+    """By rank and place: the two generations of a prompt sit on two ranks."""
+
     def __call__(self, completions, **kwargs):
-        first = int(os.environ["RANK"])  # a group of two is one completion on each of two ranks
+        first = int(os.environ.get("RANK", "0"))
         return [float((first + number) % 2) for number in range(len(completions))]
 
 
