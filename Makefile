@@ -21,7 +21,7 @@ lint: envs
 	$(DEV)/mypy
 
 fast: envs
-	$(DEV)/python -m pytest -m "not frameworks" -o addopts="-q --strict-markers"
+	$(DEV)/python -m pytest -m "not frameworks"
 
 clean:
 	rm -rf .envs dist

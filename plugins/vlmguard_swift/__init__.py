@@ -50,9 +50,13 @@ def _before(trainer: Any) -> Run | None:
     )
     if run is not None:
         shared.publish(run)
+        from vlmguard_transformers import families
         from vlmguard_transformers.gradients import Watch
 
-        _watched[id(trainer)] = Watch(trainer.model, translate.paths(trainer.model))
+        config = getattr(trainer.template, "config", None)
+        family = families.of(config)
+        untrained = family.untrained(config) if family else ()
+        _watched[id(trainer)] = Watch(trainer.model, translate.paths(trainer.model), untrained)
     return run
 
 
@@ -94,14 +98,16 @@ def _judge(template: Any, rows: Any, completed: bool) -> None:
 
 def fetch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """ms-swift advances ``_idx`` exactly when it takes another sample than the one asked for."""
-    before = getattr(instance, "_idx", None)
+    before = contain("reading a data set", getattr, instance, "_idx", None)
     row = wrapped(*args, **kwargs)
-    if before is not None and getattr(instance, "_idx", None) != before:
-        contain("noting a replaced sample", _replaced, args)
+    if before is not None:
+        contain("noting a replaced sample", _replaced, instance, before, args)
     return row
 
 
-def _replaced(args: tuple[Any, ...]) -> None:
+def _replaced(dataset: Any, before: int, args: tuple[Any, ...]) -> None:
+    if dataset._idx == before:
+        return
     from vlmguard_swift import shared
 
     run = shared.run() or Run("ms-swift")

@@ -29,7 +29,13 @@ def kinds_of(inputs: Any) -> tuple[str, ...]:
 class Watch:
     """Coverage of one trainer's parameters, over one accumulation window at a time."""
 
-    def __init__(self, model: Any, paths: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        paths: Mapping[str, tuple[str, ...]],
+        untrained: tuple[str, ...] = (),
+    ) -> None:
+        self.untrained = untrained
         self.parameters = {
             plain(name): p for name, p in model.named_parameters() if p.requires_grad
         }
@@ -68,7 +74,13 @@ class Watch:
             trainable[kind] = trainable.get(kind, 0) + 1
             if name not in self.reached:
                 unreached[kind] = (*unreached.get(kind, ()), name)
-        answer = Gradients(unreached, trainable, tuple(sorted(self.kinds)))
+        by_design = tuple(
+            name
+            for names in unreached.values()
+            for name in names
+            if any(part in name for part in self.untrained)
+        )
+        answer = Gradients(unreached, trainable, tuple(sorted(self.kinds)), by_design)
         self.close()
         return answer
 

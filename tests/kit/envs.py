@@ -64,7 +64,7 @@ def make(name: str) -> None:
         if _stamp(name, "packages") != packages:
             _install(name, pins)
             _stamp(name, "packages", packages)
-        if _stamp(name, "vlmguard") != ourselves and (ROOT / "README.md").exists():
+        if _stamp(name, "vlmguard") != ourselves and (ROOT / "pyproject.toml").exists():
             _pip(name, "vlmguard itself", "--no-deps", "--no-build-isolation", "-e", str(ROOT))
             _stamp(name, "vlmguard", ourselves)
 

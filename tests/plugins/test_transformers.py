@@ -83,6 +83,18 @@ def test_coverage_names_what_was_not_reached_and_takes_its_hooks_off():
     assert not any(p._post_accumulate_grad_hooks for p in model.parameters())
 
 
+def test_llavas_last_vision_layer_is_untrained_by_design():
+    vision = types.SimpleNamespace(num_hidden_layers=3)
+    config = types.SimpleNamespace(
+        model_type="llava", vision_feature_layer=-2, vision_config=vision
+    )
+    parts = families.of(config).untrained(config)
+    assert parts == ("post_layernorm", "encoder.layers.2.")
+    watch = Watch(TwoTowers(), PATHS, untrained=("merger",))
+    watch.before(("text",))
+    assert {name.split(".")[1] for name in watch.after().by_design} == {"merger"}
+
+
 @pytest.mark.parametrize(
     ("inputs", "kinds"),
     [

@@ -28,6 +28,9 @@ class Family:
     def expected(self, sample: Mapping[str, Any], config: Any, prefix: str) -> int | None:
         return self.module.expected(sample, config, prefix)  # type: ignore[no-any-return]
 
+    def untrained(self, config: Any) -> tuple[str, ...]:
+        return self.module.untrained(config)  # type: ignore[no-any-return]
+
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
         return self.module.NEEDS  # type: ignore[no-any-return]

@@ -19,6 +19,11 @@ def placeholder_ids(config: Any) -> tuple[int, ...]:
     )
 
 
+def untrained(config: Any) -> tuple[str, ...]:
+    """Parts of names that get no gradient by design: none."""
+    return ()
+
+
 def expected(sample: Mapping[str, Any], config: Any, prefix: str) -> int | None:
     """Tokens that the sample's grids fill: product over merge², summed. Grids stay on the CPU."""
     vision = getattr(config, "vision_config", None)

@@ -1,0 +1,95 @@
+"""What happens when something is wrong that the guard cannot mend, and around installation."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "kit"))
+import envs
+import swift
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+KIT = Path(swift.__file__).parent
+LORA = ["--tuner_type", "lora"]
+REENTRANT = ["--gradient_checkpointing_kwargs", '{"use_reentrant": true}']
+
+
+def tail(outcome):
+    return outcome.output[-3000:]
+
+
+def test_a_stop_in_one_worker_brings_every_rank_down_in_10_seconds():
+    broken = ["--external_plugins", str(KIT / "external" / "drop_pixels.py")]
+    flags = [*LORA, *broken, "--dataloader_num_workers", "1"]
+    done = swift.run(["sft"], "qwen2_vl", "image", flags, guard=True)
+    stopped = [f for f in done.findings if f["outcome"] == "stopped"]
+    assert {(f["code"], f["rank"]) for f in stopped} == {("VG201", 1)}, tail(done)
+    assert done.returncode != 0
+    assert not done.hung
+    assert done.seconds_after("VG201 stopped") < 10
+    assert not done.survivors
+    assert "VG201" in done.output[done.output.rindex("Root Cause") :]
+
+
+def test_a_known_crash_is_explained_under_its_traceback():
+    flags = [*LORA, *REENTRANT, "--vlmguard", "VG101=off"]
+    done = swift.run(["sft"], "qwen2_vl", "image", flags, guard=True)
+    assert done.returncode != 0
+    after = done.output[done.output.index("RuntimeError: Expected to mark a variable") :]
+    assert "VG501 explained" in after, tail(done)
+    assert "use_reentrant=False" in after
+
+
+def test_a_third_partys_wheel_is_called_in_every_rank(tmp_path):
+    subprocess.run(
+        [envs.program("swift"), "-m", "pip", "install", "-qq", "--no-deps", "--no-build-isolation",
+         "--target", str(tmp_path / "site"), str(KIT / "example_plugin")],
+        check=True,
+    )  # fmt: skip
+    path = f"{KIT / 'standins'}{os.pathsep}{tmp_path / 'site'}"
+    done = swift.run(["sft"], "qwen2_vl", "image", LORA, guard=True, extra={"PYTHONPATH": path})
+    assert done.returncode == 0, tail(done)
+    assert {f["rank"] for f in done.findings if f["code"] == "XM101"} == {0, 1}
+
+
+def test_a_yaml_config_carries_our_flags(tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text("vlmguard:\n  - VG101=off\ntuner_type: lora\n")
+    done = swift.run(["sft", str(config)], "qwen2_vl", "image", REENTRANT, guard=True)
+    assert "Expected to mark a variable ready only once" in done.output, tail(done)
+
+
+def test_the_wheel_installs_arms_and_leaves_nothing(tmp_path):
+    root = KIT.parents[1]
+    python = envs.program("dev")
+    subprocess.run(
+        [python, "-m", "pip", "wheel", "-qq", "--no-deps", "--no-build-isolation", "-w",
+         str(tmp_path), str(root)],
+        check=True,
+    )  # fmt: skip
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    fresh = str(tmp_path / "venv" / "bin" / "python")
+    site = next((tmp_path / "venv" / "lib").glob("python*")) / "site-packages"
+    before = {path.name for path in site.iterdir()}
+    wheel = str(next(tmp_path.glob("vlmguard-*.whl")))
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+
+    def run(*command):
+        return subprocess.run(
+            [fresh, *command], capture_output=True, text=True, env=environment, cwd=tmp_path
+        )
+
+    assert run("-m", "pip", "install", "--no-deps", wheel).returncode == 0
+    names = {path.name for path in site.iterdir()}
+    assert {"vlmguard.pth", "vlmguard.start", "vlmguard", "vlmguard_swift"} <= names
+    assert (site / "vlmguard" / "_compat" / "choice.toml").is_file()
+    assert not (site / "vlmguard" / "_startup").exists()
+    seen = run("-c", "import sys; print('vlmguard._bootstrap' in sys.modules)")
+    assert seen.stdout == "True\n", seen.stderr
+    assert run("-m", "pip", "uninstall", "-y", "vlmguard").returncode == 0
+    assert {path.name for path in site.iterdir()} == before

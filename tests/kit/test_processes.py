@@ -1,0 +1,54 @@
+"""The runner must see a hang, leave nothing behind, and say what outlived a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from tests.kit.processes import watch
+
+RANK = "import time; time.sleep(60)"
+LAUNCHER = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {rank!r}], start_new_session=True)
+print("started", child.pid, flush=True)
+{then}
+"""
+
+
+def _run(then: str, tmp_path, quiet: float = 20.0):
+    script = LAUNCHER.format(rank=RANK, then=then)
+    command = [sys.executable, "-c", script]
+    return watch(command, dict(os.environ), tmp_path, timeout=30, quiet=quiet)
+
+
+def _alive(pid: int) -> bool:
+    for _ in range(20):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_a_hang_is_told_and_ended_in_every_session(tmp_path) -> None:
+    ended = _run("child.wait()", tmp_path, quiet=1.0)
+    assert ended.hung
+    assert ended.seconds < 15
+    assert not _alive(int(ended.lines[0][1].split()[1]))
+
+
+def test_what_outlives_the_command_is_named_and_ended(tmp_path) -> None:
+    ended = _run("import time; time.sleep(0.5); sys.exit(3)", tmp_path)
+    child = int(ended.lines[0][1].split()[1])
+    assert (ended.returncode, ended.hung) == (3, False)
+    assert list(ended.survivors) == [child]
+    assert not _alive(child)
+
+
+def test_a_plain_end(tmp_path) -> None:
+    ended = watch([sys.executable, "-c", "print(1)"], dict(os.environ), tmp_path, timeout=9, quiet=9)
+    assert (ended.returncode, ended.hung, list(ended.survivors)) == (0, False, [])
+    assert [text for _, text in ended.lines] == ["1"]

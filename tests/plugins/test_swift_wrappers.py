@@ -1,0 +1,93 @@
+"""Raise inside every adapter function: the framework's call happens exactly once all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+import vlmguard_swift
+from vlmguard.facts import Run
+from vlmguard_swift import apply, decision, dummy, encoded, shared, translate
+from vlmguard_transformers import arguments
+from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.gradients import Watch
+
+
+class Hostile:
+    """Anything asked of it raises."""
+
+    def __getattribute__(self, name):
+        if name in ("__class__", "__dict__"):
+            return object.__getattribute__(self, name)
+        raise RuntimeError("boom")
+
+
+@pytest.fixture
+def calls():
+    class Calls(list):
+        def __call__(self, *args, **kwargs):
+            self.append((args, kwargs))
+            return "framework"
+
+    return Calls()
+
+
+WRAPPERS = [seam.wrapper for seam in vlmguard_swift.SEAMS]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS, ids=lambda w: w.__name__)
+@pytest.mark.parametrize("armed", [False, True])
+def test_hostile_objects(wrapper, armed, calls, monkeypatch):
+    if armed:
+        shared.publish(Run("ms-swift", strategy="zero3", idle="yes", completing=True))
+    try:
+        assert wrapper(calls, Hostile(), (["--x"],), {}) == "framework"
+        assert wrapper(calls, Hostile(), (), {}) == "framework"
+    finally:
+        shared.clear()
+    assert len(calls) == 2
+
+
+FUNCTIONS = [
+    (translate, "run"),
+    (translate, "check_freeze"),
+    (translate, "paths"),
+    (apply, "apply"),
+    (decision, "remake"),
+    (dummy, "complete"),
+    (encoded, "batch"),
+    (shared, "run"),
+    (shared, "publish"),
+    (arguments, "take"),
+    (arguments, "resolve"),
+    (hf, "towers"),
+    (Watch, "before"),
+    (Watch, "after"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), FUNCTIONS, ids=lambda x: getattr(x, "__name__", x))
+def test_each_function_may_fail(owner, name, calls, monkeypatch):
+    def boom(*args, **kwargs):
+        raise RuntimeError("boom")
+
+    shared.publish(Run("ms-swift", strategy="zero3", idle="yes", completing=True))
+    monkeypatch.setattr(owner, name, boom)
+    try:
+        for wrapper in WRAPPERS:
+            assert wrapper(calls, object(), (["--x"],), {}) == "framework"
+    finally:
+        monkeypatch.undo()
+        shared.clear()
+    assert len(calls) == len(WRAPPERS)
+
+
+def test_the_frameworks_own_exception_goes_on_unchanged():
+    error = ValueError("theirs")
+
+    def wrapped(*args, **kwargs):
+        raise error
+
+    for wrapper in WRAPPERS:
+        with pytest.raises(ValueError, match="theirs") as caught:
+            wrapper(wrapped, object(), (["--x"],), {})
+        assert caught.value is error
