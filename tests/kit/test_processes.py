@@ -49,6 +49,7 @@ def test_what_outlives_the_command_is_named_and_ended(tmp_path) -> None:
 
 
 def test_a_plain_end(tmp_path) -> None:
-    ended = watch([sys.executable, "-c", "print(1)"], dict(os.environ), tmp_path, timeout=9, quiet=9)
+    command = [sys.executable, "-c", "print(1)"]
+    ended = watch(command, dict(os.environ), tmp_path, timeout=9, quiet=9)
     assert (ended.returncode, ended.hung, list(ended.survivors)) == (0, False, [])
     assert [text for _, text in ended.lines] == ["1"]
