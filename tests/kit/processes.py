@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GRACE = 10.0
+SETTLE = 1.0
+"""Helpers of the interpreter end a moment after their parent: those are no survivors."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def watch(
             _end(process, family)
         time.sleep(0.1)
     seconds = time.monotonic() - started
-    survivors = [pid for pid, birth in family.items() if _birth(pid) == birth]
+    survivors = _still_there(family, SETTLE)
     for pid in survivors:
         _signal(pid, signal.SIGKILL)
     listener.join(GRACE)
@@ -85,14 +87,20 @@ def _end(process: subprocess.Popen[str], family: dict[int, str]) -> None:
     _signal(process.pid, signal.SIGTERM)
     for pid in family:
         _signal(pid, signal.SIGTERM)
-    until = time.monotonic() + GRACE
-    while time.monotonic() < until and any(_birth(pid) == birth for pid, birth in family.items()):
-        time.sleep(0.1)
-    for pid, birth in family.items():
-        if _birth(pid) == birth:
-            _signal(pid, signal.SIGKILL)
+    for pid in _still_there(family, GRACE):
+        _signal(pid, signal.SIGKILL)
     process.kill()
     process.wait()
+
+
+def _still_there(family: dict[int, str], patience: float) -> list[int]:
+    """Those that have not ended by themselves after so many seconds."""
+    until = time.monotonic() + patience
+    while True:
+        alive = [pid for pid, birth in family.items() if _birth(pid) == birth]
+        if not alive or time.monotonic() > until:
+            return alive
+        time.sleep(0.05)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -22,7 +22,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +33,7 @@ sys.path.insert(0, str(KIT.parents[1]))  # also where this file runs as a script
 from tests.kit import data as datasets  # noqa: E402
 from tests.kit import envs, processes  # noqa: E402
 from tests.kit.standins.vlmguard_capture import Rank, read  # noqa: E402
+from tests.kit.turns import turn  # noqa: E402
 
 CACHE = envs.HOME / ".cache"
 TYPES = {"llava": "llava1_5_hf"}
@@ -152,7 +152,7 @@ def run(
             shutil.rmtree(folder, ignore_errors=True)
             for each in ("home", "work", "tmp"):
                 (folder / each).mkdir(parents=True)
-            with _turn():
+            with turn():
                 variables = _variables(env, folder, guard) | dict(extra or {})
                 outcome = _execute(line, env, folder, variables, timeout, quiet)
             _tidy(folder)
@@ -257,20 +257,3 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-@contextlib.contextmanager
-def _turn() -> Iterator[None]:
-    """Wait for one of the machine's slots: two CPUs each."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    slots = max(1, len(os.sched_getaffinity(0)) // 2)
-    while True:
-        for number in range(slots):
-            with (CACHE / f"slot{number}.lock").open("w") as handle:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                yield
-                return
-        time.sleep(0.2)
