@@ -23,6 +23,8 @@ from vlmguard.faults import contain
 from vlmguard.seams import Seam
 from vlmguard_transformers import arguments
 
+# FSDP puts other parameters in place of the model's: hooks on those would never be called.
+_HOOKED = ("single", "ddp", "zero1", "zero2", "zero3")
 _watched: dict[int, Any] = {}  # id(trainer) → coverage watch, while it trains
 
 
@@ -50,6 +52,7 @@ def _before(trainer: Any) -> Run | None:
     )
     if run is not None:
         shared.publish(run)
+    if run is not None and run.strategy in _HOOKED:
         from vlmguard_transformers import families
         from vlmguard_transformers.gradients import Watch
 

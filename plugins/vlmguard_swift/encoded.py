@@ -61,7 +61,8 @@ def _sample(
     ids: frozenset[int], config: Any,
 ) -> Sample:  # fmt: skip
     tokens = row[prefix + "input_ids"]
-    if family is None or not isinstance(tokens, (list, tuple)) or "inputs_embeds" in row:
+    listed = isinstance(tokens, (list, tuple)) and all(isinstance(t, int) for t in tokens[:1])
+    if family is None or not listed or "inputs_embeds" in row:
         return Sample(keys=present, prefix=prefix)
     missing = [
         needed

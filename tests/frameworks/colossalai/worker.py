@@ -1,0 +1,161 @@
+"""A user's training script around ColossalAI's booster; it knows nothing of the guard.
+
+Run under torchrun with one JSON argument: `{"cases": [case, …], "out": FOLDER, "models": FOLDER}`.
+Several cases share one start of the interpreter; what a case raises is written down and, when it
+is the only case, raised again, so that the launcher sees what a user would see.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import cpu
+import models
+import torch
+import torch.distributed as dist
+
+DEFAULTS: dict[str, Any] = {
+    "name": "case",
+    "model": "qwen2_vl",
+    "plugin": "gemini",
+    "precision": "bf16",
+    "chunks": "alone",  # alone | mixed | one
+    "max_norm": 1.0,
+    "accumulate": 1,
+    "enable_accumulation": False,
+    "master_weights": True,
+    "steps": ["image", "text"],  # a name for all ranks, or one name a rank
+    "freeze": False,
+    "lora": None,  # before | asked
+    "lr": 1e-3,
+    "decay": 0.0,
+    "seed": 0,
+    "guard": None,  # keyword arguments of guard_booster, to be explicit
+}
+
+
+def plugin_of(case: dict[str, Any], model: torch.nn.Module) -> Any:
+    from colossalai.booster import plugin as plugins
+
+    world = dist.get_world_size()
+    if case["plugin"] == "torch_ddp":
+        return plugins.TorchDDPPlugin(find_unused_parameters=case.get("find_unused", False))
+    if case["plugin"] == "low_level_zero":
+        return plugins.LowLevelZeroPlugin(
+            stage=case.get("stage", 2),
+            precision=case["precision"],
+            initial_scale=1.0,
+            overlap_communication=False,
+            max_norm=case["max_norm"],
+        )
+    sizes = [
+        p.numel() for n, p in model.named_parameters() if n.split(".")[0] in models.TOWERS
+    ]
+    whole = sum(p.numel() for p in model.parameters())
+    size = {"alone": sum(sizes), "mixed": sum(sizes) * 3 // 4, "one": whole}.get(case["chunks"])
+    size = size or int(case["chunks"])
+    size = max(size, *(p.numel() for p in model.parameters())) if case["chunks"] != "alone" else size
+    size += -size % world
+    return plugins.GeminiPlugin(
+        precision=case["precision"],
+        chunk_config_dict={world: {"chunk_size": size, "keep_gathered": False}},
+        enable_async_reduce=False,
+        enable_gradient_accumulation=case["enable_accumulation"],
+        master_weights=case["master_weights"],
+        max_norm=case["max_norm"],
+        initial_scale=1.0,
+    )
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy as a plain tensor: Gemini's ignored parameters are of its own class."""
+    return tensor.detach().float().clone().as_subclass(torch.Tensor)
+
+
+def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
+    from colossalai.booster import Booster
+    from colossalai.nn.optimizer import HybridAdam
+
+    torch.manual_seed(case["seed"])
+    model, processor, image = models.load(folder / case["model"], case["model"], case["seed"])
+    model.train()
+    if case["freeze"]:
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name.split(".")[0] not in models.TOWERS)
+    booster = Booster(plugin=plugin_of(case, model))
+    if case["guard"] is not None:
+        from vlmguard_colossalai import guard_booster
+
+        booster = guard_booster(booster, processor=processor, **case["guard"])
+    if case["lora"]:
+        from peft import LoraConfig, get_peft_model
+
+        wish = LoraConfig(target_modules=["qkv", "fc1", "q_proj", "v_proj"], r=4)
+        model = (
+            get_peft_model(model, wish)
+            if case["lora"] == "before"
+            else booster.enable_lora(model, lora_config=wish)
+        )
+    optimizer = HybridAdam(model.parameters(), lr=case["lr"], weight_decay=case["decay"])
+    out["before"] = {n: plain(p) for n, p in model.named_parameters()}
+    model, optimizer, *_ = booster.boost(model, optimizer)
+    batches = models.Batches(processor, image)
+    rank = dist.get_rank()
+    out["losses"] = []
+    for step, what in enumerate(case["steps"]):
+        out["stage"] = f"step {step}"
+        mine = what if isinstance(what, str) else what[rank % len(what)]
+        batch = batches.make(mine, seed=1000 * case["seed"] + 10 * step + rank)
+        out["stage"] = f"step {step} forward"
+        loss = (model(**batch) if isinstance(batch, dict) else model(batch))["loss"]
+        out["stage"] = f"step {step} backward"
+        booster.backward(loss / case["accumulate"], optimizer)
+        out["losses"].append(float(loss))
+        if (step + 1) % case["accumulate"] == 0:
+            out["stage"] = f"step {step} optimizer"
+            optimizer.step()
+            optimizer.zero_grad()
+    out["stage"] = "saving"
+    state = model.state_dict(only_rank_0=False) if case["plugin"] == "gemini" else (
+        model.unwrap().state_dict()
+    )
+    out["after"] = {n: plain(t) for n, t in state.items()}
+    out["stage"] = "done"
+
+
+def main() -> None:
+    job = json.loads(sys.argv[1])
+    cpu.install()
+    import colossalai
+
+    colossalai.launch_from_torch(seed=0, verbose=False)
+    rank = dist.get_rank()
+    for wish in job["cases"]:
+        case = {**DEFAULTS, **wish}
+        out: dict[str, Any] = {"case": case}
+        started = time.monotonic()
+        try:
+            train(case, Path(job["models"]), out)
+        except BaseException as error:
+            out["error"] = f"{type(error).__name__}: {' '.join(map(str, error.args))}"
+            out["trace"] = traceback.format_exc()
+            if len(job["cases"]) == 1:
+                raise
+        finally:
+            out["seconds"] = time.monotonic() - started
+            torch.save(out, Path(job["out"]) / f"{case['name']}.rank{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
