@@ -62,7 +62,8 @@ def plugin_of(case: dict[str, Any], model: torch.nn.Module) -> Any:
     whole = sum(p.numel() for p in model.parameters())
     size = {"alone": sum(sizes), "mixed": sum(sizes) * 3 // 4, "one": whole}.get(case["chunks"])
     size = size or int(case["chunks"])
-    size = max(size, *(p.numel() for p in model.parameters())) if case["chunks"] != "alone" else size
+    if case["chunks"] != "alone":
+        size = max(size, *(p.numel() for p in model.parameters()))
     size += -size % world
     return plugins.GeminiPlugin(
         precision=case["precision"],
