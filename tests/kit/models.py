@@ -84,6 +84,9 @@ VISION: dict[str, dict[str, Any]] = {
 }
 
 
+OLD = int(transformers.__version__.split(".")[0]) < 5
+
+
 def build(out: Path, family: str) -> None:
     """Write model, tokenizer and processor of one family into `out`."""
     out.mkdir(parents=True, exist_ok=True)
@@ -93,7 +96,16 @@ def build(out: Path, family: str) -> None:
         for weight in model.parameters():
             if weight.dim() > 1:
                 weight.mul_(LOUDER)
+        if OLD and family != "llava":
+            _say_something(model)
     model.save_pretrained(out)
+
+
+def _say_something(model: transformers.PreTrainedModel) -> None:
+    """ms-swift 3.x decodes what GRPO generates and encodes it again: ids of the vocabulary's hole
+    would vanish, and equal (empty) completions have gradients that cancel. With rows of zero they
+    have the logit 0, below the better half of the real tokens, which sampling then draws from."""
+    model.get_input_embeddings().weight[256:QWEN_FIRST] = 0.0
 
 
 def _json(path: Path, content: Any) -> None:
