@@ -31,7 +31,10 @@ def bring_down(error: BaseException) -> None:
         return
     from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
-    get_error_handler().record_exception(error)
+    try:  # torch writes down the exception that is being handled
+        raise error
+    except BaseException:
+        get_error_handler().record_exception(error)
     reaper = threading.Timer(GRACE, _leave)
     reaper.daemon = True
     reaper.start()

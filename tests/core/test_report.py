@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
+import types
 
 import pytest
 
-from vlmguard import guard, report
+from vlmguard import guard, report, stop
 from vlmguard.facts import Batch, Finding, Run, Sample, run_as_json, run_from_json
 from vlmguard.stop import Stop
 
@@ -58,3 +59,14 @@ def test_a_stop_survives_a_workers_reraise():
 def test_a_run_travels_as_json():
     run = Run("x", {"torch": "2"}, "zero3", 2, idle="yes", freeze=("vision",))
     assert run_from_json(run_as_json(run)) == run
+
+
+def test_torchrun_is_told_the_reason(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
+    monkeypatch.setattr(stop.threading, "Timer", lambda *args: types.SimpleNamespace(start=int))
+    with pytest.raises(Stop):
+        guard.stop([FINDING])
+    told = json.loads((tmp_path / "error.json").read_text())["message"]
+    assert "VG101: why" in told["message"]
+    assert "VG101: why" in told["extraInfo"]["py_callstack"]

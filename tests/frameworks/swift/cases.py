@@ -80,7 +80,10 @@ CASES = [
     Case("llava-zero3-text-step", SFT, "llava", "phases", [*LLAVA, *zero(3)], "wrong",
          {"VG108"}, reference=[*LLAVA, *zero(2)]),
     Case("old-sft-lora", SFT, "qwen2_vl", "image", OLD_LORA, ONCE, {"VG101"}, env="swift32"),
-    Case("old-grpo-lora", GRPO, "qwen2_vl", "grpo", [*OLD_LORA, *REWARD], ONCE, {"VG101"},
+    # 3.2.0 samples alike on all ranks: a group spread over them has two equal completions, whose
+    # advantages cancel, so that nothing would move. With two samples a rank, a group is on one.
+    Case("old-grpo-lora", GRPO, "qwen2_vl", "grpo",
+         [*OLD_LORA, *REWARD, "--per_device_train_batch_size", "2"], ONCE, {"VG101"},
          env="swift32"),
 ]  # fmt: skip
 HEALTHY = [
