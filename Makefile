@@ -10,7 +10,7 @@ demo:
 	@$(PYTHON) tests/kit/demo.py
 
 test: envs lint fast
-	$(DEV)/python -m pytest -m frameworks -n 4 tests/frameworks
+	$(DEV)/python -m pytest -m frameworks -n 4 tests/frameworks/swift
 
 envs:
 	@$(ENVS) make dev swift swift32

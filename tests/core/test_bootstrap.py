@@ -75,7 +75,8 @@ def test_a_third_party_watches_its_own_framework(tmp_path):
 
 @pytest.mark.timeout(60)
 def test_start_up_costs_at_most_1_5_ms():
-    """Interleaved runs with and without the bootstrap (-S reads no .pth), medians."""
+    """Interleaved runs with and without the bootstrap (-S reads no .pth; site has imported os by
+    the time it reads them), medians."""
     load = "import vlmguard._bootstrap as b; b.install()"
     import vlmguard
 
@@ -86,6 +87,6 @@ def test_start_up_costs_at_most_1_5_ms():
         subprocess.run([sys.executable, "-S", "-c", code], env={"PYTHONPATH": root}, check=True)
         return time.perf_counter() - started
 
-    pairs = [(run(load), run("pass")) for _ in range(25)]
+    pairs = [(run(load), run("import os")) for _ in range(25)]
     extra = statistics.median(a for a, _ in pairs) - statistics.median(b for _, b in pairs)
-    assert extra < 0.004, f"{extra * 1000:.2f} ms"  # 1.5 ms on a quiet machine; noise allowed
+    assert extra < 0.003, f"{extra * 1000:.2f} ms"  # 1.5 ms on a quiet machine; noise allowed
