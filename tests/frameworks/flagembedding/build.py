@@ -144,8 +144,29 @@ def rows(rng: random.Random, count: int) -> list[dict[str, object]]:
     ]
 
 
+def zero(stage: int, **optimization: int) -> dict[str, object]:
+    """A DeepSpeed config that changes nothing but how gradients and weights are partitioned."""
+    return {
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto",
+        "gradient_clipping": 0.0,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "zero_optimization": {"stage": stage, **optimization},
+    }
+
+
+DEEPSPEED = {
+    "zero1": zero(1),
+    "zero2": zero(2),
+    "zero3": zero(3),
+    # Smaller than the model, as for any model of real size under the default bucket of 5e8.
+    "zero3_small_bucket": zero(3, reduce_bucket_size=2000),
+}
+
+
 def build(out: Path) -> None:
-    """Write every model with its tokenizer, and train.jsonl, below `out`."""
+    """Write every model with its tokenizer, train.jsonl and the DeepSpeed configs below `out`."""
     rng = random.Random(0)
     tok = tokenizer(rng)
     for name, make in (("llama", llama), ("xlmr", xlmr), ("minicpm", minicpm)):
@@ -153,6 +174,8 @@ def build(out: Path) -> None:
         make().save_pretrained(out / name)
         tok.save_pretrained(out / name)
     (out / "minicpm" / "configuration_minicpm.py").write_text(MINICPM_CODE)
+    for name, config in DEEPSPEED.items():
+        (out / f"{name}.json").write_text(json.dumps(config))
     with (out / "train.jsonl").open("w") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows(rng, 64))
 

@@ -1,0 +1,148 @@
+"""Runs the real `torchrun … -m FlagEmbedding.finetune.…` on CPU, and tells what became of it.
+
+As tests/kit/swift.py does for the `swift` command, whose outcome, session and turns it shares.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.frameworks.flagembedding import overlays
+from tests.kit import envs, processes
+from tests.kit import swift as kit
+from tests.kit.swift import Outcome
+from tests.kit.turns import turn
+
+ENV = "flagembedding"
+BUILD = Path(__file__).with_name("build.py")
+LAST_TOKEN = "--sentence_pooling_method last_token --lora_dropout 0"
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module that trains: its path below FlagEmbedding.finetune, its model, its flags."""
+
+    path: str
+    model: str
+    flags: str = ""
+
+
+MODULES = {
+    "embedder_decoder": Module("embedder.decoder_only.base", "llama", LAST_TOKEN),
+    "embedder_icl": Module(
+        "embedder.decoder_only.icl",
+        "llama",
+        f"{LAST_TOKEN} --same_dataset_within_batch True --query_max_len 64 "
+        "--example_query_max_len 16 --example_passage_max_len 16",
+    ),
+    "embedder_encoder": Module("embedder.encoder_only.base", "xlmr"),
+    "embedder_m3": Module("embedder.encoder_only.m3", "xlmr", "--unified_finetuning True"),
+    "reranker_decoder": Module(
+        "reranker.decoder_only.base", "llama", "--model_type decoder --lora_dropout 0"
+    ),
+    "reranker_layerwise": Module(
+        "reranker.decoder_only.layerwise",
+        "minicpm",
+        "--model_type from_raw_model --start_layer 1 --trust_remote_code True --lora_dropout 0",
+    ),
+    "reranker_encoder": Module("reranker.encoder_only.base", "xlmr"),
+}
+EVERY_RUN = shlex.split("""
+    --use_cpu True --ddp_backend gloo --report_to none --save_strategy no --logging_steps 1
+    --optim sgd --learning_rate 1e-2 --lr_scheduler_type constant --max_grad_norm 0 --seed 42
+    --per_device_train_batch_size 2 --train_group_size 3 --max_steps 3 --dataloader_num_workers 0
+""")
+"""On CPU, and so that weights say what the gradients were: plain SGD, no clipping."""
+
+
+def run(
+    module: str,
+    flags: Sequence[str] = (),
+    *,
+    guard: bool,
+    over: str | None = None,
+    ranks: int = 2,
+    timeout: float = 180,
+) -> Outcome:
+    """Run one module, or return what became of the same run earlier in this session.
+
+    Args:
+        module: a key of `MODULES`.
+        flags: `{built}` in one stands for the folder of models and DeepSpeed configs.
+        over: an overlay, a section of constraints.txt.
+    """
+    key = json.dumps([ENV, module, list(flags), guard, over, ranks])
+    folder = kit.session() / hashlib.sha256(key.encode()).hexdigest()[:16]
+    with kit._locked(folder.with_suffix(".lock")):
+        kept = folder / "outcome.json"
+        if not kept.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            for each in ("home", "work", "tmp"):
+                (folder / each).mkdir(parents=True)
+            line = command(module, flags, ranks)
+            variables = _variables(folder, guard, over)
+            with turn():
+                ended = processes.watch(
+                    line, variables, folder / "work", timeout=timeout, quiet=kit.QUIET
+                )
+            kit._tidy(folder)
+            outcome = Outcome(["torchrun", *line[1:]], str(folder), **asdict(ended))
+            kept.write_text(json.dumps(asdict(outcome)))
+        return Outcome(**json.loads(kept.read_text()))
+
+
+def command(module: str, flags: Sequence[str], ranks: int) -> list[str]:
+    """The whole command line; the given flags come last, so they win."""
+    chosen = MODULES[module]
+    launcher = [envs.program(ENV, "torchrun"), "--standalone", "--nproc_per_node", str(ranks)]
+    places = ["--model_name_or_path", f"{built()}/{chosen.model}"]
+    places += ["--train_data", f"{built()}/train.jsonl", "--output_dir", "out"]
+    flags = [flag.replace("{built}", str(built())) for flag in flags]
+    target = ["-m", f"FlagEmbedding.finetune.{chosen.path}"]
+    return [*launcher, *target, *places, *EVERY_RUN, *shlex.split(chosen.flags), *flags]
+
+
+def _variables(folder: Path, guard: bool, over: str | None) -> dict[str, str]:
+    """The whole environment of a run: nothing of the caller's but the search path."""
+    path = [str(kit.KIT / "standins"), *([str(overlays.folder(over))] if over else [])]
+    variables = {
+        "PATH": f"{envs.path(ENV) / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(path),
+        "LANG": "C.UTF-8",
+        "HOME": str(folder / "home"),
+        "TMPDIR": str(folder / "tmp"),
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "CUDA_VISIBLE_DEVICES": "",
+        "DS_ACCELERATOR": "cpu",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "VLMGUARD_TEST_CAPTURE": str(folder / "capture"),
+        "VLMGUARD_REPORT": str(folder / "report" / "findings.jsonl"),
+    }
+    return variables if guard else {**variables, "VLMGUARD": "off"}
+
+
+@functools.cache
+def built() -> Path:
+    """Models, data and DeepSpeed configs, built by the environment when their recipe is new."""
+    python = envs.program(ENV)
+
+    def build(out: Path) -> None:
+        variables = {"PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1", "VLMGUARD": "off"}
+        command = [python, str(BUILD), str(out)]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"cannot build FlagEmbedding's models:\n{done.stderr[-4000:]}")
+
+    return kit._built("flagembedding", "\n".join([BUILD.read_text(), *envs.sections()[ENV]]), build)

@@ -1,0 +1,72 @@
+"""FlagEmbedding's real training modules in gloo ranks: guard off, guard on, and the reference."""
+
+from __future__ import annotations
+
+import functools
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from tests.frameworks.flagembedding import launch
+from tests.frameworks.flagembedding.cases import CASES, HEALTHY, Case, Healthy
+from tests.kit.oracle import bitwise, compare
+from tests.kit.swift import Outcome
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@functools.cache
+def pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(8)
+
+
+def start(case: Case, *, guard: bool, checkpoints: bool) -> Future[Outcome]:
+    flags = (*case.flags, *(case.checkpoints if checkpoints else ()))
+    return pool().submit(
+        launch.run, case.module, flags, guard=guard, over=case.over, ranks=case.ranks
+    )
+
+
+def reference(case: Case) -> Future[Outcome]:
+    """The same run without checkpointing."""
+    return start(case, guard=False, checkpoints=False)
+
+
+@each_case
+def test_broken_without_the_guard(case: Case) -> None:
+    off = start(case, guard=False, checkpoints=True)
+    right = reference(case).result()
+    assert right.returncode == 0, right
+    if case.broken == "wrong":
+        assert off.result().returncode == 0, off.result()
+        assert not compare(off.result().ranks, right.ranks, world=case.ranks)
+    else:
+        assert off.result().returncode != 0, off.result()
+        assert case.broken in off.result().output, off.result()
+
+
+@each_case
+def test_right_with_the_guard(case: Case) -> None:
+    on = start(case, guard=True, checkpoints=True)
+    right = reference(case).result()
+    assert right.returncode == 0, right
+    assert on.result().returncode == 0, on.result()
+    verdict = compare(on.result().ranks, right.ranks, world=case.ranks)
+    assert verdict, verdict
+    assert case.fixes <= on.result().fixed(), on.result().findings
+    assert "VG902" not in {finding["code"] for finding in on.result().findings}
+
+
+@pytest.mark.parametrize("case", HEALTHY, ids=lambda case: case.name)
+def test_healthy_runs_stay_bitwise_equal(case: Healthy) -> None:
+    runs = [
+        pool().submit(launch.run, case.module, case.flags, guard=guard, over=case.over)
+        for guard in (False, True)
+    ]
+    off, on = (run.result() for run in runs)
+    assert off.returncode == 0, off
+    assert on.returncode == 0, on
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, verdict
+    assert {finding["level"] for finding in on.findings} <= {"note"}, on.findings
