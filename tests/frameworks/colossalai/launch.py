@@ -1,79 +1,149 @@
-"""Runs `worker.py` under torchrun and reads back what each rank wrote."""
+"""Runs `worker.py` under torchrun and reads back what each rank wrote.
+
+    done = run(cases, world=2, guard=True)
+    done.code, done.output, done.ranks("text"), done.findings
+
+The same launch is made once a session and shared between pytest's processes. Several cases share
+one launch, since importing costs ten times as much as a case; what must be seen from the launcher
+(a hang, a stop) is launched alone.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import functools
+import hashlib
 import json
 import os
-import signal
 import socket
-import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-WORKER = Path(__file__).with_name("worker.py")
+from tests.kit import envs, processes, swift
+from tests.kit.turns import turn
+
+HERE = Path(__file__).parent
+LIMIT = 240.0
+MODELS = ("qwen2_vl", "qwen2_5_vl", "llava")
 
 
 @dataclass(frozen=True)
 class Done:
-    """What came of one launch; `code` is None where the time limit ended it."""
+    """What came of one launch."""
 
-    code: int | None
+    folder: str
+    code: int
     seconds: float
-    log: str
-    ranks: Mapping[str, Sequence[Mapping[str, Any]]]
+    hung: bool
+    survivors: Sequence[int]
+    lines: Sequence[tuple[float, str]]
+
+    @property
+    def output(self) -> str:
+        return "\n".join(text for _, text in self.lines)
+
+    def ranks(self, case: str) -> list[dict[str, Any]]:
+        """What each rank wrote of a case; a rank that was ended from outside wrote nothing."""
+        files = sorted(Path(self.folder).glob(f"{case}.rank*.pt"))
+        return [torch.load(file, weights_only=True) for file in files]
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """What the guard reported, of all ranks."""
+        files = sorted(Path(self.folder).glob("guard.rank*.jsonl"))
+        records = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        return [record for record in records if record["kind"] == "finding"]
+
+    def seconds_after(self, text: str) -> float:
+        """From the first line with ``text`` to the end."""
+        return self.seconds - next(second for second, line in self.lines if text in line)
+
+
+def run(
+    cases: Sequence[Mapping[str, Any]],
+    *,
+    guard: bool,
+    world: int = 1,
+    limit: float = LIMIT,
+    env: Mapping[str, str] | None = None,
+) -> Done:
+    """One torchrun for all ``cases``; a hang costs ``limit`` seconds and leaves no process."""
+    key = json.dumps([list(cases), guard, world, dict(env or {})], sort_keys=True)
+    folder = swift.session() / f"colossalai-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    with _locked(folder):
+        kept = folder / "done.json"
+        if not kept.exists():
+            done = _launch(folder, cases, guard, world, limit, env or {})
+            kept.write_text(json.dumps(asdict(done)))
+        return Done(**json.loads(kept.read_text()))
+
+
+def _launch(
+    folder: Path,
+    cases: Sequence[Mapping[str, Any]],
+    guard: bool,
+    world: int,
+    limit: float,
+    env: Mapping[str, str],
+) -> Done:
+    folder.mkdir(parents=True, exist_ok=True)
+    python = envs.program("colossalai")
+    job = json.dumps({"cases": list(cases), "out": str(folder), "models": str(models())})
+    command = [python, "-m", "torch.distributed.run", f"--nproc_per_node={world}"]
+    command += ["--master_addr=127.0.0.1", f"--master_port={_free_port()}"]
+    command += [str(HERE / "worker.py"), job]
+    settings = {k: v for k, v in os.environ.items() if not k.startswith(("VLMGUARD", "PYTHON"))}
+    settings |= {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1"}
+    settings |= {"VLMGUARD_REPORT": str(folder / "guard.jsonl")} if guard else {"VLMGUARD": "off"}
+    with turn():
+        ended = processes.watch(command, {**settings, **env}, folder, timeout=limit, quiet=limit)
+    return Done(
+        str(folder), ended.returncode, ended.seconds, ended.hung, ended.survivors, ended.lines
+    )
+
+
+@functools.cache
+def models() -> Path:
+    """Tiny checkpoints of every family, built once a session."""
+    folder = swift.session() / "colossalai-models"
+    with _locked(folder):
+        if not (folder / "done").exists():
+            for kind in MODELS:
+                _build(folder / kind, kind)
+            (folder / "done").touch()
+    return folder
+
+
+def _build(folder: Path, kind: str) -> None:
+    ended = processes.watch(
+        [envs.program("colossalai"), str(HERE / "models.py"), str(folder), kind],
+        {**os.environ, "VLMGUARD": "off"},
+        HERE,
+        timeout=LIMIT,
+        quiet=LIMIT,
+    )
+    if ended.returncode:
+        sys.exit("\n".join(text for _, text in ended.lines[-20:]))
+
+
+class _locked:
+    def __init__(self, folder: Path) -> None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self.handle = folder.with_suffix(".lock").open("w")
+
+    def __enter__(self) -> None:
+        fcntl.flock(self.handle, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        self.handle.close()
 
 
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def run(
-    cases: Sequence[Mapping[str, Any]],
-    *,
-    models: Path,
-    out: Path,
-    world: int = 1,
-    limit: float = 240,
-    env: Mapping[str, str] | None = None,
-    python: str = sys.executable,
-) -> Done:
-    """One torchrun for all `cases`; a hang costs `limit` seconds and leaves no process behind."""
-    out.mkdir(parents=True, exist_ok=True)
-    job = json.dumps({"cases": list(cases), "out": str(out), "models": str(models)})
-    command = [python, "-m", "torch.distributed.run", f"--nproc_per_node={world}"]
-    command += ["--master_addr=127.0.0.1", f"--master_port={_free_port()}", str(WORKER), job]
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", **(env or {})}
-    started = time.monotonic()
-    log = out / "log"
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            command, stdout=stream, stderr=subprocess.STDOUT, env=settings, start_new_session=True
-        )
-        try:
-            code: int | None = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            code = None
-            os.killpg(process.pid, signal.SIGTERM)  # torchrun ends its ranks
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-    seconds = time.monotonic() - started
-    ranks = {
-        case["name"]: [
-            torch.load(path, weights_only=True)
-            for rank in range(world)
-            if (path := out / f"{case['name']}.rank{rank}.pt").exists()
-        ]
-        for case in cases
-    }
-    return Done(code, seconds, log.read_text(errors="replace"), ranks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -176,7 +175,6 @@ def build(out: Path, kind: str, seed: int = 0) -> None:
     model, processor = HF[kind]()
     model.save_pretrained(out)
     processor.save_pretrained(out)
-    (out / "kind.json").write_text(json.dumps(kind))
 
 
 class TwoTower(nn.Module):
@@ -275,9 +273,7 @@ class Batches:
         from PIL import Image
 
         generator = torch.Generator().manual_seed(seed)
-        words = "".join(
-            chr(97 + int(i)) for i in torch.randint(26, (14,), generator=generator)
-        )
+        words = "".join(chr(97 + int(i)) for i in torch.randint(26, (14,), generator=generator))
         rows = {"text": [False, False], "mixed": [True, False]}.get(what, [True, True])
         pictures = [
             Image.fromarray(
@@ -289,9 +285,7 @@ class Batches:
         prompts = [f"{self.image if shown else ''}say {i}:" for i, shown in enumerate(rows)]
         texts = [f"{prompt}{words}{i}<|im_end|>" for i, prompt in enumerate(prompts)]
         batch = dict(
-            self.processor(
-                text=texts, images=pictures or None, return_tensors="pt", padding=True
-            )
+            self.processor(text=texts, images=pictures or None, return_tensors="pt", padding=True)
         )
         labels = batch["input_ids"].masked_fill(batch["input_ids"] >= FIRST_SPECIAL, -100)
         labels[:, :4] = -100
@@ -303,3 +297,10 @@ class Batches:
         elif what == "no_mapping":
             return batch["input_ids"]
         return batch
+
+
+if __name__ == "__main__":  # OUT KIND
+    import sys
+
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    build(Path(sys.argv[1]), sys.argv[2])

@@ -56,9 +56,7 @@ def plugin_of(case: dict[str, Any], model: torch.nn.Module) -> Any:
             overlap_communication=False,
             max_norm=case["max_norm"],
         )
-    sizes = [
-        p.numel() for n, p in model.named_parameters() if n.split(".")[0] in models.TOWERS
-    ]
+    sizes = [p.numel() for n, p in model.named_parameters() if n.split(".")[0] in models.TOWERS]
     whole = sum(p.numel() for p in model.parameters())
     size = {"alone": sum(sizes), "mixed": sum(sizes) * 3 // 4, "one": whole}.get(case["chunks"])
     size = size or int(case["chunks"])
@@ -125,8 +123,10 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
             optimizer.step()
             optimizer.zero_grad()
     out["stage"] = "saving"
-    state = model.state_dict(only_rank_0=False) if case["plugin"] == "gemini" else (
-        model.unwrap().state_dict()
+    state = (
+        model.state_dict(only_rank_0=False)
+        if case["plugin"] == "gemini"
+        else (model.unwrap().state_dict())
     )
     out["after"] = {n: plain(t) for n, t in state.items()}
     out["stage"] = "done"
