@@ -39,6 +39,7 @@ DEFAULTS: dict[str, Any] = {
     "decay": 0.0,
     "seed": 0,
     "guard": None,  # keyword arguments of guard_booster, to be explicit
+    "unusual": None,  # split | positional: how a batch is handed over
 }
 
 
@@ -56,12 +57,11 @@ def plugin_of(case: dict[str, Any], model: torch.nn.Module) -> Any:
             overlap_communication=False,
             max_norm=case["max_norm"],
         )
-    sizes = [p.numel() for n, p in model.named_parameters() if n.split(".")[0] in models.TOWERS]
+    seeing = [p for n, p in model.named_parameters() if n.split(".")[0] in models.TOWERS]
+    vision = sum(p.numel() for p in seeing)
     whole = sum(p.numel() for p in model.parameters())
-    size = {"alone": sum(sizes), "mixed": sum(sizes) * 3 // 4, "one": whole}.get(case["chunks"])
-    size = size or int(case["chunks"])
-    if case["chunks"] != "alone":
-        size = max(size, *(p.numel() for p in model.parameters()))
+    size = {"alone": vision, "mixed": vision * 3 // 4, "one": whole}.get(case["chunks"])
+    size = size or int(case["chunks"])  # a larger tensor gets a chunk of its own size
     size += -size % world
     return plugins.GeminiPlugin(
         precision=case["precision"],
@@ -79,6 +79,39 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().float().clone().as_subclass(torch.Tensor)
 
 
+def guarded(booster: Any, processor: Any, batches: models.Batches, words: dict[str, Any]) -> Any:
+    """The explicit way in, with what JSON cannot hold put in place of its name."""
+    from vlmguard_colossalai import guard_booster
+
+    def refuses(**_: Any) -> Any:
+        raise ValueError("this processor refuses")
+
+    named = {"own": processor, "none": None, "refuses": refuses}
+    words["processor"] = named[words.get("processor", "own")]
+    if "dry_step" in words:
+        words["dry_step"] = batches.make(words["dry_step"], seed=7)
+    return guard_booster(booster, **words)
+
+
+def forward(model: Any, batch: Any, unusual: str | None) -> torch.Tensor:
+    """The loss, of a batch handed over in one of the ways that users have."""
+    if unusual == "split":  # tensors on different devices
+        batch = {**batch, "unused": torch.zeros(1, device="meta")}
+        model.module.forward = _without(model.module.forward, "unused")
+    if unusual == "positional":
+        ids, mask = batch.pop("input_ids"), batch.pop("attention_mask")
+        return model(ids, mask, **batch)["loss"]
+    return (model(**batch) if isinstance(batch, dict) else model(batch))["loss"]
+
+
+def _without(call: Any, name: str) -> Any:
+    def narrowed(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop(name, None)
+        return call(*args, **kwargs)
+
+    return narrowed
+
+
 def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     from colossalai.booster import Booster
     from colossalai.nn.optimizer import HybridAdam
@@ -90,10 +123,9 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name.split(".")[0] not in models.TOWERS)
     booster = Booster(plugin=plugin_of(case, model))
+    batches = models.Batches(processor, image)
     if case["guard"] is not None:
-        from vlmguard_colossalai import guard_booster
-
-        booster = guard_booster(booster, processor=processor, **case["guard"])
+        booster = guarded(booster, processor, batches, dict(case["guard"]))
     if case["lora"]:
         from peft import LoraConfig, get_peft_model
 
@@ -106,7 +138,6 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     optimizer = HybridAdam(model.parameters(), lr=case["lr"], weight_decay=case["decay"])
     out["before"] = {n: plain(p) for n, p in model.named_parameters()}
     model, optimizer, *_ = booster.boost(model, optimizer)
-    batches = models.Batches(processor, image)
     rank = dist.get_rank()
     out["losses"] = []
     for step, what in enumerate(case["steps"]):
@@ -114,7 +145,7 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
         mine = what if isinstance(what, str) else what[rank % len(what)]
         batch = batches.make(mine, seed=1000 * case["seed"] + 10 * step + rank)
         out["stage"] = f"step {step} forward"
-        loss = (model(**batch) if isinstance(batch, dict) else model(batch))["loss"]
+        loss = forward(model, batch, case["unusual"])
         out["stage"] = f"step {step} backward"
         booster.backward(loss / case["accumulate"], optimizer)
         out["losses"].append(float(loss))

@@ -1,0 +1,127 @@
+"""The ColossalAI adapter (0.3.0 – 0.5.0): Gemini, low-level ZeRO and TorchDDP, by the booster.
+
+What is patched and why:
+
+* ``Booster.boost``: the model and its optimizer exist, nothing is wrapped yet. The run is judged
+  and mended here (freezing, DDP options), a dry step is made if asked for, and two forward hooks go
+  on the boosted model: one completes and checks each batch *before* forward, one looks *after* it
+  at which trainable parameters forward touched. Under Gemini an untouched one keeps its weights
+  where the optimizer expects gradients;
+* ``Booster.backward`` and the optimizers' ``step``: gradients are judged before a step is taken,
+  and what fails there is explained;
+* ``Booster.enable_lora``: what to do where the plug-in has no LoRA.
+
+There is no argument parser: settings come from the environment, a file, or `guard_booster`.
+
+Read on: the wrappers are here, facts in `translate` and `towers`, a boosted model's hooks in
+`watch`, the dummy image in `dummy`, the dry step in `dry_step`, changes in `apply`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vlmguard import guard
+from vlmguard.faults import contain
+from vlmguard.seams import Seam
+from vlmguard_colossalai.rules import RULES as RULES
+
+__all__ = ["RULES", "SEAMS", "guard_booster"]
+
+
+def guard_booster(booster: Any, *args: Any, **kwargs: Any) -> Any:
+    """Guard one booster explicitly; see `vlmguard_colossalai.explicit.guard_booster`."""
+    from vlmguard_colossalai import explicit
+
+    return explicit.guard_booster(booster, *args, **kwargs)
+
+
+def boost(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Judge and mend the run, boost, and put the hooks on what comes back."""
+    prepared = contain("judging the run", _before, instance, args, kwargs)
+    try:
+        boosted = wrapped(*args, **kwargs)
+    except Exception as error:
+        contain("explaining the failure", _explain, error)
+        raise
+    if prepared is not None:
+        contain("watching the boosted model", prepared.begin, boosted)
+    return boosted
+
+
+def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from vlmguard_colossalai import apply, rules, translate, watch
+
+    model = args[0] if args else kwargs.get("model")
+    if not translate.is_plain(model):
+        return None  # boosted already, or nothing to look at
+    rules.register()
+    scene = translate.Scene(booster, model)
+    run = guard.pre_wrap(
+        lambda: translate.run(scene, SEAMS),
+        lambda plan: apply.apply(scene, plan),
+        lambda: translate.check_freeze(scene),
+    )
+    if run is None:
+        return None
+    prepared = watch.Prepared(scene, run)
+    loader = args[3] if len(args) > 3 else kwargs.get("dataloader")
+    contain("the dry step", prepared.rehearse, loader)
+    return prepared
+
+
+def _explain(error: Exception) -> None:
+    from vlmguard_colossalai import watch
+
+    watch.explain(error)
+
+
+def backward(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Explain what backward raises: Gemini's own message names parameters, not the cause."""
+    try:
+        return wrapped(*args, **kwargs)
+    except Exception as error:
+        contain("explaining the failure", _explain, error)
+        raise
+
+
+def step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """No step on gradients that never arrived."""
+    contain("judging gradients", _before_step, instance)
+    try:
+        return wrapped(*args, **kwargs)
+    except Exception as error:
+        contain("explaining the failure", _explain, error)
+        raise
+
+
+def _before_step(optimizer: Any) -> None:
+    from vlmguard_colossalai import watch
+
+    watch.before_step(optimizer)
+
+
+def enable_lora(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A plug-in without LoRA raises; the way round it stands under the traceback."""
+    try:
+        return wrapped(*args, **kwargs)
+    except Exception as error:
+        contain("explaining the failure", _explain, error)
+        raise
+
+
+_GEMINI = "colossalai.zero.gemini.gemini_optimizer"
+SEAMS = (
+    Seam("boost", ("colossalai.booster.booster:Booster.boost",), boost,
+         "judges and mends the run before it is wrapped, watches the boosted model"),
+    Seam("backward", ("colossalai.booster.booster:Booster.backward",), backward,
+         "explains what backward raises"),
+    Seam("gemini step", (f"{_GEMINI}:GeminiOptimizer.step", f"{_GEMINI}:ZeroOptimizer.step"), step,
+         "judges gradients before Gemini's step, explains what it raises"),
+    Seam("zero step", ("colossalai.zero.low_level.low_level_optim:LowLevelZeroOptimizer.step",),
+         step, "judges gradients before low-level ZeRO's step"),
+    Seam("other step", ("colossalai.interface.optimizer:OptimizerWrapper.step",), step,
+         "judges gradients before a step under TorchDDP"),
+    Seam("lora", ("colossalai.booster.booster:Booster.enable_lora",), enable_lora,
+         "says what to do where a plug-in has no LoRA", optional=True),
+)  # fmt: skip

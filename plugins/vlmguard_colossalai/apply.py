@@ -1,0 +1,53 @@
+"""The plan → changes to the model and the plug-in's options before boost, all or none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vlmguard.plan import Plan
+from vlmguard_colossalai.translate import Scene
+from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.change import Journal
+
+
+def apply(scene: Scene, plan: Plan) -> tuple[str, ...]:
+    """Make the plan's changes. On an exception everything is as it was."""
+    frozen = hf.matching(scene.model, plan.freeze, scene.paths)
+    with Journal() as journal:
+        if plan.variant is not None:
+            options = {
+                "find_unused_parameters": plan.variant.find_unused,
+                "static_graph": plan.variant.static_graph,
+            }
+            for name, value in options.items():
+                if value is not None:
+                    _option(scene.ddp, name, value, journal)
+            if plan.variant.use_reentrant is not None:
+                _variant(scene.model, plan.variant.use_reentrant, journal)
+        for word, pairs in frozen.items():
+            _freeze(word, [p for _, p in pairs if p.requires_grad], journal)
+    return tuple(journal.said)
+
+
+def _option(options: dict[str, Any], name: str, value: bool, journal: Journal) -> None:
+    before = options.get(name)
+    options[name] = value
+    journal.did(lambda: options.__setitem__(name, before), f"{name}: {before} → {value}")
+
+
+def _variant(model: Any, use_reentrant: bool, journal: Journal) -> None:
+    """Have transformers set it, and remember what each module had."""
+    for module in model.modules():
+        if hasattr(module, "_gradient_checkpointing_func"):
+            held = module._gradient_checkpointing_func
+            journal.did(lambda m=module, f=held: setattr(m, "_gradient_checkpointing_func", f))
+    model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
+    journal.said.append(f"use_reentrant → {use_reentrant}")
+
+
+def _freeze(word: str, parameters: list[Any], journal: Journal) -> None:
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+        journal.did(lambda p=parameter: p.requires_grad_(True))
+    if parameters:
+        journal.said.append(f"{word}: {len(parameters)} parameters trainable → frozen")

@@ -1,0 +1,138 @@
+"""What reaches forward → `Batch`. Reads keys; reads values only where they are on the CPU."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from vlmguard.facts import Sample
+from vlmguard_colossalai.facts import Step
+
+_VISUAL = ("pixel", "image", "video", "vision", "visual")
+_NOT_VISUAL = ("image_token", "video_token")
+
+
+Rebuild = Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def arguments(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Rebuild] | None:
+    """The batch by name, and how to call with another one; None for what has no names."""
+    if not args:
+        return kwargs, lambda batch: ((), dict(batch))
+    if len(args) == 1 and isinstance(args[0], Mapping):
+        first = args[0]
+        return first, lambda batch: ((_like(first, batch),), dict(kwargs))
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    try:
+        bound = inspect.signature(inner.forward).bind_partial(*args, **kwargs)
+    except (TypeError, ValueError):
+        return None
+    kinds = {p.kind for p in inspect.signature(inner.forward).parameters.values()}
+    named = {**bound.arguments, **bound.arguments.get("kwargs", {})}
+    if inspect.Parameter.VAR_POSITIONAL in kinds or "input_ids" not in named:
+        return None
+    named.pop("kwargs", None)
+    return named, lambda batch: ((), dict(batch))
+
+
+def _like(original: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
+    """The same kind of mapping: some models read attributes of a BatchFeature."""
+    try:
+        return type(original)(dict(batch))  # type: ignore[call-arg]
+    except Exception:
+        return dict(batch)
+
+
+def visual(batch: Mapping[str, Any]) -> tuple[str, ...]:
+    """Visual entries that are there."""
+    return tuple(
+        name
+        for name, value in batch.items()
+        if isinstance(name, str)
+        and value is not None
+        and any(part in name for part in _VISUAL)
+        and not name.startswith(_NOT_VISUAL)
+    )
+
+
+def devices(batch: Mapping[str, Any]) -> tuple[str, ...]:
+    """Kinds of devices that its tensors are on."""
+    kinds = {v.device.type for v in batch.values() if isinstance(v, torch.Tensor)}
+    return tuple(sorted(kinds))
+
+
+def accepts(model: Any) -> tuple[str, ...]:
+    """Visual entries that the model's forward takes by name."""
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    try:
+        names = inspect.signature(inner.forward).parameters
+    except (TypeError, ValueError):
+        return ()
+    return tuple(name for name in names if name.startswith(("pixel_values", "image")))
+
+
+def facts(
+    batch: Mapping[str, Any],
+    family: Any,
+    config: Any,
+    placeholders: frozenset[int],
+    lacks: tuple[str, ...],
+    why_not: str,
+    reorders: bool = False,
+    completed: bool = False,
+) -> Step:
+    """Facts about one collated batch: one sample where it has images, else one a row."""
+    present = visual(batch)
+    kinds = {"video" if "video" in name else "image" for name in present} or {"text"}
+    samples = _with_images(batch, present, family, config, placeholders)
+    if not present:
+        samples = tuple(Sample(placeholders=n) for n in _counts(batch, placeholders))
+    return Step(
+        samples=samples,
+        kinds=tuple(sorted(kinds)),
+        completed=completed,
+        lacks=() if present else lacks,
+        why_not=why_not,
+        reorders=reorders,
+    )
+
+
+def _with_images(
+    batch: Mapping[str, Any],
+    present: tuple[str, ...],
+    family: Any,
+    config: Any,
+    placeholders: frozenset[int],
+) -> tuple[Sample, ...]:
+    if family is None:
+        return (Sample(keys=present),)
+    needs = [(key, needed) for key, all_needed in family.needs.items() for needed in all_needed]
+    missing = tuple(
+        needed if key in present else key
+        for key, needed in needs
+        if (key in present) != (needed in present)
+    )
+    counts = _counts(batch, placeholders)
+    on_host = devices(batch) == ("cpu",)
+    return (
+        Sample(
+            placeholders=sum(counts) if counts else None,
+            expected=family.expected(batch, config, "") if on_host and not missing else None,
+            keys=present,
+            missing=missing,
+        ),
+    )
+
+
+def _counts(batch: Mapping[str, Any], placeholders: frozenset[int]) -> list[int]:
+    """Placeholder tokens a row; [] where that would mean waiting for a device."""
+    ids = batch.get("input_ids")
+    if not placeholders or not isinstance(ids, torch.Tensor) or ids.device.type != "cpu":
+        return []
+    wanted = torch.tensor(sorted(placeholders), dtype=ids.dtype)
+    return [int(n) for n in torch.isin(ids, wanted).reshape(ids.shape[0], -1).sum(-1)]

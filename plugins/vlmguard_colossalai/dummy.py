@@ -1,0 +1,131 @@
+"""Complete a text-only batch: a black image after the last token of its first row, without a label.
+
+Built by the model's own processor. In a causal model no token before it can see it, and its labels
+are -100: the loss is the same, every gradient of the vision tower is exactly zero, and every rank
+runs the tower.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+_SIDE = 28  # pixels; the processor resizes it to what the model wants
+_IGNORED = -100
+
+
+class CannotComplete(Exception):
+    """Why no dummy image can be built, or put into this batch."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One encoded image.
+
+    Attributes:
+        tokens: what is aligned with its token ids, the ids included; each of shape (1, n).
+        visual: pixel values, grids, sizes: the entries that a text-only batch lacks.
+        pad: id for the rows that get no image.
+    """
+
+    tokens: Mapping[str, torch.Tensor]
+    visual: Mapping[str, torch.Tensor]
+    pad: int = 0
+    length: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", int(self.tokens["input_ids"].shape[1]))
+
+
+def build(processor: Any) -> Block:
+    """The block that ``processor`` makes of one image. Raises `CannotComplete` with the reason."""
+    if processor is None:
+        raise CannotComplete("no processor is known: guard_booster(booster, processor=…)")
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise CannotComplete(f"Pillow is needed to draw it: {error}") from error
+    reason = "it has neither a chat template nor an image token"
+    for text in _texts(processor):
+        try:
+            black = Image.new("RGB", (_SIDE, _SIDE))
+            made = processor(text=[text], images=[black], return_tensors="pt")
+            return _block(dict(made), processor)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+    raise CannotComplete(f"{type(processor).__name__} does not make one: {reason}")
+
+
+def _texts(processor: Any) -> Iterator[str]:
+    """Texts that hold one image, the processor's own markup first."""
+    if getattr(processor, "chat_template", None):
+        with contextlib.suppress(Exception):  # a template that wants more: the token may do
+            yield processor.apply_chat_template(
+                [{"role": "user", "content": [{"type": "image"}]}], tokenize=False
+            )
+    token = getattr(processor, "image_token", None)
+    if isinstance(token, str):
+        yield token
+
+
+def _block(made: dict[str, Any], processor: Any) -> Block:
+    ids = made["input_ids"]
+    tokens, visual = {}, {}
+    for name, value in made.items():
+        if not isinstance(value, torch.Tensor):
+            continue
+        if value.shape == ids.shape:
+            tokens[name] = value
+        else:
+            visual[name] = torch.zeros_like(value) if value.is_floating_point() else value
+    if not visual:
+        raise CannotComplete("it gives no pixel values")
+    pad = getattr(getattr(processor, "tokenizer", None), "pad_token_id", None)
+    return Block(tokens, visual, pad if isinstance(pad, int) else 0)
+
+
+def complete(block: Block, batch: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of ``batch`` with the image in it; its tensors are not changed.
+
+    Raises:
+        CannotComplete: an entry cannot be continued without changing what the model computes.
+    """
+    ids, labels = batch.get("input_ids"), batch.get("labels")
+    if not isinstance(ids, torch.Tensor) or ids.ndim != 2:
+        raise CannotComplete("the batch has no input_ids of shape (rows, tokens)")
+    if not isinstance(labels, torch.Tensor) or labels.shape != ids.shape:
+        raise CannotComplete("the batch has no labels: the image's tokens would count in the loss")
+    done = {}
+    for name, value in batch.items():
+        if isinstance(value, torch.Tensor) and _aligned(value, ids):
+            done[name] = torch.cat([value, _tail(name, value, block)], dim=-1)
+        else:
+            done[name] = value
+    done.update({name: value.to(ids.device) for name, value in block.visual.items()})
+    return done
+
+
+def _aligned(value: torch.Tensor, ids: torch.Tensor) -> bool:
+    return value.ndim >= 2 and ids.shape[1] in value.shape[1:]
+
+
+def _tail(name: str, value: torch.Tensor, block: Block) -> torch.Tensor:
+    rows = value.shape[0]
+    if value.ndim != 2:
+        raise CannotComplete(f"{name} has the shape {tuple(value.shape)}")
+    if name == "position_ids":
+        ahead = torch.arange(1, block.length + 1, device=value.device)
+        return value.amax(-1, keepdim=True) + ahead
+    filler = {"input_ids": block.pad, "labels": _IGNORED}.get(name, 0)
+    tail = value.new_full((rows, block.length), filler)
+    if name in block.tokens:
+        tail[0] = block.tokens[name][0].to(value)
+    elif name != "labels" and not any(part in name for part in ("mask", "type_ids", "weight")):
+        raise CannotComplete(f"{name} goes with the tokens, and what it means is not known")
+    elif name == "attention_mask":
+        tail[0] = 1
+    return tail

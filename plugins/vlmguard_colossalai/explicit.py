@@ -1,0 +1,75 @@
+"""The explicit way in: one booster, with what only its owner knows about the model."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vlmguard import arming, settings
+
+
+@dataclass(frozen=True)
+class Options:
+    """Attributes:
+    processor: the model's own processor; None to look for it by the model's name.
+    dry_step: the batch of the dry step.
+    freeze: what to freeze; None for what the settings say.
+    """
+
+    processor: Any = None
+    dry_step: Any = None
+    freeze: tuple[str, ...] | None = None
+
+
+_told: weakref.WeakKeyDictionary[Any, Options] = weakref.WeakKeyDictionary()
+
+
+def of(booster: Any) -> Options:
+    """What `guard_booster` was told about this booster."""
+    return _told.get(booster, Options())
+
+
+def guard_booster(
+    booster: Any,
+    processor: Any = None,
+    freeze: str | Iterable[str] = (),
+    dry_step: Any = None,
+    rules: Mapping[str, str] | None = None,
+) -> Any:
+    """Guard ``booster`` and give it back. Without this call it is guarded all the same, by what
+    can be told from the model alone.
+
+    Args:
+        processor: builds the dummy image; called as transformers' processors are.
+        freeze: tower words ("vision", "aligner", "llm"), module paths or globs; replaces the
+            settings' list, "none" clears it.
+        dry_step: one batch, tried forward and backward on the plain model before it is wrapped.
+        rules: code or prefix → policy, over those of the settings, for the whole process.
+
+    Raises:
+        SettingsError: a rule or policy that cannot be read.
+    """
+    if arming.is_off():
+        return booster
+    from vlmguard_colossalai import rules as own
+
+    own.register()
+    arming.arm("vlmguard_colossalai")
+    words = [freeze] if isinstance(freeze, str) else list(freeze)
+    wish = settings.read_freeze(words, _WHERE) if words else None
+    _told[booster] = Options(processor, dry_step, wish)
+    policies = settings.read_rules(rules or {}, _WHERE)
+    if policies:
+        known = settings.get()
+        settings.publish(
+            dataclasses.replace(
+                known, rules={**known.rules, **policies}, sources=(*known.sources, _WHERE)
+            )
+        )
+    return booster
+
+
+_WHERE = "guard_booster"

@@ -1,0 +1,35 @@
+"""What only ColossalAI's rules read, added to the core's facts. No torch here: rules load early."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vlmguard.facts import Batch, Gradients
+
+
+@dataclass(frozen=True)
+class Step(Batch):
+    """A collated batch.
+
+    Attributes:
+        lacks: visual entries that the trainable towers would run on, if the batch has none.
+        why_not: why it cannot be completed in the data; "" if it can.
+        reorders: whether leaving the towers out changes the order in which this rank gathers
+            Gemini's chunks, even where no tower trains.
+    """
+
+    lacks: tuple[str, ...] = ()
+    why_not: str = ""
+    reorders: bool = False
+
+
+@dataclass(frozen=True)
+class Forward(Gradients):
+    """What is known between forward and backward: no gradient yet, so the inherited part is empty.
+
+    Attributes:
+        untouched: tower kind → trainable parameters that no operation of this window used.
+    """
+
+    untouched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

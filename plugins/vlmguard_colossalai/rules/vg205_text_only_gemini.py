@@ -1,0 +1,68 @@
+"""A text-only batch while a tower that only images use trains under Gemini or low-level ZeRO.
+
+What it does
+    Fires before forward on a batch without an image. Where the model's processor can build
+    one, a dummy image without labels completes the batch in the data.
+
+Why it is bad
+    Under Gemini a chunk whose parameters got no gradient still holds their weights. With
+    max_norm > 0 the step asserts (`assert grad_chunk.l2_norm is not None`); with max_norm = 0
+    the weights are taken for gradients and every vision weight moves towards zero, silently;
+    a chunk shared with the text ends in `ZERO DDP error`; ranks that differ hang. Low-level
+    ZeRO is hurt only where ranks differ.
+    A frozen tower hangs too, where ranks differ and the token embedding shares its chunk: on
+    the rank with an image the tower's operations make Gemini let go of that chunk, and it is
+    gathered once more than on the other rank.
+
+When it is wrong
+    In one process a frozen tower breaks nothing, and the rule is silent. A dummy image's gradient
+    is zero, but Adam's momentum and weight decay still move the tower; only freezing stops it.
+
+Example
+    Qwen2-VL, GeminiPlugin(max_norm=1.0), data that mix image and text rows
+
+Use instead
+    Give the processor (guard_booster(booster, processor=…)), freeze the tower before boost, or
+    put an image in every batch. VG205=error stops instead.
+
+Evidence
+    hpcaitech/ColossalAI#6102. Own measurement: colossalai 0.5.0, 1 and 2 gloo ranks on CPU.
+"""
+
+from __future__ import annotations
+
+from vlmguard.facts import Batch, DummyImage, Finding, Gradients, Run
+from vlmguard.hookspecs import hookimpl
+
+CODE = "VG205"
+NAME = "text-only-gemini"
+DEFAULT = "fix"
+
+
+@hookimpl
+def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
+    if batch is None or batch.completed or batch.kinds != ("text",):
+        return None
+    why_not = getattr(batch, "why_not", "")
+    lacks = ", ".join(getattr(batch, "lacks", ())) or "pixel_values"
+    trains = run.idle != "no"
+    if run.strategy == "gemini" and trains:
+        what = "vision trains: Gemini asserts, takes weights for gradients, or hangs"
+    elif run.strategy == "gemini" and run.world > 1 and getattr(batch, "reorders", False):
+        what = (
+            "the model has a vision tower: ranks gather Gemini's chunks in another order and hang"
+        )
+    elif run.strategy == "lowlevelzero" and run.world > 1 and trains:
+        what = "vision trains: ranks that differ hang"
+    else:
+        return None
+    return Finding(
+        CODE,
+        "error" if run.strategy == "gemini" and trains else "warning",
+        f"this batch has no {lacks} while {what}"
+        + (f"; no dummy image: {why_not}" if why_not else ""),
+        scope="rank",
+        remedies=() if why_not else (DummyImage(),),
+        advice="put an image in every batch, give guard_booster the processor, or freeze vision",
+        evidence="hpcaitech/ColossalAI#6102; own runs, colossalai 0.5.0",
+    )

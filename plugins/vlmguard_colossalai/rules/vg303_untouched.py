@@ -1,0 +1,54 @@
+"""Trainable parameters that forward did not touch, under Gemini.
+
+What it does
+    Looks between forward and backward, where leaving is still safe, at which trainable
+    parameters any operation of this accumulation window has used.
+
+Why it is bad
+    Gemini keeps an unused parameter's weights where the optimizer expects its gradient: the
+    step asserts, or takes weights for gradients. After backward it is too late to skip a batch:
+    fp16 parameters then hold gradients.
+
+When it is wrong
+    A parameter that a release leaves out of its chunks (frozen ones) is not looked at.
+
+Example
+    LLaVA-1.5's post_layernorm, which no loss depends on; a text-only batch in a model that
+    vlmguard does not know
+
+Use instead
+    Freeze the parameters that are never used, before boost; complete the batch; or
+    TorchDDPPlugin(find_unused_parameters=True) when memory allows.
+
+Evidence
+    huggingface/trl#1936. Own measurement: colossalai 0.5.0 on CPU.
+"""
+
+from __future__ import annotations
+
+from vlmguard.facts import Batch, Finding, Gradients, Run
+from vlmguard.hookspecs import hookimpl
+from vlmguard_colossalai.facts import Forward
+
+CODE = "VG303"
+NAME = "untouched-gemini"
+DEFAULT = "error"
+
+
+@hookimpl
+def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
+    if not isinstance(gradients, Forward) or run.strategy != "gemini":
+        return None
+    names = [name for group in gradients.untouched.values() for name in group]
+    if not names:
+        return None
+    kinds = ", ".join(gradients.untouched)
+    return Finding(
+        CODE,
+        "error",
+        f"forward used none of {len(names)} trainable parameters ({kinds}), such as {names[0]}: "
+        "Gemini would take their weights for gradients",
+        scope="rank",
+        advice="freeze them before boost, or put an image in every batch",
+        evidence="own runs, colossalai 0.5.0",
+    )

@@ -1,0 +1,50 @@
+"""Which parameters forward touched under Gemini: known before backward, when stopping is safe.
+
+``p.grad is None`` is true of every parameter after a good Gemini backward, so it tells nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Touched:
+    """Sees each operation on a parameter. One set update an operation; nothing is kept alive."""
+
+    def __init__(self, model: Any) -> None:
+        self.seen: set[int] = set()
+        hooks = getattr(model, "hooks", None)
+        if isinstance(hooks, list):  # 0.4.4 on
+            hooks.append(_hook(self.seen))
+        else:
+            _beside(model.param_op_hook, self.seen)
+
+    def clear(self) -> None:
+        self.seen.clear()
+
+
+def _hook(seen: set[int]) -> Any:
+    from colossalai.tensor.param_op_hook import ColoParamOpHook
+
+    class Recorder(ColoParamOpHook):
+        def pre_forward(self, params: list[Any]) -> None:
+            seen.update(map(id, params))
+
+        def post_forward(self, params: list[Any]) -> None: ...
+
+        def pre_backward(self, params: list[Any]) -> None: ...
+
+        def post_backward(self, params: list[Any]) -> None: ...
+
+    return Recorder()
+
+
+def _beside(hook: Any, seen: set[int]) -> None:
+    """Releases that take one hook only: on that one object, before its own."""
+    own = hook.pre_forward
+
+    def pre_forward(params: list[Any]) -> None:
+        seen.update(map(id, params))
+        own(params)
+
+    hook.pre_forward = pre_forward

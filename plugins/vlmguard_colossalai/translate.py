@@ -1,0 +1,154 @@
+"""The booster's objects → `Run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from vlmguard import seams, settings
+from vlmguard.facts import Certainty, Checkpointing, Run, Strategy
+from vlmguard.stop import SettingsError
+from vlmguard_colossalai import explicit, towers
+from vlmguard_transformers import families
+from vlmguard_transformers import trainer as hf
+
+_PLUGINS: tuple[tuple[str, Strategy], ...] = (
+    ("GeminiPlugin", "gemini"),
+    ("LowLevelZeroPlugin", "lowlevelzero"),  # the class renames itself after its stage
+    ("TorchDDPPlugin", "ddp"),
+    ("TorchFSDPPlugin", "fsdp"),
+)
+
+
+def is_plain(model: Any) -> bool:
+    """Whether this is a module that no plug-in has wrapped yet."""
+    import torch
+
+    names = {base.__name__ for base in type(model).__mro__}
+    return isinstance(model, torch.nn.Module) and "ModelWrapper" not in names
+
+
+class Scene:
+    """One booster and the plain model it is about to wrap, with what follows from them."""
+
+    def __init__(self, booster: Any, model: Any) -> None:
+        self.model = model
+        self.plugin = getattr(booster, "plugin", None)
+        self.options = explicit.of(booster)
+        self.config = getattr(model, "config", None)
+        self.family = families.of(self.config)
+        wish = self.options.freeze
+        self.wish = settings.get().freeze if wish is None else wish
+
+    @cached_property
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        return towers.paths(self.model)
+
+    @cached_property
+    def processor(self) -> Any:
+        """The model's own: as given, else from the folder or cache it was loaded from."""
+        if self.options.processor is not None or self.family is None:
+            return self.options.processor
+        name = getattr(self.config, "_name_or_path", "")
+        if not name:
+            return None
+        from transformers import AutoProcessor
+
+        try:
+            return AutoProcessor.from_pretrained(name, local_files_only=True)
+        except Exception:
+            return None
+
+    @property
+    def strategy(self) -> Strategy:
+        if self.plugin is None:
+            return "single"
+        names = [base.__name__ for base in type(self.plugin).__mro__]
+        found = (s for start, s in _PLUGINS for name in names if name.startswith(start))
+        return next(found, "unknown")
+
+    @property
+    def ddp(self) -> dict[str, Any]:
+        """TorchDDPPlugin's options, as they will reach DDP."""
+        return getattr(self.plugin, "ddp_kwargs", {}) if self.strategy == "ddp" else {}
+
+    @property
+    def sees(self) -> bool:
+        """Whether a trainable tower runs only for images, as far as can be told."""
+        if not self.paths:
+            return self.options.processor is not None
+        trainable = (n for n, p in self.model.named_parameters() if p.requires_grad)
+        kinds = {hf.kind_of(hf.plain(name), self.paths) for name in trainable}
+        return bool(kinds & {"vision", "aligner"})
+
+
+def run(scene: Scene, adapter_seams: Sequence[seams.Seam]) -> Run:
+    """The run as it is about to be wrapped."""
+    model = scene.model
+    checkpointing = _checkpointing(model)
+    towers = hf.towers(model, scene.paths, lambda kind: checkpointing.on)
+    freed = sorted({n for pairs in _wished(scene).values() for n, p in pairs if p.requires_grad})
+    world, rank = _place()
+    idle: Certainty = "possible" if scene.sees else "no"
+    return Run(
+        framework="colossalai",
+        releases=hf.releases("colossalai", "transformers", "peft"),
+        strategy=scene.strategy,
+        world=world,
+        rank=rank,
+        tuning="lora" if any(t.adapters for t in towers) else "full",
+        checkpointing=checkpointing,
+        towers=towers,
+        shared=hf.shares_blocks(model),
+        frozen=any(t.trainable < t.total for t in towers),
+        idle=idle,
+        find_unused=scene.ddp.get("find_unused_parameters"),
+        static_graph=scene.ddp.get("static_graph"),
+        freeze=scene.wish,
+        frees=len(freed),
+        frees_example=freed[0] if freed else "",
+        missing_seams=seams.missing(adapter_seams),
+    )
+
+
+def _place() -> tuple[int, int]:
+    import torch.distributed as dist
+
+    if not (dist.is_available() and dist.is_initialized()):
+        return 1, 0
+    return dist.get_world_size(), dist.get_rank()
+
+
+def _checkpointing(model: Any) -> Checkpointing:
+    """transformers' modules carry the function they will checkpoint with."""
+    calls = [
+        getattr(module, "_gradient_checkpointing_func", None)
+        for module in model.modules()
+        if getattr(module, "gradient_checkpointing", False) is True
+    ]
+    if not calls:
+        return Checkpointing()
+    asked = {getattr(call, "keywords", {}).get("use_reentrant") for call in calls}
+    variant = asked.pop() if len(asked) == 1 else None
+    return Checkpointing(on=True, use_reentrant=variant, asked=variant, decided_by="the model")
+
+
+def _wished(scene: Scene) -> dict[str, list[tuple[str, Any]]]:
+    return hf.matching(scene.model, scene.wish, scene.paths)
+
+
+def check_freeze(scene: Scene) -> None:
+    """Raise `SettingsError` for a word of the wish that names nothing, or that leaves nothing."""
+    wished = _wished(scene)
+    for word, pairs in wished.items():
+        if not pairs:
+            names = (hf.plain(name) for name, _ in scene.model.named_modules() if name)
+            known = {*scene.paths, *(name for name in names if name.count(".") < 3)}
+            raise SettingsError(
+                f"freeze: {word!r} matches no parameter{settings.nearest(word, known)}"
+            )
+    named = {id(p) for pairs in wished.values() for _, p in pairs}
+    trains = any(p.requires_grad and id(p) not in named for p in scene.model.parameters())
+    if scene.wish and not trains:
+        raise SettingsError(f"freeze = {list(scene.wish)} leaves nothing to train")

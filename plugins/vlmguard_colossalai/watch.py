@@ -1,0 +1,256 @@
+"""A boosted model's two forward hooks, and what is known at each optimizer step.
+
+Hooks on the module, not a wrapped ``forward``: the boosted model stays the framework's own.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from vlmguard import guard, host, report, settings
+from vlmguard import plan as planning
+from vlmguard.arming import is_off
+from vlmguard.facts import Finding, Gradients, Run
+from vlmguard.faults import contain
+from vlmguard_colossalai import batches, dry_step, dummy, layout
+from vlmguard_colossalai.facts import Forward, Step
+from vlmguard_colossalai.touched import Touched
+from vlmguard_colossalai.translate import Scene
+from vlmguard_transformers.gradients import Watch
+from vlmguard_transformers.trainer import kind_of, plain
+
+_WATCHED = ("gemini", "lowlevelzero", "ddp", "single")
+_by_optimizer: weakref.WeakKeyDictionary[Any, Boosted] = weakref.WeakKeyDictionary()
+
+
+class Completer:
+    """Judges a batch before forward, and completes it where the plan says so."""
+
+    def __init__(self, scene: Scene, run: Run) -> None:
+        self.run = run
+        self.model, self.family, self.config = scene.model, scene.family, scene.config
+        self.processor = scene.options.processor
+        self.find_processor = lambda: scene.processor
+        self.block: dummy.Block | None = None
+        self.why_not = ""
+        self.reorders = False
+        self.placeholders = self._placeholders()
+        self.lacks = batches.accepts(self.model)
+        if run.idle != "no" and run.strategy in ("gemini", "lowlevelzero"):
+            self.make_ready()
+
+    def make_ready(self) -> None:
+        """Have the processor build the image now: a reason why it cannot is known before a batch
+        needs it."""
+        try:
+            self.block = dummy.build(self.find_processor())
+            self.lacks = tuple(self.block.visual)
+        except dummy.CannotComplete as error:
+            self.why_not = str(error)
+            needs = self.family.needs if self.family is not None else {}
+            self.lacks = next(((key, *more) for key, more in needs.items()), self.lacks)
+
+    def _placeholders(self) -> frozenset[int]:
+        if self.family is not None:
+            return self.family.placeholder_ids(self.config)
+        token = getattr(self.processor, "image_token_id", None)
+        return frozenset({token} if isinstance(token, int) else ())
+
+    def facts(self, batch: Mapping[str, Any], completed: bool = False, why_not: str = "") -> Step:
+        return batches.facts(
+            batch, self.family, self.config, self.placeholders, self.lacks,
+            why_not or self.why_not, self.reorders, completed,
+        )  # fmt: skip
+
+    def __call__(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        """``batch``, or a completed copy. Raises `Stop` where going on would be wrong."""
+        found = host.get().pre_step(self.run, batch=self.facts(batch))
+        wanted = planning.make(found, settings.get(), guard.default_policy, self.run, guard.chosen)
+        for finding in wanted.warns:
+            if guard.first(finding):
+                report.say(finding, "warned")
+        if wanted.stops:
+            guard.stop(wanted.stops)
+        if not wanted.dummy_image or self.block is None:
+            return batch
+        try:
+            done = dummy.complete(self.block, batch)
+        except dummy.CannotComplete as error:
+            guard.pre_step(self.run, batch=self.facts(batch, why_not=str(error)))
+            return batch
+        guard.pre_step(self.run, batch=self.facts(done, completed=True))
+        for finding in wanted.fixes:
+            if guard.first(finding):
+                report.say(finding, "fixed", f"a dummy image ({', '.join(self.lacks)}) is put in")
+        return done
+
+
+class Prepared:
+    """What is known of a run before its model is wrapped."""
+
+    def __init__(self, scene: Scene, run: Run) -> None:
+        self.scene, self.run = scene, run
+        self.completer = Completer(scene, run)
+        if run.strategy == "gemini" and not scene.paths and scene.options.processor is None:
+            _note(
+                "no vision tower was recognised and no processor is known: batches are not "
+                "completed; parameters that forward leaves out are still watched"
+            )
+
+    def rehearse(self, loader: Any) -> None:
+        """The dry step, if one is asked for."""
+        batch = self.scene.options.dry_step
+        if batch is None and settings.get().dry_step:
+            batch = _first(loader)
+            if batch is None:
+                report.line("dry step: no batch; give guard_booster one, or boost a dataloader")
+        if batch is None:
+            return
+        try:
+            if not isinstance(batch, Mapping):
+                raise dry_step.CannotTry(f"a batch must be a mapping, not {type(batch).__name__}")
+            completed = self.completer(batch)
+            towers = dry_step.run(self.scene.model, completed, self.scene.paths)
+        except dry_step.CannotTry as error:
+            report.line(f"dry step: not made: {error}")
+            return
+        for tower in towers:
+            report.line(
+                f"dry step: {tower.kind}: {tower.reached} of {tower.trainable} trainable "
+                f"parameters got a gradient, norm {tower.norm:.3g}"
+            )
+            report.write("dry_step", {**vars(tower)})
+        untrained = self.scene.family.untrained(self.scene.config) if self.scene.family else ()
+        left = {tower.kind: tower.without for tower in towers if tower.without}
+        names = (name for group in left.values() for name in group)
+        guard.pre_step(
+            self.run,
+            gradients=Gradients(
+                unreached=left,
+                trainable={tower.kind: tower.trainable for tower in towers},
+                kinds=self.completer.facts(completed).kinds,
+                by_design=tuple(n for n in names if any(part in n for part in untrained)),
+            ),
+        )
+
+    def begin(self, boosted: Any) -> None:
+        """Put the hooks on what ``boost`` gave back."""
+        if self.run.strategy in _WATCHED:
+            state = Boosted(self, boosted[0])
+            if boosted[1] is not None:
+                _by_optimizer[boosted[1]] = state
+
+
+def _first(loader: Any) -> Any:
+    """One batch as the loader would make it, without drawing from its sampler."""
+    data, collate = getattr(loader, "dataset", None), getattr(loader, "collate_fn", None)
+    if data is None or collate is None:
+        return None
+    return collate([data[number] for number in range(loader.batch_size or 1)])
+
+
+class Boosted:
+    """One boosted model while it trains."""
+
+    def __init__(self, prepared: Prepared, model: Any) -> None:
+        scene = prepared.scene
+        self.run, self.completer, self.paths = prepared.run, prepared.completer, scene.paths
+        inner = _inner(model)
+        untrained = scene.family.untrained(scene.config) if scene.family else ()
+        self.coverage = Watch(inner, self.paths, untrained)
+        self.names = {id(p): plain(name) for name, p in inner.named_parameters() if p.requires_grad}
+        gemini = self.run.strategy == "gemini"
+        self.touched = Touched(model) if gemini else None
+        if gemini and self.run.world > 1 and self.paths and layout.reorders(model, inner):
+            self.completer.reorders = True
+            if self.completer.block is None:
+                self.completer.make_ready()
+        self.accumulates = bool(getattr(model, "enable_gradient_accumulation", False))
+        model.register_forward_pre_hook(self.before_forward, with_kwargs=True)
+        model.register_forward_hook(self.after_forward, always_call=True)
+
+    def before_forward(
+        self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Judge and complete the batch of a training step."""
+        if is_off() or not model.training or not torch.is_grad_enabled():
+            return None
+        return contain("judging the batch", self._before, args, kwargs)
+
+    def _before(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        if self.touched is not None and not self.accumulates:
+            self.touched.clear()
+        named = batches.arguments(self.completer.model, args, kwargs)
+        if named is None:
+            what = " and ".join(type(value).__name__ for value in args)
+            _note(f"a batch of {what} is no mapping: its images cannot be checked")
+            self.coverage.before(())
+            return None
+        batch, rebuild = named
+        places = batches.devices(batch)
+        if len(places) > 1:
+            _note(f"a batch's tensors are on {' and '.join(places)}: it cannot be checked")
+            return None
+        done = self.completer(batch)
+        self.coverage.before(self.completer.facts(done).kinds)
+        return None if done is batch else rebuild(done)
+
+    def after_forward(self, model: Any, args: tuple[Any, ...], output: Any) -> None:
+        """Before backward, stopping is safe; an exception on its way out is explained."""
+        if is_off():
+            return
+        if output is None and (error := sys.exc_info()[1]) is not None:
+            contain("explaining the failure", explain, error)
+        elif self.touched is not None and model.training and torch.is_grad_enabled():
+            contain("judging forward", self._after)
+
+    def _after(self) -> None:
+        assert self.touched is not None
+        left: dict[str, tuple[str, ...]] = {}
+        for number, name in self.names.items():
+            if number not in self.touched.seen:
+                kind = kind_of(name, self.paths)
+                left[kind] = (*left.get(kind, ()), name)
+        if left:
+            guard.pre_step(self.run, gradients=Forward(untouched=left))
+
+    def before_step(self) -> None:
+        guard.first_step()
+        if self.touched is not None:
+            self.touched.clear()
+        gradients = self.coverage.after()
+        if gradients is not None:
+            guard.pre_step(self.run, gradients=gradients)
+
+
+def _inner(model: Any) -> Any:
+    """The plain model inside, adapters and all; its parameters are the ones that train."""
+    while hasattr(model, "module"):
+        model = model.module
+    return model
+
+
+def before_step(optimizer: Any) -> None:
+    """Judge what this window's backwards reached."""
+    state = _by_optimizer.get(optimizer)
+    if state is not None:
+        state.before_step()
+
+
+def explain(error: BaseException) -> None:
+    """Explain ``error`` once, however many of our wrappers it passes."""
+    if getattr(error, "_vlmguard_explained", False):
+        return
+    error._vlmguard_explained = True  # type: ignore[attr-defined]
+    guard.on_error(None, None, error)
+
+
+def _note(why: str) -> None:
+    guard.judge([Finding("VG904", "note", why, scope="rank")])
