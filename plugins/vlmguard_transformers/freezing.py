@@ -1,0 +1,47 @@
+"""The freeze wish on a model's parameters: check that it can be obeyed, then obey it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vlmguard import settings
+from vlmguard.stop import SettingsError
+from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.change import Journal
+
+Paths = Mapping[str, tuple[str, ...]]
+
+
+def check(model: Any, wish: tuple[str, ...], paths: Paths) -> None:
+    """Raise `SettingsError` for a word that names nothing, or a wish that leaves nothing."""
+    named = hf.matching(model, wish, paths)
+    for word, pairs in named.items():
+        if not pairs:
+            names = {hf.plain(name) for name, _ in model.named_parameters()}
+            modules = {name.rpartition(".")[0] for name in names}
+            known = {kind for kind, found in paths.items() if found} | modules
+            raise SettingsError(
+                f"freeze: {word!r} matches no parameter{settings.nearest(word, known)}"
+            )
+    frozen = {id(p) for pairs in named.values() for _, p in pairs}
+    trains = any(p.requires_grad and id(p) not in frozen for _, p in model.named_parameters())
+    if wish and not trains:
+        raise SettingsError(f"freeze = {list(wish)} leaves nothing to train")
+
+
+def freed(model: Any, wish: tuple[str, ...], paths: Paths) -> tuple[str, ...]:
+    """Names of parameters that train against the wish."""
+    named = hf.matching(model, wish, paths)
+    return tuple(sorted({n for pairs in named.values() for n, p in pairs if p.requires_grad}))
+
+
+def obey(named: Mapping[str, list[tuple[str, Any]]], journal: Journal) -> None:
+    """Freeze what `hf.matching` found for each word."""
+    for word, pairs in named.items():
+        trainable = [p for _, p in pairs if p.requires_grad]
+        for parameter in trainable:
+            parameter.requires_grad_(False)
+            journal.did(lambda p=parameter: p.requires_grad_(True))
+        if trainable:
+            journal.said.append(f"{word}: {len(trainable)} parameters trainable → frozen")
