@@ -117,6 +117,7 @@ def install() -> None:
         if _watcher in sys.meta_path:
             return
         watch("swift", "vlmguard_swift", _is_ms_swift)
+        watch("FlagEmbedding", "vlmguard_flagembedding")
         sys.meta_path.insert(0, _watcher)
     except Exception as error:
         _complain("could not start", error)
