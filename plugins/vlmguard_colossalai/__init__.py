@@ -14,7 +14,7 @@ What is patched and why:
 There is no argument parser: settings come from the environment, a file, or `guard_booster`.
 
 Read on: the wrappers are here, facts in `translate` and `towers`, a boosted model's hooks in
-`watch`, the dummy image in `dummy`, the dry step in `dry_step`, changes in `apply`.
+`watch`, the dummy image in `dummy`, changes in `apply`; the dry step is shared.
 """
 
 from __future__ import annotations

@@ -15,12 +15,13 @@ import torch
 from vlmguard import guard, host, report, settings
 from vlmguard import plan as planning
 from vlmguard.arming import is_off
-from vlmguard.facts import Finding, Gradients, Run
+from vlmguard.facts import Finding, Run
 from vlmguard.faults import contain
-from vlmguard_colossalai import batches, dry_step, dummy, layout
+from vlmguard_colossalai import batches, dummy, layout
 from vlmguard_colossalai.facts import Forward, Step
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
+from vlmguard_transformers import dry_step
 from vlmguard_transformers.gradients import Watch
 from vlmguard_transformers.trainer import kind_of, plain
 
@@ -112,31 +113,15 @@ class Prepared:
         if batch is None:
             return
         try:
-            if not isinstance(batch, Mapping):
-                raise dry_step.CannotTry(f"a batch must be a mapping, not {type(batch).__name__}")
-            completed = self.completer(batch)
-            towers = dry_step.run(self.scene.model, completed, self.scene.paths)
+            if isinstance(batch, Mapping):
+                batch = self.completer(batch)
+            towers = dry_step.run(self.scene.model, batch, self.scene.paths)
         except dry_step.CannotTry as error:
             report.line(f"dry step: not made: {error}")
             return
-        for tower in towers:
-            report.line(
-                f"dry step: {tower.kind}: {tower.reached} of {tower.trainable} trainable "
-                f"parameters got a gradient, norm {tower.norm:.3g}"
-            )
-            report.write("dry_step", {**vars(tower)})
+        kinds = self.completer.facts(batch).kinds
         untrained = self.scene.family.untrained(self.scene.config) if self.scene.family else ()
-        left = {tower.kind: tower.without for tower in towers if tower.without}
-        names = (name for group in left.values() for name in group)
-        guard.pre_step(
-            self.run,
-            gradients=Gradients(
-                unreached=left,
-                trainable={tower.kind: tower.trainable for tower in towers},
-                kinds=self.completer.facts(completed).kinds,
-                by_design=tuple(n for n in names if any(part in n for part in untrained)),
-            ),
-        )
+        guard.pre_step(self.run, gradients=dry_step.say(towers, kinds, untrained))
 
     def begin(self, boosted: Any) -> None:
         """Put the hooks on what ``boost`` gave back."""
