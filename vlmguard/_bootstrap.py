@@ -118,6 +118,7 @@ def install() -> None:
             return
         watch("swift", "vlmguard_swift", _is_ms_swift)
         watch("FlagEmbedding", "vlmguard_flagembedding")
+        watch("colossalai", "vlmguard_colossalai")
         sys.meta_path.insert(0, _watcher)
     except Exception as error:
         _complain("could not start", error)

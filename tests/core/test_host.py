@@ -98,7 +98,7 @@ def test_every_rule_may_fail(rule, monkeypatch, capsys):
 
 
 def test_entry_points_load_our_rules():
-    assert set(host.get().rules) == {rule.CODE for rule in RULES}
+    assert {rule.CODE for rule in RULES} <= set(host.get().rules)
 
 
 def test_a_remedy_that_does_not_take_stops():
