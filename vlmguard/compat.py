@@ -1,24 +1,56 @@
 """The one place that names a checkpoint variant and wrap options: ``choose(run)``.
 
-Reads ``compat/choice.toml``, so no release number stands in a rule or an adapter. A table that
-cannot be read is said once and nothing is chosen: training never stops for it.
+It asks the measured tables (`verdicts`), so no release number stands in a rule or an adapter. A
+table that cannot be read is said once and answers as "untested": training never stops for it.
 """
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
-
-from vlmguard.facts import Run
+from vlmguard import cases, verdicts
+from vlmguard.cases import Case, Query
+from vlmguard.facts import Finding, Run
 from vlmguard.faults import fault
-from vlmguard.settings import read_toml
+from vlmguard.verdicts import Seen, folder
 
-FORMAT = 1
+__all__ = ["Choice", "Option", "answer", "choose", "folder", "nothing", "untested"]
+
+_PACKAGES = ("torch", "deepspeed", "transformers", "peft")
+_REENTRANT = {"reentrant": True, "non_reentrant": False, "none": None}
+_NAMES = {"deepspeed": "DeepSpeed", "zero1": "ZeRO-1", "zero2": "ZeRO-2", "zero3": "ZeRO-3",
+          "ddp": "DDP", "fsdp2": "FSDP2"}  # fmt: skip
+# What is nearest to a strategy, nearest first.
+_OTHER = {"zero3": ("zero2", "zero1", "fsdp2"), "zero2": ("zero1", "zero3", "ddp"),
+          "zero1": ("zero2", "ddp"), "ddp": ("zero1", "zero2"), "fsdp2": ("zero3", "zero2"),
+          "fsdp": ("fsdp2", "zero3")}  # fmt: skip
+_UNREADABLE = "the compatibility tables cannot be read"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One variant under one wrap, and what the tables say of it.
+
+    Attributes:
+        wrap: strategy of the tables ("ddp_find_unused", "zero3", …).
+        checkpointing: "none", "reentrant" or "non_reentrant".
+        seen: the worst of what is known of the cases that it must work in; None if nothing is.
+        fails: verdicts, other than ok, of the cases that it may meet as well, by kind of batch.
+    """
+
+    wrap: str
+    checkpointing: str
+    seen: Seen | None
+    fails: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def broken(self) -> bool:
+        return self.seen is not None and not self.seen.ok
+
+    @property
+    def sure(self) -> bool:
+        return self.seen is not None and self.seen.sure
 
 
 @dataclass(frozen=True)
@@ -27,84 +59,26 @@ class Choice:
 
     Attributes:
         use_reentrant, find_unused, static_graph: None leaves the value alone.
-        verdict: "works", "untested" (a release outside what was run), "nothing" (no variant works)
-            or "unknown" (no row, or no table).
+        verdict: "works", "untested" (releases outside of what was run, or between two that
+            disagree: the nearest verdict is used), "nothing" (no variant works) or "unknown".
+        how: where the verdict comes from: `verdicts.How`, "" if from nowhere.
         instead: the nearest combinations that do work, if nothing here does.
-        evidence: where the verdict comes from.
-        untested: releases that were not run, as "torch 2.17".
+        evidence: the release sets, or the fact, behind the verdict.
+        untested: what was not run, as "torch 2.17".
+        fails: kinds of batch that go wrong even so, as "differ: mismatch".
+        options: every variant that was weighed, the chosen one first.
     """
 
     use_reentrant: bool | None = None
     find_unused: bool | None = None
     static_graph: bool | None = None
     verdict: str = "unknown"
+    how: str = ""
     instead: tuple[str, ...] = ()
     evidence: str = ""
     untested: tuple[str, ...] = ()
-
-
-def folder() -> Path:
-    """The tables: inside the wheel, or the live folder of an editable install."""
-    packed = Path(__file__).parent / "_compat"
-    return packed if packed.is_dir() else Path(__file__).parent.parent / "compat"
-
-
-@functools.cache
-def table(name: str) -> dict[str, Any]:
-    """One table; {} if it cannot be read or is of a newer format."""
-    try:
-        data = read_toml(folder() / f"{name}.toml")
-        if data.get("format") != FORMAT:
-            raise ValueError(f"format {data.get('format')}, this vlmguard reads {FORMAT}")
-        return data
-    except Exception as error:
-        fault(f"compatibility table {name}", error)
-        return {}
-
-
-def holds(releases: dict[str, str] | Any, name: str, spec: str) -> bool:
-    """Whether the release of ``name`` meets ``spec``; a package that is not there meets none."""
-    try:
-        # The base release: 2.6.0+cu124 and 0.19.3.dev1 are of 2.6.0 and 0.19.3.
-        version = Version(Version(releases[name]).base_version)
-    except (KeyError, InvalidVersion, TypeError):
-        return False
-    return SpecifierSet(spec).contains(version, prereleases=True)
-
-
-def traits(run: Run) -> set[str]:
-    """Traits of a run that a row may name."""
-    found = {
-        "forwards": run.forwards > 1,
-        "repeats": run.repeats == "yes",
-        "shared": run.shared,
-    }
-    return {name for name, there in found.items() if there}
-
-
-def _matches(row: dict[str, Any], run: Run) -> bool:
-    if run.strategy not in row["strategy"]:
-        return False
-    if "frozen" in row and row["frozen"] != run.frozen:
-        return False
-    if "idle" in row and run.idle not in row["idle"]:
-        return False
-    return all(
-        holds(run.releases, name, row[name]) for name in ("torch", "deepspeed") if name in row
-    )
-
-
-def untested(run: Run) -> tuple[str, ...]:
-    """Releases in play that lie outside what was run."""
-    relevant = ["torch"] + (["deepspeed"] if run.strategy.startswith("zero") else [])
-    measured = table("choice").get("measured", {})
-    return tuple(
-        f"{name} {run.releases[name]}"
-        for name in relevant
-        if name in run.releases
-        and name in measured
-        and not holds(run.releases, name, measured[name])
-    )
+    fails: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
 
 
 def choose(run: Run) -> Choice:
@@ -112,24 +86,159 @@ def choose(run: Run) -> Choice:
 
     "nothing" comes with `Choice.instead`. Depends only on what is equal on all ranks.
     """
-    data = table("choice")
-    wrap: dict[str, Any] = next((r for r in data.get("wrap", ()) if _matches(r, run)), {})
-    row = next((row for row in data.get("row", ()) if _matches(row, run)), None)
-    if row is None:
-        return Choice(find_unused=wrap.get("find_unused"), evidence=wrap.get("evidence", ""))
-    unknown = untested(run)
-    broken = traits(run) & set(row.get("unless", ()))
-    if broken and run.checkpointing.on:
+    return answer(cases.of(run))
+
+
+def answer(query: Query) -> Choice:
+    """`choose` for a query that needs no run."""
+    try:
+        return _answer(query)
+    except Exception as error:  # a table whose inside is damaged
+        fault("reading the compatibility tables", error)
+        return Choice(verdict="untested", untested=(_UNREADABLE,))
+
+
+def untested(run: Run) -> tuple[str, ...]:
+    """What of this run was not run by us: releases, a disagreement, or an unreadable table."""
+    return choose(run).untested
+
+
+def nothing(choice: Choice) -> Finding:
+    """VG405, which says that nothing works here."""
+    return Finding(
+        "VG405",
+        "error",
+        "no variant of gradient checkpointing works for this combination of releases, strategy "
+        f"and model: {choice.evidence}",
+        advice=f"the nearest that works: {', '.join(choice.instead) or 'none was found'}",
+        evidence=choice.how,
+    )
+
+
+def _answer(query: Query) -> Choice:
+    options = sorted(_options(query), key=_badness)
+    best = options[0]
+    if best.seen is None:
+        if not verdicts.readable():
+            return Choice(verdict="untested", untested=(_UNREADABLE,))
+        return Choice(options=tuple(options))
+    unknown = _untested(query, best)
+    if all(option.broken and option.sure for option in options):
         return Choice(
             verdict="nothing",
-            instead=tuple(row.get("instead", ())),
-            evidence=row["evidence"],
+            how=best.seen.how,
+            instead=tuple(instead(query)),
+            evidence=_evidence(best.seen),
             untested=unknown,
+            options=tuple(options),
         )
+    wrap = _wrap(query, best)
     return Choice(
-        use_reentrant=row["use_reentrant"] if run.checkpointing.on else None,
+        use_reentrant=_REENTRANT[best.checkpointing],
         find_unused=wrap.get("find_unused"),
-        verdict="untested" if unknown else "works",
-        evidence="; ".join(filter(None, (row["evidence"], wrap.get("evidence")))),
+        static_graph=wrap.get("static_graph"),
+        verdict="works" if best.sure and verdicts.readable() else "untested",
+        how=best.seen.how,
+        evidence=_evidence(best.seen),
         untested=unknown,
+        fails=tuple(f"{batch}: {verdict}" for batch, verdict in best.fails),
+        options=tuple(options),
     )
+
+
+def _options(query: Query) -> Iterator[Option]:
+    for wrap in query.wraps:
+        for checkpointing in query.checkpointing:
+            seen = _all(query.required(wrap, checkpointing), query.releases)
+            fails: dict[str, str] = {}
+            for case in query.possible(wrap, checkpointing):
+                found = verdicts.look(case, query.releases)
+                if found is not None and not found.ok:
+                    fails.setdefault(case.batch, found.verdict)
+            yield Option(wrap, checkpointing, seen, tuple(fails.items()))
+
+
+def _all(required: Iterable[Case], releases: Mapping[str, str]) -> Seen | None:
+    """The worst of what is known of ``required``. A real model adds what was measured, no doubt."""
+    found = []
+    for case in required:
+        seen = verdicts.look(case, releases)
+        if seen is not None and (seen.sure or case.model != "qwen2_vl"):
+            found.append(seen)
+    # A certain failure, then an uncertain one, then an uncertain success.
+    return min(found, key=lambda seen: (seen.ok, not seen.sure if not seen.ok else seen.sure),
+               default=None)  # fmt: skip
+
+
+def _badness(option: Option) -> tuple[int, ...]:
+    """What certainly works comes first, what certainly fails last; then fewer other failures."""
+    if option.seen is None:
+        rank = 2
+    elif option.broken:
+        rank = 4 if option.sure else 3
+    else:
+        rank = 0 if option.sure else 1
+    return rank, len(option.fails)
+
+
+def _wrap(query: Query, best: Option) -> dict[str, bool]:
+    """DDP's options, where the chosen wrap is not the one that will run anyway."""
+    if best.wrap == query.wrap:
+        return {}
+    wanted = {"find_unused": best.wrap == "ddp_find_unused"}
+    static = best.wrap == "ddp_static_graph"
+    if static or query.wrap == "ddp_static_graph":
+        wanted["static_graph"] = static
+    return wanted
+
+
+def _evidence(seen: Seen) -> str:
+    return seen.where if seen.how == "facts" else f"{seen.verdict}, {seen.how} on {seen.where}"
+
+
+def _untested(query: Query, best: Option) -> tuple[str, ...]:
+    """Releases beyond those that were run; all in play where two that were run disagree."""
+    if not verdicts.readable():
+        return (_UNREADABLE,)
+    required = query.required(best.wrap, best.checkpointing)
+    axes = {name for case in required for name in case.decided_by}
+    named = [name for name in _PACKAGES if name in axes and name in query.releases]
+    beyond = tuple(n for n in named if not verdicts.reached(query.releases, n))
+    if not beyond and not best.sure:
+        return (" with ".join(f"{name} {query.releases[name]}" for name in named),)
+    return tuple(f"{name} {query.releases[name]}" for name in beyond)
+
+
+def instead(query: Query) -> Iterator[str]:
+    """The nearest combinations that work: releases, strategies, the tower, checkpointing."""
+    if query.strategy.startswith("zero"):
+        newer = _newer(query, "deepspeed")
+        if newer:
+            yield f"DeepSpeed >= {newer}"
+    for other in _OTHER.get(query.strategy, ()):
+        if _works(replace(query, strategy=other, wrap=other)):
+            yield _NAMES[other]
+            break
+    if any(tuning in cases.FROZEN for tuning in query.tuning):
+        tuning = tuple(dict.fromkeys(cases.FROZEN.get(t, t) for t in query.tuning))
+        if _works(replace(query, tuning=tuning)):
+            yield "freeze the tower"
+    if "differ" in query.batches and _works(replace(query, batches=("differ_dummy",))):
+        yield "a dummy image in text-only batches"
+    if query.checkpointing != ("none",) and _works(replace(query, checkpointing=("none",))):
+        yield "checkpointing off"
+
+
+def _newer(query: Query, name: str) -> str:
+    """The oldest newer release with which something certainly works; "" if there is none."""
+    now = verdicts.base(query.releases.get(name))
+    for release in verdicts.releases_of(name):
+        if now is not None and release > now:
+            releases = {**query.releases, name: str(release)}
+            if _works(replace(query, releases=releases)):
+                return str(release)
+    return ""
+
+
+def _works(query: Query) -> bool:
+    return any(o.sure and not o.broken for o in _options(query))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vlmguard import compat
+from vlmguard import compat, faults, verdicts
 from vlmguard.facts import Checkpointing, Run
 
 ON = Checkpointing(True, True)
@@ -53,12 +53,15 @@ def test_untested_releases_are_named():
 
 @pytest.mark.parametrize("text", ["format = 99", "not toml at all", ""])
 def test_a_damaged_table_chooses_nothing(text, tmp_path, monkeypatch, capsys):
-    (tmp_path / "choice.toml").write_text(text)
-    monkeypatch.setattr(compat, "folder", lambda: tmp_path)
-    compat.table.cache_clear()
+    for name in ("choice", "verdicts"):
+        (tmp_path / f"{name}.toml").write_text(text)
+    monkeypatch.setattr(verdicts, "folder", lambda: tmp_path)
+    monkeypatch.setattr(faults, "_said", set())
+    verdicts.forget()
     try:
         assert compat.choose(run("ddp")).use_reentrant is None
-        assert compat.choose(run("ddp")).verdict == "unknown"
+        assert compat.choose(run("ddp")).verdict == "untested"
     finally:
-        compat.table.cache_clear()
-    assert capsys.readouterr().err.count("VG902") == 1
+        verdicts.forget()
+    told = capsys.readouterr().err
+    assert told.count("table choice failed") == told.count("table verdicts failed") == 1
