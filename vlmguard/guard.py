@@ -24,13 +24,7 @@ def chosen(run: Run) -> tuple[Variant | None, Finding | None]:
     """`compat.choose` as a remedy: only what differs from what will happen anyway."""
     choice = compat.choose(run)
     if choice.verdict == "nothing":
-        return None, Finding(
-            "VG405",
-            "error",
-            "no variant of gradient checkpointing works for this combination of releases, "
-            f"strategy and model: {choice.evidence}",
-            advice=f"the nearest that works: {', '.join(choice.instead)}",
-        )
+        return None, compat.nothing(choice)
     current = {
         "use_reentrant": run.checkpointing.use_reentrant,
         "find_unused": run.find_unused,

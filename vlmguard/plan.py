@@ -85,13 +85,14 @@ def make(
                 resolved.append(variant)
             elif nothing is not None and finding.level == "error":
                 finding = nothing
+                policy = settings.policy(finding.code, default(finding.code))
         if resolved:
             remedies.update(dict.fromkeys(resolved))
             fixes.append(finding)
-        elif must_stop(finding, policy, settings):
-            stops.append(finding)
-        else:
-            warns.append(finding)
+        elif policy != "off":
+            said = stops if must_stop(finding, policy, settings) else warns
+            if finding not in said:  # several rules may be answered by "nothing works"
+                said.append(finding)
     clash = _clash(remedies)
     if clash:
         contradiction = Finding(

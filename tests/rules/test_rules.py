@@ -38,8 +38,9 @@ SPEAKS = [
     ("VG108", IDLE, "error"),
     ("VG108", replace(IDLE, idle="possible"), "note"),
     ("VG301", replace(DDP, freeze=("vision",), frees=3, frees_example="visual.x"), "error"),
-    ("VG401", replace(DDP, releases={"torch": "9.0"}), "note"),
+    ("VG401", replace(DDP, releases={"torch": "9.0"}), "warning"),
     ("VG402", replace(DDP, missing_seams=("train",)), "warning"),
+    ("VG405", replace(ZERO3, releases=OLD, frozen=True, forwards=2), "error"),
 ]
 SILENT = [
     ("VG101", replace(DDP, checkpointing=OTHER)),
@@ -61,6 +62,8 @@ SILENT = [
     ("VG301", replace(DDP, freeze=("vision",), frees=0)),
     ("VG401", DDP),
     ("VG402", DDP),
+    ("VG405", replace(ZERO3, releases=OLD, frozen=True)),
+    ("VG405", replace(ZERO3, releases=NEW, frozen=True, forwards=2)),
 ]
 
 

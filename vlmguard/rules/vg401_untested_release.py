@@ -1,22 +1,25 @@
-"""A release that the compatibility table does not hold.
+"""A release that the compatibility tables do not hold.
 
 What it does
-    Names torch or deepspeed releases outside of those that were run.
+    Names torch, deepspeed, transformers or peft releases beyond those that were run, releases
+    between two that were run and disagree, and tables that cannot be read. A warning where the
+    verdict hangs on it, a note where another measured case answers.
 
 Why it is bad
     A default or a verdict may have changed; the nearest release's verdict is applied.
 
 When it is wrong
-    It is a note: nothing is known to be wrong.
+    Nothing is known to be wrong. VG401=error stops such runs, VG401=off is silent; the nearest
+    verdict is applied either way.
 
 Example
     a torch released last week
 
 Use instead
-    `vlmguard doctor` lists what was run.
+    `vlmguard doctor` shows the verdict here, docs/compatibility.md what was run.
 
 Evidence
-    compat/choice.toml.
+    compat/verdicts.toml and compat/choice.toml.
 """
 
 from __future__ import annotations
@@ -32,12 +35,16 @@ DEFAULT = "warn"
 
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
-    releases = compat.untested(run)
-    if not releases:
+    choice = compat.choose(run)
+    if not choice.untested:
         return None
+    hangs = choice.verdict == "untested"
+    named = ", ".join(choice.untested)
     return Finding(
         CODE,
-        "note",
-        f"{', '.join(releases)} was not run by us; the nearest release's verdict is used",
-        advice="vlmguard doctor lists what was run",
+        "warning" if hangs else "note",
+        f"{named}: not run by us; the nearest verdict is used"
+        + (f": {choice.evidence}" if choice.evidence else ""),
+        advice="vlmguard doctor shows it; VG401=error stops such runs",
+        evidence=choice.evidence,
     )

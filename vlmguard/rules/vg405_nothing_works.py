@@ -1,0 +1,39 @@
+"""No variant of gradient checkpointing works for these releases, strategy and model.
+
+What it does
+    Fires where the compatibility tables hold a failure for every variant, each measured on these
+    releases or between two that agree.
+
+Why it is bad
+    The run crashes, hangs or trains wrongly whatever `use_reentrant` says.
+
+When it is wrong
+    Where the lab's tiny model stands for a model that behaves otherwise: VG405=warn goes on.
+
+Example
+    Two forwards before one backward, LoRA, ZeRO-3, deepspeed 0.19.2: non-reentrant crashes,
+    reentrant keeps the first contribution only
+
+Use instead
+    The nearest combination that works, which the message names: a newer DeepSpeed, another
+    strategy, a frozen tower, or no checkpointing.
+
+Evidence
+    compat/verdicts.toml, compat/choice.toml; `vlmguard compat` asks them for any releases.
+"""
+
+from __future__ import annotations
+
+from vlmguard import compat
+from vlmguard.facts import Finding, Run
+from vlmguard.hookspecs import hookimpl
+
+CODE = "VG405"
+NAME = "nothing-works"
+DEFAULT = "error"
+
+
+@hookimpl
+def pre_wrap(run: Run) -> Finding | None:
+    choice = compat.choose(run)
+    return compat.nothing(choice) if choice.verdict == "nothing" else None
