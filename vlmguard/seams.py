@@ -183,12 +183,17 @@ def _there(target: str) -> bool:
     if spec is None:
         return False
     if not rest and spec.origin and spec.origin.endswith(".py"):
-        return _defines(ast.parse(Path(spec.origin).read_text("utf-8")), path.split("."))
+        return defines(Path(spec.origin).read_text("utf-8"), path)
     for folder in spec.submodule_search_locations or ():
         for source in (Path(folder, *rest, "__init__.py"), Path(folder, *rest).with_suffix(".py")):
             if source.is_file():
-                return _defines(ast.parse(source.read_text("utf-8")), path.split("."))
+                return defines(source.read_text("utf-8"), path)
     return False
+
+
+def defines(source: str, path: str) -> bool:
+    """Whether a module's source defines ``Class.attribute``. Raises SyntaxError."""
+    return _defines(ast.parse(source), path.split("."))
 
 
 def _defines(tree: ast.AST, path: list[str]) -> bool:
