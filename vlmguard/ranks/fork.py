@@ -1,0 +1,240 @@
+"""Forks N ranks from this process, which should have imported all that they need, and waits.
+
+This process must not have used torch's threads before (no backward, no large tensor operation):
+they do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import os
+import pickle
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from vlmguard.ranks.calls import Call, log_to, read
+from vlmguard.ranks.coordinator import Coordinator
+from vlmguard.ranks.outcome import Outcome, Result, conclude, parting
+from vlmguard.ranks.stillness import Stillness
+
+GRACE = 1.5
+"""Seconds that the other ranks get to fail by themselves after one has."""
+STILL = 4.0
+"""Seconds without any processor time after which ranks on gloo count as hung."""
+STILL_APART = 1.5
+"""The same for ranks whose calls are seen to differ."""
+_POLL = 0.01
+
+
+def run(
+    work: Callable[[int], Any],
+    ranks: int = 2,
+    group: str = "gloo",
+    limit: float = 120.0,
+) -> Result:
+    """Run ``work(rank)`` in ``ranks`` processes and say how each ended. Never raises for theirs.
+
+    work: its return value has to be picklable. group: "gloo", "referee", or "none" for no process
+    group. limit: seconds after which the ranks are killed and the verdict is "hang".
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="vlmguard-ranks-"))
+    started = time.monotonic()
+    watched = _Watched(scratch, ranks)
+    try:
+        watched.start(work, group)
+        stuck = watched.wait(limit)
+        outcomes = [watched.outcome(rank) for rank in range(ranks)]
+        return conclude(outcomes, watched.calls(), stuck, time.monotonic() - started)
+    finally:
+        watched.stop()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@dataclass
+class _Watched:
+    scratch: Path
+    ranks: int
+    pids: list[int] = field(default_factory=list)
+    codes: dict[int, int] = field(default_factory=dict)  # rank → exit code
+    referee: Coordinator | None = None
+
+    def start(self, work: Callable[[int], Any], group: str) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pairs = [Pipe() for _ in range(self.ranks)] if group == "referee" else []
+        for rank in range(self.ranks):
+            pid = os.fork()
+            if not pid:
+                for number, (ours, theirs) in enumerate(pairs):
+                    ours.close()  # else a rank would keep the others' lines open
+                    if number != rank:
+                        theirs.close()
+                line = pairs[rank][1] if pairs else None
+                _rank(work, rank, self.ranks, group, self.scratch, line)
+            self.pids.append(pid)
+        for _, theirs in pairs:
+            theirs.close()
+        if pairs:
+            self.referee = Coordinator([ours for ours, _ in pairs])
+
+    def wait(self, limit: float) -> str | None:
+        """Until all ended or nothing more can come; "hang", "mismatch" or None."""
+        ends = time.monotonic() + limit
+        stillness = Stillness()
+        failed_at: float | None = None
+        stuck: str | None = None
+        while len(self.codes) < self.ranks and not stuck:
+            if self.referee:
+                self.referee.serve(_POLL)
+                stuck = self.referee.stuck
+            else:
+                time.sleep(_POLL)
+            self._reap()
+            if any(self.codes.values()):
+                # One failed: what the others do now is its consequence.
+                stuck = None
+                failed_at = failed_at or time.monotonic()
+                if time.monotonic() - failed_at > GRACE or self.referee:
+                    break
+            elif time.monotonic() > ends or (
+                not self.referee and self._is_still(stillness.seconds(self._alive()))
+            ):
+                stuck = "hang"
+        if stuck and self.referee:
+            self._settle()
+            if any(self.codes.values()):
+                stuck = None
+        self.stop()
+        return stuck
+
+    def _is_still(self, seconds: float) -> bool:
+        if seconds < STILL_APART:
+            return False
+        return seconds >= STILL or parting(self.calls()) is not None
+
+    def calls(self) -> list[list[Call]]:
+        """What each rank has asked of its group so far."""
+        return [read(self.scratch / f"calls{rank}") for rank in range(self.ranks)]
+
+    def _settle(self) -> None:
+        """A rank's line closes a moment before its exit code is there."""
+        until = time.monotonic() + 0.5
+        while self.referee and len(self.codes) < len(self.referee._gone):
+            self._reap()
+            if time.monotonic() > until:
+                return
+            time.sleep(_POLL)
+
+    def _alive(self) -> list[int]:
+        return [pid for rank, pid in enumerate(self.pids) if rank not in self.codes]
+
+    def _reap(self, block: bool = False) -> None:
+        for rank, pid in enumerate(self.pids):
+            if rank in self.codes:
+                continue
+            with contextlib.suppress(ChildProcessError):
+                done, status = os.waitpid(pid, 0 if block else os.WNOHANG)
+                if done:
+                    self.codes[rank] = os.waitstatus_to_exitcode(status)
+
+    def stop(self) -> None:
+        """Kill what is left of our ranks, and only those."""
+        self._reap()
+        for pid in self._alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            (self.scratch / f"stopped{self.pids.index(pid)}").touch()
+        self._reap(block=True)
+
+    def outcome(self, rank: int) -> Outcome:
+        file = self.scratch / f"outcome{rank}"
+        if file.exists():
+            told: dict[str, Any] = pickle.loads(file.read_bytes())
+            return Outcome(rank, **told)
+        if (self.scratch / f"stopped{rank}").exists():
+            return Outcome(rank, "stopped")
+        return Outcome(rank, "died", message=self._tail(rank), exit_code=self.codes.get(rank))
+
+    def _tail(self, rank: int) -> str:
+        file = self.scratch / f"output{rank}"
+        text = file.read_text(errors="replace") if file.exists() else ""
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        told = [line for line in lines if "what():" in line or "rror" in line]
+        return (told or lines or ["no output"])[-1][:500]
+
+
+def _rank(
+    work: Callable[[int], Any],
+    rank: int,
+    size: int,
+    group: str,
+    scratch: Path,
+    line: Connection | None,
+) -> None:
+    """A rank's whole life; never returns."""
+    code = 1
+    try:
+        _die_with_parent()
+        output = os.open(scratch / f"output{rank}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        faulthandler.enable(2)
+        os.environ.update(_variables(rank, size))
+        log_to(scratch / f"calls{rank}")
+        _enter(group, rank, size, scratch, line)
+        told = {"state": "returned", "value": work(rank)}
+        code = 0
+    except BaseException as error:
+        if isinstance(error, SystemExit):  # a silent death by `sys.exit`: its own code, no word
+            os._exit(error.code if isinstance(error.code, int) else 1)
+        told = {"state": "raised", "error": type(error).__name__, "message": str(error)}
+    try:
+        whole = scratch / f"outcome{rank}.part"
+        whole.write_bytes(pickle.dumps(told))
+        whole.rename(scratch / f"outcome{rank}")
+    except BaseException:
+        code = 1
+    os._exit(code)
+
+
+def _enter(group: str, rank: int, size: int, scratch: Path, line: Connection | None) -> None:
+    if group == "none":
+        return
+    import torch
+
+    torch.set_num_threads(1)
+    if line is None:
+        from vlmguard.ranks import gloo
+
+        gloo.enter(rank, size, scratch)
+    else:
+        from vlmguard.ranks import referee
+
+        referee.enter(rank, size, line)
+
+
+def _variables(rank: int, size: int) -> dict[str, str]:
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "TORCH_DIST_INIT_BARRIER": "0",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+
+
+def _die_with_parent() -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

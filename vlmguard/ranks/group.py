@@ -1,0 +1,88 @@
+"""A process group that writes down every call before it is carried out.
+
+Its methods are those that torch's C++ side (DDP's reducer) and `torch.distributed` call on any
+group; releases rename some of them, so old and new names lead to the same place.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch.distributed as dist
+
+from vlmguard.ranks import calls
+
+_NAMES = {
+    name: name
+    for name in (
+        *("allreduce", "allreduce_coalesced", "broadcast", "reduce", "barrier"),
+        *("allgather", "_allgather_base", "allgather_coalesced"),
+        *("reduce_scatter", "_reduce_scatter_base", "gather", "scatter"),
+        *("alltoall", "alltoall_base", "send", "recv", "recv_anysource"),
+        *("allgather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"),
+    )
+} | {
+    # torch 2.13's names for the same calls
+    "all_gather_single": "_allgather_base",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "all_to_all_single": "alltoall_base",
+    "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
+    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
+}
+
+_numbers = itertools.count()
+
+
+class NotedGroup(dist.ProcessGroup):  # type: ignore[misc]
+    """Base of both engines; `carry_out` does the work."""
+
+    kind = "noted"
+
+    def __init__(self, rank: int, size: int) -> None:
+        super().__init__(rank, size)
+        self.own_rank = rank
+        self.own_size = size
+        self.number = next(_numbers)
+
+    def size(self) -> int:
+        """How many ranks."""
+        return self.own_size
+
+    def rank(self) -> int:
+        """This rank's number in the group."""
+        return self.own_rank
+
+    def name(self) -> str:
+        """What torch calls the backend."""
+        return self.kind
+
+    def getBackendName(self) -> str:
+        """The same, as older releases ask for it."""
+        return self.kind
+
+    def carry_out(self, call: calls.Call, args: tuple[Any, ...]) -> Any:
+        """Do it; returns torch's Work."""
+        raise NotImplementedError
+
+
+def _method(op: str) -> Any:
+    def method(self: NotedGroup, *args: Any, **named: Any) -> Any:
+        given = (*args, *named.values())
+        call = calls.describe(op, given, self.number)
+        calls.note(call)
+        return self.carry_out(call, given)
+
+    return method
+
+
+for _name, _op in _NAMES.items():
+    setattr(NotedGroup, _name, _method(_op))
+
+
+def join(kind: str, create: Any, rank: int, size: int, store: Any) -> None:
+    """Make ``create(store, rank, size, timeout)`` this process's default group."""
+    backend = dist.Backend
+    if not hasattr(backend, kind.upper()):
+        backend.register_backend(kind, create, devices=["cpu"])
+    dist.init_process_group(kind, rank=rank, world_size=size, store=store)
