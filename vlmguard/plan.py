@@ -69,7 +69,9 @@ def make(
         choose: the one place that names a wrap variant; its finding says that nothing works.
     """
     remedies: dict[Remedy, None] = {}
-    fixes, warns, stops = [], [], []
+    fixes: list[Finding] = []
+    warns: list[Finding] = []
+    stops: list[Finding] = []
     for finding in findings:
         policy = settings.policy(finding.code, default(finding.code))
         if policy == "off":

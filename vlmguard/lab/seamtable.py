@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard import seams
-from vlmguard.lab import releases
+from vlmguard import seams, verdicts
+from vlmguard.lab import releases, toml
 
 Say = Callable[[str], None]
 NOT_WRAPPED = " (not wrapped)"
@@ -156,3 +156,10 @@ def spans(places: dict[str, str]) -> list[dict[str, str]]:
         else:
             made.append({"at": target, "from": release, "to": release})
     return made
+
+
+def write(say: Say = print) -> None:
+    """Measure all of `FRAMEWORKS` and replace ``compat/seams.toml``."""
+    rows = [measure(framework, say) for framework in FRAMEWORKS]
+    data = {"format": verdicts.FORMAT, "framework": rows}
+    toml.write(verdicts.folder() / "seams.toml", "seams", data)
