@@ -88,6 +88,7 @@ class Run:
         defied: framework flags that ask for the opposite of the wish.
         missing_seams: seams of the adapter that this release does not have.
         accumulation: micro-batches before one optimizer step.
+        clipping: whether DeepSpeed's config has the key ``gradient_clipping``; "" elsewhere.
     """
 
     framework: str
@@ -108,6 +109,7 @@ class Run:
     find_unused: bool | None = None
     static_graph: bool | None = None
     accumulation: int = 1
+    clipping: Literal["", "written", "missing"] = ""
     freeze: tuple[str, ...] = ()
     frees: int = 0
     frees_example: str = ""

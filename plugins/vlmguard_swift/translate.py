@@ -80,6 +80,7 @@ def run(trainer: Any, wish: tuple[str, ...], adapter_seams: Sequence[seams.Seam]
         find_unused=hf.find_unused(trainer, on) if ddp else None,
         static_graph=hf.static_graph(trainer) if ddp else None,
         accumulation=args.gradient_accumulation_steps,
+        clipping=hf.clipping(trainer),
         freeze=wish,
         frees=len(freed),
         frees_example=freed[0] if freed else "",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from importlib import metadata
-from typing import Any
+from typing import Any, Literal
 
 from vlmguard.facts import Strategy, Tower, Variant
 from vlmguard_transformers.change import Journal
@@ -41,6 +41,14 @@ def strategy(trainer: Any) -> Strategy:
     if kind.startswith("MULTI_"):
         return "ddp"
     return "single" if kind == "NO" else "unknown"
+
+
+def clipping(trainer: Any) -> Literal["", "written", "missing"]:
+    """Whether DeepSpeed's config has ``gradient_clipping``; by now "auto" is filled in."""
+    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
+    if plugin is None:
+        return ""
+    return "written" if "gradient_clipping" in plugin.hf_ds_config.config else "missing"
 
 
 def find_unused(trainer: Any, checkpointing: bool) -> bool:

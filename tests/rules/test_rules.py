@@ -40,6 +40,8 @@ SPEAKS = [
     ("VG301", replace(DDP, freeze=("vision",), frees=3, frees_example="visual.x"), "error"),
     ("VG401", replace(DDP, releases={"torch": "9.0"}), "warning"),
     ("VG402", replace(DDP, missing_seams=("train",)), "warning"),
+    ("VG403", replace(ZERO2, clipping="missing"), "warning"),
+    ("VG403", replace(ZERO3, clipping="missing", releases={"deepspeed": "0.19.3"}), "warning"),
     ("VG405", replace(ZERO3, releases=OLD, frozen=True, forwards=2), "error"),
 ]
 SILENT = [
@@ -62,6 +64,9 @@ SILENT = [
     ("VG301", replace(DDP, freeze=("vision",), frees=0)),
     ("VG401", DDP),
     ("VG402", DDP),
+    ("VG403", replace(ZERO2, clipping="written")),
+    ("VG403", replace(ZERO2, clipping="missing", releases=OLD)),
+    ("VG403", replace(DDP, clipping="")),
     ("VG405", replace(ZERO3, releases=OLD, frozen=True)),
     ("VG405", replace(ZERO3, releases=NEW, frozen=True, forwards=2)),
 ]
