@@ -32,17 +32,29 @@ class Named:
 
     def towers(self) -> Paths:
         """What rules tell apart: the text model with its heads, and a pooler nobody calls."""
-        own = tuple(name for name, _ in self.model.named_children() if name != "model")
-        inner = tuple(name for name, _ in self.inner.named_children())
-        return {"pooler": self._idle_pooler(), "llm": (*inner, *own)}
+        return {"pooler": self._idle_pooler(), "llm": (*self._inside(), *self._beside())}
 
     def parts(self) -> Paths:
-        """The words that a freeze wish may use besides names."""
-        own = tuple(name for name, _ in self.model.named_children() if name != "model")
+        """The words that a freeze wish may use besides names; the longest path decides."""
         head = self._path(self.inner.get_output_embeddings()) or tuple(
             name for name in ("classifier", "score") if hasattr(self.inner, name)
         )
-        return {"embeddings": self._embeddings(), "head": (*head, *own), **self.towers()}
+        return {
+            "embeddings": self._embeddings(),
+            "head": (*head, *self._beside()),
+            "llm": self._inside(),
+        }
+
+    def _inside(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.inner.named_children())
+
+    def _beside(self) -> tuple[str, ...]:
+        """m3's own heads."""
+        return tuple(
+            name
+            for name, module in self.model.named_children()
+            if name != "model" and next(module.parameters(), None) is not None
+        )
 
     def _embeddings(self) -> tuple[str, ...]:
         """An encoder keeps words, positions, types and their norm in one module."""

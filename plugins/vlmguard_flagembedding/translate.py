@@ -11,12 +11,20 @@ from vlmguard_flagembedding.names import Named
 from vlmguard_transformers import checkpointing, freezing
 from vlmguard_transformers import trainer as hf
 
-_PARTS = {"embedding": "embeddings", "embed": "embeddings", "heads": "head", "language": "llm"}
+# The language model is all but its heads.
+_PARTS = {
+    "embed": ("embeddings",),
+    "embedding": ("embeddings",),
+    "heads": ("head",),
+    "llm": ("embeddings", "llm"),
+    "language": ("embeddings", "llm"),
+}
 
 
 def freeze_wish() -> tuple[str, ...]:
-    """The freeze wish, with other words for the parts read as ours."""
-    return tuple(_PARTS.get(word.lower(), word) for word in settings.get().freeze)
+    """The freeze wish in the words of `Named.parts`."""
+    words = (_PARTS.get(word.lower(), (word,)) for word in settings.get().freeze)
+    return tuple(dict.fromkeys(part for parts in words for part in parts))
 
 
 def run(trainer: Any, wish: tuple[str, ...], adapter_seams: Sequence[seams.Seam]) -> Run:
