@@ -23,6 +23,7 @@ from vlmguard.settings import read_toml
 
 FORMAT = 1
 OK = "ok"
+AXES = {"models": [*MODELS], "batches": [*BATCHES], "accumulation": [*ACCUMULATION]}
 How = Literal["measured", "interpolated", "facts", "nearest"]
 
 
@@ -61,10 +62,11 @@ class ReleaseSet:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The generated table: letter → verdict, and the release sets."""
+    """The generated table: letter → verdict, the release sets, and whether it could be read."""
 
     legend: Mapping[str, str]
     sets: tuple[ReleaseSet, ...]
+    readable: bool = True
 
 
 def folder() -> Path:
@@ -91,6 +93,9 @@ def measured() -> Verdicts:
     """The generated table, parsed; empty if it cannot be."""
     try:
         data = table("verdicts")
+        axes = data.get("axes", AXES)
+        if axes != AXES:
+            raise ValueError(f"its axes are not those of this vlmguard: {axes}")
         return Verdicts(
             data.get("legend", {}),
             tuple(
@@ -101,10 +106,11 @@ def measured() -> Verdicts:
                 )
                 for row in data.get("set", ())
             ),
+            readable=bool(data),
         )
     except Exception as error:
         fault("compatibility table verdicts", error)
-        return Verdicts({}, ())
+        return Verdicts({}, (), readable=False)
 
 
 def forget() -> None:
@@ -267,4 +273,4 @@ def releases_of(name: str) -> list[Version]:
 
 def readable() -> bool:
     """Whether both tables could be read."""
-    return bool(table("verdicts")) and bool(table("choice"))
+    return measured().readable and bool(table("choice"))

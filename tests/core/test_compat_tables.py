@@ -1,0 +1,290 @@
+"""Records → tables → the choice, on records written here and on those that are committed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+from vlmguard import cases, compat, defaults, faults, host, verdicts
+from vlmguard.cases import Case, Query
+from vlmguard.facts import Checkpointing, Run, Tower
+from vlmguard.lab import page, table, toml
+from vlmguard.settings import read_toml
+
+ROOT = Path(__file__).parents[2]
+OLD = {"torch": "2.4.1", "deepspeed": "0.14.5", "transformers": "4.51.3", "peft": "0.14.0"}
+MID = {"torch": "2.6.0", "deepspeed": "0.18.9", "transformers": "4.57.6", "peft": "0.18.1"}
+NEW = {"torch": "2.13.0", "deepspeed": "0.19.8", "transformers": "5.23.0", "peft": "0.21.2"}
+FACTS = 'format = 1\nrow = []\n[measured]\ntorch = ">=2.4,<2.16"\n'
+
+
+def record(releases, case, verdict, name="", **more):
+    name = name or f"torch{releases['torch']}-deepspeed{releases['deepspeed']}"
+    data = {"format": 1, "env": name, "releases": releases, "case": case._asdict(), "seed": 0}
+    kind = verdict.partition(" ")[2] or None
+    return {**data, "verdict": verdict.partition(" ")[0], "class": kind, **more}
+
+
+def both(strategy, **by_variant):
+    """Cases of the plain model by variant, each with its verdict."""
+    return [(Case(strategy, variant), verdict) for variant, verdict in by_variant.items()]
+
+
+def remake(folder):
+    """The table of the folder's records, without the page."""
+    toml.write(folder / "verdicts.toml", "table", table.build(table.records()))
+    verdicts.forget()
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """A function that makes the tables of (releases, case, verdict) triples the ones in use."""
+    monkeypatch.setattr(verdicts, "folder", lambda: tmp_path)
+    monkeypatch.setattr(faults, "_said", set())
+
+    def make(*measured, facts=FACTS):
+        (tmp_path / "records").mkdir(exist_ok=True)
+        (tmp_path / "choice.toml").write_text(facts)
+        for other in ("defaults", "seams"):
+            (tmp_path / f"{other}.toml").write_text("format = 1\n")
+        lines = "".join(json.dumps(record(*row)) + "\n" for row in measured)
+        (tmp_path / "records" / "all.jsonl.xz").write_bytes(lzma.compress(lines.encode()))
+        remake(tmp_path)
+
+    yield make
+    verdicts.forget()
+
+
+def measured(releases, strategy, **by_variant):
+    return [(releases, case, verdict) for case, verdict in both(strategy, **by_variant)]
+
+
+def ask(releases, strategy="zero3", **more):
+    return compat.answer(Query(releases, strategy, strategy, **more))
+
+
+def test_an_exact_release_set_answers_for_itself(tables):
+    tables(*measured(NEW, "zero3", reentrant="ok", non_reentrant="crash recomputed_metadata"))
+    choice = ask(NEW)
+    assert (choice.use_reentrant, choice.verdict, choice.how) == (True, "works", "measured")
+    assert "torch2.13.0-deepspeed0.19.8" in choice.evidence
+    assert ask({**NEW, "torch": "2.13.0+cu130"}).how == "measured"
+    assert ask({**NEW, "transformers": "9.9"}).how == "measured", "plain torch needs none"
+
+
+def test_between_two_that_agree_is_interpolated(tables):
+    tables(
+        *measured(OLD, "zero3", reentrant="ok", non_reentrant="ok"),
+        *measured(NEW, "zero3", reentrant="ok", non_reentrant="ok"),
+    )
+    choice = ask(MID)
+    assert (choice.use_reentrant, choice.verdict, choice.how) == (False, "works", "interpolated")
+    assert choice.untested == ()
+
+
+def test_between_two_that_disagree_what_is_certain_is_chosen(tables):
+    tables(
+        *measured(OLD, "zero3", reentrant="ok", non_reentrant="crash recomputed_metadata"),
+        *measured(NEW, "zero3", reentrant="ok", non_reentrant="ok"),
+    )
+    assert ask(MID).use_reentrant is True
+    assert ask(MID).verdict == "works"
+    only = ask(MID, checkpointing=("non_reentrant",))
+    assert (only.verdict, only.how) == ("untested", "nearest")
+    assert only.untested == ("torch 2.6.0 with deepspeed 0.18.9",)
+
+
+def test_a_third_set_between_them_breaks_the_agreement(tables):
+    tables(
+        *measured(OLD, "zero3", non_reentrant="ok"),
+        *measured({**MID, "deepspeed": "0.16.9"}, "zero3", non_reentrant="hang"),
+        *measured(NEW, "zero3", non_reentrant="ok"),
+    )
+    only = ask(MID, checkpointing=("non_reentrant",))
+    assert only.verdict == "untested"
+
+
+def test_beyond_the_newest_the_nearest_is_named_and_used(tables):
+    tables(
+        *measured(OLD, "ddp", reentrant="ok", non_reentrant="ok"),
+        *measured(NEW, "ddp", reentrant="crash ready_only_once", non_reentrant="ok"),
+    )
+    choice = ask({"torch": "3.1"}, "ddp")
+    assert (choice.use_reentrant, choice.verdict) == (False, "untested")
+    assert choice.untested == ("torch 3.1",)
+    assert "nearest on torch2.13.0" in choice.evidence
+
+
+def test_nothing_works_and_the_nearest_that_does(tables):
+    broken = measured(OLD, "zero3", reentrant="wrong", non_reentrant="hang", none="ok")
+    tables(
+        *broken,
+        *measured(OLD, "zero2", reentrant="wrong", non_reentrant="ok"),
+        *measured({**OLD, "deepspeed": "0.19.8"}, "zero3", non_reentrant="ok"),
+    )
+    choice = ask(OLD)
+    assert choice.verdict == "nothing"
+    assert choice.instead == ("DeepSpeed >= 0.19.8", "ZeRO-2", "checkpointing off")
+
+
+def test_a_trainable_tower_can_be_frozen_instead(tables):
+    frozen = Case("zero3", "non_reentrant", "frozen_tower")
+    rows = measured(NEW, "zero3", reentrant="wrong", non_reentrant="hang")
+    tables(*rows, (NEW, frozen, "ok"))
+    assert ask(NEW).instead == ("freeze the tower",)
+
+
+def test_not_measurable_is_no_verdict(tables):
+    tables(*measured(NEW, "fsdp2", reentrant="unmeasurable", non_reentrant="ok"))
+    choice = ask(NEW, "fsdp2")
+    assert choice.use_reentrant is False
+    assert [o.seen for o in choice.options if o.checkpointing == "reentrant"] == [None]
+
+
+def test_a_failure_among_the_required_cases_counts(tables):
+    """Two forwards under ZeRO-3: the plain case works both ways, the real one only one way."""
+    twice = [
+        (NEW, Case("zero3", variant, "lora", "two_forwards"), verdict)
+        for variant, verdict in (("reentrant", "ok"), ("non_reentrant", "wrong"))
+    ]
+    plain = [(NEW, Case("zero3", v, "lora"), "ok") for v in ("reentrant", "non_reentrant")]
+    tables(*plain, *twice)
+    assert ask(NEW, tuning=("lora",)).use_reentrant is False
+    models = ("two_tower", "two_forwards")
+    assert ask(NEW, tuning=("lora",), models=models).use_reentrant is True
+
+
+def test_the_chosen_variant_never_fails_where_another_works(tables):
+    """Every pair of verdicts on two releases, asked on and between them."""
+    verdict = ("ok", "hang", "wrong")
+    for first, second in itertools.product(itertools.product(verdict, verdict), repeat=2):
+        tables(
+            *measured(OLD, "zero3", reentrant=first[0], non_reentrant=first[1]),
+            *measured(NEW, "zero3", reentrant=second[0], non_reentrant=second[1]),
+        )
+        for releases, (reentrant, other) in ((OLD, first), (NEW, second)):
+            choice = ask(releases)
+            worked = {True: reentrant == "ok", False: other == "ok"}
+            if any(worked.values()):
+                assert worked[choice.use_reentrant]
+            else:
+                assert choice.verdict == "nothing"
+
+
+def test_a_newer_record_or_an_unknown_axis_is_an_error(tables, tmp_path):
+    tables(*measured(NEW, "zero3", reentrant="ok"))
+    for change in ({"format": 2}, {"case": {"strategy": "zero3", "checkpointing": "x"}}):
+        line = {**record(NEW, Case("zero3", "none"), "ok"), **change}
+        (tmp_path / "records" / "new.jsonl").write_text(json.dumps(line) + "\n")
+        with pytest.raises(ValueError, match=r"new\.jsonl, line 1"):
+            list(table.records())
+
+
+def test_a_cut_off_line_is_left_out_and_the_last_record_of_a_case_counts(tables, tmp_path):
+    tables()
+    lines = [record(NEW, Case("zero3", "none"), verdict) for verdict in ("hang", "ok")]
+    text = "\n".join(map(json.dumps, lines)) + '\n{"format": 1, "env'
+    (tmp_path / "records" / "part.jsonl").write_text(text)
+    assert [found.verdict for found in table.records()] == ["hang", "ok"]
+    remake(tmp_path)
+    assert ask(NEW, checkpointing=("none",)).verdict == "works"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "format = 99",
+        "format = 1\n[[set]]\nname = 3",
+        'format = 1\n[[set]]\nname = "x"\nreleases = {torch = "?"}\ncells = {}',
+        'format = 1\n[axes]\nmodels = ["other"]',
+        "\x00\x01",
+        "",
+    ],
+)
+def test_a_damaged_table_is_said_once_and_acts_as_untested(tables, tmp_path, text, capsys):
+    tables(*measured(NEW, "zero3", reentrant="ok"))
+    (tmp_path / "verdicts.toml").write_text(text)
+    verdicts.forget()
+    run = Run("x", NEW, "zero3", 2, checkpointing=Checkpointing(True, False))
+    for _ in range(3):
+        assert compat.choose(run).verdict == "untested"
+        findings = host.get().pre_wrap(run)
+    assert {f.code: f.level for f in findings} == {"VG401": "warning"}
+    assert capsys.readouterr().err.count("VG902") == 1
+
+
+def test_a_table_damaged_during_a_run_changes_nothing(tables, tmp_path):
+    tables(*measured(NEW, "zero3", reentrant="ok", non_reentrant="wrong"))
+    before = ask(NEW)
+    (tmp_path / "verdicts.toml").write_text("broken")
+    assert ask(NEW) == before
+
+
+def test_the_page_shows_verdicts_choices_and_flips(tables, tmp_path):
+    tables(
+        *measured(OLD, "zero3", reentrant="ok", non_reentrant="crash recomputed_metadata"),
+        *measured(NEW, "zero3", reentrant="ok", non_reentrant="ok"),
+    )
+    table.write(docs=tmp_path)
+    text = (tmp_path / "compatibility.md").read_text("utf-8")
+    assert "🟥RM" in text
+    flips = text.partition("## Verdicts that flip")[2].partition("##")[0]
+    assert "zero3 · non_reentrant · full · two_tower · images" in flips
+    assert "🟩 torch2.13.0-deepspeed0.19.8" in flips
+
+
+def test_a_run_in_the_words_of_the_lab():
+    vision = Tower("vision", total=4, trainable=4, checkpointed=True)
+    llm = Tower("llm", total=4, trainable=4, adapters=2)
+    on = Checkpointing(True, True)
+    run = Run("x", NEW, "ddp", 2, checkpointing=on, towers=(vision, llm), frozen=True)
+    assert cases.of(run).tuning == ("lora_tower",)
+    assert cases.of(run).models == ("two_tower", "qwen2_vl")
+    frozen = dataclasses.replace(run, towers=(dataclasses.replace(vision, trainable=0), llm))
+    assert cases.of(frozen).tuning == ("lora",)
+    idle = dataclasses.replace(run, idle="yes", accumulation=8, forwards=2, find_unused=True)
+    query = cases.of(idle)
+    assert query.wrap == "ddp_find_unused"
+    assert query.accumulation == 2
+    assert "two_forwards" in query.models
+    assert "differ" in query.also_batches
+
+
+@pytest.mark.parametrize(
+    ("releases", "value", "before"),
+    [
+        ({"transformers": "4.34.1"}, "none: the model's code decides", ""),
+        ({"transformers": "4.36.0"}, "torch's default", "none: the model's code decides"),
+        ({"transformers": "4.57.6"}, "True", "torch's default"),
+        ({"transformers": "5.0.0"}, "False", "True"),
+        ({"ms-swift": "3.5.3"}, "True", ""),
+        ({"deepspeed": "0.19.2"}, "0.0", ""),
+        ({"deepspeed": "0.19.3"}, "1.0", "0.0"),
+        ({"deepspeed": "0.25.0"}, "1.0", "0.0"),
+    ],
+)
+def test_defaults_by_release(releases, value, before):
+    found = next(d for d in defaults.in_force(releases) if d.name != "find_unused")
+    assert (found.value, found.before) == (value, before)
+
+
+def test_every_guarded_release_has_every_seam():
+    guarded = {"ms-swift": "3.0.0", "FlagEmbedding": "1.3.2", "colossalai": "0.3.0"}
+    for row in read_toml(ROOT / "compat" / "seams.toml")["framework"]:
+        first = verdicts.base(guarded.get(row["name"], row["releases"][0]))
+        for span in row["seam"]:
+            if verdicts.base(span["to"]) >= first and "optional" not in span["name"]:
+                assert span["at"], span
+                assert not span["at"].startswith("→"), span
+
+
+def test_the_committed_tables_are_what_the_records_say(tmp_path):
+    data = table.build(table.records())
+    assert read_toml(ROOT / "compat" / "verdicts.toml") == data, "run vlmguard lab table"
+    written = (ROOT / "docs" / "compatibility.md").read_text("utf-8")
+    assert written == page.page(), "run vlmguard lab table"
