@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from vlmguard import __version__, compat, host, seams, settings
+from vlmguard import __version__, ask, compat, defaults, host, seams, settings
 from vlmguard.arming import is_off
-from vlmguard.facts import Run
+from vlmguard.cases import Query
 from vlmguard.stop import SettingsError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
@@ -38,10 +38,9 @@ def doctor() -> None:
     console.print(f"vlmguard {__version__}, {'off (VLMGUARD)' if is_off() else 'on'}")
     releases = {name: found for name in _SHOWN if (found := _release(name))}
     console.print(", ".join(f"{name} {found}" for name, found in releases.items()) or "no torch")
-    for strategy in ("ddp", "zero3"):
-        unknown = compat.untested(Run("", releases, strategy))
-        for name in unknown:
-            console.print(f"[yellow]{name} was not run by us ({strategy})[/yellow]")
+    if "torch" in releases:
+        console.print(_verdicts(releases))
+    _show_defaults(console, {**releases, **_frameworks()})
     try:
         used = settings.resolve()
         settings.check_codes(used, host.get().rules)
@@ -51,6 +50,48 @@ def doctor() -> None:
         raise typer.Exit(2) from None
     for adapter, distribution in _ADAPTERS.items():
         _show(console, adapter, distribution)
+
+
+def _frameworks() -> dict[str, str]:
+    return {name: found for name in _ADAPTERS.values() if (found := _release(name))}
+
+
+def _verdicts(releases: dict[str, str]) -> Table:
+    """What `compat.choose` answers here, for each strategy and tuning."""
+    table = Table("strategy", "tuning", "verdict", "use_reentrant", "how", title="what works here")
+    for strategy in ("ddp", "fsdp2", "zero1", "zero2", "zero3"):
+        if strategy.startswith("zero") and "deepspeed" not in releases:
+            continue
+        for tuning in ("full", "lora"):
+            choice = compat.answer(Query(releases, strategy, strategy, tuning=(tuning,)))
+            colour = {"works": "green", "nothing": "red"}.get(choice.verdict, "yellow")
+            how = choice.evidence if choice.how != "facts" else "earlier facts"
+            if choice.untested:
+                how = f"not run by us: {', '.join(choice.untested)}; {how}"
+            variant = "—" if choice.use_reentrant is None else str(choice.use_reentrant)
+            table.add_row(strategy, tuning, f"[{colour}]{choice.verdict}[/]", variant, how)
+    return table
+
+
+def _show_defaults(console: Console, releases: dict[str, str]) -> None:
+    """Defaults that an earlier release did not have."""
+    changed = [default for default in defaults.in_force(releases) if default.before]
+    if not changed:
+        return
+    table = Table("package", "default", "here", "since", "before", title="changed defaults")
+    for found in changed:
+        table.add_row(found.package, found.what, found.value, found.since, found.before)
+    console.print(table)
+
+
+@app.command(
+    "compat",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def ask_tables(context: typer.Context) -> None:
+    """What the measured tables say of any releases, strategy and tuning."""
+    raise typer.Exit(ask.main(context.args))
 
 
 def _show(console: Console, adapter: str, distribution: str) -> None:

@@ -1,0 +1,75 @@
+"""``vlmguard compat`` in fresh interpreters: answers, errors, and what it costs."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+ISSUE = "--torch 2.6 --deepspeed 0.16.9 --strategy zero3 --tuning lora"
+
+
+def vlmguard(words, code="from vlmguard.command import main; sys.exit(main())"):
+    code = f"import sys; sys.argv[:] = ['vlmguard', *{words.split()!r}]; {code}"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+def test_answers_for_releases_that_are_not_installed():
+    done = vlmguard(f"compat {ISSUE}")
+    assert done.returncode == 0, done.stderr
+    assert "use_reentrant=True" in done.stdout
+    assert "recomputed_metadata" in done.stdout
+
+
+def test_nothing_works_and_what_does():
+    done = vlmguard(f"compat {ISSUE} --model two_forwards")
+    assert done.returncode == 1
+    assert "the nearest that works: DeepSpeed >= 0.19.3" in done.stdout
+
+
+def test_loads_neither_torch_nor_typer():
+    code = "from vlmguard import ask; ask.main(sys.argv[2:]); "
+    code += "print([m for m in ('torch', 'typer', 'rich', 'wrapt', 'pluggy') if m in sys.modules])"
+    assert vlmguard(f"compat {ISSUE}", code).stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--strategy zeor3", "did you mean zero3?"),
+        ("--strategy zero3 --tuning lroa", "did you mean lora?"),
+        ("--strategy zero3 --deepsped 0.16.9", "did you mean --deepspeed?"),
+        ("--strategy ddp --torch two", "'two' is no release"),
+        ("--strategy ddp --accumulation 3", "is none (there is: 1, 2)"),
+        ("--tuning lora", "--strategy is missing"),
+        ("--strategy ddp --torch", "expected one argument"),
+    ],
+)
+def test_a_bad_value_is_named_with_the_nearest(words, told):
+    done = vlmguard(f"compat --torch 2.6 --deepspeed 0.16.9 {words}")
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_the_other_commands_know_it_too():
+    code = "from vlmguard.cli import app; app()"
+    assert "use_reentrant=True" in vlmguard(f"compat {ISSUE}", code).stdout
+    assert "compat" in vlmguard("--help").stdout
+    assert "what works here" in vlmguard("doctor").stdout
+
+
+def test_costs_at_most_300_ms():
+    def seconds(call):
+        started = time.perf_counter()
+        call()
+        return time.perf_counter() - started
+
+    rounds = [
+        seconds(lambda: vlmguard(f"compat {ISSUE}"))
+        - seconds(lambda: subprocess.run([sys.executable, "-c", "pass"]))
+        for _ in range(7)
+    ]
+    assert statistics.median(rounds) < 0.3
