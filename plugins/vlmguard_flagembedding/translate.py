@@ -55,6 +55,7 @@ def run(trainer: Any, wish: tuple[str, ...], adapter_seams: Sequence[seams.Seam]
         find_unused=hf.find_unused(trainer, flagged) if ddp else None,
         static_graph=hf.static_graph(trainer) if ddp else None,
         accumulation=args.gradient_accumulation_steps,
+        clipping=hf.clipping(trainer),
         freeze=wish,
         frees=len(against),
         frees_example=against[0] if against else "",
