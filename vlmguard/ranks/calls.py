@@ -25,6 +25,7 @@ _PLUMBING = (
     "deepspeed/comm/",
     "deepspeed/utils/",
     "contextlib.py",
+    "typing_extensions.py",
 )
 """Files that every call comes through: they do not say who asked."""
 

@@ -44,8 +44,8 @@ def _missing(strategy: str, log: Sequence[Call], trainable: int) -> str | None:
         if _count(log, _GATHERS, "step"):
             return "parameters were gathered after the step: not DDP"
     elif strategy in ("zero1", "zero2"):
-        if reduced < trainable:
-            return f"fewer than the {trainable} trainable elements were reduced: not {strategy}"
+        if not reduced:
+            return f"backward and step reduced nothing: not {strategy}"
         if not (_count(log, _GATHERS, "step") or _count(log, _GATHERS, "backward")):
             return f"no updated parameter was gathered: not {strategy}"
     elif not gathered_early:

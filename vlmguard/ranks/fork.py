@@ -170,7 +170,8 @@ class _Watched:
         file = self.scratch / f"output{rank}"
         text = file.read_text(errors="replace") if file.exists() else ""
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        told = [line for line in lines if "what():" in line or "rror" in line]
+        thrown = [line for line in lines if "what():" in line]
+        told = thrown or [line for line in lines if "rror" in line]
         return (told or lines or ["no output"])[-1][:500]
 
 

@@ -43,6 +43,7 @@ class NotedGroup(dist.ProcessGroup):  # type: ignore[misc]
         super().__init__(rank, size)
         self.own_rank = rank
         self.own_size = size
+        self.own_name = ""
         self.number = next(_numbers)
 
     def size(self) -> int:
@@ -52,6 +53,15 @@ class NotedGroup(dist.ProcessGroup):  # type: ignore[misc]
     def rank(self) -> int:
         """This rank's number in the group."""
         return self.own_rank
+
+    @property
+    def group_name(self) -> str:
+        """Torch's name for the group; its own is kept by C++ backends, and here is none."""
+        return self.own_name
+
+    def getGroupName(self) -> str:
+        """The same, as C++ asks for it."""
+        return self.own_name
 
     def name(self) -> str:
         """What torch calls the backend."""
@@ -82,7 +92,12 @@ for _name, _op in _NAMES.items():
 
 def join(kind: str, create: Any, rank: int, size: int, store: Any) -> None:
     """Make ``create(store, rank, size, timeout)`` this process's default group."""
-    backend = dist.Backend
-    if not hasattr(backend, kind.upper()):
-        backend.register_backend(kind, create, devices=["cpu"])
+
+    def made(asked: Any, _: Any) -> NotedGroup:
+        group: NotedGroup = create(asked.store, asked.group_rank, asked.group_size, asked.timeout)
+        group.own_name = str(asked.group_id)
+        return group
+
+    if not hasattr(dist.Backend, kind.upper()):
+        dist.Backend.register_backend(kind, made, extended_api=True, devices=["cpu"])
     dist.init_process_group(kind, rank=rank, world_size=size, store=store)

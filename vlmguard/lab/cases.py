@@ -1,0 +1,105 @@
+"""The cases: one value on each axis; combinations that cannot be are left out by `impossible`."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, astuple, dataclass, replace
+from typing import Any
+
+STRATEGIES = ("ddp", "ddp_find_unused", "ddp_static", "fsdp2", "zero1", "zero2", "zero3")
+CHECKPOINTING = ("none", "reentrant", "non_reentrant")
+TUNINGS = ("full", "lora", "lora_tower", "frozen_tower")
+"""lora: adapters on the language model and nothing else, input gradients enabled as trainers do;
+lora_tower: the same with the vision tower trainable; frozen_tower: all but the tower."""
+MODELS = ("two_tower", "qwen2_vl", "per_image", "tied", "two_forwards")
+BATCHES = ("images", "text", "differ", "differ_dummy", "image_then_text")
+ACCUMULATION = (1, 2)
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """One measurement; the fields are the axes."""
+
+    strategy: str
+    checkpointing: str
+    tuning: str
+    model: str
+    batch: str
+    accumulation: int
+
+    @property
+    def key(self) -> str:
+        """The case as one word, for example in ``--only`` and in tests' output."""
+        return "/".join(map(str, astuple(self)))
+
+    def control(self) -> Case:
+        """The plain case of this column; if it fails, nothing can be said here."""
+        return replace(self, checkpointing="none", batch="images", accumulation=1)
+
+    def reference(self) -> tuple[str, str, str, int]:
+        """What the single-process run depends on."""
+        return self.tuning, self.model, self.batch, self.accumulation
+
+    def data(self) -> dict[str, Any]:
+        """For a record."""
+        return asdict(self)
+
+
+def impossible(case: Case) -> str | None:
+    """Why this combination is left out; None if it can be measured."""
+    if case.model == "per_image" and case.batch == "text":
+        return "a tower that is called once per image is not called without images"
+    if case.strategy == "fsdp2" and case.model == "tied":
+        return "FSDP2 shards a module once, a weight in two units is refused"
+    return None
+
+
+def all_cases() -> list[Case]:
+    """The whole product, less the impossible, in the order of the records."""
+    product = itertools.product(STRATEGIES, CHECKPOINTING, TUNINGS, MODELS, BATCHES, ACCUMULATION)
+    return sorted(case for axes in product if not impossible(case := Case(*axes)))
+
+
+def can_flip(case: Case) -> bool:
+    """Whether a release has been seen to change, or can be thought to change, the verdict.
+
+    ZeRO-3 at full (0.19.3 changed it), every plain wrap on two models, and the cases behind each
+    rule once: what is left out repeats one of these with another tuning or accumulation.
+    """
+    if case.accumulation == 2:
+        return case.model == "two_tower" and case.tuning == "full" and case.batch == "images"
+    if case.strategy == "zero3":
+        return case.batch in ("images", "image_then_text") or case.tuning == "full"
+    if case.model in ("two_tower", "qwen2_vl"):
+        return case.batch == "images" or case.tuning == "full"
+    return case.batch == "images" and case.tuning in ("full", "lora")
+
+
+def select(cases: Iterable[Case], only: Iterable[str]) -> Iterator[Case]:
+    """Cases that meet all of ``only``: "axis=value[,value…]" or a whole key.
+
+    Raises ValueError naming what cannot be read.
+    """
+    wanted: dict[str, set[str]] = {}
+    keys = set()
+    for word in only:
+        axis, sign, values = word.partition("=")
+        if sign and axis in Case.__dataclass_fields__:
+            wanted.setdefault(axis, set()).update(values.split(","))
+        elif word.count("/") == len(Case.__dataclass_fields__) - 1:
+            keys.add(word)
+        else:
+            raise ValueError(f"{word}: an axis is one of {', '.join(Case.__dataclass_fields__)}")
+    for case in cases:
+        told = {axis: str(value) for axis, value in case.data().items()}
+        if keys and case.key not in keys:
+            continue
+        if all(told[axis] in values for axis, values in wanted.items()):
+            yield case
+
+
+def draw(cases: Iterable[Case], number: int, seed: int) -> list[Case]:
+    """``number`` cases, the same for the same seed."""
+    return random.Random(seed).sample(sorted(cases), number)

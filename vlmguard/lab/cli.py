@@ -1,0 +1,53 @@
+"""``vlmguard lab``: measure release sets on this machine's CPU."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help=__doc__)
+
+_Only = Annotated[
+    list[str] | None,
+    typer.Option(help="axis=value[,value] or a case's key; may be given again, all must hold"),
+]
+
+
+@app.command()
+def run(
+    env: Annotated[str, typer.Option(help="a release set of compat/envs.toml")],
+    only: _Only = None,
+    part: Annotated[str, typer.Option(help="full, flips; as the set says without")] = "",
+    jobs: Annotated[int, typer.Option(help="cases at once, two ranks each", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="of weights and data")] = 0,
+    again: Annotated[bool, typer.Option(help="measure what is recorded, too")] = False,
+) -> None:
+    """Measure a release set; resumes where it stopped."""
+    from vlmguard.lab import campaign
+
+    raise typer.Exit(campaign.run(env, only or [], part, jobs, seed, again))
+
+
+@app.command()
+def envs(
+    make: Annotated[list[str] | None, typer.Option(help="make this set's environment")] = None,
+    remove: Annotated[list[str] | None, typer.Option(help="delete this torch release")] = None,
+) -> None:
+    """List the release sets, make or remove their environments."""
+    from vlmguard.lab import campaign
+
+    raise typer.Exit(campaign.environments(make or [], remove or []))
+
+
+@app.command()
+def agree(
+    env: Annotated[str, typer.Option(help="a release set of compat/envs.toml")] = "newest",
+    number: Annotated[int, typer.Option(help="cases to draw", min=1)] = 120,
+    draw: Annotated[int, typer.Option(help="seed of the draw")] = 0,
+    jobs: Annotated[int, typer.Option(help="cases at once", min=1)] = 1,
+) -> None:
+    """Measure drawn cases on gloo and on the referee: compat/agreement.toml."""
+    from vlmguard.lab import agreement
+
+    raise typer.Exit(agreement.run(env, number, draw, jobs))

@@ -1,0 +1,30 @@
+"""What one rank sees in one micro-step: text, perhaps images, perhaps a dummy image times zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vlmguard.lab.cases import Case
+
+STEPS = 2
+"""Optimizer steps of a case: DDP tells of an unfinished reduction at the second forward, and a
+stale gradient is applied at the second step."""
+WORLD = 2
+
+
+@dataclass(frozen=True)
+class Kind:
+    """images: "real", "dummy" or "none"; seed: of the data."""
+
+    images: str
+    seed: int
+
+
+def kind(case: Case, rank: int, step: int, micro: int, seed: int) -> Kind:
+    """What ``rank`` sees; the same for every strategy and checkpoint variant."""
+    images = "real"
+    if case.batch == "text" or (case.batch == "image_then_text" and step):
+        images = "none"
+    elif case.batch.startswith("differ") and rank:
+        images = "dummy" if case.batch == "differ_dummy" else "none"
+    return Kind(images, 1000 * seed + 100 * step + 10 * micro + rank)
