@@ -55,7 +55,8 @@ another crash
 
 def page() -> str:
     """The whole page, from what lies in compat/."""
-    parts = [_INTRO, *_chosen(), *_flips(), *_matrices(), *_not_made(), *_defaults(), *_seams()]
+    made = (_chosen, _flips, _agreement, _matrices, _not_made, _defaults, _seams)
+    parts = [_INTRO, *itertools.chain.from_iterable(section() for section in made)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -193,6 +194,20 @@ def _which(which: list[tuple[str, int]]) -> str:
     accumulations = sorted({accumulation for _, accumulation in which})
     words = "" if len(tunings) == len(cases.TUNING) else f": {', '.join(tunings)}"
     return words + ("" if len(accumulations) > 1 else f" (accumulation {accumulations[0]})")
+
+
+def _agreement() -> Iterator[str]:
+    """How often the referee, the engine without sockets, says what gloo says."""
+    if not (verdicts.folder() / "agreement.toml").exists():
+        return
+    told = verdicts.table("agreement")
+    yield "## Two engines\n"
+    yield f"Verdicts are measured on gloo. The referee, a process group in Python that sees a deadlock at once, agreed with it in {told['agreeing']} of {told['cases']} cases drawn from {told['env']} (`vlmguard lab agree`): {told['referee_seconds']} s against {told['gloo_seconds']} s.\n"  # noqa: E501
+    rows = ([row["gloo"], row["referee"], str(row["cases"])] for row in told.get("count", ()))
+    yield from table(("gloo", "referee", "cases"), rows)
+    apart = [[f"`{r['case']}`", r["gloo"], r["referee"]] for r in told.get("apart", ())]
+    if apart:
+        yield from table(("differs on", "gloo", "referee"), apart)
 
 
 def _not_made() -> Iterator[str]:
