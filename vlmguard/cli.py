@@ -13,9 +13,11 @@ from rich.table import Table
 from vlmguard import __version__, ask, compat, defaults, host, seams, settings
 from vlmguard.arming import is_off
 from vlmguard.cases import Query
+from vlmguard.lab import cli as lab
 from vlmguard.stop import SettingsError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+app.add_typer(lab.app, name="lab")
 _ADAPTERS = {
     "vlmguard_swift": "ms-swift",
     "vlmguard_flagembedding": "FlagEmbedding",

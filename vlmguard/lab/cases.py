@@ -8,14 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
-STRATEGIES = ("ddp", "ddp_find_unused", "ddp_static", "fsdp2", "zero1", "zero2", "zero3")
-CHECKPOINTING = ("none", "reentrant", "non_reentrant")
-TUNINGS = ("full", "lora", "lora_tower", "frozen_tower")
-"""lora: adapters on the language model and nothing else, input gradients enabled as trainers do;
-lora_tower: the same with the vision tower trainable; frozen_tower: all but the tower."""
-MODELS = ("two_tower", "qwen2_vl", "per_image", "tied", "two_forwards")
-BATCHES = ("images", "text", "differ", "differ_dummy", "image_then_text")
-ACCUMULATION = (1, 2)
+from vlmguard.cases import ACCUMULATION, BATCHES, CHECKPOINTING, MODELS, STRATEGIES, TUNING
+
+# full trains all; lora: adapters on the language model and nothing else, input gradients enabled as
+# trainers do; lora_tower: the same with the vision tower trained; frozen_tower: all but the tower.
 
 
 @dataclass(frozen=True, order=True)
@@ -58,7 +54,7 @@ def impossible(case: Case) -> str | None:
 
 def all_cases() -> list[Case]:
     """The whole product, less the impossible, in the order of the records."""
-    product = itertools.product(STRATEGIES, CHECKPOINTING, TUNINGS, MODELS, BATCHES, ACCUMULATION)
+    product = itertools.product(STRATEGIES, CHECKPOINTING, TUNING, MODELS, BATCHES, ACCUMULATION)
     return sorted(case for axes in product if not impossible(case := Case(*axes)))
 
 

@@ -23,7 +23,7 @@ class DDP:
             model,
             bucket_cap_mb=BUCKET_MB,  # torch takes fractions
             find_unused_parameters=strategy == "ddp_find_unused",
-            static_graph=strategy == "ddp_static",
+            static_graph=strategy == "ddp_static_graph",
         )
         self.optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], RATE)
 
