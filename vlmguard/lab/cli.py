@@ -51,3 +51,29 @@ def agree(
     from vlmguard.lab import agreement
 
     raise typer.Exit(agreement.run(env, number, draw, jobs))
+
+
+@app.command()
+def table() -> None:
+    """The records to compat/verdicts.toml and docs/compatibility.md."""
+    from vlmguard.lab import table
+
+    table.write()
+
+
+@app.command()
+def defaults() -> None:
+    """What releases do when nothing is said, from their sources: compat/defaults.toml."""
+    from vlmguard.lab import defaults, table
+
+    defaults.write()
+    table.write()
+
+
+@app.command()
+def seams() -> None:
+    """Where each seam is in every release of the frameworks: compat/seams.toml."""
+    from vlmguard.lab import seamtable, table
+
+    seamtable.write()
+    table.write()

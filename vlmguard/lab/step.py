@@ -7,7 +7,7 @@ from typing import Any
 
 from vlmguard.lab.cases import Case
 from vlmguard.lab.models import make
-from vlmguard.lab.models.batches import STEPS, WORLD
+from vlmguard.lab.models.batches import WORLD, steps
 from vlmguard.lab.strategies import RATE, wrap
 from vlmguard.ranks import phase
 
@@ -18,7 +18,7 @@ def distributed(case: Case, rank: int, seed: int) -> dict[str, Any]:
     model = make.model(case, seed)
     trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
     wrapped = wrap(model, case.strategy, case.accumulation)
-    for step in range(STEPS):
+    for step in range(steps(case)):
         for micro in range(case.accumulation):
             last = micro == case.accumulation - 1
             where = f"step {step}, micro-step {micro}" if case.accumulation > 1 else f"step {step}"
@@ -45,7 +45,7 @@ def single(case: Case, seed: int) -> dict[str, Any]:
     optimizer = torch.optim.SGD([p for p in named.values() if p.requires_grad], RATE)
     before = {name: p.detach().numpy().copy() for name, p in named.items()}
     shares = WORLD * case.accumulation
-    for step in range(STEPS):
+    for step in range(steps(case)):
         for rank in range(WORLD):
             for micro in range(case.accumulation):
                 (model(make.batch(case, rank, step, micro, seed)) / shares).backward()

@@ -51,28 +51,19 @@ class Record:
 
 
 def records(folder: Path | None = None) -> Iterator[Record]:
-    """Every record under ``compat/records``, set by set. A line that was cut off is left out.
+    """Every packed record under ``compat/records``, set by set.
 
     Raises:
-        ValueError: a record of a newer format, or with a value that no axis has.
+        ValueError: a record that is none, of a newer format, or with a value that no axis has.
     """
     folder = folder or verdicts.folder() / "records"
-    for path in sorted(folder.glob("*.jsonl*")):
-        for number, line in enumerate(_lines(path), 1):
+    for path in sorted(folder.glob("*.jsonl.xz")):
+        text = lzma.decompress(path.read_bytes()).decode("utf-8")
+        for number, line in enumerate(text.splitlines(), 1):
             try:
-                data = json.loads(line)
-            except ValueError:  # an interrupted run's last line
-                continue
-            try:
-                yield _record(data)
+                yield _record(json.loads(line))
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"{path.name}, line {number}: {error!r}") from error
-
-
-def _lines(path: Path) -> Iterator[str]:
-    data = path.read_bytes()
-    text = (lzma.decompress(data) if path.suffix == ".xz" else data).decode("utf-8")
-    return (line for line in text.splitlines() if line.strip())
 
 
 def _record(data: Mapping[str, Any]) -> Record:

@@ -1,4 +1,7 @@
-"""What one rank sees in one micro-step: text, perhaps images, perhaps a dummy image times zero."""
+"""What one rank sees in one micro-step: text, perhaps images, perhaps a dummy image times zero.
+
+image_then_text is a step with images, one without and one with images again.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,6 @@ from dataclasses import dataclass
 
 from vlmguard.lab.cases import Case
 
-STEPS = 2
-"""Optimizer steps of a case: DDP tells of an unfinished reduction at the second forward, and a
-stale gradient is applied at the second step."""
 WORLD = 2
 
 
@@ -20,10 +20,16 @@ class Kind:
     seed: int
 
 
+def steps(case: Case) -> int:
+    """Optimizer steps: DDP tells of an unfinished reduction at the next forward only, and a stale
+    gradient is applied at the second step."""
+    return 3 if case.batch == "image_then_text" else 2
+
+
 def kind(case: Case, rank: int, step: int, micro: int, seed: int) -> Kind:
     """What ``rank`` sees; the same for every strategy and checkpoint variant."""
     images = "real"
-    if case.batch == "text" or (case.batch == "image_then_text" and step):
+    if case.batch == "text" or (case.batch == "image_then_text" and step == 1):
         images = "none"
     elif case.batch.startswith("differ") and rank:
         images = "dummy" if case.batch == "differ_dummy" else "none"
