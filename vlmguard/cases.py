@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vlmguard.facts import Run
 
-STRATEGIES = ("ddp", "ddp_find_unused", "ddp_static_graph", "fsdp2", "zero1", "zero2", "zero3")
+STRATEGIES = ("ddp", "ddp_find_unused", "ddp_static", "fsdp2", "zero1", "zero2", "zero3")
 CHECKPOINTING = ("none", "reentrant", "non_reentrant")
 TUNING = ("full", "lora", "lora_tower", "frozen_tower")
 MODELS = ("two_tower", "qwen2_vl", "per_image", "tied", "two_forwards")
@@ -75,7 +75,7 @@ class Query:
         """Strategies of the tables to choose among, that which will run first."""
         if self.strategy != "ddp":
             return (self.wrap,)
-        others = ("ddp_find_unused", "ddp", "ddp_static_graph")
+        others = ("ddp_find_unused", "ddp", "ddp_static")
         return (self.wrap, *(other for other in others if other != self.wrap))
 
     def required(self, wrap: str, checkpointing: str) -> list[Case]:
@@ -122,7 +122,7 @@ def _wrap(run: Run) -> str:
     if run.strategy != "ddp":
         return run.strategy
     if run.static_graph:
-        return "ddp_static_graph"
+        return "ddp_static"
     return "ddp_find_unused" if run.find_unused else "ddp"
 
 

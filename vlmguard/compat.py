@@ -186,8 +186,8 @@ def _wrap(query: Query, best: Option) -> dict[str, bool]:
     if best.wrap == query.wrap:
         return {}
     wanted = {"find_unused": best.wrap == "ddp_find_unused"}
-    static = best.wrap == "ddp_static_graph"
-    if static or query.wrap == "ddp_static_graph":
+    static = best.wrap == "ddp_static"
+    if static or query.wrap == "ddp_static":
         wanted["static_graph"] = static
     return wanted
 
