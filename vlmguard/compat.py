@@ -80,6 +80,12 @@ class Choice:
     fails: tuple[str, ...] = ()
     options: tuple[Option, ...] = ()
 
+    def verdict_of(self, checkpointing: str) -> str:
+        """What goes wrong with a variant wherever it was weighed; "" if it works somewhere."""
+        tried = [option for option in self.options if option.checkpointing == checkpointing]
+        found = [option.seen.verdict for option in tried if option.seen and option.broken]
+        return found[0] if found and len(found) == len(tried) else ""
+
 
 def choose(run: Run) -> Choice:
     """The checkpoint variant and wrap options that work for this run.

@@ -1,8 +1,8 @@
 """Non-reentrant checkpointing under ZeRO-3 with frozen parameters, on a DeepSpeed that cannot.
 
 What it does
-    Fires where the compatibility table says that reentrant is the variant that works and
-    non-reentrant will run.
+    Fires where the compatibility tables say that reentrant is the variant that works and
+    non-reentrant will run. The message names the verdict that was measured.
 
 Why it is bad
     Frozen parameters are gathered in forward and not in recomputation: "Recomputed values
@@ -39,11 +39,12 @@ def pre_wrap(run: Run) -> Finding | None:
     choice = compat.choose(run)
     if choice.verdict != "nothing" and choice.use_reentrant is not True:
         return None
+    broken = choice.verdict_of("non_reentrant")
     return Finding(
         CODE,
-        "error",
-        f"non-reentrant checkpointing crashes under {run.strategy} with frozen parameters on "
-        "these releases",
+        "error" if broken else "warning",
+        f"non-reentrant checkpointing under {run.strategy} on these releases: "
+        + (broken or "releases that were run disagree, reentrant is right in all"),
         remedies=(Choose(),),
         advice="use_reentrant=True, or a newer DeepSpeed",
         evidence=choice.evidence,
