@@ -201,6 +201,7 @@ def test_the_last_record_of_a_case_counts(tables):
         "format = 1\n[[set]]\nname = 3",
         'format = 1\n[[set]]\nname = "x"\nreleases = {torch = "?"}\ncells = {}',
         'format = 1\n[axes]\nmodels = ["other"]',
+        'format = 1\n[[set]]\nname = "x"\nreleases = {torch = "2.13.0"}\ncells = 3',
         "\x00\x01",
         "",
     ],
@@ -287,3 +288,29 @@ def test_the_committed_tables_are_what_the_records_say(tmp_path):
     assert read_toml(ROOT / "compat" / "verdicts.toml") == data, "run vlmguard lab table"
     written = (ROOT / "docs" / "compatibility.md").read_text("utf-8")
     assert written == page.page(), "run vlmguard lab table"
+
+
+def test_on_every_measured_set_the_choice_works_where_anything_does():
+    """Every 5th combination of strategy, tuning, model, batch and accumulation of the records."""
+    axes = (cases.TUNING, cases.MODELS, cases.BATCHES, cases.ACCUMULATION)
+    strategies = ("ddp", "fsdp2", "zero1", "zero2", "zero3")
+    combinations = list(itertools.product(strategies, *axes))[::5]
+    for of in verdicts.measured().sets:
+        releases = {name: str(release) for name, release in of.releases.items()}
+        for strategy, tuning, model, batch, accumulation in combinations:
+            query = Query(
+                releases, strategy, strategy, tuning=(tuning,), models=(model,), batches=(batch,),
+                accumulation=accumulation,
+            )  # fmt: skip
+            seen = {
+                (wrap, variant): verdicts.verdict(
+                    of, Case(wrap, variant, tuning, model, batch, accumulation)
+                )
+                for wrap in query.wraps
+                for variant in query.checkpointing
+            }
+            choice = compat.answer(query)
+            chosen = seen[choice.options[0].wrap, choice.options[0].checkpointing]
+            assert chosen in (None, "ok") or "ok" not in seen.values(), (of.name, query)
+            if set(seen.values()) <= {"ok", None} and "ok" in seen.values():
+                assert choice.verdict != "nothing", (of.name, query)
