@@ -10,10 +10,10 @@ demo:
 	@$(PYTHON) tests/kit/demo.py
 
 test: envs lint fast
-	$(DEV)/python -m pytest -m frameworks -n 4 tests/frameworks/swift
+	$(DEV)/python -m pytest -m frameworks -n 4 tests/frameworks/swift tests/frameworks/flagembedding
 
 envs:
-	@$(ENVS) make dev swift swift32
+	@$(ENVS) make dev swift swift32 flagembedding
 
 lint: envs
 	$(DEV)/ruff check .

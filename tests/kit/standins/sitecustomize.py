@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 
 import vlmguard_cpu
+import vlmguard_fault
 import vlmguard_train
 
 vlmguard_cpu.install()
 if os.environ.get("VLMGUARD_TEST_CAPTURE"):
     vlmguard_train.install()
+if os.environ.get("VLMGUARD_TEST_FAULT"):
+    vlmguard_fault.install()

@@ -1,0 +1,33 @@
+"""Makes functions of the guard raise in a real run: VLMGUARD_TEST_FAULT=module:name,module:name."""
+
+from __future__ import annotations
+
+import functools
+import os
+from types import ModuleType
+from typing import Any
+
+import vlmguard_imports
+
+
+def install() -> None:
+    """Replace each named function as soon as its module has been imported."""
+    wanted: dict[str, list[str]] = {}
+    for target in os.environ["VLMGUARD_TEST_FAULT"].split(","):
+        module, _, name = target.partition(":")
+        wanted.setdefault(module, []).append(name)
+    for module, names in wanted.items():
+        vlmguard_imports.after(module, functools.partial(_break, names))
+
+
+def _break(names: list[str], module: ModuleType) -> None:
+    for name in names:
+        *parents, last = name.split(".")
+        owner = functools.reduce(getattr, parents, module)
+        if not hasattr(owner, last):
+            raise AttributeError(f"{module.__name__} has no {name}: this fault would test nothing")
+        setattr(owner, last, _raises)
+
+
+def _raises(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("made to fail by the tests")
