@@ -47,5 +47,10 @@ def drift(
     return worst
 
 
+def finite(weights: Mapping[str, Any]) -> bool:
+    """Whether every weight is a number."""
+    return all(bool(np.isfinite(_wide(array)).all()) for array in weights.values())
+
+
 def _wide(array: Any) -> Any:
     return np.asarray(array, dtype=np.float64).reshape(-1)

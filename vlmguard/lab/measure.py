@@ -90,6 +90,8 @@ class Bench:
             ended = result.outcomes[0]
             if ended.state != "returned":
                 raise RuntimeError(f"the reference run failed: {ended.error}: {ended.message}")
+            if not compare.finite(ended.value["after"]):
+                raise RuntimeError("the reference run diverged: nothing can be compared with it")
             self._references[key] = ended.value
         return self._references[key]
 

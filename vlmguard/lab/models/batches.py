@@ -14,10 +14,15 @@ WORLD = 2
 
 @dataclass(frozen=True)
 class Kind:
-    """images: "real", "dummy" or "none"; seed: of the data."""
+    """images: "real", "dummy" or "none"; seed: of the data.
+
+    embedded: words and images become hidden states before the model is called. A framework with
+    dummy images does so on every rank: ZeRO-3 compares the order in which ranks call modules.
+    """
 
     images: str
     seed: int
+    embedded: bool
 
 
 def steps(case: Case) -> int:
@@ -33,4 +38,5 @@ def kind(case: Case, rank: int, step: int, micro: int, seed: int) -> Kind:
         images = "none"
     elif case.batch.startswith("differ") and rank:
         images = "dummy" if case.batch == "differ_dummy" else "none"
-    return Kind(images, 1000 * seed + 100 * step + 10 * micro + rank)
+    data = 1000 * seed + 100 * step + 10 * micro + rank
+    return Kind(images, data, case.batch == "differ_dummy")

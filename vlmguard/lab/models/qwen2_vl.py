@@ -101,18 +101,24 @@ class Qwen(nn.Module):  # type: ignore[misc]
 
     def forward(self, batch: dict[str, Any]) -> torch.Tensor:
         """The loss as transformers computes it."""
-        inputs = {key: value for key, value in batch.items() if key != "dummy"}
-        if batch["dummy"]:
-            pixels, grid = inputs.pop("pixel_values"), inputs.pop("image_grid_thw")
-            words = inputs.pop("input_ids")
-            # Words first, as on a rank with real images: ZeRO-3 gathers in the order of use.
-            hidden = self.text_embedding()(words)
-            seen = self._parts()[0](pixels, grid_thw=grid)
-            inputs["inputs_embeds"] = hidden + getattr(seen, "pooler_output", seen).sum() * 0.0
-            positions = torch.arange(words.shape[1]).expand(3, *words.shape)
-            inputs["position_ids"] = positions
+        inputs = {key: value for key, value in batch.items() if key not in ("dummy", "embedded")}
+        if batch["embedded"]:
+            self._embed(inputs, batch["dummy"])
         loss: torch.Tensor = self.model(**inputs).loss
         return loss
+
+    def _embed(self, inputs: dict[str, Any], dummy: bool) -> None:
+        words = inputs.pop("input_ids")
+        inputs.pop("mm_token_type_ids", None)
+        hidden = self.text_embedding()(words)
+        seen = self._parts()[0](inputs.pop("pixel_values"), grid_thw=inputs.pop("image_grid_thw"))
+        seen = getattr(seen, "pooler_output", seen)
+        if dummy:
+            hidden = hidden + seen.sum() * 0.0
+        else:
+            hidden = hidden.masked_scatter((words == IMAGE)[..., None].expand_as(hidden), seen)
+        inputs["inputs_embeds"] = hidden
+        inputs["position_ids"] = torch.arange(words.shape[1]).expand(3, *words.shape)
 
 
 def build(variant: str) -> Qwen:
@@ -137,6 +143,7 @@ def batch(kind: Kind) -> dict[str, Any]:
         "attention_mask": torch.ones_like(words),
         "labels": labels,
         "dummy": kind.images == "dummy",
+        "embedded": kind.embedded,
     }
     # Newer releases ask which tokens are images.
     if kind.images == "real" and _wants_types():

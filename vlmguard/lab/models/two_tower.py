@@ -101,6 +101,7 @@ class TwoTower(nn.Module):  # type: ignore[misc]
         if self.variant == "two_forwards":
             query = self.head(self.read(batch, batch["words"])).mean(1)
             passage = self.head(self.read(batch, batch["words"].flip(1))).mean(1)
+            query, passage = (nn.functional.normalize(v, dim=-1) for v in (query, passage))
             return ((query @ passage.T - batch["scores"]) ** 2).mean()
         logits = self.head(self.read(batch, batch["words"]))
         loss: torch.Tensor = nn.functional.cross_entropy(
