@@ -84,6 +84,7 @@ def facts(
     lacks: tuple[str, ...],
     why_not: str,
     reorders: bool = False,
+    used: bool = False,
     completed: bool = False,
 ) -> Step:
     """Facts about one collated batch: one sample where it has images, else one a row."""
@@ -99,6 +100,7 @@ def facts(
         lacks=() if present else lacks,
         why_not=why_not,
         reorders=reorders,
+        used=used,
     )
 
 

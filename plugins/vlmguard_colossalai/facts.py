@@ -17,11 +17,13 @@ class Step(Batch):
         why_not: why it cannot be completed in the data; "" if it can.
         reorders: whether leaving the towers out changes the order in which this rank gathers
             Gemini's chunks, even where no tower trains.
+        used: whether an earlier batch of this accumulation window ran the trainable towers.
     """
 
     lacks: tuple[str, ...] = ()
     why_not: str = ""
     reorders: bool = False
+    used: bool = False
 
 
 @dataclass(frozen=True)

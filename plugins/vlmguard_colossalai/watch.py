@@ -39,7 +39,7 @@ class Completer:
         self.find_processor = lambda: scene.processor
         self.block: dummy.Block | None = None
         self.why_not = ""
-        self.reorders = False
+        self.reorders = self.used = False
         self.placeholders = self._placeholders()
         self.lacks = batches.accepts(self.model)
         if run.idle != "no" and run.strategy in ("gemini", "lowlevelzero"):
@@ -65,7 +65,7 @@ class Completer:
     def facts(self, batch: Mapping[str, Any], completed: bool = False, why_not: str = "") -> Step:
         return batches.facts(
             batch, self.family, self.config, self.placeholders, self.lacks,
-            why_not or self.why_not, self.reorders, completed,
+            why_not or self.why_not, self.reorders, self.used, completed,
         )  # fmt: skip
 
     def __call__(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -149,6 +149,11 @@ class Boosted:
         untrained = scene.family.untrained(scene.config) if scene.family else ()
         self.coverage = Watch(inner, self.paths, untrained)
         self.names = {id(p): plain(name) for name, p in inner.named_parameters() if p.requires_grad}
+        self.seeing = {
+            number
+            for number, name in self.names.items()
+            if kind_of(name, self.paths) in ("vision", "aligner")
+        }
         gemini = self.run.strategy == "gemini"
         self.touched = Touched(model) if gemini else None
         if gemini and self.run.world > 1 and self.paths and layout.reorders(model, inner):
@@ -170,8 +175,10 @@ class Boosted:
     def _before(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        if self.touched is not None and not self.accumulates:
-            self.touched.clear()
+        if self.touched is not None:
+            if not self.accumulates:
+                self.touched.clear()
+            self.completer.used = bool(self.seeing) and self.seeing <= self.touched.seen
         named = batches.arguments(self.completer.model, args, kwargs)
         if named is None:
             what = " and ".join(type(value).__name__ for value in args)

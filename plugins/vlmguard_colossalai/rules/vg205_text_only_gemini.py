@@ -15,8 +15,9 @@ Why it is bad
     gathered once more than on the other rank.
 
 When it is wrong
-    In one process a frozen tower breaks nothing, and the rule is silent. A dummy image's gradient
-    is zero, but Adam's momentum and weight decay still move the tower; only freezing stops it.
+    In one process a frozen tower breaks nothing, nor does text after an image in one accumulation
+    window: the rule is silent. A dummy image's gradient is zero, but Adam's momentum and weight
+    decay still move the tower; only freezing stops it.
 
 Example
     Qwen2-VL, GeminiPlugin(max_norm=1.0), data that mix image and text rows
@@ -46,8 +47,11 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
     why_not = getattr(batch, "why_not", "")
     lacks = ", ".join(getattr(batch, "lacks", ())) or "pixel_values"
     trains = run.idle != "no"
-    if run.strategy == "gemini" and trains:
+    used = getattr(batch, "used", False)
+    if run.strategy == "gemini" and trains and not used:
         what = "vision trains: Gemini asserts, takes weights for gradients, or hangs"
+    elif run.strategy == "gemini" and trains and run.world > 1:
+        what = "vision trains: ranks that differ hang"
     elif run.strategy == "gemini" and run.world > 1 and getattr(batch, "reorders", False):
         what = (
             "the model has a vision tower: ranks gather Gemini's chunks in another order and hang"
@@ -58,7 +62,7 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
         return None
     return Finding(
         CODE,
-        "error" if run.strategy == "gemini" and trains else "warning",
+        "error" if run.strategy == "gemini" and trains and not used else "warning",
         f"this batch has no {lacks} while {what}"
         + (f"; no dummy image: {why_not}" if why_not else ""),
         scope="rank",

@@ -1,7 +1,7 @@
 """Runs `worker.py` under torchrun and reads back what each rank wrote.
 
     done = run(cases, world=2, guard=True)
-    done.code, done.output, done.ranks("text"), done.findings
+    done.code, done.output, done.ranks("text"), done.records("text")
 
 The same launch is made once a session and shared between pytest's processes. Several cases share
 one launch, since importing costs ten times as much as a case; what must be seen from the launcher
@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from tests.kit import envs, processes, swift
+from tests.kit.standins.vlmguard_capture import Rank, digest
 from tests.kit.turns import turn
 
 HERE = Path(__file__).parent
@@ -52,12 +53,34 @@ class Done:
         files = sorted(Path(self.folder).glob(f"{case}.rank*.pt"))
         return [torch.load(file, weights_only=True) for file in files]
 
-    @property
-    def findings(self) -> list[dict[str, Any]]:
-        """What the guard reported, of all ranks."""
-        files = sorted(Path(self.folder).glob("guard.rank*.jsonl"))
+    def weights(self, case: str) -> tuple[Rank, ...]:
+        """Of a case that trained to its end, as `tests.kit.oracle` compares them."""
+        ranks = []
+        for number, seen in enumerate(self.ranks(case)):
+            assert seen["stage"] == "done", f"rank {number}, {seen['stage']}: {seen.get('trace')}"
+            after, trained = seen["after"], seen["trainable"]
+            ranks.append(
+                Rank(
+                    rank=number,
+                    world=len(self.ranks(case)),
+                    wrapped=seen["wrapped"],
+                    initial={name: seen["before"][name] for name in trained},
+                    final={name: after[name] for name in trained},
+                    losses=seen["losses"],
+                    digests={name: digest(weight) for name, weight in after.items()},
+                )
+            )
+        return tuple(ranks)
+
+    def records(self, case: str, kind: str = "finding") -> list[dict[str, Any]]:
+        """What the guard reported of a case, of all ranks."""
+        files = sorted(Path(self.folder).glob(f"{case}.rank*.jsonl"))
         records = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-        return [record for record in records if record["kind"] == "finding"]
+        return [record for record in records if record["kind"] == kind]
+
+    def outcomes(self, case: str) -> set[tuple[str, str]]:
+        """(code, outcome) of every finding of a case."""
+        return {(record["code"], record["outcome"]) for record in self.records(case)}
 
     def seconds_after(self, text: str) -> float:
         """From the first line with ``text`` to the end."""

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import nn
 
-TOWERS = ("visual", "vision", "vision_tower", "multi_modal_projector", "bridge")
+TOWERS = (
+    "visual",
+    "vision",
+    "vision_tower",
+    "multi_modal_projector",
+    "bridge",
+    "image_encoder",
+    "connector",
+)
 SPECIAL = (
     "<|endoftext|>",
     "<|im_start|>",
@@ -242,13 +251,66 @@ class TwoTowerProcessor:
         return out
 
 
+class OtherTowers(nn.Module):
+    """Two towers of another shape: convolution, recurrence, other names, another key, an object."""
+
+    def __init__(self, width: int = 20) -> None:
+        super().__init__()
+        self.words = nn.Embedding(VOCAB, width)
+        self.image_encoder = nn.ModuleList([nn.Conv2d(3, 8, 8, stride=8), nn.LayerNorm(8)])
+        self.connector = nn.Linear(8, width, bias=False)
+        self.reader = nn.ModuleDict({"mix": nn.Linear(width, width), "out": nn.Linear(width, 40)})
+        self.unit = nn.Linear(40, VOCAB)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        images: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+    ) -> Any:
+        hidden = self.words(input_ids)
+        if images is not None:
+            convolved = self.image_encoder[0](images).flatten(2).transpose(1, 2)
+            seen = self.connector(self.image_encoder[1](convolved))
+            place = (input_ids == IDS["<image>"]).unsqueeze(-1).expand_as(hidden)
+            hidden = hidden.masked_scatter(place, seen.to(hidden.dtype))
+        state, states = torch.zeros_like(hidden[:, 0]), []
+        for token in hidden.unbind(1):
+            state = torch.tanh(self.reader["mix"](state) + token)
+            states.append(state)
+        logits = self.unit(torch.relu(self.reader["out"](torch.stack(states, 1))))
+        loss = nn.functional.cross_entropy(
+            logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten(), ignore_index=-100
+        )
+        return SimpleNamespace(loss=loss, logits=logits)
+
+
+class OtherProcessor(TwoTowerProcessor):
+    """Its images go by another name and have another shape."""
+
+    def __call__(
+        self, images: Any = None, text: Any = None, return_tensors: str = "pt", **kwargs: Any
+    ) -> dict[str, torch.Tensor]:
+        out = super().__call__(images, text, return_tensors, **kwargs)
+        tiles = out.pop("pixel_values", None)
+        if tiles is not None:  # (n, 4, 3, 8, 8) → (n, 3, 16, 16)
+            whole = tiles.reshape(-1, 2, 2, 3, 8, 8).permute(0, 3, 1, 4, 2, 5)
+            out["images"] = whole.reshape(-1, 3, 16, 16)
+        return out
+
+
+PLAIN = {"two_tower": (TwoTower, TwoTowerProcessor), "other": (OtherTowers, OtherProcessor)}
+
+
 def load(folder: Path, kind: str, seed: int = 0) -> tuple[nn.Module, Any, str]:
     """Model, processor and the text that stands for one image."""
     import transformers as hf
 
-    if kind == "two_tower":
+    if kind in PLAIN:
         torch.manual_seed(seed)
-        return TwoTower(), TwoTowerProcessor(), "<image>"
+        model_class, processor_class = PLAIN[kind]
+        return model_class(), processor_class(), "<image>"
     classes = {
         "qwen2_vl": (hf.Qwen2VLForConditionalGeneration, hf.Qwen2VLProcessor, QWEN_IMAGE),
         "qwen2_5_vl": (hf.Qwen2_5_VLForConditionalGeneration, hf.Qwen2_5_VLProcessor, QWEN_IMAGE),
@@ -269,12 +331,15 @@ class Batches:
     image: str
 
     def make(self, what: str, seed: int) -> Any:
-        """`image`, `text`, `mixed` (one row of each), and the broken kinds."""
+        """`image`, `text`, `mixed` (one row of each), `by_hand` (the text batch with an image after
+        its first row that no label follows), and the broken kinds."""
         from PIL import Image
 
         generator = torch.Generator().manual_seed(seed)
         words = "".join(chr(97 + int(i)) for i in torch.randint(26, (14,), generator=generator))
         rows = {"text": [False, False], "mixed": [True, False]}.get(what, [True, True])
+        by_hand = what == "by_hand"
+        rows = [False, False] if by_hand else rows
         pictures = [
             Image.fromarray(
                 torch.randint(256, (56, 56, 3), generator=generator, dtype=torch.uint8).numpy()
@@ -284,6 +349,9 @@ class Batches:
         ]
         prompts = [f"{self.image if shown else ''}say {i}:" for i, shown in enumerate(rows)]
         texts = [f"{prompt}{words}{i}<|im_end|>" for i, prompt in enumerate(prompts)]
+        if by_hand:
+            texts[0] += self.image
+            pictures = [Image.new("RGB", (28, 28), (200, 30, 90))]
         batch = dict(
             self.processor(text=texts, images=pictures or None, return_tensors="pt", padding=True)
         )

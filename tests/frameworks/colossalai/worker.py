@@ -1,8 +1,8 @@
 """A user's training script around ColossalAI's booster; it knows nothing of the guard.
 
 Run under torchrun with one JSON argument: `{"cases": [case, …], "out": FOLDER, "models": FOLDER}`.
-Several cases share one start of the interpreter; what a case raises is written down and, when it
-is the only case, raised again, so that the launcher sees what a user would see.
+Several cases share one start of the interpreter (see `apart`); what a case raises is written down
+and, when it is the only case, raised again, so that the launcher sees what a user would see.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import apart
 import cpu
 import models
+import spoil
 import torch
 import torch.distributed as dist
+import weights
 
 DEFAULTS: dict[str, Any] = {
     "name": "case",
     "model": "qwen2_vl",
     "plugin": "gemini",
     "precision": "bf16",
-    "chunks": "alone",  # alone | mixed | one
+    "chunks": "alone",  # alone | mixed | one | elements
     "max_norm": 1.0,
     "accumulate": 1,
     "enable_accumulation": False,
@@ -39,7 +42,11 @@ DEFAULTS: dict[str, Any] = {
     "decay": 0.0,
     "seed": 0,
     "guard": None,  # keyword arguments of guard_booster, to be explicit
-    "unusual": None,  # split | positional: how a batch is handed over
+    "env": {},
+    "unusual": None,  # split | positional | mapping: how a batch is handed over
+    "blind": False,  # the vision tower runs under no_grad
+    "raise_in": None,  # a function of the guard that raises instead of working
+    "spy": False,  # write down what the model and its surroundings are, before boost and at wrap
 }
 
 
@@ -74,11 +81,6 @@ def plugin_of(case: dict[str, Any], model: torch.nn.Module) -> Any:
     )
 
 
-def plain(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy as a plain tensor: Gemini's ignored parameters are of its own class."""
-    return tensor.detach().float().clone().as_subclass(torch.Tensor)
-
-
 def guarded(booster: Any, processor: Any, batches: models.Batches, words: dict[str, Any]) -> Any:
     """The explicit way in, with what JSON cannot hold put in place of its name."""
     from vlmguard_colossalai import guard_booster
@@ -97,19 +99,15 @@ def forward(model: Any, batch: Any, unusual: str | None) -> torch.Tensor:
     """The loss, of a batch handed over in one of the ways that users have."""
     if unusual == "split":  # tensors on different devices
         batch = {**batch, "unused": torch.zeros(1, device="meta")}
-        model.module.forward = _without(model.module.forward, "unused")
+        model.module.forward = spoil.without(model.module.forward, "unused")
     if unusual == "positional":
         ids, mask = batch.pop("input_ids"), batch.pop("attention_mask")
-        return model(ids, mask, **batch)["loss"]
-    return (model(**batch) if isinstance(batch, dict) else model(batch))["loss"]
-
-
-def _without(call: Any, name: str) -> Any:
-    def narrowed(*args: Any, **kwargs: Any) -> Any:
-        kwargs.pop(name, None)
-        return call(*args, **kwargs)
-
-    return narrowed
+        out = model(ids, mask, **batch)
+    elif unusual == "mapping":
+        out = model(batch)
+    else:
+        out = model(**batch) if isinstance(batch, dict) else model(batch)
+    return out["loss"] if isinstance(out, dict) else out.loss
 
 
 def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
@@ -119,6 +117,7 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     torch.manual_seed(case["seed"])
     model, processor, image = models.load(folder / case["model"], case["model"], case["seed"])
     model.train()
+    spoil.model(model, case)
     if case["freeze"]:
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name.split(".")[0] not in models.TOWERS)
@@ -136,12 +135,17 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
             else booster.enable_lora(model, lora_config=wish)
         )
     optimizer = HybridAdam(model.parameters(), lr=case["lr"], weight_decay=case["decay"])
-    out["before"] = {n: plain(p) for n, p in model.named_parameters()}
+    out["trainable"] = [n for n, p in model.named_parameters() if p.requires_grad]
+    if case["spy"]:
+        out["spied"] = apart.spy(booster, model, optimizer)
     model, optimizer, *_ = booster.boost(model, optimizer)
+    out["wrapped"] = type(model).__name__
+    read = weights.gemini if case["plugin"] == "gemini" else weights.other
+    out["before"] = read(model)  # Gemini has rounded them to half precision
     rank = dist.get_rank()
     out["losses"] = []
+    print(f"{case['name']}: boosted on rank {rank}", flush=True)
     for step, what in enumerate(case["steps"]):
-        out["stage"] = f"step {step}"
         mine = what if isinstance(what, str) else what[rank % len(what)]
         batch = batches.make(mine, seed=1000 * case["seed"] + 10 * step + rank)
         out["stage"] = f"step {step} forward"
@@ -154,12 +158,7 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
             optimizer.step()
             optimizer.zero_grad()
     out["stage"] = "saving"
-    state = (
-        model.state_dict(only_rank_0=False)
-        if case["plugin"] == "gemini"
-        else (model.unwrap().state_dict())
-    )
-    out["after"] = {n: plain(t) for n, t in state.items()}
+    out["after"] = read(model)
     out["stage"] = "done"
 
 
@@ -170,20 +169,25 @@ def main() -> None:
 
     colossalai.launch_from_torch(seed=0, verbose=False)
     rank = dist.get_rank()
+    alone = len(job["cases"]) == 1
     for wish in job["cases"]:
         case = {**DEFAULTS, **wish}
-        out: dict[str, Any] = {"case": case}
+        out: dict[str, Any] = {"case": case["name"], "stage": "building"}
         started = time.monotonic()
         try:
-            train(case, Path(job["models"]), out)
+            with apart.case(case, Path(job["out"]), out):
+                train(case, Path(job["models"]), out)
         except BaseException as error:
             out["error"] = f"{type(error).__name__}: {' '.join(map(str, error.args))}"
+            out["notes"] = "\n".join(getattr(error, "__notes__", []))
             out["trace"] = traceback.format_exc()
-            if len(job["cases"]) == 1:
+            if alone:
                 raise
         finally:
             out["seconds"] = time.monotonic() - started
             torch.save(out, Path(job["out"]) / f"{case['name']}.rank{rank}.pt")
+        if not alone:
+            apart.settle()
     dist.barrier()
     dist.destroy_process_group()
 
