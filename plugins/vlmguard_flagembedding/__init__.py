@@ -71,5 +71,5 @@ SEAMS = (
         train,
         "judges and mends the run before it is wrapped, explains failures",
     ),
-    steps.SEAM,
+    *steps.SEAMS,
 )

@@ -8,7 +8,8 @@ What is patched and why:
   and, where it is wrong, undone and made again by ms-swift itself;
 * ``Template.data_collator``: the batch is still on the CPU (often in a dataloader worker);
 * ``LazyLLMDataset.__getitem__``, which silently replaces samples that fail to encode;
-* ``Trainer.training_step``: gradients after backward, and the line of the first step.
+* ``Trainer.training_step`` and DeepSpeed's ``engine.step``: gradients after backward, before the
+  optimizer, and the line of the first step.
 
 Read on: the wrappers are here, the translation to facts in `translate`, changes in `apply`.
 """
@@ -21,11 +22,7 @@ from vlmguard import guard
 from vlmguard.facts import Batch, Run, Sample
 from vlmguard.faults import contain
 from vlmguard.seams import Seam
-from vlmguard_transformers import arguments
-
-# FSDP puts other parameters in place of the model's: hooks on those would never be called.
-_HOOKED = ("single", "ddp", "zero1", "zero2", "zero3")
-_watched: dict[int, Any] = {}  # id(trainer) → coverage watch, while it trains
+from vlmguard_transformers import arguments, steps
 
 
 def train(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -42,33 +39,25 @@ def train(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 def _before(trainer: Any) -> Run | None:
     from vlmguard_swift import apply, shared, translate
+    from vlmguard_transformers import freezing
 
     shared.clear()
     wish = shared.freeze_wish()
     run = guard.pre_wrap(
         lambda: translate.run(trainer, wish, SEAMS),
         lambda plan: apply.apply(trainer, plan),
-        lambda: translate.check_freeze(trainer, wish),
+        lambda: freezing.check(trainer.model, wish, translate.paths(trainer.model)),
     )
     if run is not None:
         shared.publish(run)
-    if run is not None and run.strategy in _HOOKED:
-        from vlmguard_transformers import families
-        from vlmguard_transformers.gradients import Watch
-
-        config = getattr(trainer.template, "config", None)
-        family = families.of(config)
-        untrained = family.untrained(config) if family else ()
-        _watched[id(trainer)] = Watch(trainer.model, translate.paths(trainer.model), untrained)
+        steps.start(trainer, run, translate.watch(trainer))
     return run
 
 
 def _release(trainer: Any) -> None:
     from vlmguard_swift import shared
 
-    watch = _watched.pop(id(trainer), None)
-    if watch is not None:
-        watch.close()
+    steps.end(trainer)
     shared.clear()
 
 
@@ -118,36 +107,6 @@ def _replaced(dataset: Any, before: int, args: tuple[Any, ...]) -> None:
     guard.pre_step(run, batch=Batch((Sample(replaced=why),)))
 
 
-def step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Watch which parameters this backward reaches."""
-    watch = _watched.get(id(instance))
-    if watch is None:
-        return wrapped(*args, **kwargs)
-    inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
-    contain("watching gradients", _watch, watch, inputs)
-    loss = wrapped(*args, **kwargs)
-    contain("judging gradients", _after, instance, watch)
-    return loss
-
-
-def _watch(watch: Any, inputs: Any) -> None:
-    from vlmguard_transformers.gradients import kinds_of
-
-    watch.before(kinds_of(inputs))
-
-
-def _after(trainer: Any, watch: Any) -> None:
-    from vlmguard_swift import shared
-
-    guard.first_step()
-    if not getattr(trainer.accelerator, "sync_gradients", True):
-        return  # the window is not over
-    gradients = watch.after()
-    run = shared.run()
-    if gradients is not None and run is not None:
-        guard.pre_step(run, gradients=gradients)
-
-
 SEAMS = (
     arguments.SEAM,
     Seam("train", ("swift.trainers.mixin:SwiftMixin.train",), train,
@@ -158,6 +117,5 @@ SEAMS = (
     Seam("fetch", ("swift.dataset.utils:LazyLLMDataset.__getitem__",
                    "swift.llm.dataset.utils:LazyLLMDataset.__getitem__"), fetch,
          "sees samples that were replaced"),
-    Seam("step", ("transformers.trainer:Trainer.training_step",), step,
-         "sees which parameters got a gradient"),
+    *steps.SEAMS,
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 from vlmguard.plan import Plan
 from vlmguard_swift import decision, shared, translate
+from vlmguard_transformers import freezing
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.change import Journal
 
@@ -23,8 +24,7 @@ def apply(trainer: Any, plan: Plan) -> tuple[str, ...]:
             if plan.variant.use_reentrant is not None:
                 decision.remake(trainer, plan.variant.use_reentrant, journal)
             hf.set_wrap(trainer, plan.variant, journal)
-        for word, pairs in frozen.items():
-            _freeze(word, [p for _, p in pairs if p.requires_grad], journal)
+        freezing.obey(frozen, journal)
         if plan.dummy_image:
             os.environ[shared.COMPLETE] = "1"
             journal.did(
@@ -32,11 +32,3 @@ def apply(trainer: Any, plan: Plan) -> tuple[str, ...]:
                 "text-only batches get a dummy image without labels",
             )
     return tuple(journal.said)
-
-
-def _freeze(word: str, parameters: list[Any], journal: Journal) -> None:
-    for parameter in parameters:
-        parameter.requires_grad_(False)
-        journal.did(lambda p=parameter: p.requires_grad_(True))
-    if parameters:
-        journal.said.append(f"{word}: {len(parameters)} parameters trainable → frozen")

@@ -7,12 +7,12 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from vlmguard import seams, settings
+from vlmguard import seams
 from vlmguard.facts import Certainty, Checkpointing, Run
-from vlmguard.stop import SettingsError
 from vlmguard_swift import decision, shared
-from vlmguard_transformers import families
+from vlmguard_transformers import families, freezing
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.gradients import Watch
 
 _KINDS = {"vision": "vision_tower", "aligner": "aligner", "llm": "language_model",
           "generator": "generator"}  # fmt: skip
@@ -44,6 +44,13 @@ def paths(model: Any) -> dict[str, tuple[str, ...]]:
     return {kind: tuple(getattr(keys, name, None) or ()) for kind, name in _KINDS.items()}
 
 
+def watch(trainer: Any) -> Watch:
+    """What is to be seen of this trainer's gradients."""
+    family = families.of(getattr(trainer.template, "config", None))
+    untrained = family.untrained(trainer.template.config) if family else ()
+    return Watch(trainer.model, paths(trainer.model), untrained)
+
+
 def run(trainer: Any, wish: tuple[str, ...], adapter_seams: Sequence[seams.Seam]) -> Run:
     """The run as it is about to be wrapped."""
     args, model = trainer.args, trainer.model
@@ -55,8 +62,7 @@ def run(trainer: Any, wish: tuple[str, ...], adapter_seams: Sequence[seams.Seam]
     if vision is not None and vision.trainable and vision.checkpointed:
         name = getattr(arch(model), "arch_name", "")
         repeats = "yes" if name in _PER_IMAGE else "possible"
-    wished = hf.matching(model, wish, paths(model))
-    freed = sorted({n for pairs in wished.values() for n, p in pairs if p.requires_grad})
+    freed = freezing.freed(model, wish, paths(model))
     sees = any(t.trainable for t in towers if t.kind in ("vision", "aligner"))
     idle = _idle(trainer, strategy, sees)
     ddp = strategy == "ddp"
@@ -193,20 +199,3 @@ def _defied(trainer: Any, wish: tuple[str, ...]) -> tuple[str, ...]:
         if flag and getattr(args, flag, None) is False and flag != "freeze_llm":
             found.append(f"--{flag} false")
     return tuple(found)
-
-
-def check_freeze(trainer: Any, wish: tuple[str, ...]) -> None:
-    """Raise `SettingsError` for a word of the wish that names nothing, or that leaves nothing."""
-    model = trainer.model
-    towers = paths(model)
-    for word, pairs in hf.matching(model, wish, towers).items():
-        if not pairs:
-            modules = {name for name, _ in model.named_modules() if name}
-            plain = {hf.plain(name) for name in modules if name.count(".") < 6}
-            known = {kind for kind, found in towers.items() if found} | plain
-            raise SettingsError(
-                f"freeze: {word!r} matches no parameter{settings.nearest(word, known)}"
-            )
-    named = {id(p) for pairs in hf.matching(model, wish, towers).values() for _, p in pairs}
-    if wish and not any(p.requires_grad and id(p) not in named for p in model.parameters()):
-        raise SettingsError(f"freeze = {list(wish)} leaves nothing to train")

@@ -133,6 +133,13 @@ def test_an_embedders_pooler_is_a_tower_of_its_own():
     assert kinds(AbsEmbedderModel(Decoder())) == {"llm": 4}
 
 
+def test_checkpointed_blocks_count_where_they_train():
+    model = AbsEmbedderModel(Encoder(), colbert_linear=nn.Linear(2, 2))
+    assert translate._trains_blocks(Named(model))
+    model.model.requires_grad_(False)  # as m3's --fix_encoder does
+    assert not translate._trains_blocks(Named(model))
+
+
 @pytest.mark.parametrize("prefix", ["gradient", "activation"])
 def test_the_variant_is_written_under_every_name(prefix):
     old = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": None}
@@ -264,7 +271,7 @@ def test_each_function_may_fail(owner, name, monkeypatch):
         raise RuntimeError("boom")
 
     calls, trainer = [], Ours()
-    monkeypatch.setitem(steps._watched, id(trainer), (Run("FlagEmbedding"), Hostile()))
+    monkeypatch.setitem(steps._watched, id(trainer), steps._Watched(Run("FlagEmbedding"), Hostile()))
     monkeypatch.setattr(owner, name, boom)
     for wrapper in WRAPPERS:
         answer = wrapper(lambda *a, **k: calls.append(a) or "framework", trainer, (["--x"],), {})

@@ -7,7 +7,7 @@ import pytest
 import vlmguard_swift
 from vlmguard.facts import Run
 from vlmguard_swift import apply, decision, dummy, encoded, shared, translate
-from vlmguard_transformers import arguments
+from vlmguard_transformers import arguments, freezing
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.gradients import Watch
 
@@ -49,7 +49,8 @@ def test_hostile_objects(wrapper, armed, calls, monkeypatch):
 
 FUNCTIONS = [
     (translate, "run"),
-    (translate, "check_freeze"),
+    (freezing, "check"),
+    (translate, "watch"),
     (translate, "paths"),
     (apply, "apply"),
     (decision, "remake"),
