@@ -15,11 +15,8 @@ from vlmguard.lab.cases import Case
 
 
 def chosen(part: str, only: Sequence[str]) -> list[Case]:
-    """The cases to measure; part: "full" or "flips". Raises ValueError."""
-    if part not in ("full", "flips"):
-        raise ValueError(f"{part}: a part is full or flips")
-    found = cases.all_cases()
-    return list(cases.select(filter(cases.can_flip, found) if part == "flips" else found, only))
+    """The cases to measure; part as in `cases.of_part`. Raises ValueError."""
+    return list(cases.select((c for c in cases.all_cases() if cases.of_part(part, c)), only))
 
 
 def run(env: str, only: Sequence[str], part: str, jobs: int, seed: int, again: bool) -> int:

@@ -14,6 +14,9 @@ from vlmguard.cases import ACCUMULATION, BATCHES, CHECKPOINTING, MODELS, STRATEG
 # trainers do; lora_tower: the same with the vision tower trained; frozen_tower: all but the tower.
 
 
+PARTS = ("full", "flips", "deepspeed", "transformers")
+
+
 @dataclass(frozen=True, order=True)
 class Case:
     """One measurement; the fields are the axes."""
@@ -61,16 +64,34 @@ def all_cases() -> list[Case]:
 def can_flip(case: Case) -> bool:
     """Whether a release has been seen to change, or can be thought to change, the verdict.
 
-    ZeRO-3 at full (0.19.3 changed it), every plain wrap on two models, and the cases behind each
-    rule once: what is left out repeats one of these with another tuning or accumulation.
+    Each strategy and checkpoint variant with images on every model, each kind of batch on one, and
+    ZeRO-3, which releases did change, with every tuning: what is left out repeats one of these.
     """
+    plain = case.model == "two_tower" and case.tuning == "full"
     if case.accumulation == 2:
-        return case.model == "two_tower" and case.tuning == "full" and case.batch == "images"
+        return plain and case.batch == "images"
     if case.strategy == "zero3":
-        return case.batch in ("images", "image_then_text") or case.tuning == "full"
-    if case.model in ("two_tower", "qwen2_vl"):
-        return case.batch == "images" or case.tuning == "full"
-    return case.batch == "images" and case.tuning in ("full", "lora")
+        return case.batch == "images" or (
+            case.batch == "image_then_text" and case.tuning in ("full", "frozen_tower")
+        )
+    if case.batch == "images" and case.strategy not in ("zero1", "zero2"):
+        return case.tuning in ("full", "lora")
+    return plain or (case.batch == "images" and case.tuning == "full")
+
+
+def of_part(part: str, case: Case) -> bool:
+    """part: "full"; "flips" (`can_flip`); "deepspeed" or "transformers": the flips that only those
+    packages (with transformers, peft) take part in. Raises ValueError for any other.
+    """
+    if part == "full":
+        return True
+    if part not in PARTS:
+        raise ValueError(f"{part}: a part is one of {', '.join(PARTS)}")
+    if not can_flip(case):
+        return False
+    if part == "deepspeed":
+        return case.strategy.startswith("zero")
+    return part == "flips" or case.model == "qwen2_vl" or case.tuning == "lora"
 
 
 def select(cases: Iterable[Case], only: Iterable[str]) -> Iterator[Case]:

@@ -18,7 +18,7 @@ _Only = Annotated[
 def run(
     env: Annotated[str, typer.Option(help="a release set of compat/envs.toml")],
     only: _Only = None,
-    part: Annotated[str, typer.Option(help="full, flips; as the set says without")] = "",
+    part: Annotated[str, typer.Option(help="a part of cases.PARTS; else as the set says")] = "",
     jobs: Annotated[int, typer.Option(help="cases at once, two ranks each", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="of weights and data")] = 0,
     again: Annotated[bool, typer.Option(help="measure what is recorded, too")] = False,

@@ -30,7 +30,7 @@ class CannotInstall(Exception):
 
 @dataclass(frozen=True)
 class ReleaseSet:
-    """One row of ``compat/envs.toml``; measure: "full" or "flips"."""
+    """One row of ``compat/envs.toml``; measure: a part, see `cases.of_part`."""
 
     name: str
     torch: str

@@ -7,6 +7,7 @@ first argument: first {"ready": releases}, then a verdict a case. stdin's end en
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -55,6 +56,9 @@ def prepare() -> dict[str, str]:
 
     transformers.logging.set_verbosity_error()
     warm()
+    # Ranks collect garbage often; without this each would walk all that was imported here.
+    gc.collect()
+    gc.freeze()
     found = {"torch": torch, "deepspeed": deepspeed, "transformers": transformers, "peft": peft}
     releases = {name: str(module.__version__).split("+")[0] for name, module in found.items()}
     return {**releases, "numpy": numpy.__version__}

@@ -6,6 +6,7 @@ dies or hangs.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -148,6 +149,7 @@ def here() -> str:
     return last
 
 
+@functools.cache
 def _short(file: str) -> str:
     """A path from its package on: the same on every machine."""
     parts = Path(file).parts
