@@ -127,13 +127,12 @@ def _wrap(run: Run) -> str:
 
 
 def _tuning(run: Run) -> tuple[str, ...]:
-    if not run.frozen:
+    adapters = run.tuning != "full" or any(tower.adapters for tower in run.towers)
+    if not run.frozen and not adapters:
         return ("full",)
-    if not run.towers:  # nothing says which part is frozen
-        return ("lora", "frozen_tower")
     if run.sees:  # a tower that trains beside frozen parameters
         return ("lora_tower",)
-    return ("lora",) if any(tower.adapters for tower in run.towers) else ("frozen_tower",)
+    return ("lora",) if adapters else ("frozen_tower",)
 
 
 def _models(run: Run) -> tuple[str, ...]:

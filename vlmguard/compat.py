@@ -62,7 +62,7 @@ class Choice:
         verdict: "works", "untested" (releases outside of what was run, or between two that
             disagree: the nearest verdict is used), "nothing" (no variant works) or "unknown".
         how: where the verdict comes from: `verdicts.How`, "" if from nowhere.
-        instead: the nearest combinations that do work, if nothing here does.
+        instead: the nearest combinations that do work, if nothing here does or some batch fails.
         evidence: the release sets, or the fact, behind the verdict.
         untested: what was not run, as "torch 2.17".
         fails: kinds of batch that go wrong even so, as "differ: mismatch".
@@ -145,6 +145,7 @@ def _answer(query: Query) -> Choice:
         static_graph=wrap.get("static_graph"),
         verdict="works" if best.sure and verdicts.readable() else "untested",
         how=best.seen.how,
+        instead=tuple(instead(_with_fails(query, best))) if best.fails else (),
         evidence=_evidence(best.seen),
         untested=unknown,
         fails=tuple(f"{batch}: {verdict}" for batch, verdict in best.fails),
@@ -215,6 +216,12 @@ def _untested(query: Query, best: Option) -> tuple[str, ...]:
     return tuple(f"{name} {query.releases[name]}" for name in beyond)
 
 
+def _with_fails(query: Query, best: Option) -> Query:
+    """The same, with the batches that go wrong among those that must work."""
+    batches = (*query.batches, *(batch for batch, _ in best.fails if batch not in query.batches))
+    return replace(query, batches=batches, also_batches=())
+
+
 def instead(query: Query) -> Iterator[str]:
     """The nearest combinations that work: releases, strategies, the tower, checkpointing."""
     if query.strategy.startswith("zero"):
@@ -229,7 +236,8 @@ def instead(query: Query) -> Iterator[str]:
         tuning = tuple(dict.fromkeys(cases.FROZEN.get(t, t) for t in query.tuning))
         if _works(replace(query, tuning=tuning)):
             yield "freeze the tower"
-    if "differ" in query.batches and _works(replace(query, batches=("differ_dummy",))):
+    lacking = {"differ", "text", "image_then_text"} & set(query.batches)
+    if lacking and _works(replace(query, batches=("images", "differ_dummy"))):
         yield "a dummy image in text-only batches"
     if query.checkpointing != ("none",) and _works(replace(query, checkpointing=("none",))):
         yield "checkpointing off"

@@ -44,6 +44,15 @@ def test_find_unused_for_an_idle_tower_only():
     assert compat.choose(run("zero3", idle="yes")).find_unused is None
 
 
+def test_batches_that_go_wrong_are_named_with_what_mends_them():
+    choice = compat.choose(run("zero2", idle="yes"))
+    assert choice.verdict == "works"
+    assert choice.fails == ("differ: mismatch",)
+    assert "a dummy image in text-only batches" in choice.instead
+    assert "freeze the tower" in choice.instead
+    assert compat.choose(run("zero2", idle="yes", completing=True)).fails == ()
+
+
 def test_untested_releases_are_named():
     choice = compat.choose(run("zero3", deepspeed="0.25.0"))
     assert choice.verdict == "untested"
