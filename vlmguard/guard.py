@@ -117,9 +117,7 @@ def verify(wanted: Plan, after: Run) -> None:
         f"the remedy for {names} did not take: {left[0].why}",
         advice="please report it; VLMGUARD=off runs without us",
     )
-    if serious:
-        stop([finding])
-    report.say(finding, "warned")
+    judge([finding])
 
 
 def pre_step(run: Run, batch: Batch | None = None, gradients: Gradients | None = None) -> None:

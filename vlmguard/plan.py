@@ -104,8 +104,11 @@ def make(
             f"({', '.join(sorted({f.code for f in fixes}))})",
             advice="switch one of the rules off",
         )
-        target = stops if contradiction.level == "error" else warns
-        target.append(contradiction)
+        policy = settings.policy("VG901", default("VG901"))
+        if must_stop(contradiction, policy, settings):
+            stops.append(contradiction)
+        elif policy != "off":
+            warns.append(contradiction)
         return Plan((), (), (*warns, *fixes), tuple(stops))
     return Plan(_merged(remedies), tuple(fixes), tuple(warns), tuple(stops))
 

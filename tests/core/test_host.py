@@ -74,7 +74,10 @@ def test_wrappers_and_double_codes_are_refused():
         made.add(wrapping)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.CODE)
+JUDGING = [rule for rule in RULES if not rule.CODE.startswith("VG9")]  # VG9: about ourselves
+
+
+@pytest.mark.parametrize("rule", JUDGING, ids=lambda rule: rule.CODE)
 def test_every_rule_may_fail(rule, monkeypatch, capsys):
     """Raise inside each rule in turn: the others are heard, nothing escapes."""
     made = Host()

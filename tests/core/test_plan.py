@@ -48,6 +48,13 @@ def test_contradiction_applies_nothing():
     assert [finding.code for finding in made.stops] == ["VG901"]
 
 
+def test_a_contradiction_may_be_passed():
+    other = Finding("VG102", "error", "why", remedies=(Variant(use_reentrant=True),))
+    made = plan(BAD, other, rules={"VG901": "warn"})
+    assert (made.remedies, made.stops) == ((), ())
+    assert "VG901" in {finding.code for finding in made.warns}
+
+
 def test_agreeing_remedies_are_merged():
     other = Finding("VG106", "note", "why", remedies=(Variant(find_unused=True), DummyImage()))
     made = plan(BAD, other, BAD)
