@@ -38,6 +38,12 @@ def test_nothing_works_and_names_what_does():
     assert "DeepSpeed >= 0.19.3" in choice.instead
 
 
+def test_a_static_graph_gives_way_to_find_unused():
+    choice = compat.choose(run("ddp", idle="yes", find_unused=False, static_graph=True))
+    assert (choice.find_unused, choice.static_graph) == (True, False)
+    assert choice.use_reentrant is False
+
+
 def test_find_unused_for_an_idle_tower_only():
     assert compat.choose(run("ddp", idle="possible")).find_unused is True
     assert compat.choose(run("ddp")).find_unused is None

@@ -16,6 +16,7 @@ REENTRANT, OTHER = Checkpointing(True, True), Checkpointing(True, False)
 VISION = Tower("vision", total=4, trainable=4, checkpointed=True)
 LLM = Tower("llm", total=4, trainable=4, checkpointed=True)
 DDP = Run("x", NEW, "ddp", 2, checkpointing=REENTRANT, find_unused=True, static_graph=False)
+STATIC = replace(DDP, static_graph=True)
 ZERO2 = Run("x", NEW, "zero2", 2, checkpointing=REENTRANT, towers=(LLM, VISION))
 ZERO3 = replace(ZERO2, strategy="zero3")
 IDLE = replace(ZERO3, idle="yes", completes=True, checkpointing=OTHER)
@@ -32,6 +33,7 @@ SPEAKS = [
     ("VG105", replace(ZERO3, releases=OLD, frozen=True, checkpointing=OTHER), "error"),
     ("VG106", replace(DDP, idle="yes", towers=(VISION,), find_unused=False), "error"),
     ("VG106", replace(DDP, idle="possible", towers=(VISION,), find_unused=False), "note"),
+    ("VG106", replace(STATIC, idle="yes", towers=(VISION,), find_unused=False), "error"),
     ("VG106", replace(IDLE, strategy="zero1"), "error"),
     ("VG107", replace(DDP, find_unused=False), "note"),
     ("VG107", replace(DDP, find_unused=False, forwards=2), "error"),

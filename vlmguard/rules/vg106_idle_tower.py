@@ -41,7 +41,7 @@ def pre_wrap(run: Run) -> Finding | None:
         return None
     remedies: tuple[Wish, ...]
     if run.strategy == "ddp":
-        if run.find_unused is not False or run.static_graph:
+        if run.find_unused is not False:  # a static graph does not help: records of the lab
             return None
         remedies = (Choose(),)
     elif run.strategy in ZERO:
