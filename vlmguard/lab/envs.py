@@ -21,6 +21,7 @@ from typing import Any
 
 from vlmguard.compat import folder
 from vlmguard.lab import standins
+from vlmguard.lab.records import home as home_of_records
 from vlmguard.settings import read_toml
 
 
@@ -187,7 +188,7 @@ def remove(release: str) -> None:
 
 
 def _states() -> Path:
-    return folder() / "records" / "envs.json"
+    return home_of_records() / "envs.json"
 
 
 def states() -> dict[str, dict[str, Any]]:

@@ -27,8 +27,9 @@ Record = dict[str, Any]
 
 
 def home() -> Path:
-    """``compat/records``."""
-    return folder() / "records"
+    """``$VLMGUARD_RECORDS``, else ``compat/records``."""
+    found = os.environ.get("VLMGUARD_RECORDS")
+    return Path(found) if found else folder() / "records"
 
 
 def make(env: str, releases: Mapping[str, str], case: Case, seed: int, told: Record) -> Record:

@@ -1,0 +1,199 @@
+"""The two engines: outcomes of ranks that return, raise, die, hang or part ways."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch._dynamo  # noqa: E402  (DDP imports it: once here, not in every rank)
+from torch import distributed as dist  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+from vlmguard.ranks import Call, not_engaged, phase, run  # noqa: E402
+
+ENGINES = ("gloo", "referee")
+
+
+def works(rank: int) -> dict[str, object]:
+    phase("talk")
+    summed = torch.full((3,), float(rank + 1))
+    dist.all_reduce(summed)
+    gathered = torch.zeros(4)
+    dist.all_gather_into_tensor(gathered, torch.full((2,), float(rank)))
+    scattered = torch.zeros(2)
+    dist.reduce_scatter_tensor(scattered, torch.arange(4.0))
+    objects: list[object] = [None, None]
+    dist.all_gather_object(objects, "x" * (1 + 40 * rank))  # lengths differ by right
+    told = [{"from": 0}] if rank == 0 else [None]
+    dist.broadcast_object_list(told, 0)
+    dist.barrier()
+    torch.manual_seed(0)
+    model = DistributedDataParallel(torch.nn.Linear(3, 2))
+    phase("backward")
+    model(torch.full((1, 3), float(rank + 1))).sum().backward()
+    return {
+        "summed": summed.tolist(),
+        "gathered": gathered.tolist(),
+        "scattered": scattered.tolist(),
+        "objects": [len(str(one)) for one in objects],
+        "told": told,
+        "gradient": model.module.weight.grad.tolist(),
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_data_are_moved(engine):
+    result = run(works, group=engine)
+    assert result.verdict == "ok", result
+    zero, one = (outcome.value for outcome in result.outcomes)
+    assert zero["summed"] == [3.0, 3.0, 3.0]
+    assert zero["gathered"] == [0.0, 0.0, 1.0, 1.0]
+    assert (zero["scattered"], one["scattered"]) == ([0.0, 2.0], [4.0, 6.0])
+    assert zero["objects"] == [1, 41]
+    assert one["told"] == [{"from": 0}]
+    assert zero["gradient"] == one["gradient"] == [[1.5] * 3] * 2
+    assert not_engaged("ddp", result.calls, trainable=8) is None
+
+
+def dies_silently(rank: int) -> None:
+    if rank == 1:
+        os._exit(7)
+    dist.barrier()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_silent_death_is_a_crash_with_its_exit_code(engine):
+    result = run(dies_silently, group=engine)
+    assert result.verdict == "crash"
+    assert result.cause is not None
+    assert (result.cause.rank, result.cause.state, result.cause.exit_code) == (1, "died", 7)
+
+
+def killed(rank: int) -> None:
+    if rank == 0:
+        os.kill(os.getpid(), 9)
+    dist.barrier()
+
+
+def test_a_signal_is_a_negative_exit_code():
+    result = run(killed)
+    assert result.cause is not None
+    assert (result.cause.state, result.cause.exit_code) == ("died", -9)
+
+
+def raises(rank: int) -> None:
+    if rank == 1:
+        raise ValueError("rank 1 had enough")
+    dist.all_reduce(torch.ones(3))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_cause_is_the_rank_that_failed_by_itself(engine):
+    result = run(raises, group=engine)
+    assert result.verdict == "crash"
+    assert result.cause is not None
+    assert (result.cause.rank, result.cause.error) == (1, "ValueError")
+
+
+def part_ways(rank: int) -> None:
+    phase("backward" if rank == 0 else "logging")
+    if rank == 0:
+        dist.all_reduce(torch.ones(3))
+    else:
+        dist.broadcast(torch.ones(3), 0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_both_sides_of_a_mismatch_are_named(engine):
+    result = run(part_ways, group=engine, limit=30)
+    assert result.verdict == "mismatch"
+    zero, one = result.sites
+    assert (zero.call, zero.phase) == ("allreduce SUM float32[3]", "backward")
+    assert (one.call, one.phase) == ("broadcast root 0 float32[3]", "logging")
+    assert all("in part_ways" in site.site for site in result.sites)
+    assert result.seconds < 15
+
+
+def waits_for_nobody(rank: int) -> None:
+    if rank == 0:
+        receive_first(1)
+    else:
+        receive_first(0)
+
+
+def receive_first(peer: int) -> None:
+    dist.recv(torch.ones(3), peer)
+    dist.send(torch.ones(3), peer)
+
+
+def test_the_referee_sees_a_deadlock_at_once_and_names_both_sides():
+    started = time.monotonic()
+    result = run(waits_for_nobody, group="referee")
+    assert result.verdict == "hang"
+    assert [site.call for site in result.sites] == ["recv float32[3]"] * 2
+    assert all("in receive_first" in site.site for site in result.sites)
+    assert time.monotonic() - started < 3
+
+
+def leaves_early(rank: int) -> None:
+    if rank == 0:
+        dist.all_reduce(torch.ones(3))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_rank_that_ends_while_another_waits_is_a_hang(engine):
+    result = run(leaves_early, group=engine)
+    assert result.verdict == "hang"
+    assert "in leaves_early" in result.sites[0].site
+    assert result.sites[1].site == "ended"
+
+
+def spins(rank: int) -> None:
+    time.sleep(60)
+
+
+def test_no_rank_outlives_its_limit():
+    result = run(spins, ranks=2, limit=0.5)
+    assert result.verdict == "hang"
+    assert [outcome.state for outcome in result.outcomes] == ["stopped", "stopped"]
+    assert result.seconds < 5
+
+
+def plain(rank: int) -> int:
+    """Trains, but nobody told it that it is one of two."""
+    model = torch.nn.Linear(3, 2)
+    phase("backward")
+    model(torch.ones(1, 3)).sum().backward()
+    dist.barrier()
+    return sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2", "zero1", "zero2", "zero3"])
+def test_a_run_that_was_not_distributed_is_told(strategy):
+    result = run(plain, group="referee")
+    assert result.verdict == "ok"
+    why = not_engaged(strategy, result.calls, result.outcomes[0].value)
+    assert why is not None
+    assert "not distributed" in why
+
+
+def test_ddp_does_not_pass_for_another_wrapper():
+    result = run(works, group="referee")
+    for strategy in ("fsdp2", "zero1", "zero2", "zero3"):
+        assert not_engaged(strategy, result.calls, 8) is not None
+    silent = Call("allreduce", "allreduce SUM float32[4]", 4, 0, "backward", "somewhere.py:1 in f")
+    assert not_engaged("ddp", [[silent], [silent]], 8) is not None
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_other_numbers_of_ranks(ranks):
+    def work(rank: int) -> float:
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor)
+        return float(tensor)
+
+    result = run(work, ranks=ranks, group="referee")
+    assert [outcome.value for outcome in result.outcomes] == [float(ranks)] * ranks
