@@ -13,7 +13,7 @@ import pytest
 from vlmguard import cases, compat, defaults, faults, host, verdicts
 from vlmguard.cases import Case, Query
 from vlmguard.facts import Checkpointing, Run, Tower
-from vlmguard.lab import page, table, toml
+from vlmguard.lab import page, seamtable, table, toml
 from vlmguard.settings import read_toml
 
 ROOT = Path(__file__).parents[2]
@@ -281,6 +281,13 @@ def test_every_guarded_release_has_every_seam():
             if verdicts.base(span["to"]) >= first and "optional" not in span["name"]:
                 assert span["at"], span
                 assert not span["at"].startswith("→"), span
+
+
+def test_the_seam_table_knows_every_seam_of_the_adapters():
+    rows = {row["name"]: row for row in read_toml(ROOT / "compat" / "seams.toml")["framework"]}
+    for framework in seamtable.FRAMEWORKS:
+        known = {span["name"] for span in rows[framework.name]["seam"]}
+        assert known == set(seamtable.sought(framework)), "run vlmguard lab seams"
 
 
 def test_the_committed_tables_are_what_the_records_say(tmp_path):
