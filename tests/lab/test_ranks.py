@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 
 import pytest
 
 torch = pytest.importorskip("torch")
-import torch._dynamo  # noqa: E402  (DDP imports it: once here, not in every rank)
 from torch import distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from vlmguard.ranks import Call, not_engaged, phase, run  # noqa: E402
 
+importlib.import_module("torch._dynamo")  # DDP imports it: once here, not in every rank
 ENGINES = ("gloo", "referee")
 
 
