@@ -14,6 +14,13 @@ BUCKET_MB = 0.004
 """About 1,000 elements: several buckets in a tiny model."""
 
 
+_OPTIONS = {
+    "ddp": {},
+    "ddp_find_unused": {"find_unused_parameters": True},
+    "ddp_static": {"static_graph": True},
+}
+
+
 class DDP:
     """Micro-steps before the last run under ``no_sync``, as accelerate does it."""
 
@@ -22,8 +29,7 @@ class DDP:
         self.ddp: Any = DistributedDataParallel(
             model,
             bucket_cap_mb=BUCKET_MB,  # torch takes fractions
-            find_unused_parameters=strategy == "ddp_find_unused",
-            static_graph=strategy == "ddp_static_graph",
+            **_OPTIONS[strategy],
         )
         self.optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], RATE)
 
