@@ -8,9 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from vlmguard.rules import RULES
+from vlmguard.rules import RULES as OURS
+from vlmguard_colossalai.rules import RULES as GEMINI
 
 FOLDER = Path(__file__).parent / "rules"
+RULES = sorted((*OURS, *GEMINI), key=lambda rule: rule.CODE)
 
 
 def page(rule: object) -> str:

@@ -158,7 +158,7 @@ def stop(findings: Iterable[Finding]) -> None:
     reasons = "; ".join(f"{f.code}: {f.why}. {f.advice}".rstrip(". ") for f in findings)
     error = Stop(
         f"vlmguard stopped this run ({report.who()}). {reasons}. "
-        f"To go on regardless: --vlmguard {findings[0].code}=warn"
+        f"To go on regardless: VLMGUARD_RULES={findings[0].code}=warn"
     )
     if report.worker() is None:
         contain("telling torchrun", bring_down, error)

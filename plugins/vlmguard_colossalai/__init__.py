@@ -122,6 +122,8 @@ SEAMS = (
          step, "judges gradients before low-level ZeRO's step"),
     Seam("other step", ("colossalai.interface.optimizer:OptimizerWrapper.step",), step,
          "judges gradients before a step under TorchDDP"),
+    Seam("amp step", ("colossalai.booster.mixed_precision.fp16_torch:TorchAMPOptimizer.step",),
+         step, "judges gradients before a step under torch's fp16"),
     Seam("lora", ("colossalai.booster.booster:Booster.enable_lora",), enable_lora,
          "says what to do where a plug-in has no LoRA", optional=True),
 )  # fmt: skip

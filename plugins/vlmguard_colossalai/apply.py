@@ -9,6 +9,8 @@ from vlmguard_colossalai.translate import Scene
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.change import Journal
 
+_SHOWN = 4  # words of a freeze; more of them are not listed
+
 
 def apply(scene: Scene, plan: Plan) -> tuple[str, ...]:
     """Make the plan's changes. On an exception everything is as it was."""
@@ -26,6 +28,8 @@ def apply(scene: Scene, plan: Plan) -> tuple[str, ...]:
                 _variant(scene.model, plan.variant.use_reentrant, journal)
         for word, pairs in frozen.items():
             _freeze(word, [p for _, p in pairs if p.requires_grad], journal)
+        if len(frozen) > _SHOWN:
+            journal.said[:] = [f"{len(frozen)} names of parameters trainable → frozen"]
     return tuple(journal.said)
 
 

@@ -11,8 +11,8 @@ import torch
 from vlmguard.facts import Sample
 from vlmguard_colossalai.facts import Step
 
-_VISUAL = ("pixel", "image", "video", "vision", "visual")
-_NOT_VISUAL = ("image_token", "video_token")
+_VISUAL = ("pixel", "image", "img", "picture", "video", "vision", "visual")
+_NOT_VISUAL = ("token", "feature_layer", "feature_select", "mask")
 
 
 Rebuild = Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
@@ -53,11 +53,12 @@ def visual(batch: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(
         name
         for name, value in batch.items()
-        if isinstance(name, str)
-        and value is not None
-        and any(part in name for part in _VISUAL)
-        and not name.startswith(_NOT_VISUAL)
+        if isinstance(name, str) and value is not None and _is_visual(name)
     )
+
+
+def _is_visual(name: str) -> bool:
+    return any(p in name for p in _VISUAL) and not any(p in name for p in _NOT_VISUAL)
 
 
 def devices(batch: Mapping[str, Any]) -> tuple[str, ...]:
@@ -73,7 +74,7 @@ def accepts(model: Any) -> tuple[str, ...]:
         names = inspect.signature(inner.forward).parameters
     except (TypeError, ValueError):
         return ()
-    return tuple(name for name in names if name.startswith(("pixel_values", "image")))
+    return tuple(name for name in names if _is_visual(name))
 
 
 def facts(

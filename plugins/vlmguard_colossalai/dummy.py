@@ -16,6 +16,7 @@ import torch
 
 _SIDE = 28  # pixels; the processor resizes it to what the model wants
 _IGNORED = -100
+_USUAL = "<image>"
 
 
 class CannotComplete(Exception):
@@ -40,6 +41,11 @@ class Block:
     def __post_init__(self) -> None:
         object.__setattr__(self, "length", int(self.tokens["input_ids"].shape[1]))
 
+    @property
+    def ids(self) -> list[int]:
+        """Its token ids."""
+        return [int(number) for number in self.tokens["input_ids"][0]]
+
 
 def build(processor: Any) -> Block:
     """The block that ``processor`` makes of one image. Raises `CannotComplete` with the reason."""
@@ -49,7 +55,7 @@ def build(processor: Any) -> Block:
         from PIL import Image
     except ImportError as error:
         raise CannotComplete(f"Pillow is needed to draw it: {error}") from error
-    reason = "it has neither a chat template nor an image token"
+    reason = ""
     for text in _texts(processor):
         try:
             black = Image.new("RGB", (_SIDE, _SIDE))
@@ -68,8 +74,7 @@ def _texts(processor: Any) -> Iterator[str]:
                 [{"role": "user", "content": [{"type": "image"}]}], tokenize=False
             )
     token = getattr(processor, "image_token", None)
-    if isinstance(token, str):
-        yield token
+    yield token if isinstance(token, str) else _USUAL
 
 
 def _block(made: dict[str, Any], processor: Any) -> Block:
@@ -86,6 +91,15 @@ def _block(made: dict[str, Any], processor: Any) -> Block:
         raise CannotComplete("it gives no pixel values")
     pad = getattr(getattr(processor, "tokenizer", None), "pad_token_id", None)
     return Block(tokens, visual, pad if isinstance(pad, int) else 0)
+
+
+def placed(block: Block, device: torch.device) -> Block:
+    """``block`` on ``device``, to be kept: moving it anew for each batch would wait."""
+    return Block(
+        {name: value.to(device) for name, value in block.tokens.items()},
+        {name: value.to(device) for name, value in block.visual.items()},
+        block.pad,
+    )
 
 
 def complete(block: Block, batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,7 +119,7 @@ def complete(block: Block, batch: Mapping[str, Any]) -> dict[str, Any]:
             done[name] = torch.cat([value, _tail(name, value, block)], dim=-1)
         else:
             done[name] = value
-    done.update({name: value.to(ids.device) for name, value in block.visual.items()})
+    done.update(block.visual)
     return done
 
 

@@ -66,7 +66,9 @@ def guard_booster(
         known = settings.get()
         settings.publish(
             dataclasses.replace(
-                known, rules={**known.rules, **policies}, sources=(*known.sources, _WHERE)
+                known,
+                rules={**known.rules, **policies},
+                sources=tuple(dict.fromkeys((*known.sources, _WHERE))),
             )
         )
     return booster

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vlmguard.facts import Batch, Gradients
+from vlmguard.facts import Batch, Gradients, Run
+
+
+@dataclass(frozen=True)
+class Boost(Run):
+    """A run that a booster is about to wrap.
+
+    Attributes:
+        unused: trainable parameters that this model's forward never uses, whatever the batch.
+    """
+
+    unused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

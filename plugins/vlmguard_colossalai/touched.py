@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from vlmguard.faults import contain
+
 
 class Touched:
     """Sees each operation on a parameter. One set update an operation; nothing is kept alive."""
@@ -15,20 +17,23 @@ class Touched:
         self.seen: set[int] = set()
         hooks = getattr(model, "hooks", None)
         if isinstance(hooks, list):  # 0.4.4 on
-            hooks.append(_hook(self.seen))
+            hooks.append(_hook(self))
         else:
-            _beside(model.param_op_hook, self.seen)
+            _beside(model.param_op_hook, self)
+
+    def note(self, params: list[Any]) -> None:
+        self.seen.update(map(id, params))
 
     def clear(self) -> None:
         self.seen.clear()
 
 
-def _hook(seen: set[int]) -> Any:
+def _hook(touched: Touched) -> Any:
     from colossalai.tensor.param_op_hook import ColoParamOpHook
 
     class Recorder(ColoParamOpHook):
         def pre_forward(self, params: list[Any]) -> None:
-            seen.update(map(id, params))
+            contain("noting an operation", touched.note, params)
 
         def post_forward(self, params: list[Any]) -> None: ...
 
@@ -39,12 +44,12 @@ def _hook(seen: set[int]) -> Any:
     return Recorder()
 
 
-def _beside(hook: Any, seen: set[int]) -> None:
+def _beside(hook: Any, touched: Touched) -> None:
     """Releases that take one hook only: on that one object, before its own."""
     own = hook.pre_forward
 
     def pre_forward(params: list[Any]) -> None:
-        seen.update(map(id, params))
+        contain("noting an operation", touched.note, params)
         own(params)
 
     hook.pre_forward = pre_forward

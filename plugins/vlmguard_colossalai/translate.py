@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any
 
 from vlmguard import seams, settings
-from vlmguard.facts import Certainty, Checkpointing, Run, Strategy
+from vlmguard.facts import Certainty, Checkpointing, Strategy
 from vlmguard.stop import SettingsError
 from vlmguard_colossalai import explicit, towers
+from vlmguard_colossalai.facts import Boost
 from vlmguard_transformers import families
 from vlmguard_transformers import trainer as hf
 
@@ -83,7 +84,7 @@ class Scene:
         return bool(kinds & {"vision", "aligner"})
 
 
-def run(scene: Scene, adapter_seams: Sequence[seams.Seam]) -> Run:
+def run(scene: Scene, adapter_seams: Sequence[seams.Seam]) -> Boost:
     """The run as it is about to be wrapped."""
     model = scene.model
     checkpointing = _checkpointing(model)
@@ -91,7 +92,7 @@ def run(scene: Scene, adapter_seams: Sequence[seams.Seam]) -> Run:
     freed = sorted({n for pairs in _wished(scene).values() for n, p in pairs if p.requires_grad})
     world, rank = _place()
     idle: Certainty = "possible" if scene.sees else "no"
-    return Run(
+    return Boost(
         framework="colossalai",
         releases=hf.releases("colossalai", "transformers", "peft"),
         strategy=scene.strategy,
@@ -109,7 +110,14 @@ def run(scene: Scene, adapter_seams: Sequence[seams.Seam]) -> Run:
         frees=len(freed),
         frees_example=freed[0] if freed else "",
         missing_seams=seams.missing(adapter_seams),
+        unused=_unused(scene),
     )
+
+
+def _unused(scene: Scene) -> tuple[str, ...]:
+    parts = scene.family.untrained(scene.config) if scene.family is not None else ()
+    names = [n for n, p in scene.model.named_parameters() if p.requires_grad]
+    return tuple(hf.plain(n) for n in names if any(part in n for part in parts))
 
 
 def _place() -> tuple[int, int]:

@@ -38,6 +38,7 @@ class Completer:
         self.processor = scene.options.processor
         self.find_processor = lambda: scene.processor
         self.block: dummy.Block | None = None
+        self.placed: dict[Any, dummy.Block] = {}
         self.why_not = ""
         self.reorders = self.used = False
         self.placeholders = self._placeholders()
@@ -49,12 +50,23 @@ class Completer:
         """Have the processor build the image now: a reason why it cannot is known before a batch
         needs it."""
         try:
-            self.block = dummy.build(self.find_processor())
-            self.lacks = tuple(self.block.visual)
+            block = dummy.build(self.find_processor())
+            if self.placeholders and not self.placeholders & set(block.ids):
+                raise dummy.CannotComplete("its image has none of the model's placeholder tokens")
+            self.block, self.lacks = block, tuple(block.visual)
         except dummy.CannotComplete as error:
             self.why_not = str(error)
             needs = self.family.needs if self.family is not None else {}
             self.lacks = next(((key, *more) for key, more in needs.items()), self.lacks)
+
+    def _on(self, batch: Mapping[str, Any]) -> dummy.Block:
+        assert self.block is not None
+        device = next((v.device for v in batch.values() if isinstance(v, torch.Tensor)), None)
+        if device is None:
+            return self.block
+        if device not in self.placed:
+            self.placed[device] = dummy.placed(self.block, device)
+        return self.placed[device]
 
     def _placeholders(self) -> frozenset[int]:
         if self.family is not None:
@@ -80,7 +92,7 @@ class Completer:
         if not wanted.dummy_image or self.block is None:
             return batch
         try:
-            done = dummy.complete(self.block, batch)
+            done = dummy.complete(self._on(batch), batch)
         except dummy.CannotComplete as error:
             guard.pre_step(self.run, batch=self.facts(batch, why_not=str(error)))
             return batch
@@ -102,12 +114,15 @@ class Prepared:
                 "no vision tower was recognised and no processor is known: batches are not "
                 "completed; parameters that forward leaves out are still watched"
             )
+        elif self.completer.why_not and scene.options.processor is None:
+            _note(f"text-only batches cannot be completed: {self.completer.why_not}")
 
     def rehearse(self, loader: Any) -> None:
         """The dry step, if one is asked for."""
         batch = self.scene.options.dry_step
         if batch is None and settings.get().dry_step:
-            batch = _first(loader)
+            with dry_step.random_kept(self.scene.model):
+                batch = _first(loader)
             if batch is None:
                 report.line("dry step: no batch; give guard_booster one, or boost a dataloader")
         if batch is None:

@@ -153,8 +153,7 @@ def _towers(model: Any, paths: Mapping[str, tuple[str, ...]]) -> tuple[Tower, ..
 def _kept(model: Any) -> Iterator[None]:
     """Set aside what a step changes, and put it back whatever happens."""
     parameters = list(model.parameters())
-    with ExitStack() as after:
-        after.callback(_random_states({p.device for p in parameters}))
+    with random_kept(model), ExitStack() as after:
         after.callback(_modules(model))
         for parameter in parameters:
             after.callback(setattr, parameter, "grad", parameter.grad)
@@ -186,9 +185,18 @@ def _modules(model: Any) -> Callable[[], None]:
     return restore
 
 
+@contextmanager
+def random_kept(model: Any) -> Iterator[None]:
+    """Put back the random states of Python, numpy, torch and the accelerators that ``model`` is on
+    (a look at any other would set up a context there)."""
+    restore = _random_states({p.device for p in model.parameters()})
+    try:
+        yield
+    finally:
+        restore()
+
+
 def _random_states(devices: set[torch.device]) -> Callable[[], None]:
-    """Of Python, numpy, torch, and the accelerators that the model is on (a look at any other
-    would set up a context there)."""
     numpy = sys.modules.get("numpy")
     states: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
         (random.setstate, (random.getstate(),)),

@@ -113,12 +113,18 @@ class Outcome:
 
 
 def command(
-    verb: Sequence[str], model: str, data: str, flags: Sequence[str], env: str = "swift"
+    verb: Sequence[str],
+    model: str,
+    data: str,
+    flags: Sequence[str],
+    env: str = "swift",
+    over: str = "",
 ) -> list[str]:
     """The whole command line after `swift`; the flags come last, so they win."""
     name = TYPES.get(model, model)
     rate = LEARNING_RATES["full" if "full" in flags else "lora"]
-    places = ["--model", str(model_folder(env, model)), "--dataset", f"{dataset()}/{data}.jsonl"]
+    places = ["--model", str(model_folder(env, model, over))]
+    places += ["--dataset", f"{dataset()}/{data}.jsonl"]
     types = ["--model_type", name, "--template", name, "--learning_rate", rate]
     return [*verb, *places, *types, *EVERY_RUN, *shlex.split(OF_RELEASE[env]), *flags]
 
@@ -131,6 +137,7 @@ def run(
     *,
     guard: bool,
     env: str = "swift",
+    over: str = "",
     timeout: float = 420,
     quiet: float = QUIET,
     extra: Mapping[str, str] | None = None,
@@ -141,10 +148,12 @@ def run(
         verb: `["sft"]`, or `["rlhf", "--rlhf_type", "dpo"]`.
         model: a family of models.py.
         data: a data set of data.py.
+        env: an environment of constraints.txt.
+        over: a section of constraints.txt that is laid over it.
         extra: environment variables besides the usual ones.
     """
-    line = command(verb, model, data, flags, env)
-    key = json.dumps([line, env, guard, dict(extra or {})])
+    line = command(verb, model, data, flags, env, over)
+    key = json.dumps([line, env, over, guard, dict(extra or {})])
     folder = session() / hashlib.sha256(key.encode()).hexdigest()[:16]
     with _locked(folder.with_suffix(".lock")):
         kept = folder / "outcome.json"
@@ -153,7 +162,7 @@ def run(
             for each in ("home", "work", "tmp"):
                 (folder / each).mkdir(parents=True)
             with turn():
-                variables = _variables(env, folder, guard) | dict(extra or {})
+                variables = _variables(env, folder, guard, over) | dict(extra or {})
                 outcome = _execute(line, env, folder, variables, timeout, quiet)
             _tidy(folder)
             kept.write_text(json.dumps(asdict(outcome)))
@@ -175,11 +184,11 @@ def _execute(
     return Outcome(["swift", *command], str(folder), **asdict(ended))
 
 
-def _variables(env: str, folder: Path, guard: bool) -> dict[str, str]:
+def _variables(env: str, folder: Path, guard: bool, over: str) -> dict[str, str]:
     """The whole environment of a run: nothing of the caller's but the search path."""
     variables = {
         "PATH": f"{envs.path(env) / 'bin'}:{os.environ['PATH']}",
-        "PYTHONPATH": str(KIT / "standins"),
+        "PYTHONPATH": _path(env, over),
         "LANG": "C.UTF-8",
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),
@@ -196,6 +205,13 @@ def _variables(env: str, folder: Path, guard: bool) -> dict[str, str]:
         "VLMGUARD_REPORT": str(folder / "report" / "findings.jsonl"),
     }
     return variables if guard else {**variables, "VLMGUARD": "off"}
+
+
+def _path(env: str, over: str) -> str:
+    from tests.kit import overlays
+
+    laid = [str(overlays.folder(over, env))] if over else []
+    return os.pathsep.join([str(KIT / "standins"), *laid])
 
 
 def _free_port() -> int:
@@ -225,19 +241,20 @@ def dataset() -> Path:
 
 
 @functools.cache
-def model_folder(env: str, family: str) -> Path:
+def model_folder(env: str, family: str, over: str = "") -> Path:
     """A tiny checkpoint for this environment, built by it when its recipe is new."""
-    recipe = (KIT / "models.py").read_text() + "\n".join(envs.sections()[env])
+    pins = [*envs.sections()[env], *envs.sections().get(over, [])]
+    recipe = (KIT / "models.py").read_text() + "\n".join(pins)
     python = envs.program(env)
 
     def build(out: Path) -> None:
-        variables = {**os.environ, "PYTHONPATH": str(KIT / "standins"), "VLMGUARD": "off"}
+        variables = {**os.environ, "PYTHONPATH": _path(env, over), "VLMGUARD": "off"}
         command = [python, str(KIT / "models.py"), str(out), family]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"cannot build {family} in {env}:\n{done.stderr[-4000:]}")
 
-    return _built(f"{env}-{family}", recipe, build)
+    return _built(f"{over or env}-{family}", recipe, build)
 
 
 def _built(name: str, recipe: str, build: Any) -> Path:

@@ -271,7 +271,8 @@ def test_each_function_may_fail(owner, name, monkeypatch):
         raise RuntimeError("boom")
 
     calls, trainer = [], Ours()
-    monkeypatch.setitem(steps._watched, id(trainer), steps._Watched(Run("FlagEmbedding"), Hostile()))
+    watched = steps._Watched(Run("FlagEmbedding"), Hostile())
+    monkeypatch.setitem(steps._watched, id(trainer), watched)
     monkeypatch.setattr(owner, name, boom)
     for wrapper in WRAPPERS:
         answer = wrapper(lambda *a, **k: calls.append(a) or "framework", trainer, (["--x"],), {})

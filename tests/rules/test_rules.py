@@ -27,6 +27,7 @@ SPEAKS = [
     ("VG101", replace(DDP, find_unused=False, repeats="yes"), "error"),
     ("VG102", replace(ZERO2, repeats="yes"), "error"),
     ("VG102", replace(ZERO3, repeats="possible"), "note"),
+    ("VG102", replace(ZERO3, strategy="fsdp2", repeats="yes"), "error"),
     ("VG103", replace(ZERO3, forwards=2), "error"),
     ("VG103", replace(ZERO3, strategy="fsdp2", shared=True), "error"),
     ("VG104", replace(ZERO2, towers=(replace(VISION, adapters=2, input_grads=False),)), "error"),

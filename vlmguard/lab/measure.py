@@ -53,7 +53,7 @@ class Bench:
 
     def _best_of_three(self, case: Case, seed: int) -> Verdict:
         first = self._once(case, seed)
-        if first.verdict not in ("wrong", "drift"):
+        if first.verdict not in ("wrong", "drift", "hang"):
             return first
         again = [self._once(case, seed + more) for more in (1, 2)]
         agreeing = [other for other in again if other.verdict == first.verdict]

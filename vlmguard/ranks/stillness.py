@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,8 +14,8 @@ _EVERY = 0.25
 class Stillness:
     """For how long some processes have used no processor time while none wanted any.
 
-    Reads /proc (Linux). A thread that waits for its turn on a busy machine is not still; one that
-    only wakes for a moment is.
+    Their child processes count as theirs. Reads /proc (Linux). A thread that waits for its turn
+    on a busy machine is not still; one that only wakes for a moment is.
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class Stillness:
         self._ticks, self._ready = {}, set()
         for pid in pids:
             self._ticks[pid] = 0
-            for file in Path(f"/proc/{pid}/task").glob("*/stat"):
+            for file in _threads(pid):
                 try:
                     fields = file.read_text().rpartition(")")[2].split()
                 except (OSError, ProcessLookupError):
@@ -46,3 +47,13 @@ class Stillness:
                 self._ticks[pid] += int(fields[11]) + int(fields[12])
                 if fields[0] in "RD":
                     self._ready.add(file.parent.name)
+
+
+def _threads(pid: int) -> Iterable[Path]:
+    """The stat file of every thread of a process and of its descendants."""
+    tasks = Path(f"/proc/{pid}/task")
+    yield from tasks.glob("*/stat")
+    for file in tasks.glob("*/children"):
+        with contextlib.suppress(OSError, ProcessLookupError):
+            for child in file.read_text().split():
+                yield from _threads(int(child))

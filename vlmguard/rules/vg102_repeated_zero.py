@@ -1,14 +1,14 @@
-"""Reentrant checkpointing of a module that runs more than once, under ZeRO-2 or ZeRO-3.
+"""Reentrant checkpointing of a module that runs more than once, under ZeRO-2, ZeRO-3 or FSDP2.
 
 What it does
-    Fires where a trainable vision tower runs under reentrant checkpointing with ZeRO-2 or
-    ZeRO-3. An error where the model calls it once per image (MiniCPM-V), a note where it
-    might.
+    Fires where a trainable vision tower runs under reentrant checkpointing with ZeRO-2,
+    ZeRO-3 or FSDP2. An error where the model calls it once per image (MiniCPM-V), a note
+    where it might.
 
 Why it is bad
     Every call of the tower is reduced by itself. ZeRO-2 crashes: "has already been
     reduced". ZeRO-3 overwrites the first contribution: exit 0, equal losses, one vision
-    update 94 % off.
+    update 94 % off. FSDP2 goes wrong as silently.
 
 When it is wrong
     A tower that runs once per forward is right either way; the change is then harmless
@@ -24,7 +24,8 @@ Use instead
 
 Evidence
     ms-swift 4.6.0, deepspeed 0.14.5 - 0.19.8; OpenBMB/MiniCPM-V#423,
-    deepspeedai/DeepSpeed#988. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.
+    deepspeedai/DeepSpeed#988. Own measurement: 2 gloo ranks on CPU, torch 2.13.0; FSDP2 on
+    the lab's tiny models alone.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ DEFAULT = "fix"
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
     checkpointing = run.checkpointing
-    if run.strategy not in ("zero2", "zero3") or run.repeats == "no":
+    if run.strategy not in ("zero2", "zero3", "fsdp2") or run.repeats == "no":
         return None
     if not (checkpointing.on and checkpointing.use_reentrant):
         return None

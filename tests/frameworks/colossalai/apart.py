@@ -114,7 +114,7 @@ def _digests(model: torch.nn.Module, optimizer: Any) -> dict[str, str]:
         "which gradients": [id(p.grad) if p.grad is not None else 0 for p in model.parameters()],
         "buffers": [(n, _bytes(b)) for n, b in model.named_buffers()],
         "optimizer": [_bytes(state["test"]) for state in optimizer.state.values()],
-        "groups": str([{k: v for k, v in g.items() if k != "params"} for g in optimizer.param_groups]),
+        "groups": str([_without_params(group) for group in optimizer.param_groups]),
         "python": random.getstate(),
         "numpy": str(numpy.random.get_state()),
         "torch": _bytes(torch.get_rng_state()),
@@ -127,3 +127,7 @@ def _digests(model: torch.nn.Module, optimizer: Any) -> dict[str, str]:
 
 def _bytes(tensor: torch.Tensor | None) -> bytes:
     return b"" if tensor is None else tensor.detach().contiguous().numpy().tobytes()
+
+
+def _without_params(group: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in group.items() if key != "params"}

@@ -30,7 +30,7 @@ from tests.kit.turns import turn
 
 HERE = Path(__file__).parent
 LIMIT = 240.0
-MODELS = ("qwen2_vl", "qwen2_5_vl", "llava")
+MODELS = ("qwen2_vl", "qwen2_5_vl", "llava", "llava_default")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ TOWERS = (
     "bridge",
     "image_encoder",
     "connector",
+    "stage1",
+    "stage2",
 )
 SPECIAL = (
     "<|endoftext|>",
@@ -132,7 +134,13 @@ def _qwen2_5_vl() -> tuple[nn.Module, Any]:
     return hf.Qwen2_5_VLForConditionalGeneration(config), processor
 
 
-def _llava() -> tuple[nn.Module, Any]:
+def _llava_default() -> tuple[nn.Module, Any]:
+    """As LLaVA-1.5 is released: features from the layer before the last, the rest never used."""
+    model, processor = _llava(-2)
+    return model, processor
+
+
+def _llava(feature_layer: int = -1) -> tuple[nn.Module, Any]:
     import transformers as hf
 
     text = hf.LlamaConfig(
@@ -157,7 +165,7 @@ def _llava() -> tuple[nn.Module, Any]:
         vision_config=vision,
         text_config=text,
         image_token_index=IDS["<image>"],
-        vision_feature_layer=-1,
+        vision_feature_layer=feature_layer,
         pad_token_id=IDS["<|endoftext|>"],
     )
     images = hf.CLIPImageProcessor(
@@ -175,7 +183,12 @@ def _llava() -> tuple[nn.Module, Any]:
     return hf.LlavaForConditionalGeneration(config), processor
 
 
-HF = {"qwen2_vl": _qwen2_vl, "qwen2_5_vl": _qwen2_5_vl, "llava": _llava}
+HF = {
+    "qwen2_vl": _qwen2_vl,
+    "qwen2_5_vl": _qwen2_5_vl,
+    "llava": _llava,
+    "llava_default": _llava_default,
+}
 
 
 def build(out: Path, kind: str, seed: int = 0) -> None:
@@ -300,7 +313,27 @@ class OtherProcessor(TwoTowerProcessor):
         return out
 
 
-PLAIN = {"two_tower": (TwoTower, TwoTowerProcessor), "other": (OtherTowers, OtherProcessor)}
+class Nameless(TwoTower):
+    """Nothing in its names tells a tower."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stage1, self.stage2 = self._modules.pop("vision"), self._modules.pop("bridge")
+
+    @property
+    def vision(self) -> nn.Module:
+        return self.stage1
+
+    @property
+    def bridge(self) -> nn.Module:
+        return self.stage2
+
+
+PLAIN = {
+    "two_tower": (TwoTower, TwoTowerProcessor),
+    "other": (OtherTowers, OtherProcessor),
+    "nameless": (Nameless, TwoTowerProcessor),
+}
 
 
 def load(folder: Path, kind: str, seed: int = 0) -> tuple[nn.Module, Any, str]:
@@ -315,6 +348,7 @@ def load(folder: Path, kind: str, seed: int = 0) -> tuple[nn.Module, Any, str]:
         "qwen2_vl": (hf.Qwen2VLForConditionalGeneration, hf.Qwen2VLProcessor, QWEN_IMAGE),
         "qwen2_5_vl": (hf.Qwen2_5_VLForConditionalGeneration, hf.Qwen2_5_VLProcessor, QWEN_IMAGE),
         "llava": (hf.LlavaForConditionalGeneration, hf.LlavaProcessor, "<image>"),
+        "llava_default": (hf.LlavaForConditionalGeneration, hf.LlavaProcessor, "<image>"),
     }
     model_class, processor_class, image = classes[kind]
     model = model_class.from_pretrained(folder)
@@ -362,8 +396,6 @@ class Batches:
             batch.pop("image_grid_thw")
         elif what == "no_pixels":
             batch = {k: v for k, v in batch.items() if k not in ("pixel_values", "image_grid_thw")}
-        elif what == "no_mapping":
-            return batch["input_ids"]
         return batch
 
 

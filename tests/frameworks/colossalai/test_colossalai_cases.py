@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import functools
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[3]))
-sys.path.insert(0, str(Path(__file__).parent))
-import launch
-from cases import ALONE, CASES, HANG, HANGS, PAIR, TEXT, WRONG
-
+from tests.frameworks.colossalai import launch
+from tests.frameworks.colossalai.cases import ALONE, CASES, HANG, HANGS, PAIR, TEXT, WRONG
 from tests.kit.oracle import bitwise, compare
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]

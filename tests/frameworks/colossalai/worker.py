@@ -43,9 +43,11 @@ DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "guard": None,  # keyword arguments of guard_booster, to be explicit
     "env": {},
-    "unusual": None,  # split | positional | mapping: how a batch is handed over
+    "unusual": None,  # split | positional | mapping | pairs: how a batch is handed over
     "blind": False,  # the vision tower runs under no_grad
     "raise_in": None,  # a function of the guard that raises instead of working
+    "lazy": False,  # built under LazyInitContext
+    "loader": None,  # kind of batch that a dataloader given to boost would make
     "spy": False,  # write down what the model and its surroundings are, before boost and at wrap
 }
 
@@ -105,8 +107,10 @@ def forward(model: Any, batch: Any, unusual: str | None) -> torch.Tensor:
         out = model(ids, mask, **batch)
     elif unusual == "mapping":
         out = model(batch)
+    elif unusual == "pairs":
+        out = model(list(batch.items()))
     else:
-        out = model(**batch) if isinstance(batch, dict) else model(batch)
+        out = model(**batch)
     return out["loss"] if isinstance(out, dict) else out.loss
 
 
@@ -115,7 +119,8 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     from colossalai.nn.optimizer import HybridAdam
 
     torch.manual_seed(case["seed"])
-    model, processor, image = models.load(folder / case["model"], case["model"], case["seed"])
+    with spoil.lazily(case["lazy"]):
+        model, processor, image = models.load(folder / case["model"], case["model"], case["seed"])
     model.train()
     spoil.model(model, case)
     if case["freeze"]:
@@ -138,7 +143,8 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     out["trainable"] = [n for n, p in model.named_parameters() if p.requires_grad]
     if case["spy"]:
         out["spied"] = apart.spy(booster, model, optimizer)
-    model, optimizer, *_ = booster.boost(model, optimizer)
+    loader = spoil.loader(batches, case["loader"]) if case["loader"] else None
+    model, optimizer, *_ = booster.boost(model, optimizer, dataloader=loader)
     out["wrapped"] = type(model).__name__
     read = weights.gemini if case["plugin"] == "gemini" else weights.other
     out["before"] = read(model)  # Gemini has rounded them to half precision

@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.frameworks.flagembedding import overlays
-from tests.kit import envs, processes
+from tests.kit import envs, overlays, processes
 from tests.kit import swift as kit
 from tests.kit.swift import Outcome
 from tests.kit.turns import turn
@@ -118,7 +117,8 @@ def _execute(
 
 def _variables(folder: Path, guard: bool, over: str | None) -> dict[str, str]:
     """The whole environment of a run: nothing of the caller's but the search path."""
-    path = [str(kit.KIT / "standins"), *([str(overlays.folder(over))] if over else [])]
+    laid = [str(overlays.folder(over, "flagembedding"))] if over else []
+    path = [str(kit.KIT / "standins"), *laid]
     variables = {
         "PATH": f"{envs.path(ENV) / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(path),

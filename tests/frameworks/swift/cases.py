@@ -43,6 +43,7 @@ class Case:
     fixes: set[str]
     reference: list[str] | None = None
     env: str = "swift"
+    over: str = ""
     limit: float = 240
     extra: dict[str, str] = field(default_factory=dict)
 
@@ -85,6 +86,11 @@ CASES = [
     Case("old-grpo-lora", GRPO, "qwen2_vl", "grpo",
          [*OLD_LORA, *REWARD, "--per_device_train_batch_size", "2"], ONCE, {"VG101"},
          env="swift32"),
+    # Between the two: 3.12 names the tuner's flag as 3.2 does, and both read transformers 4.57.
+    Case("3.12-sft-lora", SFT, "qwen2_vl", "image", [*OLD_LORA, *REENTRANT], ONCE, {"VG101"},
+         over="swift-3.12"),
+    Case("4.2-sft-zero2-per-image", SFT, "qwen2_vl", "several",
+         [*FULL, *VISION, *zero(2), *PER_IMAGE], REDUCED, {"VG102"}, over="swift-4.2"),
 ]  # fmt: skip
 HEALTHY = [
     ("lora", SFT, "image", LORA),

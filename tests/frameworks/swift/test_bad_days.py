@@ -93,3 +93,28 @@ def test_the_wheel_installs_arms_and_leaves_nothing(tmp_path):
     assert seen.stdout == "True\n", seen.stderr
     assert run("-m", "pip", "uninstall", "-y", "vlmguard").returncode == 0
     assert {path.name for path in site.iterdir()} == before
+
+
+@pytest.mark.parametrize("wrap", [[], ["--deepspeed", "zero2"]], ids=["ddp", "zero2"])
+def test_a_tower_without_gradients_stops_before_the_optimizer_steps(wrap):
+    tower = ["--external_plugins", str(KIT / "external" / "no_grad_tower.py")]
+    flags = ["--tuner_type", "full", "--freeze_vit", "false", *wrap, *tower]
+    done = swift.run(["sft"], "qwen2_vl", "image", flags, guard=True)
+    assert done.returncode != 0, tail(done)
+    assert {f["code"] for f in done.findings if f["outcome"] == "stopped"} == {"VG302"}
+    assert "SGD STEPPED" not in done.output
+    off = swift.run(["sft"], "qwen2_vl", "image", flags, guard=False)
+    assert "SGD STEPPED" in off.output, tail(off)
+
+
+def test_an_older_deepspeed_wants_the_reentrant_variant():
+    """Weights are not compared: ZeRO-3 of that release races on CPU, checkpointing or not."""
+    flags = [*LORA, "--deepspeed", "zero3", "--gradient_checkpointing_kwargs",
+             '{"use_reentrant": false}']  # fmt: skip
+    over = "swift-deepspeed-0.18"
+    off = swift.run(["sft"], "qwen2_vl", "image", flags, guard=False, over=over)
+    assert off.returncode != 0
+    assert "Recomputed values for the following tensors have different metadata" in off.output
+    on = swift.run(["sft"], "qwen2_vl", "image", flags, guard=True, over=over)
+    assert on.returncode == 0, tail(on)
+    assert "VG105" in on.fixed()

@@ -12,8 +12,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "kit"))
 import swift
-from cases import CASES, HEALTHY
 from oracle import bitwise, compare
+
+from tests.frameworks.swift.cases import CASES, HEALTHY
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 BY_NAME = {case.name: case for case in CASES}
@@ -28,7 +29,7 @@ def _start(case, flags, guard):
     flags = [flag.replace("{data}", str(swift.dataset())) for flag in flags]
     return pool().submit(
         swift.run, case.verb, case.model, case.data, flags,
-        guard=guard, env=case.env, timeout=case.limit, extra=case.extra,
+        guard=guard, env=case.env, over=case.over, timeout=case.limit, extra=case.extra,
     )  # fmt: skip
 
 

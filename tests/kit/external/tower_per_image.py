@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import torch
-from swift.template.base import Template
+
+try:
+    from swift.template.base import Template
+except ImportError:  # 3.x
+    from swift.llm.template.base import Template
 
 _together = Template._get_inputs_embeds_hf
 

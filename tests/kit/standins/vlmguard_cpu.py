@@ -14,6 +14,7 @@ def install() -> None:
     """Watch the imports; nothing happens in a process that needs none of them."""
     vlmguard_imports.before("torchvision", _torchvision_operators)
     vlmguard_imports.after("torch.cuda", _no_cuda_device_to_set)
+    vlmguard_imports.after("torch.cpu", _no_memory_to_log)
     vlmguard_imports.after("deepspeed.runtime.zero.partition_parameters", _early_process_group)
     vlmguard_imports.after("deepspeed.comm.torch", _no_compiled_collectives)
 
@@ -38,6 +39,11 @@ def _no_cuda_device_to_set(cuda: ModuleType) -> None:
             select(device)
 
     cuda.set_device = set_device
+
+
+def _no_memory_to_log(cpu: ModuleType) -> None:
+    """ms-swift 3.9 - 3.12 asks the device's module how much memory it reserved, in every log."""
+    cpu.max_memory_reserved = lambda *_: 0
 
 
 def _early_process_group(partition: ModuleType) -> None:
