@@ -10,7 +10,7 @@ demo:
 	@$(PYTHON) tests/kit/demo.py
 
 test: envs lint fast
-	$(DEV)/python -m pytest -m frameworks -n 4 tests/frameworks/swift tests/frameworks/flagembedding
+	$(DEV)/python -m pytest -m frameworks -n 4 tests/frameworks/swift tests/frameworks/flagembedding tests/lab
 
 envs:
 	@$(ENVS) make dev swift swift32 flagembedding

@@ -15,7 +15,7 @@ from vlmguard.facts import Finding, Run
 from vlmguard.faults import fault
 from vlmguard.verdicts import Seen, folder
 
-__all__ = ["Choice", "Option", "answer", "choose", "folder", "nothing", "untested"]
+__all__ = ["Choice", "Option", "answer", "choose", "folder", "newer", "nothing", "untested"]
 
 _PACKAGES = ("torch", "deepspeed", "transformers", "peft")
 _REENTRANT = {"reentrant": True, "non_reentrant": False, "none": None}
@@ -225,9 +225,9 @@ def _with_fails(query: Query, best: Option) -> Query:
 def instead(query: Query) -> Iterator[str]:
     """The nearest combinations that work: releases, strategies, the tower, checkpointing."""
     if query.strategy.startswith("zero"):
-        newer = _newer(query, "deepspeed")
-        if newer:
-            yield f"DeepSpeed >= {newer}"
+        oldest = newer(query, "deepspeed")
+        if oldest:
+            yield f"DeepSpeed >= {oldest}"
     for other in _OTHER.get(query.strategy, ()):
         if _works(replace(query, strategy=other, wrap=other)):
             yield _NAMES[other]
@@ -243,7 +243,7 @@ def instead(query: Query) -> Iterator[str]:
         yield "checkpointing off"
 
 
-def _newer(query: Query, name: str) -> str:
+def newer(query: Query, name: str) -> str:
     """The oldest newer release with which something certainly works; "" if there is none."""
     now = verdicts.base(query.releases.get(name))
     for release in verdicts.releases_of(name):

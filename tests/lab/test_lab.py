@@ -137,6 +137,7 @@ def test_records_come_back_sorted_and_the_same_bytes(tmp_path):
     assert list(records.load("set", tmp_path)) == sorted([CASE, other])
     assert records.load("set", tmp_path)[CASE]["verdict"] == "wrong"
     assert records.pack("set", tmp_path).read_bytes() == first
+    sink.close()
     records.Sink("set", tmp_path).put(record(CASE))  # measured again: the fresh one counts
     assert records.load("set", tmp_path)[CASE]["verdict"] == "ok"
 
@@ -144,6 +145,7 @@ def test_records_come_back_sorted_and_the_same_bytes(tmp_path):
 def test_a_line_that_was_cut_off_is_lost_and_no_other(tmp_path):
     sink = records.Sink("set", tmp_path)
     sink.put(record(CASE))
+    sink.close()
     with sink.file.open("a") as handle:
         handle.write('{"format":1,"env":"set","case":{"str')
     assert list(records.load("set", tmp_path)) == [CASE]
@@ -152,6 +154,15 @@ def test_a_line_that_was_cut_off_is_lost_and_no_other(tmp_path):
     assert [json.loads(line)["verdict"] for line in sink.file.read_text().splitlines()] == [
         "ok"
     ] * 2
+
+
+def test_two_runs_do_not_write_the_same_set_at_once(tmp_path):
+    sink = records.Sink("set", tmp_path)
+    with pytest.raises(records.Busy, match="another run"):
+        records.Sink("set", tmp_path)
+    records.Sink("other", tmp_path).close()
+    sink.close()
+    records.Sink("set", tmp_path).close()
 
 
 def test_a_record_has_the_agreed_keys():

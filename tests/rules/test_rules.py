@@ -165,6 +165,13 @@ def test_explains(host, code):
     assert found[0].advice
 
 
+def test_the_release_that_mends_it_comes_from_the_table(host):
+    frozen = replace(ZERO3, releases=OLD, frozen=True, checkpointing=OTHER)
+    failure = Failure("CheckpointError", FAILURES["VG504"])
+    assert "DeepSpeed 0.19.3 or newer" in host.on_error(frozen, None, failure)[0].advice
+    assert "a newer DeepSpeed" in host.on_error(DDP, None, failure)[0].advice
+
+
 def test_explains_nothing_unknown(host):
     assert host.on_error(None, None, Failure("ValueError", "something else")) == []
 

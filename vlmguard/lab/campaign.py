@@ -36,10 +36,17 @@ def run(env: str, only: Sequence[str], part: str, jobs: int, seed: int, again: b
     done = {} if again else records.load(env)
     todo = [case for case in wanted if case not in done or done[case]["seed"] != seed]
     console.print(f"{env}: {len(wanted)} cases, {len(wanted) - len(todo)} recorded already")
-    faults = _measure(console, of, todo, jobs, seed)
-    for fault in faults:
-        console.print(f"[red]no verdict[/red] {escape(fault)}")
-    console.print(f"records: {records.pack(env).name}")
+    try:
+        sink = records.Sink(env)
+    except records.Busy as error:
+        return _wrong(console, str(error), 1)
+    try:
+        faults = _measure(console, of, todo, jobs, seed, sink)
+        for fault in faults:
+            console.print(f"[red]no verdict[/red] {escape(fault)}")
+        console.print(f"records: {records.pack(env).name}")
+    finally:
+        sink.close()
     return 1 if faults else 0
 
 
@@ -49,11 +56,15 @@ def _wrong(console: Console, text: str, code: int = 2) -> int:
 
 
 def _measure(
-    console: Console, of: envs.ReleaseSet, todo: Sequence[Case], jobs: int, seed: int
+    console: Console,
+    of: envs.ReleaseSet,
+    todo: Sequence[Case],
+    jobs: int,
+    seed: int,
+    sink: records.Sink,
 ) -> list[str]:
     last = TextColumn("{task.fields[last]}")
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), last)
-    sink = records.Sink(of.name)
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("cases", total=len(todo), last="")
 

@@ -12,6 +12,7 @@ they lie sorted in NAME.jsonl.xz, which is committed.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import lzma
 import os
@@ -94,12 +95,24 @@ def line(record: Record) -> str:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
+class Busy(Exception):
+    """Another run is measuring the set: packing would take the file from under it."""
+
+
 class Sink:
-    """Appends records to NAME.jsonl, each at once and whole."""
+    """Appends records to NAME.jsonl, each at once and whole; one at a time, until `close`.
+
+    Raises `Busy`.
+    """
 
     def __init__(self, env: str, place: Path | None = None) -> None:
         place = place or home()
         place.mkdir(parents=True, exist_ok=True)
+        self.lock = (place / f".{env}.lock").open("w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy(f"{env} is being measured by another run") from None
         self.file = place / f"{env}.jsonl"
         if self.file.exists():  # a line that an interrupted run left unfinished
             records: Iterable[Record] = parse(self.file.read_text("utf-8"))
@@ -109,3 +122,8 @@ class Sink:
     def put(self, record: Record) -> None:
         """Write one."""
         os.write(self.descriptor, line(record).encode())
+
+    def close(self) -> None:
+        """Let others write."""
+        os.close(self.descriptor)
+        self.lock.close()

@@ -14,8 +14,8 @@ Example
     Recomputed values for the following tensors have different metadata
 
 Use instead
-    DeepSpeed 0.19.3 or newer; or use_reentrant=True (under ZeRO-3 only: under plain DDP it
-    brings back 'ready only once')
+    A newer DeepSpeed, the message names which; or use_reentrant=True (under ZeRO-3 only: under
+    plain DDP it brings back 'ready only once')
 
 Evidence
     deepspeedai/DeepSpeed#8148, huggingface/trl#6356; catalogue row 5.
@@ -23,18 +23,15 @@ Evidence
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from vlmguard import cases, compat
 from vlmguard.facts import Batch, Failure, Finding, Run
 from vlmguard.hookspecs import hookimpl
 from vlmguard.rules.known import explained
 
 MATCH = ("Recomputed values for the following tensors have different metadata",)
-ADVICE = (
-    "DeepSpeed 0.19.3 or newer; or use_reentrant=True (under ZeRO-3 only: under plain DDP "
-    "it brings back 'ready only once') "
-)
-WHY = (
-    "non-reentrant checkpointing with frozen parameters under ZeRO-3, on a DeepSpeed before 0.19.3 "
-)
+WHY = "non-reentrant checkpointing with frozen parameters under ZeRO-3, on a DeepSpeed that cannot"
 
 CODE = "VG504"
 NAME = "explain-recomputed-metadata"
@@ -43,4 +40,15 @@ DEFAULT = "warn"
 
 @hookimpl
 def on_error(run: Run | None, batch: Batch | None, failure: Failure) -> Finding | None:
-    return explained(CODE, MATCH, WHY, ADVICE, failure)
+    advice = (
+        f"{_newer(run)}; or use_reentrant=True (under ZeRO-3 only: under plain DDP it brings "
+        "back 'ready only once')"
+    )
+    return explained(CODE, MATCH, WHY, advice, failure)
+
+
+def _newer(run: Run | None) -> str:
+    """The oldest newer DeepSpeed on which non-reentrant is known to work for this run."""
+    asked = replace(cases.of(run), checkpointing=("non_reentrant",)) if run else None
+    named = compat.newer(asked, "deepspeed") if asked and asked.strategy == "zero3" else ""
+    return f"DeepSpeed {named} or newer" if named else "a newer DeepSpeed"
