@@ -43,7 +43,7 @@ def _no_cuda_device_to_set(cuda: ModuleType) -> None:
 
 def _no_memory_to_log(cpu: ModuleType) -> None:
     """ms-swift 3.9 - 3.12 asks the device's module how much memory it reserved, in every log."""
-    cpu.max_memory_reserved = lambda *_: 0
+    cpu.max_memory_reserved = lambda *_, **__: 0
 
 
 def _early_process_group(partition: ModuleType) -> None:
