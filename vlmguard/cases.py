@@ -132,7 +132,12 @@ def _tuning(run: Run) -> tuple[str, ...]:
         return ("full",)
     if run.sees:  # a tower that trains beside frozen parameters
         return ("lora_tower",)
-    return ("lora",) if adapters else ("frozen_tower",)
+    if adapters:
+        return ("lora",)
+    if run.towers and all(tower.trainable in (0, tower.total) for tower in run.towers):
+        return ("frozen_tower",)
+    # Frozen parameters within blocks that train: recomputed as those beside adapters are.
+    return ("frozen_tower", "lora")
 
 
 def _models(run: Run) -> tuple[str, ...]:

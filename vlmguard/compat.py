@@ -37,12 +37,14 @@ class Option:
         checkpointing: "none", "reentrant" or "non_reentrant".
         seen: the worst of what is known of the cases that it must work in; None if nothing is.
         fails: verdicts, other than ok, of the cases that it may meet as well, by kind of batch.
+        doubts: required cases of the real model that went wrong on the nearest releases.
     """
 
     wrap: str
     checkpointing: str
     seen: Seen | None
     fails: tuple[tuple[str, str], ...] = ()
+    doubts: int = 0
 
     @property
     def broken(self) -> bool:
@@ -156,36 +158,43 @@ def _answer(query: Query) -> Choice:
 def _options(query: Query) -> Iterator[Option]:
     for wrap in query.wraps:
         for checkpointing in query.checkpointing:
-            seen = _all(query.required(wrap, checkpointing), query.releases)
+            found = _known(query.required(wrap, checkpointing), query.releases)
+            seen = _worst(found)
+            doubts = sum(not each.ok and not each.sure for case, each in found if _real(case))
             fails: dict[str, str] = {}
             for case in query.possible(wrap, checkpointing):
-                found = verdicts.look(case, query.releases)
-                if found is not None and not found.ok:
-                    fails.setdefault(case.batch, found.verdict)
-            yield Option(wrap, checkpointing, seen, tuple(fails.items()))
+                met = verdicts.look(case, query.releases)
+                if met is not None and not met.ok:
+                    fails.setdefault(case.batch, met.verdict)
+            yield Option(wrap, checkpointing, seen, tuple(fails.items()), doubts)
 
 
-def _all(required: Iterable[Case], releases: Mapping[str, str]) -> Seen | None:
-    """The worst of what is known of ``required``. A real model adds what was measured, no doubt."""
-    found = []
-    for case in required:
-        seen = verdicts.look(case, releases)
-        if seen is not None and (seen.sure or case.model != "qwen2_vl"):
-            found.append(seen)
+def _real(case: Case) -> bool:
+    return case.model == "qwen2_vl"
+
+
+def _known(required: Iterable[Case], releases: Mapping[str, str]) -> list[tuple[Case, Seen]]:
+    found = ((case, verdicts.look(case, releases)) for case in required)
+    return [(case, seen) for case, seen in found if seen is not None]
+
+
+def _worst(known: Iterable[tuple[Case, Seen]]) -> Seen | None:
+    """The worst of what is known. A real model adds what was measured; a doubt only tips scales."""
+    counted = [seen for case, seen in known if seen.sure or not _real(case)]
     # A certain failure, then an uncertain one, then an uncertain success.
-    return min(found, key=lambda seen: (seen.ok, not seen.sure if not seen.ok else seen.sure),
+    return min(counted, key=lambda seen: (seen.ok, not seen.sure if not seen.ok else seen.sure),
                default=None)  # fmt: skip
 
 
 def _badness(option: Option) -> tuple[int, ...]:
-    """What certainly works comes first, what certainly fails last; then fewer other failures."""
+    """What certainly works comes first, what certainly fails last; then fewer doubts, failures."""
     if option.seen is None:
         rank = 2
     elif option.broken:
         rank = 4 if option.sure else 3
     else:
         rank = 0 if option.sure else 1
-    return rank, len(option.fails)
+    return rank, option.doubts, len(option.fails)
 
 
 def _wrap(query: Query, best: Option) -> dict[str, bool]:

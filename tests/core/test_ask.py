@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import time
@@ -67,9 +66,7 @@ def test_costs_at_most_300_ms():
         call()
         return time.perf_counter() - started
 
-    rounds = [
-        seconds(lambda: vlmguard(f"compat {ISSUE}"))
-        - seconds(lambda: subprocess.run([sys.executable, "-c", "pass"]))
-        for _ in range(7)
-    ]
-    assert statistics.median(rounds) < 0.3
+    # The quickest of each: what else the machine does only adds.
+    asked = min(seconds(lambda: vlmguard(f"compat {ISSUE}")) for _ in range(7))
+    bare = min(seconds(lambda: subprocess.run([sys.executable, "-c", "pass"])) for _ in range(7))
+    assert asked - bare < 0.3
