@@ -9,6 +9,7 @@ from typing import Any
 
 from vlmguard import cases, compat, verdicts
 from vlmguard.cases import Case, Query
+from vlmguard.lab import coverage
 from vlmguard.verdicts import ReleaseSet
 
 _SQUARES = {
@@ -55,7 +56,7 @@ another crash
 
 def page() -> str:
     """The whole page, from what lies in compat/."""
-    made = (_chosen, _flips, _agreement, _matrices, _not_made, _defaults, _seams)
+    made = (_chosen, _flips, _measured, _agreement, _matrices, _not_made, _defaults, _seams)
     parts = [_INTRO, *itertools.chain.from_iterable(section() for section in made)]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -95,7 +96,7 @@ def _chosen() -> Iterator[str]:
     if not sets:
         return
     yield "## What vlmguard chooses\n"
-    yield "The plain two-tower model with images in every batch; R reentrant, N non-reentrant, — nothing works.\n"  # noqa: E501
+    yield "The plain two-tower model with images in every batch; R reentrant, N non-reentrant, — nothing works; in brackets what was not measured on that set but follows from others or from compat/choice.toml.\n"  # noqa: E501
     strategies = ("ddp", "fsdp2", "zero1", "zero2", "zero3")
     rows = []
     for of in sets:
@@ -106,11 +107,21 @@ def _chosen() -> Iterator[str]:
             for tuning in cases.TUNING:
                 choice = compat.answer(Query(releases, strategy, strategy, tuning=(tuning,)))
                 known = {True: "R", False: "N", None: "—" if choice.verdict == "nothing" else "?"}
-                answers.append(known[choice.use_reentrant])
+                told = known[choice.use_reentrant]
+                answers.append(told if choice.how == "measured" else f"({told})")
             row.append("".join(answers[:1]) if len(set(answers)) == 1 else " ".join(answers))
         rows.append(row)
     yield from table(("release set", *strategies), rows)
     yield f"Where the answer depends on tuning, in the order {', '.join(cases.TUNING)}.\n"
+
+
+def _measured() -> Iterator[str]:
+    """How many cases of each release set were run, and how they ended."""
+    if not verdicts.measured().sets:
+        return
+    yield "## What was measured\n"
+    yield "A part is `full`, the whole product; `flips`, the cases whose verdict a release can change; or those of them in which the package named takes part.\n"  # noqa: E501
+    yield from table(coverage.HEAD, coverage.rows())
 
 
 def _flips() -> Iterator[str]:
