@@ -41,6 +41,24 @@ def envs(
 
 
 @app.command()
+def bisect(
+    env: Annotated[str, typer.Option(help="the release set whose other packages stay")],
+    package: Annotated[str, typer.Option(help="torch, deepspeed, transformers or peft")],
+    low: Annotated[str, typer.Option("--from", help="its release before the flip")],
+    high: Annotated[str, typer.Option("--to", help="its release after the flip")],
+    only: _Only = None,
+    jobs: Annotated[int, typer.Option(help="cases at once", min=1)] = 1,
+) -> None:
+    """Find the release with which a verdict flips: compat/bisected.toml."""
+    from vlmguard.lab import bisect, table
+
+    code = bisect.run(env, package, low, high, only or [], jobs)
+    if not code:
+        table.write()
+    raise typer.Exit(code)
+
+
+@app.command()
 def agree(
     env: Annotated[str, typer.Option(help="a release set of compat/envs.toml")] = "newest",
     number: Annotated[int, typer.Option(help="cases to draw", min=1)] = 120,

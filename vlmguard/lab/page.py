@@ -9,7 +9,7 @@ from typing import Any
 
 from vlmguard import cases, compat, verdicts
 from vlmguard.cases import Case, Query
-from vlmguard.lab import coverage
+from vlmguard.lab import bisect, coverage
 from vlmguard.verdicts import ReleaseSet
 
 _SQUARES = {
@@ -56,7 +56,17 @@ another crash
 
 def page() -> str:
     """The whole page, from what lies in compat/."""
-    made = (_chosen, _flips, _measured, _agreement, _matrices, _not_made, _defaults, _seams)
+    made = (
+        _chosen,
+        _flips,
+        _bisected,
+        _measured,
+        _agreement,
+        _matrices,
+        _not_made,
+        _defaults,
+        _seams,
+    )
     parts = [_INTRO, *itertools.chain.from_iterable(section() for section in made)]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -144,6 +154,21 @@ def _flips() -> Iterator[str]:
         told = "<br>".join(f"{mark} {', '.join(names)}" for mark, names in where.items())
         rows.append([_group(alike), str(len(alike)), told])
     yield from table(("cases", "number", "verdict on"), rows)
+
+
+def _bisected() -> Iterator[str]:
+    """Flips to the release, as `vlmguard lab bisect` found them."""
+    rows = []
+    for row in bisect.rows():
+        beside = ", ".join(f"{name} {release}" for name, release in row["beside"].items())
+        told = "<br>".join(
+            f"`{case['case']}` {square(case['before'])} → {square(case['after'])}"
+            for case in row["case"]
+        )
+        rows.append([f"{row['package']} {row['last']} → **{row['first']}**", told, beside])
+    if rows:
+        yield "To the release (`vlmguard lab bisect`):\n"
+        yield from table(("flips with", "cases", "beside"), rows)
 
 
 def _group(alike: list[Case]) -> str:
