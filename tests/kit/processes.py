@@ -133,6 +133,7 @@ def _descendants(root: int) -> dict[int, str]:
     waiting = [root]
     while waiting:
         for pid in children.get(waiting.pop(), []):
-            found[pid] = _birth(pid)
-            waiting.append(pid)
+            if birth := _birth(pid):  # it may have ended since it was listed
+                found[pid] = birth
+                waiting.append(pid)
     return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 
+from tests.kit import processes
 from tests.kit.processes import watch
 
 RANK = "import time; time.sleep(60)"
@@ -53,3 +55,14 @@ def test_a_plain_end(tmp_path) -> None:
     ended = watch(command, dict(os.environ), tmp_path, timeout=9, quiet=9)
     assert (ended.returncode, ended.hung, list(ended.survivors)) == (0, False, [])
     assert [text for _, text in ended.lines] == ["1"]
+
+
+def test_a_child_that_ended_while_it_was_listed_is_no_survivor(monkeypatch) -> None:
+    child = subprocess.Popen([sys.executable, "-c", RANK])
+    try:
+        assert child.pid in processes._descendants(os.getpid())
+        monkeypatch.setattr(processes, "_birth", lambda pid: "")
+        assert child.pid not in processes._descendants(os.getpid())
+    finally:
+        child.kill()
+        child.wait()

@@ -7,7 +7,8 @@ What it does
 
 Why it is bad
     One rank has an image and another only text: under DDP they wait for each other's
-    reduction for ever, under ZeRO the collectives no longer match.
+    reduction for ever, under ZeRO the collectives no longer match. In one process, too, DDP
+    fails at the step after it: `Expected to have finished reduction`.
 
 When it is wrong
     Where all batches have images nothing breaks; looking for unused parameters then costs a
@@ -37,7 +38,7 @@ DEFAULT = "fix"
 
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
-    if run.idle == "no" or not run.sees or run.world < 2:
+    if run.idle == "no" or not run.sees:
         return None
     remedies: tuple[Wish, ...]
     if run.strategy == "ddp":
@@ -45,19 +46,23 @@ def pre_wrap(run: Run) -> Finding | None:
             return None
         remedies = (Choose(),)
     elif run.strategy in ZERO:
-        if run.completing:
+        if run.completing or run.world < 2:
             return None
         remedies = (DummyImage(),) if run.completes else ()
     else:
         return None
     kinds = " and ".join(tower.kind for tower in run.sees)
     certain = run.idle == "yes" and bool(remedies)
+    when = "when" if run.idle == "yes" else "if"
+    breaks = (
+        f"ranks hang {when} one has an image and another has none"
+        if run.world > 1
+        else "DDP fails at the step after it, also in one process"
+    )
     return Finding(
         CODE,
         "error" if certain else "note",
-        f"{kinds} train, but a batch without an image does not use them: ranks hang "
-        + ("when" if run.idle == "yes" else "if")
-        + " one has an image and another has none",
+        f"{kinds} train, but a batch without an image does not use them: {breaks}",
         remedies=remedies,
         advice="--ddp_find_unused_parameters true, a dummy image, or freeze them",
         evidence="own runs: ms-swift 4.6.0 Qwen3-VL under DDP hangs; ZeRO-1/2/3 mismatch",

@@ -33,7 +33,8 @@ CASES = [
     {"name": "assertion", "steps": TEXT, "env": ONLY_EXPLAIN},
     {"name": "unreduced", "steps": TEXT, "chunks": "mixed", "env": ONLY_EXPLAIN},
     {"name": "llava-default", "model": "llava_default", "steps": [*TEXT, "image"]},
-    {"name": "llava-silent", "model": "llava_default", "steps": IMAGES, "max_norm": 0},
+    {"name": "llava-silent", "model": "llava_default", "steps": IMAGES, "max_norm": 0,
+     "chunks": "32"},  # each tensor in a chunk of its own
     {"name": "pairs", **TOWER, "steps": IMAGES, "unusual": "pairs"},
     {"name": "mapping", **TOWER, "steps": TEXT, "unusual": "mapping",
      "guard": {"processor": "own"}},
@@ -133,7 +134,7 @@ def test_geminis_own_failures_get_advice(name):
 
 
 def test_parameters_that_llava_never_uses_are_frozen():
-    assert "AssertionError" in rank(off(), "llava-default")["error"]
+    assert "ZERO DDP error" in rank(off(), "llava-default")["error"], "they share a chunk"
     assert rank(off(), "llava-silent")["stage"] == "done", "weights taken for gradients"
     assert on().outcomes("llava-default") == {("VG304", "fixed"), ("VG205", "fixed")}
     unused = ("post_layernorm", "encoder.layers.2.")
