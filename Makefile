@@ -10,10 +10,10 @@ demo:
 	@$(PYTHON) tests/kit/demo.py
 
 test: envs lint fast
-	$(DEV)/python -m pytest -m frameworks -n 4 tests/frameworks/swift tests/frameworks/flagembedding tests/lab
+	$(DEV)/python -m pytest -m frameworks -n 4 tests/frameworks tests/lab
 
 envs:
-	@$(ENVS) make dev swift swift32 flagembedding
+	@$(ENVS) make dev swift swift32 flagembedding colossalai
 
 lint: envs
 	$(DEV)/ruff check .
