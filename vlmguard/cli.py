@@ -12,7 +12,7 @@ from rich.table import Table
 
 from vlmguard import __version__, ask, compat, defaults, host, seams, settings
 from vlmguard.arming import is_off
-from vlmguard.cases import Query
+from vlmguard.cases import TUNING, Query
 from vlmguard.lab import cli as lab
 from vlmguard.stop import SettingsError
 
@@ -59,19 +59,27 @@ def _frameworks() -> dict[str, str]:
 
 
 def _verdicts(releases: dict[str, str]) -> Table:
-    """What `compat.choose` answers here, for each strategy and tuning."""
+    """What `compat.choose` answers here for each strategy; tunings with one answer together."""
     table = Table("strategy", "tuning", "verdict", "use_reentrant", "how", title="what works here")
     for strategy in ("ddp", "fsdp2", "zero1", "zero2", "zero3"):
         if strategy.startswith("zero") and "deepspeed" not in releases:
             continue
-        for tuning in ("full", "lora"):
-            choice = compat.answer(Query(releases, strategy, strategy, tuning=(tuning,)))
+        rows: dict[tuple[str, ...], list[str]] = {}
+        for tuning in TUNING:
+            query = Query(
+                releases, strategy, strategy, tuning=(tuning,), models=("two_tower", "qwen2_vl")
+            )
+            choice = compat.answer(query)
             colour = {"works": "green", "nothing": "red"}.get(choice.verdict, "yellow")
             how = choice.evidence if choice.how != "facts" else "earlier facts"
             if choice.untested:
                 how = f"not run by us: {', '.join(choice.untested)}; {how}"
             variant = "—" if choice.use_reentrant is None else str(choice.use_reentrant)
-            table.add_row(strategy, tuning, f"[{colour}]{choice.verdict}[/]", variant, how)
+            row = (f"[{colour}]{choice.verdict}[/]", variant, how)
+            rows.setdefault(row, []).append(tuning)
+        for answer, tunings in rows.items():
+            named = "any" if len(tunings) == len(TUNING) else ", ".join(tunings)
+            table.add_row(strategy, named, *answer)
     return table
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -180,6 +181,18 @@ def test_release_sets_are_data():
         assert of.measure in cases.PARTS
         assert of.torch in recipe["torch"]
         assert of.transformers in recipe["transformers"]
+
+
+def test_an_environment_sees_this_package_and_none_of_its_neighbours(tmp_path, monkeypatch):
+    monkeypatch.setenv("VLMGUARD_LAB", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    for _ in range(2):
+        found = envs.environment(envs.sets()["newest"])["PYTHONPATH"].split(":")
+    assert [entry.rpartition("/")[2].partition("-")[0] for entry in found] == [
+        *("deepspeed", "transformers", "peft", "vlmguard")
+    ]
+    (inside,) = Path(found[-1]).iterdir()
+    assert (inside / "lab" / "worker.py").exists()
 
 
 def test_an_environment_that_cannot_be_installed_is_recorded_with_its_reason(tmp_path, monkeypatch):

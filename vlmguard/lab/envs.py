@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +48,18 @@ class ReleaseSet:
         return {name: getattr(self, name) for name in names}
 
 
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
 def home() -> Path:
-    """Where environments lie: ``$VLMGUARD_LAB``, else ``.envs/lab`` beside the package."""
+    """Where environments lie: ``$VLMGUARD_LAB``, or ``.envs/lab`` in a checkout, or a cache."""
     found = os.environ.get("VLMGUARD_LAB")
-    return Path(found) if found else Path(__file__).resolve().parents[2] / ".envs" / "lab"
+    if found:
+        return Path(found)
+    checkout = _PACKAGE.parent
+    if (checkout / "pyproject.toml").exists():
+        return checkout / ".envs" / "lab"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vlmguard" / "lab"
 
 
 def recipe() -> dict[str, Any]:
@@ -76,11 +85,10 @@ def overlays(of: ReleaseSet) -> list[Path]:
 
 def environment(of: ReleaseSet) -> dict[str, str]:
     """The variables under which a process sees this release set and only it."""
-    ours = Path(__file__).resolve().parents[2]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     return {
         **kept,
-        "PYTHONPATH": os.pathsep.join(map(str, [*overlays(of), ours])),
+        "PYTHONPATH": os.pathsep.join(map(str, [*overlays(of), _ours()])),
         "PYTHONDONTWRITEBYTECODE": "1",
         "DS_ACCELERATOR": "cpu",
         "DS_BUILD_OPS": "0",
@@ -94,6 +102,15 @@ def environment(of: ReleaseSet) -> dict[str, str]:
         "TORCH_CPP_LOG_LEVEL": "ERROR",
         "VLMGUARD": "off",
     }
+
+
+def _ours() -> Path:
+    """A folder with this package and nothing else: its neighbours are another environment's."""
+    place = home() / f"vlmguard-{zlib.crc32(bytes(_PACKAGE)):08x}"
+    place.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        (place / "vlmguard").symlink_to(_PACKAGE, target_is_directory=True)
+    return place
 
 
 def make(of: ReleaseSet) -> None:

@@ -198,7 +198,7 @@ def _rank(
         code = 0
     except BaseException as error:
         if isinstance(error, SystemExit):  # a silent death by `sys.exit`: its own code, no word
-            os._exit(error.code if isinstance(error.code, int) else 1)
+            os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
         told = {"state": "raised", "error": type(error).__name__, "message": str(error)}
     try:
         whole = scratch / f"outcome{rank}.part"

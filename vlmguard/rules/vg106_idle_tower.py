@@ -38,7 +38,7 @@ DEFAULT = "fix"
 
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
-    if run.idle == "no" or not run.sees:
+    if run.idle == "no" or run.completing or not run.sees:
         return None
     remedies: tuple[Wish, ...]
     if run.strategy == "ddp":
@@ -46,7 +46,7 @@ def pre_wrap(run: Run) -> Finding | None:
             return None
         remedies = (Choose(),)
     elif run.strategy in ZERO:
-        if run.completing or run.world < 2:
+        if run.world < 2:
             return None
         remedies = (DummyImage(),) if run.completes else ()
     else:
