@@ -59,8 +59,22 @@ def _before(trainer: Any) -> Run | None:
         lambda: freezing.check(model, wish, model.parts()),
     )
     if run is not None:
+        contain("the dry step", _rehearse, trainer, run, model)
         steps.start(trainer, run, Watch(model, model.towers()))
     return run
+
+
+def _rehearse(trainer: Any, run: Run, model: Any) -> None:
+    from vlmguard_transformers.rehearse import rehearse
+
+    gathers = getattr(trainer.model, "negatives_cross_device", False) and run.world > 1
+    rehearse(
+        trainer,
+        run,
+        model.towers(),
+        names=model,
+        hindrance="--negatives_cross_device: a forward needs every rank" if gathers else "",
+    )
 
 
 SEAMS = (

@@ -50,8 +50,24 @@ def _before(trainer: Any) -> Run | None:
     )
     if run is not None:
         shared.publish(run)
+        contain("the dry step", _rehearse, trainer, run)
         steps.start(trainer, run, translate.watch(trainer))
     return run
+
+
+def _rehearse(trainer: Any, run: Run) -> None:
+    from vlmguard_swift import forward, translate
+    from vlmguard_transformers.rehearse import rehearse
+
+    rehearse(
+        trainer,
+        run,
+        translate.paths(trainer.model),
+        untrained=translate.untrained(trainer),
+        hindrance=forward.hindrance(trainer),
+        around=lambda: forward.encoding(trainer),
+        loss=forward.loss,
+    )
 
 
 def _release(trainer: Any) -> None:

@@ -46,9 +46,13 @@ def paths(model: Any) -> dict[str, tuple[str, ...]]:
 
 def watch(trainer: Any) -> Watch:
     """What is to be seen of this trainer's gradients."""
+    return Watch(trainer.model, paths(trainer.model), untrained(trainer))
+
+
+def untrained(trainer: Any) -> tuple[str, ...]:
+    """Parts of names that this model family's forward never uses."""
     family = families.of(getattr(trainer.template, "config", None))
-    untrained = family.untrained(trainer.template.config) if family else ()
-    return Watch(trainer.model, paths(trainer.model), untrained)
+    return family.untrained(trainer.template.config) if family else ()
 
 
 def run(trainer: Any, wish: tuple[str, ...], adapter_seams: Sequence[seams.Seam]) -> Run:

@@ -54,6 +54,7 @@ def run(
     batch: Mapping[str, Any],
     paths: Mapping[str, tuple[str, ...]],
     loss: Loss = loss_of,
+    names: Any = None,
 ) -> tuple[Tower, ...]:
     """Try ``batch`` on the plain model; afterwards everything is as it was, bit for bit:
     parameters, gradients, buffers, what forward keeps on its modules, modes, random states. The
@@ -63,6 +64,7 @@ def run(
         batch: forward's keyword arguments; tensors are moved to the model's device.
         paths: tower kind → module paths.
         loss: (model, batch) → scalar tensor.
+        names: what has ``named_parameters`` in the words of ``paths``, if not the model.
 
     Raises:
         CannotTry: weights that are not there yet, an optimizer inside backward, a batch that is no
@@ -73,7 +75,7 @@ def run(
     with _kept(model):
         try:
             _backward(model, _moved(batch, next(model.parameters()).device), loss)
-            return _towers(model, paths)
+            return _towers(names or model, paths)
         except CannotTry:
             raise
         except Exception as error:
@@ -123,7 +125,18 @@ def _hindrance(model: Any, batch: Any) -> str:
 
 
 def _moved(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
-    return {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
+    return {name: _on(value, device) for name, value in batch.items()}
+
+
+def _on(value: Any, device: torch.device) -> Any:
+    """Tensors moved, also inside the mappings and lists that collators make."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, Mapping):
+        return {name: _on(inner, device) for name, inner in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_on(inner, device) for inner in value)
+    return value
 
 
 def _backward(model: Any, batch: Mapping[str, Any], loss: Loss) -> None:
@@ -134,9 +147,9 @@ def _backward(model: Any, batch: Mapping[str, Any], loss: Loss) -> None:
         value.backward()  # type: ignore[no-untyped-call]
 
 
-def _towers(model: Any, paths: Mapping[str, tuple[str, ...]]) -> tuple[Tower, ...]:
+def _towers(names: Any, paths: Mapping[str, tuple[str, ...]]) -> tuple[Tower, ...]:
     found: dict[str, list[tuple[str, Any]]] = {}
-    for name, parameter in model.named_parameters():
+    for name, parameter in names.named_parameters():
         if parameter.requires_grad:
             bare = plain(name)
             found.setdefault(kind_of(bare, paths), []).append((bare, parameter.grad))

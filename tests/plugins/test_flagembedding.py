@@ -16,7 +16,7 @@ from vlmguard.plan import Plan
 from vlmguard.stop import SettingsError
 from vlmguard_flagembedding import apply, names, translate
 from vlmguard_flagembedding.names import Named
-from vlmguard_transformers import arguments, checkpointing, freezing, steps
+from vlmguard_transformers import arguments, checkpointing, freezing, rehearse, steps
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.change import Journal
 from vlmguard_transformers.gradients import Watch
@@ -248,6 +248,7 @@ FUNCTIONS = [
     (apply, "apply"),
     (freezing, "check"),
     (checkpointing, "effective"),
+    (rehearse, "rehearse"),
     (steps, "start"),
     (steps, "end"),
     (steps, "_before"),

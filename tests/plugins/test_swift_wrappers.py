@@ -6,8 +6,8 @@ import pytest
 
 import vlmguard_swift
 from vlmguard.facts import Run
-from vlmguard_swift import apply, decision, dummy, encoded, shared, translate
-from vlmguard_transformers import arguments, freezing
+from vlmguard_swift import apply, decision, dummy, encoded, forward, shared, translate
+from vlmguard_transformers import arguments, freezing, rehearse
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.gradients import Watch
 
@@ -56,6 +56,9 @@ FUNCTIONS = [
     (decision, "remake"),
     (dummy, "complete"),
     (encoded, "batch"),
+    (forward, "hindrance"),
+    (forward, "encoding"),
+    (rehearse, "rehearse"),
     (shared, "run"),
     (shared, "publish"),
     (arguments, "take"),

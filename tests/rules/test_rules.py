@@ -149,6 +149,14 @@ def test_no_gradient(host, unreached, kinds, level):
     assert codes(host.pre_step(DDP, gradients=gradients)).get("VG302") == level
 
 
+@pytest.mark.parametrize(("towers", "level"), [((), "error"), ((VISION,), None)])
+def test_no_gradient_outside_every_tower(host, towers, level):
+    """All of a text model lies there; beside a vision tower it may be waiting for an image."""
+    gradients = Gradients({"other": ("head", "block")}, {"other": 2}, ("text",))
+    found = host.pre_step(replace(DDP, towers=towers), gradients=gradients)
+    assert codes(found).get("VG302") == level
+
+
 FAILURES = {
     "VG501": "Expected to mark a variable ready only once. This error is",
     "VG502": "The parameter model.visual.x has already been reduced. Gradient computed twice",

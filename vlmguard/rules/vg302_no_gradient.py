@@ -37,9 +37,12 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> list
     found: list[Finding] = []
     if gradients is None:
         return found
+    # A text model's parameters belong to no tower; beside a tower, such a one may wait for images.
+    sees = any(tower.kind == "vision" for tower in run.towers)
+    always = ("llm",) if sees else ("llm", "other")
     for kind, names in gradients.unreached.items():
         unexplained = [name for name in names if name not in gradients.by_design]
-        if not unexplained or (kind != "llm" and "image" not in gradients.kinds):
+        if not unexplained or (kind not in always and "image" not in gradients.kinds):
             continue
         whole = len(names) == gradients.trainable.get(kind)
         found.append(

@@ -107,3 +107,15 @@ def test_a_fault_of_ours_changes_nothing_and_is_said_once(broken: str) -> None:
     faults = broken.count(",") + 1
     assert len(set(said)) == len(said) == 2 * faults, done.findings
     assert all("made to fail by the tests" in why for _, why in said)
+
+
+def test_the_dry_step_reports_each_part_and_leaves_no_trace() -> None:
+    plain = launch.run("embedder_decoder", guard=True)
+    tried = launch.run("embedder_decoder", guard=True, extra={"VLMGUARD_DRY_STEP": "true"})
+    assert (plain.returncode, tried.returncode) == (0, 0), tried
+    said = sorted(line for _, line in tried.lines if "dry step [" in line)
+    assert [line.split("dry step ")[1].split(",")[0] for line in said] == [
+        f"[rank {rank}]: llm: 28 of 28 trainable parameters got a gradient" for rank in (0, 1)
+    ]
+    verdict = bitwise(tried.ranks, plain.ranks)
+    assert verdict, verdict
