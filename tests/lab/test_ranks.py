@@ -59,6 +59,20 @@ def test_data_are_moved(engine):
     assert not_engaged("ddp", result.calls, trainable=8) is None
 
 
+def writes_to_a_tracked_view(rank: int) -> list[float]:
+    whole = torch.zeros(4, requires_grad=True)
+    first, _ = whole.split(2)
+    dist.all_gather_into_tensor(first, torch.full((1,), float(rank)))
+    return first.tolist()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_memory_is_written_as_nccl_does_it(engine):
+    """DeepSpeed 0.18 gathers into views that autograd tracks."""
+    result = run(writes_to_a_tracked_view, group=engine)
+    assert [outcome.value for outcome in result.outcomes] == [[0.0, 1.0]] * 2, result.cause
+
+
 def dies_silently(rank: int) -> None:
     if rank == 1:
         os._exit(7)

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -158,12 +159,21 @@ def _overlay(name: str, release: str, place: Path) -> None:
         if done:
             return
         shutil.rmtree(place, ignore_errors=True)
-        needs = recipe().get(name, {}).get(release, {}).get("needs", ())
-        _run(
-            f"{name} {release}",
-            *(sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--target", str(place)),
-            *(f"{name}=={release}", *needs),
-        )
+        into = (sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--target", str(place))
+        _run(f"{name} {release}", *into, f"{name}=={release}")
+        needs = recipe().get(name, {}).get(release, {}).get("needs") or _own_needs(name, place)
+        if needs:
+            _run(f"what {name} {release} needs", *into, *needs)
+
+
+def _own_needs(name: str, place: Path) -> list[str]:
+    """What transformers asks of the packages that every release pins anew, by its metadata."""
+    if name != "transformers":
+        return []
+    (file,) = place.glob(f"{name}-*.dist-info/METADATA")
+    pinned = re.findall(r"^Requires-Dist: (tokenizers|huggingface[-_]hub) ?\(?([^;)\n]*)\)?$",
+                        file.read_text("utf-8"), re.M)  # fmt: skip
+    return [f"{package}{spec}" for package, spec in pinned]
 
 
 def _imports(of: ReleaseSet) -> None:

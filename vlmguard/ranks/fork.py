@@ -231,6 +231,7 @@ def _variables(rank: int, size: int) -> dict[str, str]:
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(size),
         "LOCAL_WORLD_SIZE": str(size),
+        "LOCAL_SIZE": str(size),  # else DeepSpeed counts NUMA nodes, and 0.14 needs numactl for it
         "TORCH_DIST_INIT_BARRIER": "0",
         "GLOO_SOCKET_IFNAME": "lo",
     }

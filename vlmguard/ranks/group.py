@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from vlmguard.ranks import calls
@@ -76,9 +77,18 @@ class NotedGroup(dist.ProcessGroup):  # type: ignore[misc]
         raise NotImplementedError
 
 
+def _untracked(value: Any) -> Any:
+    """The same memory without autograd's history: NCCL writes to it unasked, gloo would refuse."""
+    if isinstance(value, (list, tuple)):
+        return [_untracked(each) for each in value]
+    if isinstance(value, torch.Tensor) and value.requires_grad:
+        return value.detach()
+    return value
+
+
 def _method(op: str) -> Any:
     def method(self: NotedGroup, *args: Any, **named: Any) -> Any:
-        given = (*args, *named.values())
+        given = (*map(_untracked, args), *_untracked(list(named.values())))
         call = calls.describe(op, given, self.number)
         calls.note(call)
         return self.carry_out(call, given)
