@@ -318,6 +318,20 @@ def test_the_committed_tables_are_what_the_records_say(tmp_path):
     assert written == page.page(), "run vlmguard lab table"
 
 
+def test_no_fact_contradicts_a_record():
+    """What works by the older facts worked in the lab, and what does not did not."""
+    rows = read_toml(ROOT / "compat" / "choice.toml")["row"]
+    wrong = set()
+    for found in table.records():
+        releases = dict(found.releases)
+        row = next((r for r in rows if verdicts._matches(r, found.case, releases)), None)
+        if row is None or found.verdict == "unmeasurable":
+            continue
+        if (row["verdict"] == "ok") != (found.verdict == "ok"):
+            wrong.add((found.name, found.verdict, row["verdict"], *found.case))
+    assert not wrong
+
+
 def test_on_every_measured_set_the_choice_works_where_anything_does():
     """Every 5th combination of strategy, tuning, model, batch and accumulation of the records."""
     axes = (cases.TUNING, cases.MODELS, cases.BATCHES, cases.ACCUMULATION)
