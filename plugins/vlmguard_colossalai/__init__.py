@@ -19,6 +19,7 @@ Read on: the wrappers are here, facts in `translate` and `towers`, a boosted mod
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vlmguard import guard
@@ -29,11 +30,34 @@ from vlmguard_colossalai.rules import RULES as RULES
 __all__ = ["RULES", "SEAMS", "guard_booster"]
 
 
-def guard_booster(booster: Any, *args: Any, **kwargs: Any) -> Any:
-    """Guard one booster explicitly; see `vlmguard_colossalai.explicit.guard_booster`."""
+def guard_booster(
+    booster: Any,
+    processor: Any = None,
+    freeze: str | Iterable[str] = (),
+    dry_step: Any = None,
+    rules: Mapping[str, str] | None = None,
+) -> Any:
+    """Guard ``booster`` and give it back. Without this call it is guarded all the same, by what
+    can be told from the model alone.
+
+    Args:
+        processor: builds the dummy image; called as transformers' processors are.
+        freeze: tower words ("vision", "aligner", "llm"), module paths or globs; replaces the
+            settings' list, "none" clears it.
+        dry_step: one batch, tried forward and backward on the plain model before it is wrapped.
+        rules: code or prefix → policy, over those of the settings, for the whole process.
+
+    Raises:
+        SettingsError: a rule or policy that cannot be read.
+    """
+    contain("guarding the booster", _tell, booster, processor, freeze, dry_step, rules)
+    return booster
+
+
+def _tell(*wish: Any) -> None:
     from vlmguard_colossalai import explicit
 
-    return explicit.guard_booster(booster, *args, **kwargs)
+    explicit.tell(*wish)
 
 
 def boost(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

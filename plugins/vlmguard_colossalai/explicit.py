@@ -32,28 +32,16 @@ def of(booster: Any) -> Options:
     return _told.get(booster, Options())
 
 
-def guard_booster(
+def tell(
     booster: Any,
-    processor: Any = None,
-    freeze: str | Iterable[str] = (),
-    dry_step: Any = None,
-    rules: Mapping[str, str] | None = None,
-) -> Any:
-    """Guard ``booster`` and give it back. Without this call it is guarded all the same, by what
-    can be told from the model alone.
-
-    Args:
-        processor: builds the dummy image; called as transformers' processors are.
-        freeze: tower words ("vision", "aligner", "llm"), module paths or globs; replaces the
-            settings' list, "none" clears it.
-        dry_step: one batch, tried forward and backward on the plain model before it is wrapped.
-        rules: code or prefix → policy, over those of the settings, for the whole process.
-
-    Raises:
-        SettingsError: a rule or policy that cannot be read.
-    """
+    processor: Any,
+    freeze: str | Iterable[str],
+    dry_step: Any,
+    rules: Mapping[str, str] | None,
+) -> None:
+    """What `vlmguard_colossalai.guard_booster` does; see there."""
     if arming.is_off():
-        return booster
+        return
     from vlmguard_colossalai import rules as own
 
     own.register()
@@ -71,7 +59,6 @@ def guard_booster(
                 sources=tuple(dict.fromkeys((*known.sources, _WHERE))),
             )
         )
-    return booster
 
 
 _WHERE = "guard_booster"

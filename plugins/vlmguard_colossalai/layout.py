@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 
+def engine(model: Any) -> Any:
+    """The module with Gemini's managers and hooks: ``model``, or inside it in 0.3.0 and 0.3.1."""
+    while not hasattr(model, "gemini_manager"):
+        model = model.module
+    return model
+
+
 def reorders(model: Any, inner: Any) -> bool:
     """Whether a tower that runs on one rank only makes that rank gather a chunk once more.
 
@@ -14,7 +21,8 @@ def reorders(model: Any, inner: Any) -> bool:
     is in none), the order is the same. Prefetching and the "auto" policy count operations.
     """
     manager = model.gemini_manager
-    if manager.policy_name != "static" or getattr(manager.placement_policy, "max_prefetch", 0):
+    policy = getattr(manager, "placement_policy", None)  # 0.3.8 on, and so is prefetching
+    if manager.policy_name != "static" or getattr(policy, "max_prefetch", 0):
         return True
     find = getattr(inner, "get_input_embeddings", None)
     embedding = getattr(find(), "weight", None) if find is not None else None

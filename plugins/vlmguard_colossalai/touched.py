@@ -11,12 +11,18 @@ from vlmguard.faults import contain
 
 
 class Touched:
-    """Sees each operation on a parameter. One set update an operation; nothing is kept alive."""
+    """Sees each operation on a parameter. One set update an operation; nothing is kept alive.
+
+    model: `layout.engine`'s.
+    sound: False once an operation may have gone unseen: "untouched" then means nothing.
+    """
+
+    sound = True
 
     def __init__(self, model: Any) -> None:
         self.seen: set[int] = set()
         hooks = getattr(model, "hooks", None)
-        if isinstance(hooks, list):  # 0.4.4 on
+        if isinstance(hooks, list):  # 0.4.3 on
             hooks.append(_hook(self))
         else:
             _beside(model.param_op_hook, self)
@@ -33,7 +39,8 @@ def _hook(touched: Touched) -> Any:
 
     class Recorder(ColoParamOpHook):
         def pre_forward(self, params: list[Any]) -> None:
-            contain("noting an operation", touched.note, params)
+            if contain("noting an operation", touched.note, params, default=True):
+                touched.sound = False
 
         def post_forward(self, params: list[Any]) -> None: ...
 
@@ -49,7 +56,8 @@ def _beside(hook: Any, touched: Touched) -> None:
     own = hook.pre_forward
 
     def pre_forward(params: list[Any]) -> None:
-        contain("noting an operation", touched.note, params)
+        if contain("noting an operation", touched.note, params, default=True):
+            touched.sound = False
         own(params)
 
     hook.pre_forward = pre_forward

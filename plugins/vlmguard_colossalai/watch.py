@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -160,7 +160,7 @@ class Boosted:
     def __init__(self, prepared: Prepared, model: Any) -> None:
         scene = prepared.scene
         self.run, self.completer, self.paths = prepared.run, prepared.completer, scene.paths
-        inner = _inner(model)
+        inner = _inner(model, scene.model)
         untrained = scene.family.untrained(scene.config) if scene.family else ()
         self.coverage = Watch(inner, self.paths, untrained)
         self.names = {id(p): plain(name) for name, p in inner.named_parameters() if p.requires_grad}
@@ -170,14 +170,15 @@ class Boosted:
             if kind_of(name, self.paths) in ("vision", "aligner")
         }
         gemini = self.run.strategy == "gemini"
-        self.touched = Touched(model) if gemini else None
-        if gemini and self.run.world > 1 and self.paths and layout.reorders(model, inner):
+        engine = layout.engine(model) if gemini else None
+        self.touched = Touched(engine) if gemini else None
+        if gemini and self.run.world > 1 and self.paths and layout.reorders(engine, inner):
             self.completer.reorders = True
             if self.completer.block is None:
                 self.completer.make_ready()
-        self.accumulates = bool(getattr(model, "enable_gradient_accumulation", False))
-        model.register_forward_pre_hook(self.before_forward, with_kwargs=True)
-        model.register_forward_hook(self.after_forward, always_call=True)
+        self.accumulates = bool(getattr(engine, "enable_gradient_accumulation", False))
+        model.register_forward_pre_hook(_contained(self.before_forward), with_kwargs=True)
+        model.register_forward_hook(_contained(self.after_forward), always_call=True)
 
     def before_forward(
         self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -185,7 +186,7 @@ class Boosted:
         """Judge and complete the batch of a training step."""
         if is_off() or not model.training or not torch.is_grad_enabled():
             return None
-        return contain("judging the batch", self._before, args, kwargs)
+        return self._before(args, kwargs)
 
     def _before(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -214,9 +215,14 @@ class Boosted:
         if is_off():
             return
         if output is None and (error := sys.exc_info()[1]) is not None:
-            contain("explaining the failure", explain, error)
-        elif self.touched is not None and model.training and torch.is_grad_enabled():
-            contain("judging forward", self._after)
+            explain(error)
+        elif (
+            self.touched is not None
+            and self.touched.sound
+            and model.training
+            and torch.is_grad_enabled()
+        ):
+            self._after()
 
     def _after(self) -> None:
         assert self.touched is not None
@@ -237,9 +243,14 @@ class Boosted:
             guard.pre_step(self.run, gradients=gradients)
 
 
-def _inner(model: Any) -> Any:
-    """The plain model inside, adapters and all; its parameters are the ones that train."""
-    while hasattr(model, "module"):
+def _contained(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A fault of ``hook``'s must not reach forward, which it would end."""
+    return lambda *args: contain(f"the hook {hook.__name__}", hook, *args)
+
+
+def _inner(model: Any, before: Any) -> Any:
+    """The model that was boosted, ``before``, or what a plug-in made of it."""
+    while model is not before and hasattr(model, "module"):
         model = model.module
     return model
 

@@ -36,7 +36,8 @@ DEFAULTS: dict[str, Any] = {
     "enable_accumulation": False,
     "master_weights": True,
     "steps": ["image", "text"],  # a name for all ranks, or one name a rank
-    "freeze": False,
+    "freeze": False,  # every tower that sees
+    "frozen": [],  # the first parts of names that the user froze
     "lora": None,  # before | asked
     "lr": 1e-3,
     "decay": 0.0,
@@ -123,9 +124,9 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
         model, processor, image = models.load(folder / case["model"], case["model"], case["seed"])
     model.train()
     spoil.model(model, case)
-    if case["freeze"]:
-        for name, parameter in model.named_parameters():
-            parameter.requires_grad_(name.split(".")[0] not in models.TOWERS)
+    frozen = models.TOWERS if case["freeze"] else case["frozen"]
+    for name, parameter in model.named_parameters() if frozen else ():
+        parameter.requires_grad_(name.split(".")[0] not in frozen)
     booster = Booster(plugin=plugin_of(case, model))
     batches = models.Batches(processor, image)
     if case["guard"] is not None:

@@ -1,0 +1,137 @@
+"""Each function of the adapter raises instead of working: the run goes on as if we were not there.
+
+A healthy run stays bitwise equal. In a broken one no step may go wrong in silence: it is right, is
+stopped, or fails as it would without the guard.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+
+import pytest
+
+from tests.frameworks.colossalai import launch
+from tests.kit import envs
+from tests.kit.oracle import bitwise, compare
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+ADAPTER = envs.ROOT / "plugins" / "vlmguard_colossalai"
+OUTSIDE = ("boost", "backward", "step", "enable_lora", "guard_booster")
+"""What users and the framework call: it contains what it calls."""
+NOT_HERE = {
+    "apply:_option", "apply:_variant",  # TorchDDP; checkpointing
+    "layout:reorders",  # two ranks
+    "touched:_beside",  # releases before 0.4.3
+    "batches:_like",  # a batch handed over as one mapping
+}  # fmt: skip
+
+
+def functions(file: Path) -> list[str]:
+    """``module:Class.function`` of one source file, the nested ones left out."""
+    module = "vlmguard_colossalai" + ("" if file.stem == "__init__" else f".{file.stem}")
+    found = []
+    for node in ast.parse(file.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name not in OUTSIDE:
+            found.append(f"{module}:{node.name}")
+        if isinstance(node, ast.ClassDef):
+            inside = (each for each in node.body if isinstance(each, ast.FunctionDef))
+            found += [f"{module}:{node.name}.{each.name}" for each in inside]
+    return found
+
+
+TARGETS = [target for file in sorted(ADAPTER.glob("*.py")) for target in functions(file)]
+HOOKS = [target for target in TARGETS if ":Boosted" in target or ".layout:" in target]
+RUN = {"model": "two_tower", "precision": "fp16"}
+KINDS = {
+    "healthy": {"steps": ["image", "image"], "guard": {"processor": "own"}, "loader": "image",
+                "env": {"VLMGUARD_DRY_STEP": "1"}},
+    "frozen": {"steps": ["image"], "guard": {"freeze": ["vision"]}},
+    "broken": {"steps": ["image", "text"], "guard": {"processor": "own"}},
+    "failing": {"steps": ["image", "text"], "env": {"VLMGUARD_RULES": "VG2=off,VG3=off"}},
+}  # fmt: skip
+PLAIN = [
+    *({**RUN, **wish, "guard": None, "env": {}, "name": kind} for kind, wish in KINDS.items()),
+    {**RUN, "name": "by-hand", "steps": ["image", "by_hand"]},
+    {**RUN, "name": "vision-frozen", "steps": ["image"], "frozen": ["vision"]},
+]
+
+
+def name_of(kind: str, target: str) -> str:
+    return f"{kind}-{target.removeprefix('vlmguard_colossalai').replace(':', '.').strip('.')}"
+
+
+@functools.cache
+def plain(world=1):
+    return launch.run(PLAIN if world == 1 else PLAIN[:1], guard=False, world=world)
+
+
+@functools.cache
+def raising(*kinds, world=1):
+    cases = [
+        {**RUN, **KINDS[kind], "name": name_of(kind, target), "raise_in": target}
+        for kind in kinds
+        for target in (TARGETS if world == 1 else HOOKS)
+    ]
+    return launch.run(cases, guard=True, world=world, limit=480.0)
+
+
+def ran(kind, target):
+    """The launch, and what its one rank wrote of this case."""
+    kinds = ("healthy", "frozen") if kind in ("healthy", "frozen") else ("broken", "failing")
+    done = raising(*kinds)
+    (rank,) = done.ranks(name_of(kind, target))
+    said = [r["why"] for r in done.records(name_of(kind, target)) if r["code"] == "VG902"]
+    contained = [why for why in said if f"injected into {target}" in why]
+    return done, rank, contained
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_healthy_run_stays_bitwise_equal(target):
+    done, rank, contained = ran("healthy", target)
+    verdict = bitwise(done.weights(name_of("healthy", target)), plain().weights("healthy"), world=1)
+    assert verdict, str(verdict)
+    assert len(contained) == len(set(contained))
+    assert contained or not rank["raised"] or "dummy:" in target, "a fault is said"
+
+
+@pytest.mark.parametrize("target", HOOKS)
+def test_a_healthy_run_of_two_ranks_stays_bitwise_equal(target):
+    done = raising("healthy", world=2)
+    ours = done.weights(name_of("healthy", target))
+    assert bitwise(ours, plain(2).weights("healthy"), world=2)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_freeze_wish_is_obeyed_or_the_fault_is_said(target):
+    done, _, contained = ran("frozen", target)
+    ours = done.weights(name_of("frozen", target))
+    frozen = ours[0].digests == plain().weights("vision-frozen")[0].digests
+    as_plain = ours[0].digests == plain().weights("frozen")[0].digests
+    assert frozen or (as_plain and contained)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_broken_run_is_right_stopped_or_fails_as_it_would(target):
+    done, rank, contained = ran("broken", target)
+    if rank["stage"] == "done":
+        ours = done.weights(name_of("broken", target))
+        assert compare(ours, plain().weights("by-hand"), world=1)
+        return
+    reason = f"injected into {target}"
+    assert contained or reason in rank["error"]
+    as_without = rank["error"] == plain().ranks("broken")[0]["error"]
+    assert as_without or "Stop: vlmguard stopped" in rank["error"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_failure_stays_the_frameworks_own(target):
+    _, rank, _ = ran("failing", target)
+    assert rank["error"] == plain().ranks("failing")[0]["error"]
+    assert rank["stage"] == plain().ranks("failing")[0]["stage"]
+
+
+def test_nearly_every_function_was_reached():
+    idle = {t for t in TARGETS if not any(ran(kind, t)[1]["raised"] for kind in KINDS)}
+    assert {target.removeprefix("vlmguard_colossalai.") for target in idle} <= NOT_HERE
