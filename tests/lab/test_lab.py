@@ -183,6 +183,15 @@ def test_release_sets_are_data():
         assert of.transformers in recipe["transformers"]
 
 
+def test_release_sets_are_listed_with_what_is_recorded(capsys):
+    assert campaign.environments([], []) == 0
+    told = capsys.readouterr().out
+    assert all(name in told for name in envs.sets())
+    assert "of 3912" in told
+    assert campaign.environments(["nowhere"], []) == 2
+    assert "no release set nowhere" in capsys.readouterr().out
+
+
 def test_an_environment_sees_this_package_and_none_of_its_neighbours(tmp_path, monkeypatch):
     monkeypatch.setenv("VLMGUARD_LAB", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", "/somewhere")

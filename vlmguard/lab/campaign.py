@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from vlmguard.lab import cases, envs, records, runner
 from vlmguard.lab.cases import Case
@@ -95,11 +95,14 @@ def environments(make: Sequence[str], remove: Sequence[str]) -> int:
 
 
 def _list(console: Console, known: dict[str, envs.ReleaseSet]) -> None:
-    table = Table("set", "torch", "deepspeed", "transformers", "peft", "records", "environment")
+    releases = "torch deepspeed transformers peft"
+    table = Table(Column("set", no_wrap=True), releases, "records", "here")
     states = envs.states()
     for name, of in known.items():
         state = states.get(name, {"state": "not made", "reason": None})
-        here = "here" if envs.python(of).exists() else "not here"
+        here = "yes" if envs.python(of).exists() else "no"
         told = state["reason"] or (here if state["state"] == "made" else state["state"])
-        table.add_row(name, *of.releases.values(), str(len(records.load(name))), escape(told))
+        part = len(chosen(of.measure, ()))
+        count = f"{len(records.load(name))} of {part}"
+        table.add_row(name, " ".join(of.releases.values()), count, escape(told))
     console.print(table)
