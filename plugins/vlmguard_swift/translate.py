@@ -117,15 +117,24 @@ def _checkpointing(args: Any, on: bool) -> Checkpointing:
 
 
 def _input_grads(model: Any, kind: str) -> bool | None:
-    """ms-swift asks for input gradients on every tower that can give them; others raise, and are
-    only logged."""
+    """ms-swift asks for input gradients on every tower; one that shows no input embeddings raises
+    or warns (by release of transformers), which is only logged."""
     if kind != "vision":
         return None
-    for path in paths(model).get("vision", ()):
-        tower = _deep(model, path)
-        if tower is not None and not hasattr(tower, "enable_input_require_grads"):
-            return False
-    return None
+    towers = [_deep(model, path) for path in paths(model).get("vision", ())]
+    return None if all(tower is None or _shows_embeddings(tower) for tower in towers) else False
+
+
+def _shows_embeddings(tower: Any) -> bool:
+    """Whether transformers can hang its hook on this tower, or on a model inside it."""
+    for module in tower.modules():
+        if hasattr(module, "enable_input_require_grads"):
+            try:
+                if hasattr(module.get_input_embeddings(), "register_forward_hook"):
+                    return True
+            except NotImplementedError:
+                continue
+    return False
 
 
 def _deep(model: Any, path: str) -> Any:

@@ -36,6 +36,12 @@ def build(out: Path) -> None:
         """Both ranks have an image in step 1, neither has one in step 2, and so on."""
         return text(row) if row // 2 % 2 else image(row)
 
+    def broken(row: int) -> Row:
+        """Row 2 has a file that is no picture."""
+        if row != 2:
+            return image(row)
+        return _row("<image>what?", f"color {row}", [_garbage(out / "no.png")])
+
     def pairs(row: int) -> Row:
         return image(row, 2)
 
@@ -48,6 +54,7 @@ def build(out: Path) -> None:
     _write(out / "phases.jsonl", phases)
     _write(out / "several.jsonl", several)
     _write(out / "pairs.jsonl", pairs)
+    _write(out / "broken.jsonl", broken)
     _write(out / "dpo_pairs.jsonl", lambda row: _rejected(pairs(row)))
     _write(out / "dpo.jsonl", lambda row: _rejected(image(row)))
     _write(out / "dpo_several.jsonl", lambda row: _rejected(several(row)))
@@ -73,6 +80,11 @@ def _question(row: Row) -> Row:
 def _write(path: Path, make: Callable[[int], Row]) -> None:
     lines = (json.dumps(make(row)) + "\n" for row in range(ROWS))
     path.write_text("".join(lines), encoding="utf-8")
+
+
+def _garbage(path: Path) -> str:
+    path.write_bytes(b"no picture")
+    return str(path.resolve())
 
 
 def _png(path: Path, number: int, side: int = 56) -> str:

@@ -140,7 +140,7 @@ def run(
     over: str = "",
     timeout: float = 420,
     quiet: float = QUIET,
-    extra: Mapping[str, str] | None = None,
+    extra: Mapping[str, str | None] | None = None,
 ) -> Outcome:
     """Run `swift …` in two ranks, or return what became of it earlier in this session.
 
@@ -150,7 +150,7 @@ def run(
         data: a data set of data.py.
         env: an environment of constraints.txt.
         over: a section of constraints.txt that is laid over it.
-        extra: environment variables besides the usual ones.
+        extra: environment variables besides the usual ones; None takes one away.
     """
     line = command(verb, model, data, flags, env, over)
     key = json.dumps([line, env, over, guard, dict(extra or {})])
@@ -162,7 +162,8 @@ def run(
             for each in ("home", "work", "tmp"):
                 (folder / each).mkdir(parents=True)
             with turn():
-                variables = _variables(env, folder, guard, over) | dict(extra or {})
+                every = _variables(env, folder, guard, over) | dict(extra or {})
+                variables = {name: value for name, value in every.items() if value is not None}
                 outcome = _execute(line, env, folder, variables, timeout, quiet)
             _tidy(folder)
             kept.write_text(json.dumps(asdict(outcome)))

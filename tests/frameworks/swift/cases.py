@@ -10,6 +10,7 @@ PER_IMAGE = ["--external_plugins", str(EXTERNAL / "tower_per_image.py")]
 SFT, DPO, GRPO = ["sft"], ["rlhf", "--rlhf_type", "dpo"], ["rlhf", "--rlhf_type", "grpo"]
 REWARD = ["--external_plugins", str(EXTERNAL / "reward.py"), "--reward_funcs", "alternating",
           "--num_generations", "2", "--max_completion_length", "8"]  # fmt: skip
+NO_EMBEDDINGS = ["--external_plugins", str(EXTERNAL / "no_embeddings.py")]
 CHORD = ["--chord_sft_dataset", "{data}/image.jsonl", "--chord_sft_per_device_train_batch_size",
          "1", "--chord_mu_warmup_steps", "0", "--chord_mu_decay_steps", "100", "--chord_mu_peak",
          "0.5", "--chord_mu_valley", "0.5"]  # fmt: skip
@@ -68,6 +69,8 @@ CASES = [
          [*FULL, *VISION, *zero(2), *PER_IMAGE], REDUCED, {"VG102"}),
     Case("sft-zero2-per-image", SFT, "qwen2_vl", "several",
          [*FULL, *VISION, *zero(2), *PER_IMAGE], REDUCED, {"VG102"}),
+    Case("sft-zero2-lora-no-embeddings", SFT, "qwen2_vl", "image",
+         [*LORA, *REENTRANT, *VISION, *zero(2), *NO_EMBEDDINGS], "wrong", {"VG104"}),
     Case("dpo-zero3-per-image", DPO, "qwen2_vl", "dpo_pairs",
          [*FULL, *VISION, *zero(3), *PER_IMAGE], "wrong", {"VG102"}),
     Case("sft-zero3-per-image", SFT, "qwen2_vl", "several",

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "kit"))
-import envs
-import swift
+from tests.kit import envs, swift
+from tests.kit.oracle import bitwise
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 KIT = Path(swift.__file__).parent
@@ -118,3 +117,19 @@ def test_an_older_deepspeed_wants_the_reentrant_variant():
     on = swift.run(["sft"], "qwen2_vl", "image", flags, guard=True, over=over)
     assert on.returncode == 0, tail(on)
     assert "VG105" in on.fixed()
+
+
+def test_a_replaced_sample_is_named_by_the_rank_that_met_it():
+    """Row 2, whose picture is none: rank 0 takes another one, and nobody would know."""
+    off = swift.run(["sft"], "qwen2_vl", "broken", LORA, guard=False)
+    on = swift.run(["sft"], "qwen2_vl", "broken", LORA, guard=True)
+    assert on.returncode == off.returncode == 0, tail(on)
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, str(verdict)
+    found = [f for f in on.findings if f["code"] == "VG203"]
+    assert [(f["rank"], f["outcome"]) for f in found] == [(0, "warned")], found
+    assert "row 2" in found[0]["why"]
+    told = [*LORA, "--vlmguard", "VG203=error"]
+    stopped = swift.run(["sft"], "qwen2_vl", "broken", told, guard=True)
+    assert stopped.returncode != 0
+    assert "VG203" in stopped.output[stopped.output.rindex("Root Cause") :], tail(stopped)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import functools
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2] / "kit"))
-import swift
-from oracle import bitwise, compare
-
 from tests.frameworks.swift.cases import CASES, HEALTHY
+from tests.kit import swift
+from tests.kit.oracle import bitwise, compare
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 BY_NAME = {case.name: case for case in CASES}

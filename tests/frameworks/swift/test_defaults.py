@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "kit"))
-import swift
+from tests.kit import swift
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 LORA = ["--tuner_type", "lora"]
