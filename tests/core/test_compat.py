@@ -38,6 +38,16 @@ def test_nothing_works_and_names_what_does():
     assert "DeepSpeed >= 0.19.3" in choice.instead
 
 
+def test_a_release_between_two_that_work_can_be_wrong():
+    """ZeRO-2 with accumulation loses gradients on deepspeed 0.17.6 - 0.18.2 under every variant."""
+    for release, verdict in (("0.17.5", "works"), ("0.18.0", "nothing"), ("0.18.3", "works")):
+        given = run("zero2", torch="2.7.1", deepspeed=release, accumulation=4)
+        assert compat.choose(given).verdict == verdict, release
+    wrong = compat.choose(run("zero2", torch="2.7.1", deepspeed="0.17.6", accumulation=4))
+    assert wrong.instead[:2] == ("DeepSpeed >= 0.18.3", "ZeRO-1")
+    assert compat.choose(run("zero2", deepspeed="0.17.6")).verdict == "works"
+
+
 def test_a_static_graph_gives_way_to_find_unused():
     choice = compat.choose(run("ddp", idle="yes", find_unused=False, static_graph=True))
     assert (choice.find_unused, choice.static_graph) == (True, False)
