@@ -23,21 +23,14 @@ from vlmguard import guard
 from vlmguard.facts import Run
 from vlmguard.faults import contain
 from vlmguard.seams import Seam
-from vlmguard_transformers import arguments, steps
+from vlmguard_transformers import arguments, steps, training
 
 
 def train(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Judge and mend the run, train, explain what goes wrong."""
     if not contain("recognising a trainer", _ours, instance):
         return wrapped(*args, **kwargs)
-    run = contain("judging the run", _before, instance)
-    try:
-        return wrapped(*args, **kwargs)
-    except Exception as error:
-        contain("explaining the failure", guard.on_error, run, None, error)
-        raise
-    finally:
-        contain("letting go of the run", steps.end, instance)
+    return training.guarded(wrapped, instance, args, kwargs, _before, steps.end)
 
 
 def _ours(trainer: Any) -> bool:

@@ -22,19 +22,12 @@ from vlmguard import guard
 from vlmguard.facts import Batch, Run, Sample
 from vlmguard.faults import contain
 from vlmguard.seams import Seam
-from vlmguard_transformers import arguments, steps
+from vlmguard_transformers import arguments, steps, training
 
 
 def train(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Judge and mend the run, train, explain what goes wrong."""
-    run = contain("judging the run", _before, instance)
-    try:
-        return wrapped(*args, **kwargs)
-    except Exception as error:
-        contain("explaining the failure", guard.on_error, run, None, error)
-        raise
-    finally:
-        contain("letting go of the run", _release, instance)
+    return training.guarded(wrapped, instance, args, kwargs, _before, _release)
 
 
 def _before(trainer: Any) -> Run | None:
