@@ -333,10 +333,10 @@ def test_no_fact_contradicts_a_record():
 
 
 def test_on_every_measured_set_the_choice_works_where_anything_does():
-    """Every 5th combination of strategy, tuning, model, batch and accumulation of the records."""
+    """Every combination of strategy, tuning, model, batch and accumulation of the records."""
     axes = (cases.TUNING, cases.MODELS, cases.BATCHES, cases.ACCUMULATION)
     strategies = ("ddp", "fsdp2", "zero1", "zero2", "zero3")
-    combinations = list(itertools.product(strategies, *axes))[::5]
+    combinations = list(itertools.product(strategies, *axes))
     for of in verdicts.measured().sets:
         releases = {name: str(release) for name, release in of.releases.items()}
         for strategy, tuning, model, batch, accumulation in combinations:
@@ -351,8 +351,9 @@ def test_on_every_measured_set_the_choice_works_where_anything_does():
                 for wrap in query.wraps
                 for variant in query.checkpointing
             }
+            if not any(seen.values()):
+                continue
             choice = compat.answer(query)
             chosen = seen[choice.options[0].wrap, choice.options[0].checkpointing]
             assert chosen == "ok" or "ok" not in seen.values(), (of.name, query)
-            if set(seen.values()) <= {"ok", None} and "ok" in seen.values():
-                assert choice.verdict != "nothing", (of.name, query)
+            assert choice.verdict != "nothing" or "ok" not in seen.values(), (of.name, query)

@@ -130,7 +130,8 @@ def keep(row: dict[str, Any]) -> None:
     """Put the row in the place of one on the same package, releases and cases, or after all."""
 
     def same(other: dict[str, Any]) -> tuple[Any, ...]:
-        return other["package"], other["beside"], [case["case"] for case in other["case"]]
+        cases = [case["case"] for case in other["case"]]
+        return other["package"], other["first"], other["beside"], cases
 
     kept = [other for other in rows() if same(other) != same(row)]
     data = {"format": verdicts.FORMAT, "flip": [*kept, row]}

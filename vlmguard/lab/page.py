@@ -179,6 +179,8 @@ def _group(alike: list[Case]) -> str:
         held = [value for value in values if any(case[axis] == value for case in alike)]
         if len(held) < len(values):
             words.append(", ".join(held))
+    counts = {case.accumulation for case in alike}
+    words += [f"accumulation {count}" for count in counts if len(counts) < len(cases.ACCUMULATION)]
     return " · ".join(words) or "all"
 
 
