@@ -12,7 +12,7 @@ from vlmguard.facts import Sample
 from vlmguard_colossalai.facts import Step
 
 _VISUAL = ("pixel", "image", "img", "picture", "video", "vision", "visual")
-_NOT_VISUAL = ("token", "feature_layer", "feature_select", "mask")
+_NOT_VISUAL = ("token", "feature_layer", "feature_select", "mask", "embeds", "label")
 
 
 Rebuild = Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
@@ -48,17 +48,26 @@ def _like(original: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
         return dict(batch)
 
 
-def visual(batch: Mapping[str, Any]) -> tuple[str, ...]:
-    """Visual entries that are there."""
+def visual(batch: Mapping[str, Any], known: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Visual entries that are there: by name (``known`` are the processor's own), or a tensor of a
+    shape that no text has."""
     return tuple(
         name
         for name, value in batch.items()
-        if isinstance(name, str) and value is not None and _is_visual(name)
+        if isinstance(name, str)
+        and value is not None
+        and (name in known or _is_visual(name) or _looks_visual(name, value))
     )
 
 
 def _is_visual(name: str) -> bool:
     return any(p in name for p in _VISUAL) and not any(p in name for p in _NOT_VISUAL)
+
+
+def _looks_visual(name: str, value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or value.ndim < 3:
+        return False
+    return value.is_floating_point() and not any(part in name for part in _NOT_VISUAL)
 
 
 def devices(batch: Mapping[str, Any]) -> tuple[str, ...]:
@@ -89,7 +98,7 @@ def facts(
     completed: bool = False,
 ) -> Step:
     """Facts about one collated batch: one sample where it has images, else one a row."""
-    present = visual(batch)
+    present = visual(batch, lacks)
     kinds = {"video" if "video" in name else "image" for name in present} or {"text"}
     samples = _with_images(batch, present, family, config, placeholders)
     if not present:

@@ -1,4 +1,4 @@
-"""Complete a text-only batch: a black image after the last token of its first row, without a label.
+"""Complete a text-only batch: a blank image after the last token of its first row, without a label.
 
 Built by the model's own processor. In a causal model no token before it can see it, and its labels
 are -100: the loss is the same, every gradient of the vision tower is exactly zero, and every rank
@@ -93,6 +93,17 @@ def _block(made: dict[str, Any], processor: Any) -> Block:
     return Block(tokens, visual, pad if isinstance(pad, int) else 0)
 
 
+def placeholder(processor: Any) -> int | None:
+    """The token that stands for an image, as far as ``processor`` names one."""
+    token = getattr(processor, "image_token_id", None)
+    word = getattr(processor, "image_token", None)
+    tokenizer = getattr(processor, "tokenizer", None)
+    if not isinstance(token, int) and isinstance(word, str):
+        token = getattr(tokenizer, "convert_tokens_to_ids", lambda _: None)(word)
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    return token if isinstance(token, int) and token != unknown else None
+
+
 def placed(block: Block, device: torch.device) -> Block:
     """``block`` on ``device``, to be kept: moving it anew for each batch would wait."""
     return Block(
@@ -102,8 +113,9 @@ def placed(block: Block, device: torch.device) -> Block:
     )
 
 
-def complete(block: Block, batch: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of ``batch`` with the image in it; its tensors are not changed.
+def complete(block: Block, batch: Mapping[str, Any], every_row: bool = False) -> dict[str, Any]:
+    """A copy of ``batch`` with the image in its first row, or one in every row; its tensors are not
+    changed.
 
     Raises:
         CannotComplete: an entry cannot be continued without changing what the model computes.
@@ -113,13 +125,14 @@ def complete(block: Block, batch: Mapping[str, Any]) -> dict[str, Any]:
         raise CannotComplete("the batch has no input_ids of shape (rows, tokens)")
     if not isinstance(labels, torch.Tensor) or labels.shape != ids.shape:
         raise CannotComplete("the batch has no labels: the image's tokens would count in the loss")
+    number = ids.shape[0] if every_row else 1
     done = {}
     for name, value in batch.items():
         if isinstance(value, torch.Tensor) and _aligned(value, ids):
-            done[name] = torch.cat([value, _tail(name, value, block)], dim=-1)
+            done[name] = torch.cat([value, _tail(name, value, block, number)], dim=-1)
         else:
             done[name] = value
-    done.update(block.visual)
+    done.update({name: torch.cat([value] * number) for name, value in block.visual.items()})
     return done
 
 
@@ -127,7 +140,8 @@ def _aligned(value: torch.Tensor, ids: torch.Tensor) -> bool:
     return value.ndim >= 2 and ids.shape[1] in value.shape[1:]
 
 
-def _tail(name: str, value: torch.Tensor, block: Block) -> torch.Tensor:
+def _tail(name: str, value: torch.Tensor, block: Block, number: int) -> torch.Tensor:
+    """What comes after ``value``: the image in the first ``number`` rows, filler in the others."""
     rows = value.shape[0]
     if value.ndim != 2:
         raise CannotComplete(f"{name} has the shape {tuple(value.shape)}")
@@ -137,9 +151,9 @@ def _tail(name: str, value: torch.Tensor, block: Block) -> torch.Tensor:
     filler = {"input_ids": block.pad, "labels": _IGNORED}.get(name, 0)
     tail = value.new_full((rows, block.length), filler)
     if name in block.tokens:
-        tail[0] = block.tokens[name][0].to(value)
+        tail[:number] = block.tokens[name][0].to(value)
     elif name != "labels" and not any(part in name for part in ("mask", "type_ids", "weight")):
         raise CannotComplete(f"{name} goes with the tokens, and what it means is not known")
     elif name == "attention_mask":
-        tail[0] = 1
+        tail[:number] = 1
     return tail

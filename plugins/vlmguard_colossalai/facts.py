@@ -28,7 +28,8 @@ class Step(Batch):
         why_not: why it cannot be completed in the data; "" if it can.
         reorders: whether leaving the towers out changes the order in which this rank gathers
             Gemini's chunks, even where no tower trains.
-        used: whether an earlier batch of this accumulation window ran the trainable towers.
+        used: whether an earlier batch of this accumulation window ran the trainable towers, and no
+            chunk mixes them with the rest: then each backward has to run them.
     """
 
     lacks: tuple[str, ...] = ()

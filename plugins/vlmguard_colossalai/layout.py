@@ -30,3 +30,15 @@ def reorders(model: Any, inner: Any) -> bool:
         return True  # not known: the safe answer
     chunk = model.chunk_manager.tensor_chunk_map.get(embedding)
     return chunk is not None and len(chunk.tensors_info) > 1
+
+
+def mixes(model: Any, inner: Any, seeing: set[int]) -> bool:
+    """Whether a chunk holds parameters of towers that see beside others: each backward then has to
+    reach both. ``seeing`` holds their ids; ``model`` is `engine`'s.
+    """
+    chunk_of = model.chunk_manager.tensor_chunk_map
+    kinds: dict[Any, set[bool]] = {}
+    for parameter in inner.parameters():
+        if (chunk := chunk_of.get(parameter)) is not None:
+            kinds.setdefault(chunk, set()).add(id(parameter) in seeing)
+    return any(len(found) > 1 for found in kinds.values())

@@ -53,6 +53,11 @@ class Completer:
             block = dummy.build(self.find_processor())
             if self.placeholders and not self.placeholders & set(block.ids):
                 raise dummy.CannotComplete("its image has none of the model's placeholder tokens")
+            if not self.placeholders:
+                _note(
+                    "no image token is known: a text-only batch gets a blank image in every row, "
+                    "which the loss depends on in a model that shows images to the text before them"
+                )
             self.block, self.lacks = block, tuple(block.visual)
         except dummy.CannotComplete as error:
             self.why_not = str(error)
@@ -71,8 +76,8 @@ class Completer:
     def _placeholders(self) -> frozenset[int]:
         if self.family is not None:
             return self.family.placeholder_ids(self.config)
-        token = getattr(self.processor, "image_token_id", None)
-        return frozenset({token} if isinstance(token, int) else ())
+        token = dummy.placeholder(self.processor)
+        return frozenset(() if token is None else (token,))
 
     def facts(self, batch: Mapping[str, Any], completed: bool = False, why_not: str = "") -> Step:
         return batches.facts(
@@ -92,7 +97,7 @@ class Completer:
         if not wanted.dummy_image or self.block is None:
             return batch
         try:
-            done = dummy.complete(self._on(batch), batch)
+            done = dummy.complete(self._on(batch), batch, every_row=not self.placeholders)
         except dummy.CannotComplete as error:
             guard.pre_step(self.run, batch=self.facts(batch, why_not=str(error)))
             return batch
@@ -172,6 +177,7 @@ class Boosted:
         gemini = self.run.strategy == "gemini"
         engine = layout.engine(model) if gemini else None
         self.touched = Touched(engine) if gemini else None
+        self.apart = gemini and not layout.mixes(engine, inner, self.seeing)
         if gemini and self.run.world > 1 and self.paths and layout.reorders(engine, inner):
             self.completer.reorders = True
             if self.completer.block is None:
@@ -194,7 +200,8 @@ class Boosted:
         if self.touched is not None:
             if not self.accumulates:
                 self.touched.clear()
-            self.completer.used = bool(self.seeing) and self.seeing <= self.touched.seen
+            seen = bool(self.seeing) and self.seeing <= self.touched.seen
+            self.completer.used = self.apart and seen
         named = batches.arguments(self.completer.model, args, kwargs)
         if named is None:
             what = " and ".join(type(value).__name__ for value in args)

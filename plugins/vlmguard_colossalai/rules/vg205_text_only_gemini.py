@@ -16,8 +16,10 @@ Why it is bad
 
 When it is wrong
     In one process a frozen tower breaks nothing, nor does text after an image in one accumulation
-    window: the rule is silent. A dummy image's gradient is zero, but Adam's momentum and weight
-    decay still move the tower; only freezing stops it.
+    window where the tower has its own chunks: the rule is silent. A dummy image's gradient is
+    zero, but Adam's momentum and weight decay still move the tower; only freezing stops it.
+    Where no image token is known, every row gets a blank image: a model that shows images to
+    the text before them then learns from it.
 
 Example
     Qwen2-VL, GeminiPlugin(max_norm=1.0), data that mix image and text rows

@@ -82,6 +82,7 @@ ALONE = (
     Case("other-900", UNREDUCED, other(steps=TEXT, chunks="900", seed=3)),
     Case("qwen25", ASSERTS, {"steps": TEXT, "model": "qwen2_5_vl"}),
     Case("llava", ASSERTS, {"steps": TEXT, "model": "llava"}),
+    Case("checkpointed", ASSERTS, {"steps": TEXT, "checkpointing": {}}),
     Case("positional", ASSERTS, {"steps": TEXT, "unusual": "positional"}),
     Case("qwen-mixed", UNREDUCED, {"steps": TEXT, "chunks": "mixed"}),
     Case("qwen-one", UNREDUCED, {"steps": TEXT, "chunks": "one", "precision": "fp16"}),
@@ -95,6 +96,8 @@ ALONE = (
     Case("other-silent", WRONG, other(steps=LONG, max_norm=0)),
     Case("qwen-window", ASSERTS, window("text", "image")),
     Case("tower-window", ASSERTS, two_tower(**window("text", "image", precision="fp16"))),
+    Case("qwen-window-mixed", UNREDUCED, window(*TEXT, chunks="mixed")),
+    Case("tower-window-one", UNREDUCED, two_tower(**window(*TEXT, "text", "text", chunks="one"))),
     Case("tower-stale", WRONG, two_tower(**window(*TEXT, "text", "text", max_norm=0))),
     Case("tower-no-master", PAYLOAD, two_tower(steps=["text"], max_norm=0, master_weights=False)),
 )  # fmt: skip

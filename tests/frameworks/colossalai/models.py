@@ -18,6 +18,8 @@ TOWERS = (
     "bridge",
     "image_encoder",
     "connector",
+    "vision_encoder",
+    "projector",
     "stage1",
     "stage2",
 )
@@ -313,6 +315,48 @@ class OtherProcessor(TwoTowerProcessor):
         return out
 
 
+class Rows(nn.Module):
+    """No placeholder: each row has an image before its text, under a name of its own."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.vision_encoder = nn.Sequential(nn.Linear(3 * 8 * 8, width), nn.Tanh())
+        self.projector = nn.Linear(width, width)
+        self.embed = nn.Embedding(VOCAB, width)
+        self.head = nn.Linear(width, VOCAB)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        labels: torch.Tensor,
+        patches: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+    ) -> dict[str, torch.Tensor]:
+        hidden = self.embed(input_ids)
+        if patches is not None:
+            hidden = torch.cat([self.projector(self.vision_encoder(patches)), hidden], 1)
+        steps = torch.arange(1, hidden.shape[1] + 1)[None, :, None]
+        causal = (hidden.cumsum(1) / steps.to(hidden.dtype))[:, -input_ids.shape[1] :]
+        logits = self.head(torch.tanh(causal))
+        loss = nn.functional.cross_entropy(
+            logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten(), ignore_index=-100
+        )
+        return {"loss": loss}
+
+
+class RowsProcessor:
+    """It names no image token, and its texts hold none."""
+
+    def __init__(self) -> None:
+        self.inner = TwoTowerProcessor()
+
+    def __call__(self, images: Any = None, text: Any = None, **kwargs: Any) -> Any:
+        out = self.inner(images, [t.replace("<image>", "") + " " for t in text], **kwargs)
+        if (tiles := out.pop("pixel_values", None)) is not None:
+            out["patches"] = tiles.flatten(2)
+        return out
+
+
 class Nameless(TwoTower):
     """Nothing in its names tells a tower."""
 
@@ -333,6 +377,7 @@ PLAIN = {
     "two_tower": (TwoTower, TwoTowerProcessor),
     "other": (OtherTowers, OtherProcessor),
     "nameless": (Nameless, TwoTowerProcessor),
+    "rows": (Rows, RowsProcessor),
 }
 
 
@@ -366,14 +411,15 @@ class Batches:
 
     def make(self, what: str, seed: int) -> Any:
         """`image`, `text`, `mixed` (one row of each), `by_hand` (the text batch with an image after
-        its first row that no label follows), and the broken kinds."""
+        its first row that no label follows), `blank` (one of zeros after both), and the broken
+        kinds."""
         from PIL import Image
 
         generator = torch.Generator().manual_seed(seed)
         words = "".join(chr(97 + int(i)) for i in torch.randint(26, (14,), generator=generator))
         rows = {"text": [False, False], "mixed": [True, False]}.get(what, [True, True])
         by_hand = what == "by_hand"
-        rows = [False, False] if by_hand else rows
+        rows = [False, False] if by_hand or what == "blank" else rows
         pictures = [
             Image.fromarray(
                 torch.randint(256, (56, 56, 3), generator=generator, dtype=torch.uint8).numpy()
@@ -386,12 +432,17 @@ class Batches:
         if by_hand:
             texts[0] += self.image
             pictures = [Image.new("RGB", (28, 28), (200, 30, 90))]
+        if what == "blank":
+            texts = [text + self.image for text in texts]
+            pictures = [Image.new("RGB", (28, 28))] * 2
         batch = dict(
             self.processor(text=texts, images=pictures or None, return_tensors="pt", padding=True)
         )
         labels = batch["input_ids"].masked_fill(batch["input_ids"] >= FIRST_SPECIAL, -100)
         labels[:, :4] = -100
         batch["labels"] = labels
+        if what == "blank":
+            batch |= {k: v * 0 for k, v in batch.items() if v.is_floating_point()}
         if what == "no_grid":
             batch.pop("image_grid_thw")
         elif what == "no_pixels":

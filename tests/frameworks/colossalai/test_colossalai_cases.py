@@ -107,6 +107,7 @@ HEALTHY = [
     {"name": "window", "steps": ["image"] * 4, "accumulate": 2, "enable_accumulation": True},
     {"name": "frozen", "steps": ["image", "image"], "freeze": True},
     {"name": "lora", "steps": ["image", "image"], "lora": "before", "chunks": "one"},
+    {"name": "checkpointed", "steps": ["image", "image"], "checkpointing": {}},
     {"name": "zero", "steps": ["image", "image"], "plugin": "low_level_zero"},
     {"name": "ddp", "steps": ["image", "image"], "plugin": "torch_ddp", "find_unused": True},
 ]

@@ -9,7 +9,7 @@ import torch
 
 from tests.frameworks.colossalai import launch
 from tests.frameworks.colossalai.cases import TEXT
-from tests.kit.oracle import bitwise
+from tests.kit.oracle import bitwise, compare
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 IMAGES = ["image", "image"]
@@ -44,9 +44,12 @@ CASES = [
     {"name": "nameless-text", "model": "nameless", "steps": TEXT},
     {"name": "nameless-known", "model": "nameless", "steps": TEXT,
      "guard": {"processor": "own"}},
+    {"name": "rows", "model": "rows", "steps": TEXT, "guard": {"processor": "own"}},
+    {"name": "rows-blank", "model": "rows", "steps": ["image", "blank"]},
+    {"name": "rows-unknown", "model": "rows", "steps": IMAGES},
     {"name": "refuses", **TOWER, "steps": TEXT, "guard": {"processor": "refuses"}},
 ]  # fmt: skip
-HEALTHY = ("pairs", "split", "unknown", "nameless")
+HEALTHY = ("pairs", "split", "unknown", "nameless", "rows-unknown")
 
 
 @functools.cache
@@ -148,6 +151,7 @@ def test_parameters_that_llava_never_uses_are_frozen():
 SAID = {
     "pairs": "a batch of list is no mapping: its images cannot be checked",
     "split": "a batch's tensors are on cpu and meta: it cannot be checked",
+    "rows-unknown": "text-only batches cannot be completed: no processor is known",
     "unknown": "text-only batches cannot be completed: no processor is known",
     "nameless": "no vision tower was recognised and no processor is known",
 }
@@ -166,6 +170,14 @@ def test_a_processor_that_cannot_build_the_image():
     assert stopped["stage"] == "step 1 forward"
     assert "VG205" in stopped["error"]
     assert "ValueError: this processor refuses" in stopped["error"]
+
+
+def test_a_model_without_placeholders_gets_an_image_in_every_row():
+    assert "AssertionError" in rank(off(), "rows")["error"]
+    verdict = compare(on().weights("rows"), off().weights("rows-blank"), world=1)
+    assert verdict, str(verdict)
+    assert "no image token is known" in on().records("rows")[0]["why"]
+    assert on().outcomes("rows") == {("VG904", ""), ("VG205", "fixed")}
 
 
 def test_a_model_that_nothing_is_known_of():

@@ -39,6 +39,7 @@ DEFAULTS: dict[str, Any] = {
     "freeze": False,  # every tower that sees
     "frozen": [],  # the first parts of names that the user froze
     "lora": None,  # before | asked
+    "checkpointing": None,  # the keywords of transformers' gradient_checkpointing_enable
     "lr": 1e-3,
     "decay": 0.0,
     "seed": 0,
@@ -123,6 +124,8 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     with spoil.lazily(case["lazy"]):
         model, processor, image = models.load(folder / case["model"], case["model"], case["seed"])
     model.train()
+    if case["checkpointing"] is not None:
+        model.gradient_checkpointing_enable(case["checkpointing"] or None)
     spoil.model(model, case)
     frozen = models.TOWERS if case["freeze"] else case["frozen"]
     for name, parameter in model.named_parameters() if frozen else ():
