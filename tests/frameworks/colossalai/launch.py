@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from tests.kit import envs, processes, swift
+from tests.kit import envs, overlays, processes, swift
 from tests.kit.standins.vlmguard_capture import Rank, digest
 from tests.kit.turns import turn
 
@@ -94,8 +94,14 @@ def run(
     world: int = 1,
     limit: float = LIMIT,
     env: Mapping[str, str] | None = None,
+    over: str = "",
 ) -> Done:
-    """One torchrun for all ``cases``; a hang costs ``limit`` seconds and leaves no process."""
+    """One torchrun for all ``cases``; a hang costs ``limit`` seconds and leaves no process.
+
+    over: an older release, a section of constraints.txt.
+    """
+    if over:
+        env = {**(env or {}), "PYTHONPATH": str(overlays.folder(over, "colossalai"))}
     key = json.dumps([list(cases), guard, world, dict(env or {})], sort_keys=True)
     folder = swift.session() / f"colossalai-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     with _locked(folder):
