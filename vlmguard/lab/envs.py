@@ -75,7 +75,11 @@ def sets() -> dict[str, ReleaseSet]:
 
 def python(of: ReleaseSet) -> Path:
     """The interpreter of the set's torch environment; it need not exist yet."""
-    return home() / f"torch-{of.torch}" / "bin" / "python"
+    return _place(of.torch) / "bin" / "python"
+
+
+def _place(release: str) -> Path:
+    return home() / f"torch-{release}"
 
 
 def overlays(of: ReleaseSet) -> list[Path]:
@@ -131,7 +135,7 @@ def make(of: ReleaseSet) -> None:
 
 
 def _torch(release: str) -> None:
-    place = home() / f"torch-{release}"
+    place = _place(release)
     with _locked(place) as done:
         if done:
             return
@@ -177,9 +181,16 @@ def _own_needs(name: str, place: Path) -> list[str]:
 
 
 def _imports(of: ReleaseSet) -> None:
+    """Import everything once; not again as long as nothing was installed anew."""
+    mark = home() / ("imports-" + "-".join(of.releases.values()) + ".done")
+    parts = [place.with_name(place.name + ".done") for place in (_place(of.torch), *overlays(of))]
+    newest = max((part.stat().st_mtime for part in parts if part.exists()), default=0)
+    if mark.exists() and mark.stat().st_mtime >= newest:
+        return
     code = "import torch, deepspeed, transformers, peft; from torch import distributed as d; "
     code += "assert d.is_gloo_available()"
     _run("import test", str(python(of)), "-c", code, variables=environment(of))
+    mark.touch()
 
 
 def _run(what: str, *command: str, variables: dict[str, str] | None = None) -> None:
@@ -203,13 +214,15 @@ def _locked(place: Path) -> Iterator[bool]:
     mark = place.with_name(place.name + ".done")
     with place.with_name(place.name + ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield mark.exists()
-        mark.touch()
+        there = mark.exists()
+        yield there
+        if not there:
+            mark.touch()
 
 
 def remove(release: str) -> None:
     """Delete a torch environment (1 to 2 GB); its overlays stay."""
-    place = home() / f"torch-{release}"
+    place = _place(release)
     place.with_name(place.name + ".done").unlink(missing_ok=True)
     shutil.rmtree(place, ignore_errors=True)
 
