@@ -209,7 +209,10 @@ def _wrap(query: Query, best: Option) -> dict[str, bool]:
 
 
 def _evidence(seen: Seen) -> str:
-    return seen.where if seen.how == "facts" else f"{seen.verdict}, {seen.how} on {seen.where}"
+    if seen.how == "facts":
+        return seen.where
+    told = f"{seen.verdict}, {seen.how} on {seen.where}"
+    return f"{told}: {seen.why}" if seen.why else told
 
 
 def _untested(query: Query, best: Option) -> tuple[str, ...]:

@@ -36,11 +36,13 @@ class Seen:
         how: "measured" on exactly these releases; "interpolated" between two that agree; by the
             older "facts"; or only that of the "nearest" releases.
         where: the release sets, or the fact's evidence.
+        why: what an older fact tells of the same failure.
     """
 
     verdict: str
     how: How
     where: str
+    why: str = ""
 
     @property
     def ok(self) -> bool:
@@ -168,7 +170,9 @@ def look(case: Case, releases: Mapping[str, str]) -> Seen | None:
         return fact
     points = _points(case)
     if at in points:
-        return Seen(points[at][0], "measured", points[at][1])
+        found, names = points[at]
+        same = fact is not None and fact.verdict == found != OK
+        return Seen(found, "measured", names, fact.where if fact and same else "")
     between = _between(points, at)
     if between is None:
         return fact if fact is not None and fact.sure else _nearest(points, at) or fact

@@ -45,6 +45,9 @@ def test_a_release_between_two_that_work_can_be_wrong():
         assert compat.choose(given).verdict == verdict, release
     wrong = compat.choose(run("zero2", torch="2.7.1", deepspeed="0.17.6", accumulation=4))
     assert wrong.instead[:2] == ("DeepSpeed >= 0.18.3", "ZeRO-1")
+    measured = compat.choose(run("zero2", torch="2.8.0", deepspeed="0.17.6", accumulation=4))
+    assert "wrong, measured on" in measured.evidence
+    assert "gradients of earlier micro-batches are lost" in measured.evidence
     assert compat.choose(run("zero2", deepspeed="0.17.6")).verdict == "works"
 
 

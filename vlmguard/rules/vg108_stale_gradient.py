@@ -18,7 +18,7 @@ Use instead
     A dummy image in text-only batches, ZeRO-2, or freeze the tower.
 
 Evidence
-    deepspeed stage3.py independent_gradient_partition_epilogue, silent 0.16.9 - 0.19.8. Own
+    deepspeed stage3.py independent_gradient_partition_epilogue, silent 0.15.3 - 0.19.8. Own
     measurement: 2 gloo ranks on CPU, torch 2.13.0.
 """
 
@@ -44,5 +44,5 @@ def pre_wrap(run: Run) -> Finding | None:
         remedies=(DummyImage(),) if run.completes else (),
         advice="a dummy image in the data, ZeRO-2, or freeze the tower; text-only batches are "
         "stopped (VG204)",
-        evidence="own runs, deepspeed 0.16.9 - 0.19.8: the update is applied twice",
+        evidence="own runs, deepspeed 0.15.3 - 0.19.8: the update is applied twice",
     )

@@ -17,7 +17,7 @@ Use instead
     Freeze the tower, ZeRO-2, or images in every batch.
 
 Evidence
-    deepspeed 0.16.9 - 0.19.8. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.
+    deepspeed 0.15.3 - 0.19.8. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.
 """
 
 from __future__ import annotations
