@@ -1,4 +1,4 @@
-"""A run that was measured to be right is never stopped: each such record as an adapter's facts."""
+"""Every record as an adapter's facts: what was right stays so, all else is mended or stopped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from vlmguard import guard, host, plan, settings
 from vlmguard.cases import Case
-from vlmguard.facts import Checkpointing, Run, Tower
+from vlmguard.facts import Checkpointing, Run, Tower, Variant
 from vlmguard.lab import table
 
 # A batch with images on every rank, or completed by a dummy image; the others are about data that
@@ -43,19 +43,40 @@ def as_run(case: Case, releases: dict[str, str]) -> Run:
     )
 
 
-SETS: dict[str, list[table.Record]] = {}
+def as_case(case: Case, variant: Variant | None) -> Case:
+    """The case that runs once the variant is applied."""
+    if variant is None:
+        return case
+    names = {True: "reentrant", False: "non_reentrant", None: case.checkpointing}
+    if case.checkpointing != "none":
+        case = case._replace(checkpointing=names[variant.use_reentrant])
+    if not case.strategy.startswith("ddp"):
+        return case
+    found = {"find_unused": "ddp_find_unused", "static_graph": "ddp_static"}
+    on = {option: case.strategy == strategy for option, strategy in found.items()}
+    on.update({o: getattr(variant, o) for o in found if getattr(variant, o) is not None})
+    wrap = next((strategy for option, strategy in found.items() if on[option]), "ddp")
+    return case._replace(strategy=wrap)
+
+
+SETS: dict[str, dict[Case, table.Record]] = {}
 for _record in table.records():
-    if _record.verdict == "ok" and _record.case.batch in BATCHES:
-        SETS.setdefault(_record.name, []).append(_record)
+    SETS.setdefault(_record.name, {})[_record.case] = _record
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_no_rule_stops_a_run_that_was_right(name):
+def test_what_was_right_stays_right_and_what_was_not_is_mended_or_stopped(name):
     used = settings.resolve()
-    stopped = set()
-    for record in SETS[name]:
-        run = as_run(record.case, dict(record.releases))
+    wrong = set()
+    for case, record in SETS[name].items():
+        if case.batch not in BATCHES or record.verdict == "unmeasurable":
+            continue
+        run = as_run(case, dict(record.releases))
         findings = host.get().pre_wrap(run)
         made = plan.make(findings, used, guard.default_policy, run, guard.chosen)
-        stopped |= {(found.code, *record.case) for found in made.stops}
-    assert not stopped
+        after = SETS[name].get(as_case(case, made.variant))
+        if made.stops:
+            wrong |= {(found.code, case) for found in made.stops if record.verdict == "ok"}
+        elif after is None or after.verdict != "ok":
+            wrong.add((record.verdict, case))
+    assert not wrong
