@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 IMAGES = ["image", "image"]
 TOWER = {"model": "two_tower"}
 ONLY_EXPLAIN = {"VLMGUARD_RULES": "VG2=off,VG3=off"}
+DDP = {"steps": IMAGES, "plugin": "torch_ddp", "find_unused": True}
 FREEZES = {"vision": ["vision"], "both": ["vision", "aligner"], "glob": ["visual.blocks.*"]}
 
 CASES = [
@@ -22,6 +23,8 @@ CASES = [
     {"name": "blind-zero", **TOWER, "blind": True, "steps": IMAGES, "plugin": "low_level_zero"},
     {"name": "blind-ddp", **TOWER, "blind": True, "steps": IMAGES, "plugin": "torch_ddp"},
     {"name": "ddp-text", **TOWER, "steps": ["text"] * 3, "plugin": "torch_ddp"},
+    {"name": "ddp-reentrant", **DDP, "checkpointing": {}},
+    {"name": "ddp-plain", **DDP},
     {"name": "no-grid", "steps": ["image", "no_grid"]},
     {"name": "no-pixels", "steps": ["image", "no_pixels"]},
     {"name": "no-pixels-frozen", "steps": ["image", "no_pixels"], "freeze": True},
@@ -81,6 +84,12 @@ def test_ddp_in_one_process_looks_for_unused_parameters():
     assert "Expected to have finished reduction" in rank(off(), "ddp-text")["error"]
     assert len(on().weights("ddp-text")[0].losses) == 3
     assert on().outcomes("ddp-text") == {("VG106", "fixed")}
+
+
+def test_reentrant_checkpointing_under_ddp():
+    assert "ready only once" in rank(off(), "ddp-reentrant")["error"]
+    assert compare(on().weights("ddp-reentrant"), off().weights("ddp-plain"), world=1)
+    assert on().outcomes("ddp-reentrant") == {("VG101", "fixed")}
 
 
 def test_pixel_values_without_their_grid():

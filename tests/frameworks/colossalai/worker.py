@@ -68,7 +68,7 @@ def plugin_of(case: dict[str, Any], model: torch.nn.Module) -> Any:
             overlap_communication=False,
             max_norm=case["max_norm"],
         )
-    seeing = [p for n, p in model.named_parameters() if n.split(".")[0] in models.TOWERS]
+    seeing = [p for n, p in model.named_parameters() if set(n.split(".")) & set(models.TOWERS)]
     vision = sum(p.numel() for p in seeing)
     whole = sum(p.numel() for p in model.parameters())
     size = {"alone": vision, "mixed": vision * 3 // 4, "one": whole}.get(case["chunks"])
