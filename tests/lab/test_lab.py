@@ -211,6 +211,7 @@ def test_an_environment_that_cannot_be_installed_is_recorded_with_its_reason(tmp
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "torch-0.0.1.done").touch()
     of = envs.ReleaseSet("nowhere", "0.0.1", "0.0.1", "0.0.1", "0.0.1")
+    monkeypatch.setattr(envs, "sets", lambda: {"nowhere": of})
     with pytest.raises(envs.CannotInstall, match="deepspeed 0"):
         envs.make(of)
     noted = envs.states()["nowhere"]

@@ -121,7 +121,8 @@ def _ours() -> Path:
 def make(of: ReleaseSet) -> None:
     """Bring the set's environment into being; costs nothing if it is there.
 
-    Raises `CannotInstall` with the reason, which is written down as well (`states`).
+    Raises `CannotInstall` with the reason, which is written down as well for the sets of
+    ``compat/envs.toml`` (`states`).
     """
     try:
         _torch(of.torch)
@@ -239,6 +240,8 @@ def states() -> dict[str, dict[str, Any]]:
 
 
 def _note(of: ReleaseSet, state: str, reason: str | None) -> None:
+    if of.name not in sets():
+        return
     _states().parent.mkdir(parents=True, exist_ok=True)
     with _states().with_name(".envs.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
