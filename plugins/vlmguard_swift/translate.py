@@ -9,7 +9,7 @@ from typing import Any
 
 from vlmguard import seams
 from vlmguard.facts import Certainty, Checkpointing, Run
-from vlmguard_swift import decision, shared
+from vlmguard_swift import decision, rows, shared
 from vlmguard_transformers import families, freezing
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.gradients import Watch
@@ -154,10 +154,14 @@ def _idle(trainer: Any, strategy: str, trains: bool) -> Certainty:
         return "no"
     if own_dummy(trainer, strategy):
         return "no"
-    kinds = data_kinds(trainer.train_dataset)
+    if getattr(trainer, "chord_sft_dataset", None):
+        return "possible"
+    kinds = rows.kinds(trainer.train_dataset)
     if kinds is None:
         return "possible"
-    return "yes" if kinds == {"image", "text"} else "no" if kinds == {"image"} else "possible"
+    if kinds == {"text"}:  # no rank ever uses it: ZeRO has nothing to wait for, DDP does
+        return "no" if strategy.startswith("zero") else "yes"
+    return "yes" if kinds == {"image", "text"} else "no"
 
 
 def own_dummy(trainer: Any, strategy: str) -> bool:
@@ -175,25 +179,6 @@ def own_dummy(trainer: Any, strategy: str) -> bool:
     if "_get_inputs_embeds_hf" in source:
         return True
     return "is_deepspeed_enabled()" in source and strategy.startswith("zero")
-
-
-def data_kinds(dataset: Any) -> set[str] | None:
-    """Kinds of rows in a Hugging Face data set, from its ``images`` column; None if not told."""
-    for _ in range(4):
-        if hasattr(dataset, "column_names"):
-            break
-        dataset = getattr(dataset, "dataset", None)
-    names = getattr(dataset, "column_names", None)
-    if not isinstance(names, list) or "images" not in names:
-        return None
-    kinds = set()
-    for chunk in dataset.data.column("images").chunks:
-        import pyarrow.compute as compute
-
-        lengths = compute.fill_null(compute.list_value_length(chunk), 0)
-        full = compute.sum(compute.greater(lengths, 0)).as_py() or 0
-        kinds |= ({"image"} if full else set()) | ({"text"} if full < len(chunk) else set())
-    return kinds or None
 
 
 def _can_complete(trainer: Any) -> bool:

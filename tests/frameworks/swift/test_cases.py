@@ -71,14 +71,14 @@ def test_right_with_the_guard(name):
 
 @functools.cache
 def pair(name):
-    verb, rows, flags = next(row[1:] for row in HEALTHY if row[0] == name)
+    case = next(case for case in HEALTHY if case.name == name)
     return tuple(
-        pool().submit(swift.run, verb, "qwen2_vl", rows, flags, guard=guard)
+        pool().submit(swift.run, case.verb, case.model, case.data, case.flags, guard=guard)
         for guard in (False, True)
     )
 
 
-@pytest.mark.parametrize("name", [row[0] for row in HEALTHY])
+@pytest.mark.parametrize("name", [case.name for case in HEALTHY])
 def test_healthy_runs_stay_bitwise_equal(name):
     off, on = (future.result() for future in pair(name))
     assert off.returncode == 0, tail(off)
