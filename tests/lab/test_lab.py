@@ -71,8 +71,14 @@ def test_only_names_axes_or_cases():
     assert {case.strategy for case in chosen} == {"zero3", "ddp"}
     assert {case.model for case in chosen} == {"tied"}
     assert campaign.chosen("full", [CASE.key]) == [CASE]
-    with pytest.raises(ValueError, match="strateggy"):
-        campaign.chosen("full", ["strateggy=zero3"])
+    for word, told in (
+        ("strateggy=zero3", "an axis is one of strategy"),
+        ("strategy=zero9", "strategy is one of ddp"),
+        (CASE.key.replace("lora", "lore"), "no such case"),
+        ("fsdp2/none/full/tied/images/1", "no such case"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            campaign.chosen("full", [word])
 
 
 def test_a_draw_is_the_same_for_the_same_seed():

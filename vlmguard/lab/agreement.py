@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 
 from vlmguard.compat import folder
 from vlmguard.lab import cases, envs, runner
@@ -25,15 +25,29 @@ def same(gloo: Mapping[str, Any], referee: Mapping[str, Any]) -> bool:
 
 
 def run(env: str, number: int, draw: int, jobs: int) -> int:
-    """Write ``compat/agreement.toml``; the exit code is 0 unless the lab itself failed."""
+    """Write ``compat/agreement.toml``; the exit code: 0, 1 if the lab failed, 2 for a bad name."""
     console = Console(stderr=True)
-    of = envs.sets()[env]
-    envs.make(of)
+    of = envs.sets().get(env)
+    if of is None:
+        console.print(f"no release set {env}", style="red", markup=False)
+        return 2
+    try:
+        envs.make(of)
+    except envs.CannotInstall as error:
+        console.print(f"{env} cannot be installed: {error}", style="red", markup=False)
+        return 1
     drawn = cases.draw(cases.all_cases(), number, draw)
     found: dict[str, dict[Case, dict[str, Any]]] = {"gloo": {}, "referee": {}}
     faults = []
-    for engine, told in track(found.items(), "engines", console=console):
-        faults += runner.measure(of, drawn, 0, engine, jobs, told.__setitem__)
+    with Progress(console=console) as progress:
+        for engine, told in found.items():
+            bar = progress.add_task(engine, total=len(drawn))
+
+            def kept(case: Case, fields: dict[str, Any], told: Any = told, bar: Any = bar) -> None:
+                told[case] = fields
+                progress.advance(bar)
+
+            faults += runner.measure(of, drawn, 0, engine, jobs, kept)
     for fault in faults:
         console.print(fault, markup=False)
     (folder() / "agreement.toml").write_text(table(of, draw, found["gloo"], found["referee"]))

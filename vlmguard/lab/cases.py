@@ -46,6 +46,16 @@ class Case:
         return asdict(self)
 
 
+_VALUES = {
+    axis: tuple(map(str, values))
+    for axis, values in zip(
+        Case.__dataclass_fields__,
+        (STRATEGIES, CHECKPOINTING, TUNING, MODELS, BATCHES, ACCUMULATION),
+        strict=True,
+    )
+}
+
+
 def impossible(case: Case) -> str | None:
     """Why this combination is left out; None if it can be measured."""
     if case.model == "per_image" and case.batch == "text":
@@ -103,12 +113,17 @@ def select(cases: Iterable[Case], only: Iterable[str]) -> Iterator[Case]:
     keys = set()
     for word in only:
         axis, sign, values = word.partition("=")
-        if sign and axis in Case.__dataclass_fields__:
+        if sign and axis in _VALUES:
+            if unknown := set(values.split(",")).difference(_VALUES[axis]):
+                raise ValueError(f"{unknown.pop()}: {axis} is one of {', '.join(_VALUES[axis])}")
             wanted.setdefault(axis, set()).update(values.split(","))
-        elif word.count("/") == len(Case.__dataclass_fields__) - 1:
+        elif word.count("/") == len(_VALUES) - 1:
             keys.add(word)
         else:
-            raise ValueError(f"{word}: an axis is one of {', '.join(Case.__dataclass_fields__)}")
+            raise ValueError(f"{word}: an axis is one of {', '.join(_VALUES)}")
+    cases = list(cases)
+    if unknown := keys - {case.key for case in cases}:
+        raise ValueError(f"{unknown.pop()}: no such case, or not in this part")
     for case in cases:
         told = {axis: str(value) for axis, value in case.data().items()}
         if keys and case.key not in keys:

@@ -66,9 +66,12 @@ def agree(
     jobs: Annotated[int, typer.Option(help="cases at once", min=1)] = 1,
 ) -> None:
     """Measure drawn cases on gloo and on the referee: compat/agreement.toml."""
-    from vlmguard.lab import agreement
+    from vlmguard.lab import agreement, table
 
-    raise typer.Exit(agreement.run(env, number, draw, jobs))
+    code = agreement.run(env, number, draw, jobs)
+    if not code:
+        table.write()
+    raise typer.Exit(code)
 
 
 @app.command()
