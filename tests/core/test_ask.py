@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -61,12 +61,14 @@ def test_the_other_commands_know_it_too():
 
 
 def test_costs_at_most_300_ms():
-    def seconds(call):
-        started = time.perf_counter()
-        call()
-        return time.perf_counter() - started
+    """In processor time: it waits for nothing, and other work on the machine does not count."""
 
-    # The quickest of each: what else the machine does only adds.
-    asked = min(seconds(lambda: vlmguard(f"compat {ISSUE}")) for _ in range(7))
-    bare = min(seconds(lambda: subprocess.run([sys.executable, "-c", "pass"])) for _ in range(7))
+    def seconds(call):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        call()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    asked = min(seconds(lambda: vlmguard(f"compat {ISSUE}")) for _ in range(5))
+    bare = min(seconds(lambda: subprocess.run([sys.executable, "-c", "pass"])) for _ in range(5))
     assert asked - bare < 0.3
