@@ -29,14 +29,15 @@ def arguments(
         return first, lambda batch: ((_like(first, batch),), dict(kwargs))
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     try:
-        bound = inspect.signature(inner.forward).bind_partial(*args, **kwargs)
+        signature = inspect.signature(inner.forward)
+        named = signature.bind_partial(*args, **kwargs).arguments
     except (TypeError, ValueError):
         return None
-    kinds = {p.kind for p in inspect.signature(inner.forward).parameters.values()}
-    named = {**bound.arguments, **bound.arguments.get("kwargs", {})}
-    if inspect.Parameter.VAR_POSITIONAL in kinds or "input_ids" not in named:
+    of_kind = {parameter.kind: name for name, parameter in signature.parameters.items()}
+    rest = named.pop(of_kind.get(inspect.Parameter.VAR_KEYWORD, ""), {})
+    named = {**named, **rest}
+    if inspect.Parameter.VAR_POSITIONAL in of_kind or "input_ids" not in named:
         return None
-    named.pop("kwargs", None)
     return named, lambda batch: ((), dict(batch))
 
 

@@ -49,8 +49,6 @@ class Block:
 
 def build(processor: Any) -> Block:
     """The block that ``processor`` makes of one image. Raises `CannotComplete` with the reason."""
-    if processor is None:
-        raise CannotComplete("no processor is known: guard_booster(booster, processor=…)")
     try:
         from PIL import Image
     except ImportError as error:

@@ -17,7 +17,7 @@ from vlmguard import plan as planning
 from vlmguard.arming import is_off
 from vlmguard.facts import Finding, Run
 from vlmguard.faults import contain
-from vlmguard_colossalai import batches, dummy, layout
+from vlmguard_colossalai import batches, blanks, dummy, layout
 from vlmguard_colossalai.facts import Forward, Step
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
@@ -39,7 +39,7 @@ class Completer:
         self.find_processor = lambda: scene.processor
         self.block: dummy.Block | None = None
         self.placed: dict[Any, dummy.Block] = {}
-        self.why_not = ""
+        self.why_not = self.made = ""
         self.reorders = self.used = False
         self.placeholders = self._placeholders()
         self.lacks = batches.accepts(self.model)
@@ -50,7 +50,9 @@ class Completer:
         """Have the processor build the image now: a reason why it cannot is known before a batch
         needs it."""
         try:
-            block = dummy.build(self.find_processor())
+            processor = self.find_processor()
+            block = dummy.build(processor) if processor else blanks.build(self.family, self.config)
+            self.made = "" if processor else ", made from its config: no processor was found"
             if self.placeholders and not self.placeholders & set(block.ids):
                 raise dummy.CannotComplete("its image has none of the model's placeholder tokens")
             if not self.placeholders:
@@ -104,7 +106,8 @@ class Completer:
         guard.pre_step(self.run, batch=self.facts(done, completed=True))
         for finding in wanted.fixes:
             if guard.first(finding):
-                report.say(finding, "fixed", f"a dummy image ({', '.join(self.lacks)}) is put in")
+                parts = ", ".join(self.lacks)
+                report.say(finding, "fixed", f"a dummy image ({parts}) is put in{self.made}")
         return done
 
 

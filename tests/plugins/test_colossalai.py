@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from vlmguard_colossalai import layout
+from vlmguard_colossalai import batches, layout
 from vlmguard_colossalai.touched import Touched
 
 
@@ -76,3 +76,26 @@ def test_operations_are_seen_beside_the_only_hook():
     own.pre_forward([weight])
     assert own.called == 2, "a fault of ours does not keep Gemini's hook from working"
     assert not touched.sound
+
+
+class Loose(nn.Module):
+    """As LLaVA's: further keywords under a name of its own."""
+
+    def forward(self, input_ids, pixel_values=None, **lm_kwargs):
+        return input_ids, pixel_values, lm_kwargs
+
+
+def test_a_positional_batch_is_named_and_put_back():
+    ids = torch.zeros(1, 2)
+    batch, rebuild = batches.arguments(Loose(), (ids,), {"labels": ids})
+    assert set(batch) == {"input_ids", "labels"}
+    args, kwargs = rebuild({**batch, "pixel_values": ids})
+    assert Loose()(*args, **kwargs) == (ids, ids, {"labels": ids})
+    assert batches.arguments(Loose(), ([1], 2, 3), {}) is None
+
+
+def test_what_counts_as_visual():
+    floats, whole = torch.zeros(1, 2, 3), torch.zeros(1, 2, dtype=torch.long)
+    batch = {"input_ids": whole, "patches": floats, "inputs_embeds": floats, "image_sizes": whole}
+    assert batches.visual(batch) == ("patches", "image_sizes")
+    assert batches.visual({"tiles": whole, "input_ids": whole}, known=("tiles",)) == ("tiles",)

@@ -49,17 +49,19 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
     why_not = getattr(batch, "why_not", "")
     lacks = ", ".join(getattr(batch, "lacks", ())) or "pixel_values"
     trains = run.idle != "no"
+    towers = [tower.kind for tower in run.sees] or ["vision"]
+    train = f"{' and '.join(towers)} train{'s' if len(towers) == 1 else ''}"
     used = getattr(batch, "used", False)
     if run.strategy == "gemini" and trains and not used:
-        what = "vision trains: Gemini asserts, takes weights for gradients, or hangs"
+        what = f"{train}: Gemini asserts, takes weights for gradients, or hangs"
     elif run.strategy == "gemini" and trains and run.world > 1:
-        what = "vision trains: ranks that differ hang"
+        what = f"{train}: ranks that differ hang"
     elif run.strategy == "gemini" and run.world > 1 and getattr(batch, "reorders", False):
         what = (
             "the model has a vision tower: ranks gather Gemini's chunks in another order and hang"
         )
     elif run.strategy == "lowlevelzero" and run.world > 1 and trains:
-        what = "vision trains: ranks that differ hang"
+        what = f"{train}: ranks that differ hang"
     else:
         return None
     return Finding(
@@ -69,6 +71,6 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
         + (f"; no dummy image: {why_not}" if why_not else ""),
         scope="rank",
         remedies=() if why_not else (DummyImage(),),
-        advice="put an image in every batch, give guard_booster the processor, or freeze vision",
+        advice="put an image in every batch, give guard_booster the processor, or freeze them",
         evidence="hpcaitech/ColossalAI#6102; own runs, colossalai 0.5.0",
     )

@@ -24,6 +24,7 @@ NOT_HERE = {
     "apply:_option", "apply:_variant",  # TorchDDP; checkpointing
     "layout:reorders",  # two ranks
     "touched:_beside",  # releases before 0.4.3
+    "blanks:_qwen_vl", "blanks:_llava", "blanks:_block",  # models of transformers
     "batches:_like",  # a batch handed over as one mapping
 }  # fmt: skip
 

@@ -48,6 +48,7 @@ DEFAULTS: dict[str, Any] = {
     "unusual": None,  # split | positional | mapping | pairs: how a batch is handed over
     "blind": False,  # the vision tower runs under no_grad
     "raise_in": None,  # a function of the guard that raises instead of working
+    "homeless": False,  # made in memory: no folder to find its processor in
     "lazy": False,  # built under LazyInitContext
     "loader": None,  # kind of batch that a dataloader given to boost would make
     "spy": False,  # write down what the model and its surroundings are, before boost and at wrap
@@ -123,6 +124,8 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     torch.manual_seed(case["seed"])
     with spoil.lazily(case["lazy"]):
         model, processor, image = models.load(folder / case["model"], case["model"], case["seed"])
+    if case["homeless"]:
+        model.config._name_or_path = ""
     model.train()
     if case["checkpointing"] is not None:
         model.gradient_checkpointing_enable(case["checkpointing"] or None)
