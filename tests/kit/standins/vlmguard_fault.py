@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -11,13 +12,16 @@ import vlmguard_imports
 
 
 def install() -> None:
-    """Replace each named function as soon as its module has been imported."""
+    """Replace each named function once its module has been imported."""
     wanted: dict[str, list[str]] = {}
     for target in os.environ["VLMGUARD_TEST_FAULT"].split(","):
         module, _, name = target.partition(":")
         wanted.setdefault(module, []).append(name)
     for module, names in wanted.items():
-        vlmguard_imports.after(module, functools.partial(_break, names))
+        if module in sys.modules:
+            _break(names, sys.modules[module])
+        else:
+            vlmguard_imports.after(module, functools.partial(_break, names))
 
 
 def _break(names: list[str], module: ModuleType) -> None:
@@ -26,7 +30,8 @@ def _break(names: list[str], module: ModuleType) -> None:
         owner = functools.reduce(getattr, parents, module)
         if not hasattr(owner, last):
             raise AttributeError(f"{module.__name__} has no {name}: this fault would test nothing")
-        setattr(owner, last, _raises)
+        kept = vars(owner).get(last)
+        setattr(owner, last, property(_raises) if isinstance(kept, property) else _raises)
 
 
 def _raises(*_: Any, **__: Any) -> Any:
