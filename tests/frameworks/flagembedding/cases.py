@@ -49,10 +49,13 @@ CASES = [
     Case("reranker-full", "reranker_decoder", ONCE, "VG101", FULL),
     Case("reranker-one-rank", "reranker_decoder", ONCE, "VG101", ranks=1),
     Case("layerwise", "reranker_layerwise", ONCE, "VG101"),
+    Case("layerwise-full", "reranker_layerwise", ONCE, "VG101", FULL),
     Case("reranker-encoder", "reranker_encoder", ONCE, "VG101"),
     # 2: embedders, default flags, and with an explicit variant on transformers 5.19
     Case("embedder-lora", "embedder_decoder", ONCE, "VG101"),
     Case("embedder-encoder", "embedder_encoder", ONCE, "VG101"),
+    Case("embedder-full", "embedder_decoder", ONCE, "VG101", FULL),
+    Case("embedder-one-rank", "embedder_encoder", ONCE, "VG101", ranks=1),
     Case("icl", "embedder_icl", ONCE, "VG101"),
     Case("m3-old", "embedder_m3", ONCE, "VG101", over=OLD),
     Case("embedder-lora-5.19", "embedder_decoder", ONCE, "VG101",
@@ -61,6 +64,9 @@ CASES = [
          checkpoints=REENTRANT, over=NEW),
     # 3: embedders under ZeRO (LoRA + DeepSpeed + transformers < 5 fails in the scheduler's step)
     Case("embedder-full-zero2", "embedder_decoder", REDUCED, "VG103", FULL, zero("zero2")),
+    Case("embedder-encoder-zero2", "embedder_encoder", REDUCED, "VG103", (), zero("zero2")),
+    Case("embedder-full-zero3", "embedder_decoder", BARE_ASSERTION, "VG103", FULL,
+         zero("zero3")),
     Case("embedder-encoder-zero3", "embedder_encoder", BARE_ASSERTION, "VG103",
          (), zero("zero3")),
     Case("embedder-full-zero3-silent", "embedder_decoder", "wrong", "VG103",
