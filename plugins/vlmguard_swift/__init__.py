@@ -7,6 +7,8 @@ What is patched and why:
   the checkpoint variant once a process, in 3.0 – 3.5 even before there is a model: here it is read
   and, where it is wrong, undone and made again by ms-swift itself;
 * ``Template.data_collator``: the batch is still on the CPU (often in a dataloader worker);
+* ``Template._post_encode``, between the batch and forward: a step without an image can still run
+  the towers;
 * ``LazyLLMDataset.__getitem__``, which silently replaces samples that fail to encode;
 * ``Trainer.training_step`` and DeepSpeed's ``engine.step``: gradients after backward, before the
   optimizer, and the line of the first step.
@@ -20,7 +22,7 @@ from typing import Any
 
 from vlmguard import guard
 from vlmguard.facts import Batch, Run, Sample
-from vlmguard.faults import contain
+from vlmguard.faults import contain, fault
 from vlmguard.seams import Seam
 from vlmguard_transformers import arguments, steps, training
 
@@ -71,30 +73,42 @@ def _release(trainer: Any) -> None:
 
 
 def collate(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Complete a text-only batch where the plan says so, then judge what will be collated."""
+    """Judge what will be collated."""
     rows = args[0] if args else kwargs.get("batch")
-    completed = contain("completing the batch", _complete, instance, rows)
-    if completed is not None:
-        rows = completed
-    contain("judging the batch", _judge, instance, rows, completed is not None)
-    if args:
-        return wrapped(rows, *args[1:], **kwargs)
-    return wrapped(**{**kwargs, "batch": rows})
+    contain("judging the batch", _judge, instance, rows)
+    return wrapped(*args, **kwargs)
 
 
-def _complete(template: Any, rows: Any) -> Any:
-    from vlmguard_swift import dummy, shared
-
-    run = shared.run()
-    return dummy.complete(template, rows) if run is not None and run.completing else None
-
-
-def _judge(template: Any, rows: Any, completed: bool) -> None:
+def _judge(template: Any, rows: Any) -> None:
     from vlmguard_swift import encoded, shared
 
     run = shared.run()
     if run is not None:
-        guard.pre_step(run, batch=encoded.batch(template, rows, completed))
+        guard.pre_step(run, batch=encoded.batch(template, rows, run.completing))
+
+
+def embed(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Have a forward without an image run the towers, where the plan says so."""
+    inputs = wrapped(*args, **kwargs)
+    completed = contain("completing a forward", _touch, instance, args, kwargs, inputs)
+    return inputs if completed is None else completed
+
+
+def _touch(template: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any) -> Any:
+    from vlmguard_swift import shared
+
+    if not shared.completes():
+        return None
+    from vlmguard_swift import dummy
+
+    try:
+        return dummy.forward(template, args[0] if args else kwargs["model"], inputs)
+    except Exception as error:
+        fault("completing a forward", error)
+        run = shared.run()
+        if run is not None:  # VG204 knows whether this step may go on without
+            guard.pre_step(run, batch=Batch((), ("text",)))
+        return None
 
 
 def fetch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -122,7 +136,10 @@ SEAMS = (
          "judges and mends the run before it is wrapped, explains failures"),
     Seam("collate", ("swift.template.base:Template.data_collator",
                      "swift.llm.template.base:Template.data_collator"), collate,
-         "completes and checks each batch on the CPU"),
+         "checks each batch on the CPU"),
+    Seam("embed", ("swift.template.base:Template._post_encode",
+                   "swift.llm.template.base:Template._post_encode"), embed,
+         "runs the towers in a forward without an image"),
     Seam("fetch", ("swift.dataset.utils:LazyLLMDataset.__getitem__",
                    "swift.llm.dataset.utils:LazyLLMDataset.__getitem__"), fetch,
          "sees samples that were replaced"),

@@ -1,43 +1,72 @@
-"""Complete a text-only batch: an image at the end of its first row, without a label.
+"""Run the towers on a blank image in a forward that has none, without changing a bit of it.
 
-The image is encoded by ms-swift's own template. It follows the last token of the row, so no token
-before it can see it, and its labels are -100: the loss is the same, and every rank runs the tower.
+ms-swift's own way for its families: the mean of the image's features, times zero, is added to the
+token embeddings. Every rank then runs the same modules and every tower parameter gets a gradient of
+zero. An image in the data would be right too, but round otherwise: its row would be longer.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import torch
 
 from vlmguard_swift import encoded
 
+_OWN = "Template._post_encode"
 _SIDE = 28  # pixels; the processor resizes it to what the model wants
 _built: dict[int, dict[str, Any]] = {}
 
 
-def complete(template: Any, batch: Any) -> list[Any] | None:
-    """The batch with an image in it; None if it already has one. Rows are copied, not changed."""
-    if not isinstance(batch, list) or not batch or not isinstance(batch[0], dict):
-        return None
-    if any(encoded.keys(row, prefix) for row in batch for prefix in encoded.prefixes(row)):
-        return None
-    prefix = encoded.prefixes(batch[0])[0]
-    return [_append(batch[0], prefix, _image(template)), *batch[1:]]
+def possible(trainer: Any) -> bool:
+    """Whether this template leaves embedding to the model, and the model shows its features."""
+    template, model = trainer.template, trainer.accelerator.unwrap_model(trainer.model)
+    own = type(template)._post_encode
+    return getattr(own, "__qualname__", "") == _OWN and hasattr(_base(model), "get_image_features")
 
 
-def _append(row: dict[str, Any], prefix: str, image: dict[str, Any]) -> dict[str, Any]:
-    row = dict(row)
-    count = len(image["input_ids"])
-    row[prefix + "input_ids"] = [*row[prefix + "input_ids"], *image["input_ids"]]
-    for key, filler in (("labels", -100), ("loss_scale", 0.0)):
-        if row.get(prefix + key) is not None:
-            row[prefix + key] = [*row[prefix + key], *([filler] * count)]
-    for key, value in image.items():
-        if key in encoded.VISUAL:
-            row[prefix + key] = value
-    if isinstance(row.get(prefix + "length"), int):
-        row[prefix + "length"] += count
-    return row
+def forward(template: Any, model: Any, inputs: Any) -> dict[str, Any] | None:
+    """``inputs`` with embeddings in place of ids; None where this forward needs nothing."""
+    if not isinstance(inputs, Mapping) or not (model.training and torch.is_grad_enabled()):
+        return None
+    ids = inputs.get("input_ids")
+    if ids is None or any(
+        inputs.get(key) is not None for key in (*encoded.VISUAL, "inputs_embeds")
+    ):
+        return None
+    base = _base(model)
+    embeddings = base.get_input_embeddings()(ids)
+    nothing = sum(each.mean() for each in _features(base, _image(template), ids.device)) * 0.0
+    return {**inputs, "inputs_embeds": embeddings + nothing.to(embeddings.dtype)}
+
+
+def _base(model: Any) -> Any:
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _features(base: Any, image: Mapping[str, Any], device: torch.device) -> list[torch.Tensor]:
+    """What the language model would see of the image, behind the aligner."""
+    # A copy: ms-swift encodes in inference mode, and such a tensor takes no part in a backward.
+    told = {k: v.to(device).clone() for k, v in image.items() if isinstance(v, torch.Tensor)}
+    wanted = {}
+    for name, parameter in inspect.signature(base.get_image_features).parameters.items():
+        if name in told:
+            wanted[name] = told[name]
+        elif parameter.default is parameter.empty and hasattr(base.config, name):
+            wanted[name] = getattr(base.config, name)
+    out = base.get_image_features(**wanted)
+    return list(_tensors(getattr(out, "pooler_output", out)))
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _tensors(each)
 
 
 def _image(template: Any) -> dict[str, Any]:

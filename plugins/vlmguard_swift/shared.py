@@ -9,7 +9,7 @@ from vlmguard import settings
 from vlmguard.facts import Run, run_as_json, run_from_json
 
 _KEY = "VLMGUARD_RUN"
-COMPLETE = "VLMGUARD_COMPLETE"  # the plan's dummy image, between apply and publish
+COMPLETE = "VLMGUARD_COMPLETE"  # the plan's dummy image
 
 
 def publish(run: Run) -> None:
@@ -21,6 +21,11 @@ def clear() -> None:
     """Forget the run: another trainer may follow in this process."""
     os.environ.pop(_KEY, None)
     os.environ.pop(COMPLETE, None)
+
+
+def completes() -> bool:
+    """Whether a forward without an image gets a dummy one."""
+    return os.environ.get(COMPLETE) == "1"
 
 
 def run() -> Run | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from vlmguard import seams
 from vlmguard.facts import Certainty, Checkpointing, Run
-from vlmguard_swift import decision, rows, shared
+from vlmguard_swift import decision, dummy, rows, shared
 from vlmguard_transformers import families, freezing
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.gradients import Watch
@@ -20,7 +19,7 @@ _KINDS = {"vision": "vision_tower", "aligner": "aligner", "llm": "language_model
 _PER_IMAGE = ("minicpmv", "minicpmo")
 # ms-swift patches forward for these, under DeepSpeed only.
 _PATCHED_FORWARD = ("qwen3_vl", "qwen3_omni")
-# One causal forward a step, labels of -100 count for nothing: an image at the end is free.
+# Their forwards were seen to be completed rightly.
 _COMPLETES = ("Seq2SeqTrainer", "DPOTrainer", "KTOTrainer")
 _FLAGS = {"vision": "freeze_vit", "aligner": "freeze_aligner", "llm": "freeze_llm"}
 
@@ -86,7 +85,7 @@ def run(trainer: Any, wish: tuple[str, ...], adapter_seams: Sequence[seams.Seam]
         frozen=any(t.trainable < t.total for t in towers),
         idle=idle,
         completes=idle != "no" and _can_complete(trainer),
-        completing=os.environ.get(shared.COMPLETE) == "1",
+        completing=shared.completes(),
         find_unused=hf.find_unused(trainer, on) if ddp else None,
         static_graph=hf.static_graph(trainer) if ddp else None,
         accumulation=args.gradient_accumulation_steps,
@@ -182,8 +181,9 @@ def own_dummy(trainer: Any, strategy: str) -> bool:
 
 
 def _can_complete(trainer: Any) -> bool:
-    family = families.of(getattr(trainer.template, "config", None))
-    if family is None or not family.trailing_image:
+    if families.of(getattr(trainer.template, "config", None)) is None:
+        return False
+    if not dummy.possible(trainer):
         return False
     return type(trainer).__name__ in _COMPLETES and not getattr(trainer, "padding_free", False)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import vlmguard_swift
-from vlmguard.facts import Run
+from vlmguard.facts import Run, Tower
+from vlmguard.stop import Stop
 from vlmguard_swift import apply, decision, dummy, encoded, forward, shared, translate
 from vlmguard_transformers import arguments, freezing, rehearse
 from vlmguard_transformers import trainer as hf
@@ -38,6 +39,7 @@ WRAPPERS = [seam.wrapper for seam in vlmguard_swift.SEAMS]
 @pytest.mark.parametrize("armed", [False, True])
 def test_hostile_objects(wrapper, armed, calls, monkeypatch):
     if armed:
+        monkeypatch.setenv(shared.COMPLETE, "1")
         shared.publish(Run("ms-swift", strategy="zero3", idle="yes", completing=True))
     try:
         assert wrapper(calls, Hostile(), (["--x"],), {}) == "framework"
@@ -54,7 +56,8 @@ FUNCTIONS = [
     (translate, "paths"),
     (apply, "apply"),
     (decision, "remake"),
-    (dummy, "complete"),
+    (dummy, "forward"),
+    (dummy, "possible"),
     (encoded, "batch"),
     (forward, "hindrance"),
     (forward, "encoding"),
@@ -74,6 +77,7 @@ def test_each_function_may_fail(owner, name, calls, monkeypatch):
     def boom(*args, **kwargs):
         raise RuntimeError("boom")
 
+    monkeypatch.setenv(shared.COMPLETE, "1")
     shared.publish(Run("ms-swift", strategy="zero3", idle="yes", completing=True))
     monkeypatch.setattr(owner, name, boom)
     try:
@@ -95,3 +99,17 @@ def test_the_frameworks_own_exception_goes_on_unchanged():
         with pytest.raises(ValueError, match="theirs") as caught:
             wrapper(wrapped, object(), (["--x"],), {})
         assert caught.value is error
+
+
+def test_a_step_that_could_not_be_completed_is_no_completed_one(calls, monkeypatch):
+    """Under ZeRO-3 it would go wrong in silence: VG204 stops it."""
+    monkeypatch.setenv(shared.COMPLETE, "1")
+    towers = (Tower("vision", ("visual",), 2, 2),)
+    shared.publish(Run("ms-swift", strategy="zero3", idle="yes", completing=True, towers=towers))
+    monkeypatch.setattr(dummy, "forward", lambda *_: 1 / 0)
+    try:
+        with pytest.raises(Stop, match="VG204"):
+            vlmguard_swift.embed(calls, object(), (object(), {}), {})
+    finally:
+        shared.clear()
+    assert len(calls) == 1

@@ -146,15 +146,36 @@ def test_unknown_families_are_not_judged():
     assert families.of(template.config) is None
 
 
-def test_a_text_batch_is_completed_without_touching_its_rows():
-    made = types.SimpleNamespace(
-        encode=lambda sample: {"input_ids": [7, 9, 9], "pixel_values": "P", "image_grid_thw": "G"}
-    )
-    row = {"input_ids": [1, 2], "labels": [-100, 2], "length": 2}
-    completed = dummy.complete(made, [row, row])
-    assert completed[0]["input_ids"] == [1, 2, 7, 9, 9]
-    assert completed[0]["labels"] == [-100, 2, -100, -100, -100]
-    assert completed[0]["pixel_values"] == "P"
-    assert completed[1] is row
-    assert row == {"input_ids": [1, 2], "labels": [-100, 2], "length": 2}
-    assert dummy.complete(made, [image_row(), row]) is None
+class Seeing(torch.nn.Module):
+    """A tower, an aligner and token embeddings, by the names that transformers gives them."""
+
+    def __init__(self):
+        super().__init__()
+        self.tower, self.aligner = torch.nn.Linear(3, 3), torch.nn.Linear(3, 4)
+        self.words = torch.nn.Embedding(10, 4)
+        self.config = types.SimpleNamespace(vision_feature_layer=-2)
+
+    def get_input_embeddings(self):
+        return self.words
+
+    def get_image_features(self, pixel_values, vision_feature_layer, image_sizes=None):
+        assert vision_feature_layer == -2
+        assert image_sizes is None
+        return [self.aligner(self.tower(pixel_values))]
+
+
+def test_a_forward_without_an_image_runs_the_towers_and_changes_no_bit():
+    pixels = torch.ones(2, 3)
+    made = types.SimpleNamespace(encode=lambda sample: {"input_ids": [7], "pixel_values": pixels})
+    model, ids = Seeing(), torch.tensor([[1, 2, 3]])
+    inputs = {"input_ids": ids, "attention_mask": torch.ones(1, 3)}
+    completed = dummy.forward(made, model, inputs)
+    assert set(inputs) == {"input_ids", "attention_mask"}
+    assert completed["inputs_embeds"].equal(model.words(ids))
+    completed["inputs_embeds"].sum().backward()
+    for part in (model.tower, model.aligner):
+        assert all(p.grad is not None and not p.grad.any() for p in part.parameters())
+    assert dummy.forward(made, model, {**inputs, "pixel_values": pixels}) is None
+    with torch.no_grad():
+        assert dummy.forward(made, model, inputs) is None
+    assert dummy.forward(made, model.eval(), inputs) is None

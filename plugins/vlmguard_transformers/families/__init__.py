@@ -35,11 +35,6 @@ class Family:
     def needs(self) -> Mapping[str, tuple[str, ...]]:
         return self.module.NEEDS  # type: ignore[no-any-return]
 
-    @property
-    def trailing_image(self) -> bool:
-        """Whether an image after the last labelled token changes nothing before it."""
-        return bool(self.module.TRAILING_IMAGE)
-
 
 _ALL = tuple(Family(module.__name__.rsplit(".", 1)[-1], module) for module in (qwen_vl, llava))
 

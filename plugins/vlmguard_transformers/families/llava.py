@@ -7,7 +7,6 @@ from typing import Any
 
 MODEL_TYPES = ("llava", "llava_next")
 NEEDS: Mapping[str, tuple[str, ...]] = {}
-TRAILING_IMAGE = True
 
 
 def placeholder_ids(config: Any) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ from typing import Any
 
 MODEL_TYPES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
 NEEDS = {"pixel_values": ("image_grid_thw",), "pixel_values_videos": ("video_grid_thw",)}
-TRAILING_IMAGE = True
 
 
 def placeholder_ids(config: Any) -> tuple[int, ...]:

@@ -7,7 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.frameworks.swift.cases import CASES, HEALTHY
+from tests.frameworks.swift.cases import (
+    CASES,
+    HEALTHY,
+    LLAVA,
+    NO_CHECKPOINTS,
+    SFT,
+    UNUSED,
+    zero,
+)
 from tests.kit import swift
 from tests.kit.oracle import bitwise, compare
 
@@ -128,3 +136,24 @@ def test_spawned_workers():
     done = swift.run(["sft"], "llava", "image", flags, guard=True)
     assert done.returncode == 0, tail(done)
     assert "VG902" not in done.output
+
+
+def test_a_text_step_after_an_image_step_costs_no_bit_under_zero2():
+    """Ranks that differ would hang there, so the towers run in every step; these do not differ."""
+    flags = [*LLAVA, *zero(2)]
+    off, on = (swift.run(SFT, "llava", "phases", flags, guard=guard) for guard in (False, True))
+    assert (off.returncode, on.returncode) == (0, 0), tail(on)
+    assert "VG106" in on.fixed()
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, str(verdict)
+
+
+def test_ranks_that_differ_under_zero2_equal_ddp():
+    off, on = (
+        swift.run(SFT, "llava", "mixed", [*LLAVA, *zero(2)], guard=guard) for guard in (False, True)
+    )
+    ddp = swift.run(SFT, "llava", "mixed", [*LLAVA, *NO_CHECKPOINTS, *UNUSED], guard=False)
+    assert off.hung or off.returncode != 0
+    assert (on.returncode, ddp.returncode) == (0, 0), tail(on)
+    verdict = compare(on.ranks, ddp.ranks)
+    assert verdict, str(verdict)
