@@ -75,6 +75,7 @@ def boost(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from vlmguard_colossalai import apply, rules, translate, watch
+    from vlmguard_transformers import freezing
 
     model = args[0] if args else kwargs.get("model")
     if not translate.is_plain(model):
@@ -84,7 +85,7 @@ def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     run = guard.pre_wrap(
         lambda: translate.run(scene, SEAMS),
         lambda plan: apply.apply(scene, plan),
-        lambda: translate.check_freeze(scene),
+        lambda: freezing.check(scene.model, scene.wish, scene.paths),
     )
     if run is None:
         return None

@@ -6,6 +6,7 @@ from typing import Any
 
 from vlmguard.plan import Plan
 from vlmguard_colossalai.translate import Scene
+from vlmguard_transformers import freezing
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.change import Journal
 
@@ -26,10 +27,10 @@ def apply(scene: Scene, plan: Plan) -> tuple[str, ...]:
                     _option(scene.ddp, name, value, journal)
             if plan.variant.use_reentrant is not None:
                 _variant(scene.model, plan.variant.use_reentrant, journal)
-        for word, pairs in frozen.items():
-            _freeze(word, [p for _, p in pairs if p.requires_grad], journal)
+        others = len(journal.said)
+        freezing.obey(frozen, journal)
         if len(frozen) > _SHOWN:
-            journal.said[:] = [f"{len(frozen)} names of parameters trainable → frozen"]
+            journal.said[others:] = [f"{len(frozen)} names of parameters trainable → frozen"]
     return tuple(journal.said)
 
 
@@ -47,11 +48,3 @@ def _variant(model: Any, use_reentrant: bool, journal: Journal) -> None:
             journal.did(lambda m=module, f=held: setattr(m, "_gradient_checkpointing_func", f))
     model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
     journal.said.append(f"use_reentrant → {use_reentrant}")
-
-
-def _freeze(word: str, parameters: list[Any], journal: Journal) -> None:
-    for parameter in parameters:
-        parameter.requires_grad_(False)
-        journal.did(lambda p=parameter: p.requires_grad_(True))
-    if parameters:
-        journal.said.append(f"{word}: {len(parameters)} parameters trainable → frozen")

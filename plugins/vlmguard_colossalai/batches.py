@@ -10,6 +10,7 @@ import torch
 
 from vlmguard.facts import Sample
 from vlmguard_colossalai.facts import Step
+from vlmguard_transformers.trainer import without_adapters
 
 _VISUAL = ("pixel", "image", "img", "picture", "video", "vision", "visual")
 _NOT_VISUAL = ("token", "feature_layer", "feature_select", "mask", "embeds", "label")
@@ -27,7 +28,7 @@ def arguments(
     if len(args) == 1 and isinstance(args[0], Mapping):
         first = args[0]
         return first, lambda batch: ((_like(first, batch),), dict(kwargs))
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner = without_adapters(model)
     try:
         signature = inspect.signature(inner.forward)
         named = signature.bind_partial(*args, **kwargs).arguments
@@ -79,7 +80,7 @@ def devices(batch: Mapping[str, Any]) -> tuple[str, ...]:
 
 def accepts(model: Any) -> tuple[str, ...]:
     """Visual entries that the model's forward takes by name."""
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner = without_adapters(model)
     try:
         names = inspect.signature(inner.forward).parameters
     except (TypeError, ValueError):

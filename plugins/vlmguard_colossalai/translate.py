@@ -8,10 +8,9 @@ from typing import Any
 
 from vlmguard import seams, settings
 from vlmguard.facts import Certainty, Checkpointing, Strategy
-from vlmguard.stop import SettingsError
 from vlmguard_colossalai import explicit, towers
 from vlmguard_colossalai.facts import Boost
-from vlmguard_transformers import families
+from vlmguard_transformers import families, freezing
 from vlmguard_transformers import trainer as hf
 
 _PLUGINS: tuple[tuple[str, Strategy], ...] = (
@@ -89,7 +88,7 @@ def run(scene: Scene, adapter_seams: Sequence[seams.Seam]) -> Boost:
     model = scene.model
     checkpointing = _checkpointing(model)
     towers = hf.towers(model, scene.paths, lambda kind: checkpointing.on)
-    freed = sorted({n for pairs in _wished(scene).values() for n, p in pairs if p.requires_grad})
+    freed = freezing.freed(model, scene.wish, scene.paths)
     world, rank = _place()
     idle: Certainty = "possible" if scene.sees else "no"
     return Boost(
@@ -140,23 +139,3 @@ def _checkpointing(model: Any) -> Checkpointing:
     asked = {getattr(call, "keywords", {}).get("use_reentrant") for call in calls}
     variant = asked.pop() if len(asked) == 1 else None
     return Checkpointing(on=True, use_reentrant=variant, asked=variant, decided_by="the model")
-
-
-def _wished(scene: Scene) -> dict[str, list[tuple[str, Any]]]:
-    return hf.matching(scene.model, scene.wish, scene.paths)
-
-
-def check_freeze(scene: Scene) -> None:
-    """Raise `SettingsError` for a word of the wish that names nothing, or that leaves nothing."""
-    wished = _wished(scene)
-    for word, pairs in wished.items():
-        if not pairs:
-            names = (hf.plain(name) for name, _ in scene.model.named_modules() if name)
-            known = {*scene.paths, *(name for name in names if name.count(".") < 3)}
-            raise SettingsError(
-                f"freeze: {word!r} matches no parameter{settings.nearest(word, known)}"
-            )
-    named = {id(p) for pairs in wished.values() for _, p in pairs}
-    trains = any(p.requires_grad and id(p) not in named for p in scene.model.parameters())
-    if scene.wish and not trains:
-        raise SettingsError(f"freeze = {list(scene.wish)} leaves nothing to train")

@@ -6,7 +6,8 @@ What is patched and why:
 * ``Trainer.train`` of transformers, for FlagEmbedding's trainers alone: they inherit it, and its
   runners override the ``run`` that calls it. Model and trainer exist, nothing is wrapped yet, and
   checkpointing, DDP's options and the optimizer are all decided inside;
-* ``Trainer.training_step``: gradients after backward, and the line of the first step.
+* ``Trainer.training_step`` and DeepSpeed's ``engine.step``: gradients after backward, before the
+  optimizer, and the line of the first step.
 
 Batches are not judged: no module of the wheel takes anything but text. Never a target:
 ``__main__``, which under ``-m`` is no module of that name.

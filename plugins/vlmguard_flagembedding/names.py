@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from vlmguard_transformers.trainer import without_adapters
+
 Paths = dict[str, tuple[str, ...]]
 
 
@@ -18,8 +20,7 @@ class Named:
     @property
     def inner(self) -> Any:
         """The transformers model, without PEFT around it."""
-        inner = self.model.model
-        return inner.get_base_model() if hasattr(inner, "get_base_model") else inner
+        return without_adapters(self.model.model)
 
     @property
     def embeds(self) -> bool:

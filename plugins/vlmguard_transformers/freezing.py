@@ -18,9 +18,7 @@ def check(model: Any, wish: tuple[str, ...], paths: Paths) -> None:
     named = hf.matching(model, wish, paths)
     for word, pairs in named.items():
         if not pairs:
-            names = {hf.plain(name) for name, _ in model.named_parameters()}
-            modules = {name.rpartition(".")[0] for name in names}
-            known = {kind for kind, found in paths.items() if found} | modules
+            known = {kind for kind, found in paths.items() if found} | _modules(model)
             raise SettingsError(
                 f"freeze: {word!r} matches no parameter{settings.nearest(word, known)}"
             )
@@ -28,6 +26,17 @@ def check(model: Any, wish: tuple[str, ...], paths: Paths) -> None:
     trains = any(p.requires_grad and id(p) not in frozen for _, p in model.named_parameters())
     if wish and not trains:
         raise SettingsError(f"freeze = {list(wish)} leaves nothing to train")
+
+
+def _modules(model: Any) -> set[str]:
+    """Paths of all modules that hold a parameter, however deep."""
+    found = set()
+    for name, _ in model.named_parameters():
+        path = hf.plain(name).rpartition(".")[0]
+        while path and path not in found:
+            found.add(path)
+            path = path.rpartition(".")[0]
+    return found
 
 
 def freed(model: Any, wish: tuple[str, ...], paths: Paths) -> tuple[str, ...]:

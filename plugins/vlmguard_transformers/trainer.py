@@ -99,6 +99,11 @@ def plain(name: str) -> str:
     return name.replace(".base_layer.", ".")
 
 
+def without_adapters(model: Any) -> Any:
+    """The transformers model, without PEFT around it."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
 def kind_of(name: str, paths: Mapping[str, Iterable[str]]) -> str:
     """The tower that a plain parameter name belongs to, by its longest path; "other" if none."""
     best, kind = -1, "other"
