@@ -97,7 +97,8 @@ def embed(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
 def _touch(template: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any) -> Any:
     from vlmguard_swift import shared
 
-    if not shared.completes():
+    run = shared.run()
+    if run is None or not run.completing:
         return None
     from vlmguard_swift import dummy
 
@@ -105,9 +106,8 @@ def _touch(template: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs:
         return dummy.forward(template, args[0] if args else kwargs["model"], inputs)
     except Exception as error:
         fault("completing a forward", error)
-        run = shared.run()
-        if run is not None:  # VG204 knows whether this step may go on without
-            guard.pre_step(run, batch=Batch((), ("text",)))
+        # VG204 knows whether this step may go on without
+        guard.pre_step(run, batch=Batch((), ("text",)))
         return None
 
 

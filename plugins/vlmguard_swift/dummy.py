@@ -15,17 +15,18 @@ from typing import Any
 import torch
 
 from vlmguard_swift import encoded
+from vlmguard_transformers.trainer import without_adapters
 
 _OWN = "Template._post_encode"
 _SIDE = 28  # pixels; the processor resizes it to what the model wants
-_built: dict[int, dict[str, Any]] = {}
+_built: dict[tuple[int, torch.device], dict[str, torch.Tensor]] = {}
 
 
 def possible(trainer: Any) -> bool:
     """Whether this template leaves embedding to the model, and the model shows its features."""
-    template, model = trainer.template, trainer.accelerator.unwrap_model(trainer.model)
-    own = type(template)._post_encode
-    return getattr(own, "__qualname__", "") == _OWN and hasattr(_base(model), "get_image_features")
+    base = without_adapters(trainer.accelerator.unwrap_model(trainer.model))
+    own = type(trainer.template)._post_encode
+    return getattr(own, "__qualname__", "") == _OWN and hasattr(base, "get_image_features")
 
 
 def forward(template: Any, model: Any, inputs: Any) -> dict[str, Any] | None:
@@ -37,20 +38,14 @@ def forward(template: Any, model: Any, inputs: Any) -> dict[str, Any] | None:
         inputs.get(key) is not None for key in (*encoded.VISUAL, "inputs_embeds")
     ):
         return None
-    base = _base(model)
+    base = without_adapters(model)
     embeddings = base.get_input_embeddings()(ids)
-    nothing = sum(each.mean() for each in _features(base, _image(template), ids.device)) * 0.0
+    nothing = sum(each.mean() for each in _features(base, _image(template, ids.device))) * 0.0
     return {**inputs, "inputs_embeds": embeddings + nothing.to(embeddings.dtype)}
 
 
-def _base(model: Any) -> Any:
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
-def _features(base: Any, image: Mapping[str, Any], device: torch.device) -> list[torch.Tensor]:
+def _features(base: Any, told: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
     """What the language model would see of the image, behind the aligner."""
-    # A copy: ms-swift encodes in inference mode, and such a tensor takes no part in a backward.
-    told = {k: v.to(device).clone() for k, v in image.items() if isinstance(v, torch.Tensor)}
     wanted = {}
     for name, parameter in inspect.signature(base.get_image_features).parameters.items():
         if name in told:
@@ -69,9 +64,10 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(each)
 
 
-def _image(template: Any) -> dict[str, Any]:
-    """One encoded black image, built once a process by the template itself."""
-    key = id(template)
+def _image(template: Any, device: torch.device) -> dict[str, torch.Tensor]:
+    """The tensors of one black image, encoded by the template itself once a process and kept on
+    ``device``: moving them anew for each step would wait."""
+    key = id(template), device
     if key not in _built:
         from PIL import Image
 
@@ -82,5 +78,11 @@ def _image(template: Any) -> dict[str, Any]:
             {"role": "user", "content": "<image>"},
             {"role": "assistant", "content": "."},
         ]
-        _built[key] = alone.encode({"messages": messages, "images": [black]})
+        row = alone.encode({"messages": messages, "images": [black]})
+        # Copies: ms-swift encodes in inference mode, and such a tensor is not for a backward.
+        _built[key] = {
+            name: value.to(device).clone()
+            for name, value in row.items()
+            if isinstance(value, torch.Tensor)
+        }
     return _built[key]
