@@ -6,18 +6,15 @@ stopped, or fails as it would without the guard.
 
 from __future__ import annotations
 
-import ast
 import functools
-from pathlib import Path
 
 import pytest
 
 from tests.frameworks.colossalai import launch
-from tests.kit import envs
+from tests.kit.adapters import functions
 from tests.kit.oracle import bitwise, compare
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
-ADAPTER = envs.ROOT / "plugins" / "vlmguard_colossalai"
 OUTSIDE = ("boost", "backward", "step", "enable_lora", "guard_booster")
 """What users and the framework call: it contains what it calls."""
 NOT_HERE = {
@@ -28,21 +25,7 @@ NOT_HERE = {
     "batches:_like",  # a batch handed over as one mapping
 }  # fmt: skip
 
-
-def functions(file: Path) -> list[str]:
-    """``module:Class.function`` of one source file, the nested ones left out."""
-    module = "vlmguard_colossalai" + ("" if file.stem == "__init__" else f".{file.stem}")
-    found = []
-    for node in ast.parse(file.read_text("utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name not in OUTSIDE:
-            found.append(f"{module}:{node.name}")
-        if isinstance(node, ast.ClassDef):
-            inside = (each for each in node.body if isinstance(each, ast.FunctionDef))
-            found += [f"{module}:{node.name}.{each.name}" for each in inside]
-    return found
-
-
-TARGETS = [target for file in sorted(ADAPTER.glob("*.py")) for target in functions(file)]
+TARGETS = functions("vlmguard_colossalai", OUTSIDE)
 HOOKS = [target for target in TARGETS if ":Boosted" in target or ".layout:" in target]
 RUN = {"model": "two_tower", "precision": "fp16"}
 KINDS = {

@@ -6,7 +6,6 @@ fails as it would without the guard.
 
 from __future__ import annotations
 
-import ast
 import functools
 import json
 import subprocess
@@ -17,33 +16,18 @@ import pytest
 from tests.frameworks.flagembedding import launch
 from tests.frameworks.flagembedding.cases import CHECKPOINTS, ONCE, ONE_FORWARD
 from tests.kit import envs, swift
+from tests.kit.adapters import functions
 from tests.kit.oracle import bitwise
 from tests.kit.standins.vlmguard_capture import Rank, read
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
-ADAPTER = envs.ROOT / "plugins" / "vlmguard_flagembedding"
 ONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
 KINDS = {
     "healthy": (ONE_FORWARD.module, ONE_FORWARD.flags, {"VLMGUARD_DRY_STEP": "1"}),
     "frozen": ("embedder_encoder", (), {"VLMGUARD_FREEZE": "embeddings"}),
     "broken": ("embedder_decoder", CHECKPOINTS, {}),
 }
-
-
-def functions(file: Path) -> list[str]:
-    """``module:Class.function`` of one source file; `train` is what the framework calls."""
-    module = "vlmguard_flagembedding" + ("" if file.stem == "__init__" else f".{file.stem}")
-    found = []
-    for node in ast.parse(file.read_text("utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name != "train":
-            found.append(f"{module}:{node.name}")
-        if isinstance(node, ast.ClassDef):
-            inside = (each for each in node.body if isinstance(each, ast.FunctionDef))
-            found += [f"{module}:{node.name}.{each.name}" for each in inside]
-    return found
-
-
-TARGETS = [target for file in sorted(ADAPTER.glob("*.py")) for target in functions(file)]
+TARGETS = functions("vlmguard_flagembedding", {"train"})
 
 
 @functools.cache

@@ -1,0 +1,31 @@
+"""The functions of our own adapters, for tests that make each of them fail."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from pathlib import Path
+
+from tests.kit import envs
+
+
+def functions(package: str, outside: Collection[str]) -> list[str]:
+    """``module:Class.function`` of a package under plugins, the nested ones left out.
+
+    Args:
+        outside: what users and the framework call themselves.
+    """
+    files = sorted((envs.ROOT / "plugins" / package).glob("*.py"))
+    return [target for file in files for target in _of_file(package, file, outside)]
+
+
+def _of_file(package: str, file: Path, outside: Collection[str]) -> list[str]:
+    module = package + ("" if file.stem == "__init__" else f".{file.stem}")
+    found = []
+    for node in ast.parse(file.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name not in outside:
+            found.append(f"{module}:{node.name}")
+        if isinstance(node, ast.ClassDef):
+            inside = (each for each in node.body if isinstance(each, ast.FunctionDef))
+            found += [f"{module}:{node.name}.{each.name}" for each in inside]
+    return found
