@@ -6,7 +6,9 @@ import os
 
 import pytest
 
-from vlmguard import faults, guard, report, settings
+from vlmguard import guard
+from vlmguard.core import settings
+from vlmguard.runtime import faults, report
 
 
 @pytest.fixture(autouse=True)

@@ -7,13 +7,13 @@ through ``vlmguard.pth``. Public names load on first use.
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "Batch": "facts",
-    "Failure": "facts",
-    "Finding": "facts",
-    "Gradients": "facts",
-    "Run": "facts",
-    "hookimpl": "hookspecs",
-    "hookspec": "hookspecs",
+    "Batch": "core.facts",
+    "Failure": "core.facts",
+    "Finding": "core.findings",
+    "Gradients": "core.facts",
+    "Run": "core.facts",
+    "hookimpl": "core.hookspecs",
+    "hookspec": "core.hookspecs",
 }
 
 __all__ = ["Batch", "Failure", "Finding", "Gradients", "Run", "__version__", "hookimpl", "hookspec"]

@@ -71,7 +71,7 @@ class _Watcher:
                 self.watched[name] = (adapter, recognise)
                 return
         self.armed.add(adapter)
-        from vlmguard import arming
+        from vlmguard.runtime import arming
 
         arming.arm(adapter)
 
@@ -101,7 +101,7 @@ def watch(name: str, adapter: str, recognise: "Callable[[ModuleSpec], bool] | No
         if adapter in _watcher.armed or name in _watcher.watched:
             return
         if name in sys.modules:
-            from vlmguard import arming
+            from vlmguard.runtime import arming
 
             _watcher.armed.add(adapter)
             arming.arm(adapter)

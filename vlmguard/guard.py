@@ -6,18 +6,23 @@ import functools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from vlmguard import __version__, compat, host, plan, report, settings
-from vlmguard.facts import Batch, Failure, Finding, Gradients, Run, Variant
-from vlmguard.faults import contain
-from vlmguard.plan import Plan
-from vlmguard.stop import SettingsError, Stop, bring_down
+from vlmguard import __version__, registry
+from vlmguard.compat import choice as compat
+from vlmguard.core import plan, settings
+from vlmguard.core.errors import SettingsError, Stop
+from vlmguard.core.facts import Batch, Failure, Gradients, Run
+from vlmguard.core.findings import Finding, Variant
+from vlmguard.core.plan import Plan
+from vlmguard.runtime import report
+from vlmguard.runtime.faults import contain
+from vlmguard.runtime.stop import bring_down
 
 Apply = Callable[[Plan], tuple[str, ...]]
 
 
 def default_policy(code: str) -> str:
     """A rule's own policy; "warn" for a finding whose code no rule has."""
-    return getattr(host.get().rules.get(code), "DEFAULT", "warn")
+    return getattr(registry.get().rules.get(code), "DEFAULT", "warn")
 
 
 def chosen(run: Run) -> tuple[Variant | None, Finding | None]:
@@ -41,7 +46,7 @@ def chosen(run: Run) -> tuple[Variant | None, Finding | None]:
 
 def begin() -> None:
     """Check the settings against the rules that are loaded. Raises `settings.SettingsError`."""
-    settings.check_codes(settings.get(), host.get().rules)
+    settings.check_codes(settings.get(), registry.get().rules)
 
 
 def pre_wrap(
@@ -72,7 +77,7 @@ def pre_wrap(
         return None
     if report.rank() == 0:
         report.line(greeting(run))
-    findings = host.get().pre_wrap(run)
+    findings = registry.get().pre_wrap(run)
     wanted = plan.make(findings, settings.get(), default_policy, run, chosen)
     for finding in wanted.warns:
         report.say(finding, "warned" if finding.level == "warning" else "")
@@ -106,7 +111,7 @@ def greeting(run: Run) -> str:
 def verify(wanted: Plan, after: Run) -> None:
     """The rules that asked for a remedy must be silent now; one that did not take is an error."""
     codes = {finding.code: finding for finding in wanted.fixes}
-    left = [f for f in host.get().pre_wrap(after) if f.code in codes and f.remedies]
+    left = [f for f in registry.get().pre_wrap(after) if f.code in codes and f.remedies]
     if not left:
         return
     serious = any(finding.level == "error" for finding in left)
@@ -122,7 +127,7 @@ def verify(wanted: Plan, after: Run) -> None:
 
 def pre_step(run: Run, batch: Batch | None = None, gradients: Gradients | None = None) -> None:
     """Judge a batch or the gradients. Raises `Stop` where going on would be wrong."""
-    judge(host.get().pre_step(run, batch, gradients))
+    judge(registry.get().pre_step(run, batch, gradients))
 
 
 def judge(findings: Iterable[Finding]) -> None:
@@ -172,7 +177,7 @@ def on_error(run: Run | None, batch: Batch | None, error: BaseException) -> None
         contain("telling torchrun", bring_down, error)
         return
     failure = Failure(type(error).__name__, str(error), error)
-    for finding in host.get().on_error(run, batch, failure):
+    for finding in registry.get().on_error(run, batch, failure):
         if settings.get().policy(finding.code, default_policy(finding.code)) == "off":
             continue
         report.write("finding", {**finding.as_dict(), "outcome": "explained", "change": ""})
@@ -190,6 +195,6 @@ def explain(error: BaseException, text: str) -> None:
 @functools.cache
 def first_step() -> None:
     """The one line of the first step, on global rank 0."""
-    report.write("summary", {"rules": len(host.get().rules)})
+    report.write("summary", {"rules": len(registry.get().rules)})
     if report.rank() == 0 and report.worker() is None:
-        report.line(report.summary(len(host.get().rules)).removeprefix("vlmguard "))
+        report.line(report.summary(len(registry.get().rules)).removeprefix("vlmguard "))

@@ -23,8 +23,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vlmguard import guard
-from vlmguard.faults import contain
-from vlmguard.seams import Seam
+from vlmguard.runtime.faults import contain
+from vlmguard.runtime.seams import Seam
 from vlmguard_colossalai.rules import RULES as RULES
 
 __all__ = ["RULES", "SEAMS", "guard_booster"]

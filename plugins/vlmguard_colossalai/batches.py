@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from vlmguard.facts import Sample
+from vlmguard.core.facts import Sample
 from vlmguard_colossalai.facts import Step
 from vlmguard_transformers.trainer import without_adapters
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard import arming, settings
+from vlmguard.core import settings
+from vlmguard.runtime import arming
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vlmguard.facts import Batch, Gradients, Run
+from vlmguard.core.facts import Batch, Gradients, Run
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard.faults import contain
+from vlmguard.runtime.faults import contain
 
 
 class Touched:

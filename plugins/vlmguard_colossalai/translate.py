@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from vlmguard import seams, settings
-from vlmguard.facts import Certainty, Checkpointing, Strategy
+from vlmguard.core import settings
+from vlmguard.core.facts import Certainty, Checkpointing, Strategy
+from vlmguard.runtime import seams
 from vlmguard_colossalai import explicit, towers
 from vlmguard_colossalai.facts import Boost
 from vlmguard_transformers import families, freezing

@@ -12,11 +12,14 @@ from typing import Any
 
 import torch
 
-from vlmguard import guard, host, report, settings
-from vlmguard import plan as planning
-from vlmguard.arming import is_off
-from vlmguard.facts import Finding, Run
-from vlmguard.faults import contain
+from vlmguard import guard, registry
+from vlmguard.core import plan as planning
+from vlmguard.core import settings
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Finding
+from vlmguard.runtime import report
+from vlmguard.runtime.arming import is_off
+from vlmguard.runtime.faults import contain
 from vlmguard_colossalai import batches, blanks, dummy, layout
 from vlmguard_colossalai.facts import Forward, Step
 from vlmguard_colossalai.touched import Touched
@@ -89,7 +92,7 @@ class Completer:
 
     def __call__(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
         """``batch``, or a completed copy. Raises `Stop` where going on would be wrong."""
-        found = host.get().pre_step(self.run, batch=self.facts(batch))
+        found = registry.get().pre_step(self.run, batch=self.facts(batch))
         wanted = planning.make(found, settings.get(), guard.default_policy, self.run, guard.chosen)
         for finding in wanted.warns:
             if guard.first(finding):

@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import Any
 
 from vlmguard import guard
-from vlmguard.facts import Run
-from vlmguard.faults import contain
-from vlmguard.seams import Seam
+from vlmguard.core.facts import Run
+from vlmguard.runtime.faults import contain
+from vlmguard.runtime.seams import Seam
 from vlmguard_transformers import arguments, steps, training
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard.plan import Plan
+from vlmguard.core.plan import Plan
 from vlmguard_flagembedding.names import Named
 from vlmguard_transformers import checkpointing, freezing
 from vlmguard_transformers import trainer as hf

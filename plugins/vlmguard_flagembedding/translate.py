@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vlmguard import seams, settings
-from vlmguard.facts import Checkpointing, Run
+from vlmguard.core import settings
+from vlmguard.core.facts import Checkpointing, Run
+from vlmguard.runtime import seams
 from vlmguard_flagembedding.names import Named
 from vlmguard_transformers import checkpointing, freezing
 from vlmguard_transformers import trainer as hf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from vlmguard.plan import Plan
+from vlmguard.core.plan import Plan
 from vlmguard_swift import decision, shared, translate
 from vlmguard_transformers import freezing
 from vlmguard_transformers import trainer as hf

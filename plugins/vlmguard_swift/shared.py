@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import os
 
-from vlmguard import settings
-from vlmguard.facts import Run, run_as_json, run_from_json
+from vlmguard.core import settings
+from vlmguard.core.facts import Run, run_as_json, run_from_json
 
 _KEY = "VLMGUARD_RUN"
 COMPLETE = "VLMGUARD_COMPLETE"  # the plan's dummy image

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from vlmguard import seams
-from vlmguard.facts import Certainty, Checkpointing, Run
+from vlmguard.core.facts import Certainty, Checkpointing, Run
+from vlmguard.runtime import seams
 from vlmguard_swift import decision, dummy, rows, shared
 from vlmguard_transformers import families, freezing
 from vlmguard_transformers import trainer as hf

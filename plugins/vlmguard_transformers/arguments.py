@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vlmguard import guard, settings
-from vlmguard.arming import is_off
-from vlmguard.faults import contain
-from vlmguard.seams import Seam
-from vlmguard.stop import SettingsError, bring_down
+from vlmguard import guard
+from vlmguard.core import settings
+from vlmguard.core.errors import SettingsError
+from vlmguard.runtime.arming import is_off
+from vlmguard.runtime.faults import contain
+from vlmguard.runtime.seams import Seam
+from vlmguard.runtime.stop import bring_down
 
 FLAGS = ("--vlmguard", "--vlmguard-freeze", "--vlmguard-dry-step")
 

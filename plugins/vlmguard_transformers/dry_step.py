@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from vlmguard import report
-from vlmguard.facts import Gradients
+from vlmguard.core.facts import Gradients
+from vlmguard.runtime import report
 from vlmguard_transformers.trainer import kind_of, plain
 
 Loss = Callable[[Any, Mapping[str, Any]], Any]

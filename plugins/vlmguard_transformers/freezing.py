@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard import settings
-from vlmguard.stop import SettingsError
+from vlmguard.core import settings
+from vlmguard.core.errors import SettingsError
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.change import Journal
 

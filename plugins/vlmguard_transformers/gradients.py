@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard.facts import Gradients
+from vlmguard.core.facts import Gradients
 from vlmguard_transformers.trainer import kind_of, plain
 
 FIRST_STEPS = 3

@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from vlmguard import guard, report, settings
-from vlmguard.facts import Run
-from vlmguard.stop import Stop
+from vlmguard import guard
+from vlmguard.core import settings
+from vlmguard.core.errors import Stop
+from vlmguard.core.facts import Run
+from vlmguard.runtime import report
 from vlmguard_transformers import dry_step
 from vlmguard_transformers.gradients import kinds_of
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vlmguard import guard
-from vlmguard.facts import Run
-from vlmguard.faults import contain
-from vlmguard.seams import Seam
+from vlmguard.core.facts import Run
+from vlmguard.runtime.faults import contain
+from vlmguard.runtime.seams import Seam
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
 _HOOKED = ("single", "ddp", "zero1", "zero2", "zero3")

@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 from importlib import metadata
 from typing import Any, Literal
 
-from vlmguard.facts import Strategy, Tower, Variant
+from vlmguard.core.facts import Strategy, Tower
+from vlmguard.core.findings import Variant
 from vlmguard_transformers.change import Journal
 
 _ADAPTER = (".lora_", ".modules_to_save.", ".adapter", ".boft_", ".vera_", ".ia3_", ".hada_")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from vlmguard import guard
-from vlmguard.facts import Run
-from vlmguard.faults import contain
+from vlmguard.core.facts import Run
+from vlmguard.runtime.faults import contain
 
 
 def guarded(

@@ -11,7 +11,7 @@ import pytest
 ISSUE = "--torch 2.6 --deepspeed 0.16.9 --strategy zero3 --tuning lora"
 
 
-def vlmguard(words, code="from vlmguard.command import main; sys.exit(main())"):
+def vlmguard(words, code="from vlmguard.cli.main import main; sys.exit(main())"):
     code = f"import sys; sys.argv[:] = ['vlmguard', *{words.split()!r}]; {code}"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
@@ -30,7 +30,7 @@ def test_nothing_works_and_what_does():
 
 
 def test_loads_neither_torch_nor_typer():
-    code = "from vlmguard import ask; ask.main(sys.argv[2:]); "
+    code = "from vlmguard.cli import compat as ask; ask.main(sys.argv[2:]); "
     code += "print([m for m in ('torch', 'typer', 'rich', 'wrapt', 'pluggy') if m in sys.modules])"
     assert vlmguard(f"compat {ISSUE}", code).stdout.endswith("[]\n")
 
@@ -54,7 +54,7 @@ def test_a_bad_value_is_named_with_the_nearest(words, told):
 
 
 def test_the_other_commands_know_it_too():
-    code = "from vlmguard.cli import app; app()"
+    code = "from vlmguard.cli.app import app; app()"
     assert "use_reentrant=True" in vlmguard(f"compat {ISSUE}", code).stdout
     assert "compat" in vlmguard("--help").stdout
     assert "what works here" in vlmguard("doctor").stdout

@@ -26,7 +26,7 @@ def ms_swift(tmp_path):
     return tmp_path
 
 
-SHOW = "from vlmguard import arming; print(arming.armed)"
+SHOW = "from vlmguard.runtime import arming; print(arming.armed)"
 
 
 def test_starts_in_every_interpreter_and_imports_nothing_heavy():
@@ -64,7 +64,7 @@ def test_a_broken_adapter_does_not_break_the_import(tmp_path):
 def test_a_third_party_watches_its_own_framework(tmp_path):
     (tmp_path / "frame.py").write_text("def f(x):\n    return x\n")
     (tmp_path / "adapter_of_frame.py").write_text(
-        "from vlmguard.seams import Seam\n"
+        "from vlmguard.runtime.seams import Seam\n"
         "SEAMS = (Seam('f', ('frame:f',), lambda w, i, a, k: w(*a, **k) + 1, 'why'),)\n"
     )
     code = "from vlmguard import _bootstrap as b; b.watch('frame', 'adapter_of_frame'); "

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from vlmguard import compat, faults, verdicts
-from vlmguard.facts import Checkpointing, Run
+from vlmguard.compat import choice as compat
+from vlmguard.compat import verdicts
+from vlmguard.core.facts import Checkpointing, Run
+from vlmguard.runtime import faults
 
 ON = Checkpointing(True, True)
 

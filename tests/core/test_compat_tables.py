@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from vlmguard import cases, compat, defaults, faults, host, verdicts
-from vlmguard.cases import Case, Query
-from vlmguard.facts import Checkpointing, Run, Tower
+from vlmguard import registry
+from vlmguard.compat import cases, defaults, verdicts
+from vlmguard.compat import choice as compat
+from vlmguard.compat.cases import Case, Query
+from vlmguard.core.facts import Checkpointing, Run, Tower
+from vlmguard.core.settings import read_toml
 from vlmguard.lab import page, seamtable, table, toml
-from vlmguard.settings import read_toml
+from vlmguard.runtime import faults
 
 ROOT = Path(__file__).parents[2]
 OLD = {"torch": "2.4.1", "deepspeed": "0.14.5", "transformers": "4.51.3", "peft": "0.14.0"}
@@ -228,7 +231,7 @@ def test_a_damaged_table_is_said_once_and_acts_as_untested(tables, tmp_path, tex
     run = Run("x", NEW, "zero3", 2, checkpointing=Checkpointing(True, False))
     for _ in range(3):
         assert compat.choose(run).verdict == "untested"
-        findings = host.get().pre_wrap(run)
+        findings = registry.get().pre_wrap(run)
     assert {f.code: f.level for f in findings} == {"VG401": "warning"}
     assert capsys.readouterr().err.count("VG902") == 1
 

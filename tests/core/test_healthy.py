@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from vlmguard import guard, host, plan, settings
-from vlmguard.cases import Case
-from vlmguard.facts import Checkpointing, Run, Tower, Variant
+from vlmguard import guard, registry
+from vlmguard.compat.cases import Case
+from vlmguard.core import plan, settings
+from vlmguard.core.facts import Checkpointing, Run, Tower
+from vlmguard.core.findings import Variant
 from vlmguard.lab import table
 
 # A batch with images on every rank, or completed by a dummy image; the others are about data that
@@ -72,7 +74,7 @@ def test_what_was_right_stays_right_and_what_was_not_is_mended_or_stopped(name):
         if case.batch not in BATCHES or record.verdict == "unmeasurable":
             continue
         run = as_run(case, dict(record.releases))
-        findings = host.get().pre_wrap(run)
+        findings = registry.get().pre_wrap(run)
         made = plan.make(findings, used, guard.default_policy, run, guard.chosen)
         after = SETS[name].get(as_case(case, made.variant))
         if made.stops:

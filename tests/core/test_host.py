@@ -4,11 +4,14 @@ import types
 
 import pytest
 
-from vlmguard import facts, guard, hookimpl, host
-from vlmguard.facts import Batch, Failure, Finding, Gradients, Run
-from vlmguard.host import Host
+from vlmguard import guard, hookimpl, registry
+from vlmguard.core import facts, host
+from vlmguard.core.errors import Stop
+from vlmguard.core.facts import Batch, Failure, Gradients, Run
+from vlmguard.core.findings import Finding
+from vlmguard.core.host import Host
 from vlmguard.rules import RULES
-from vlmguard.stop import Stop
+from vlmguard.runtime.faults import fault
 
 RUN = Run("x", {"torch": "2.13.0"}, "ddp", 2, checkpointing=facts.Checkpointing(True, True))
 
@@ -21,7 +24,7 @@ def plugin(code="XY101", **hooks):
 
 
 def test_a_rule_that_raises_is_said_once_and_others_are_heard(capsys):
-    made = Host()
+    made = Host(fault)
 
     def broken(run):
         raise KeyError("boom")
@@ -37,7 +40,7 @@ def test_a_rule_that_raises_is_said_once_and_others_are_heard(capsys):
 
 @pytest.mark.parametrize("answer", [3, "text", [Finding("XY1", "note", "x"), 3]])
 def test_a_wrong_answer_is_a_fault(answer, capsys):
-    made = Host()
+    made = Host(fault)
     made.add(plugin(pre_wrap=lambda run: answer))
     assert made.pre_wrap(RUN) == []
     assert "not a Finding" in capsys.readouterr().err
@@ -45,7 +48,7 @@ def test_a_wrong_answer_is_a_fault(answer, capsys):
 
 def test_stop_and_keyboard_interrupt_escape():
     for kind in (Stop, KeyboardInterrupt, SystemExit):
-        made = Host()
+        made = Host(fault)
 
         def leave(run, kind=kind):
             raise kind("x")
@@ -56,15 +59,15 @@ def test_stop_and_keyboard_interrupt_escape():
 
 
 def test_wrappers_and_double_codes_are_refused():
-    made = Host()
+    made = Host(fault)
     made.add(plugin())
     with pytest.raises(ValueError, match="XY101"):
         made.add(plugin())
     with pytest.raises(ValueError, match="no code"):
         made.add(plugin("nonsense"))
-    from vlmguard.hookspecs import hookimpl as mark
+    from vlmguard.core.hookspecs import hookimpl as mark
 
-    wrapping = types.SimpleNamespace(__name__="w")
+    wrapping = plugin("XY102")
 
     def around(run):
         return (yield)
@@ -74,13 +77,21 @@ def test_wrappers_and_double_codes_are_refused():
         made.add(wrapping)
 
 
+@pytest.mark.parametrize("name", ["CODE", "NAME", "DEFAULT"])
+def test_a_rule_that_lacks_something_is_told_what(name):
+    lacking = plugin(pre_wrap=lambda run: None)
+    delattr(lacking, name)
+    with pytest.raises(ValueError, match=f"has no {name}$"):
+        Host(fault).add(lacking)
+
+
 JUDGING = [rule for rule in RULES if not rule.CODE.startswith("VG9")]  # VG9: about ourselves
 
 
 @pytest.mark.parametrize("rule", JUDGING, ids=lambda rule: rule.CODE)
 def test_every_rule_may_fail(rule, monkeypatch, capsys):
     """Raise inside each rule in turn: the others are heard, nothing escapes."""
-    made = Host()
+    made = Host(fault)
     for each in RULES:
         made.add(each)
     for caller in made.manager.get_hookcallers(rule):
@@ -90,9 +101,8 @@ def test_every_rule_may_fail(rule, monkeypatch, capsys):
                 def boom(*args):
                     raise RuntimeError("boom")
 
-                monkeypatch.setattr(
-                    implementation, "function", host.contained(boom, rule.CODE), raising=False
-                )
+                safe = host.contained(boom, rule.CODE, fault)
+                monkeypatch.setattr(implementation, "function", safe, raising=False)
     made.pre_wrap(RUN)
     made.pre_step(RUN, batch=Batch())
     made.pre_step(RUN, gradients=Gradients())
@@ -101,7 +111,7 @@ def test_every_rule_may_fail(rule, monkeypatch, capsys):
 
 
 def test_entry_points_load_our_rules():
-    assert {rule.CODE for rule in RULES} <= set(host.get().rules)
+    assert {rule.CODE for rule in RULES} <= set(registry.get().rules)
 
 
 def test_a_remedy_that_does_not_take_stops():

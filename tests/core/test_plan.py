@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from vlmguard.facts import Choose, DummyImage, Finding, Freeze, Run, Variant
-from vlmguard.plan import make
-from vlmguard.settings import Settings
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Choose, DummyImage, Finding, Freeze, Variant
+from vlmguard.core.plan import make
+from vlmguard.core.settings import Settings
 
 RUN = Run("x")
 FALSE = Variant(use_reentrant=False)

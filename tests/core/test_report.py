@@ -5,9 +5,11 @@ import types
 
 import pytest
 
-from vlmguard import guard, report, stop
-from vlmguard.facts import Batch, Finding, Run, Sample, run_as_json, run_from_json
-from vlmguard.stop import Stop
+from vlmguard import guard
+from vlmguard.core.errors import Stop
+from vlmguard.core.facts import Batch, Run, Sample, run_as_json, run_from_json
+from vlmguard.core.findings import Finding
+from vlmguard.runtime import report, stop
 
 FINDING = Finding("VG101", "error", "why", advice="do this")
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from vlmguard import seams
-from vlmguard.seams import Seam, attach, detach, where
+from vlmguard.runtime import seams
+from vlmguard.runtime.seams import Seam, attach, detach, where
 
 
 class Template:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from vlmguard import settings
-from vlmguard.settings import Settings, SettingsError, check_codes, resolve
+from vlmguard.core import settings
+from vlmguard.core.settings import Settings, SettingsError, check_codes, resolve
 
 CODES = ("VG101", "VG202", "VG201")
 

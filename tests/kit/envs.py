@@ -24,6 +24,10 @@ ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("VLMGUARD_ENVS", ROOT / ".envs"))
 PINS = ROOT / "constraints.txt"
 
+SHARED = HOME != ROOT / ".envs"
+"""Whether these environments are another checkout's (VLMGUARD_ENVS), with its vlmguard in them."""
+SOURCES = (str(ROOT), str(ROOT / "plugins")) if SHARED else ()
+"""For PYTHONPATH: this checkout before the one that the environments were made from."""
 FIRST = {"torch", "numpy", "setuptools", "wheel", "packaging", "hatchling", "editables", "ninja"}
 """Installed before, and with their dependencies: what the other packages need to be built."""
 EDITABLE = ("pyproject.toml", "vlmguard/_startup/*", "plugins/*/__init__.py")
@@ -64,6 +68,8 @@ def make(name: str) -> None:
         if _stamp(name, "packages") != packages:
             _install(name, pins)
             _stamp(name, "packages", packages)
+        if SHARED and _stamp(name, "vlmguard"):
+            return
         if _stamp(name, "vlmguard") != ourselves and (ROOT / "pyproject.toml").exists():
             _pip(name, "vlmguard itself", "--no-deps", "--no-build-isolation", "-e", str(ROOT))
             _stamp(name, "vlmguard", ourselves)

@@ -212,7 +212,7 @@ def _path(env: str, over: str) -> str:
     from tests.kit import overlays
 
     laid = [str(overlays.folder(over, env))] if over else []
-    return os.pathsep.join([str(KIT / "standins"), *laid])
+    return os.pathsep.join([str(KIT / "standins"), *envs.SOURCES, *laid])
 
 
 def _free_port() -> int:

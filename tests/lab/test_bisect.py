@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vlmguard import verdicts
+from vlmguard.compat import verdicts
 from vlmguard.lab import bisect, envs
 from vlmguard.lab.cases import Case
 

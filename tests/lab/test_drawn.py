@@ -18,7 +18,7 @@ from vlmguard.lab.cases import Case
 pytestmark = pytest.mark.frameworks
 ENV = "newest"
 NUMBER = 20
-_MAIN = "from vlmguard.command import main; main()"
+_MAIN = "from vlmguard.cli.main import main; main()"
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from vlmguard import settings
-from vlmguard.stop import SettingsError
+from vlmguard.core import settings
+from vlmguard.core.errors import SettingsError
 from vlmguard_transformers import arguments
 from vlmguard_transformers.arguments import take
 

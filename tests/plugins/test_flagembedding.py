@@ -11,9 +11,10 @@ from torch import nn
 
 import vlmguard_flagembedding
 from vlmguard import guard
-from vlmguard.facts import Run, Variant
-from vlmguard.plan import Plan
-from vlmguard.stop import SettingsError
+from vlmguard.core.errors import SettingsError
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Variant
+from vlmguard.core.plan import Plan
 from vlmguard_flagembedding import apply, names, translate
 from vlmguard_flagembedding.names import Named
 from vlmguard_transformers import arguments, checkpointing, freezing, rehearse, steps

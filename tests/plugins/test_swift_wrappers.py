@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import vlmguard_swift
-from vlmguard.facts import Run, Tower
-from vlmguard.stop import Stop
+from vlmguard.core.errors import Stop
+from vlmguard.core.facts import Run, Tower
 from vlmguard_swift import apply, decision, dummy, encoded, forward, shared, translate
 from vlmguard_transformers import arguments, freezing, rehearse
 from vlmguard_transformers import trainer as hf

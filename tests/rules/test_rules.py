@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from vlmguard.facts import Batch, Checkpointing, Failure, Gradients, Run, Sample, Tower
-from vlmguard.host import Host
+from vlmguard.core.facts import Batch, Checkpointing, Failure, Gradients, Run, Sample, Tower
+from vlmguard.core.host import Host
 from vlmguard.rules import RULES
+from vlmguard.runtime.faults import fault
 
 NEW = {"torch": "2.13.0+cpu", "deepspeed": "0.19.8"}
 OLD = {"torch": "2.6.0", "deepspeed": "0.19.2"}
@@ -83,7 +84,7 @@ SILENT = [
 
 @pytest.fixture(scope="module")
 def host():
-    made = Host()
+    made = Host(fault)
     for rule in RULES:
         made.add(rule)
     return made

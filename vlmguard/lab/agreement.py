@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from vlmguard.compat import folder
+from vlmguard.compat.choice import folder
 from vlmguard.lab import cases, envs, runner
 from vlmguard.lab.cases import Case
 

@@ -13,11 +13,11 @@ from typing import Any
 from packaging.version import Version
 from rich.console import Console
 
-from vlmguard import verdicts
+from vlmguard.compat import verdicts
+from vlmguard.core.settings import read_toml
 from vlmguard.lab import campaign, envs, releases, runner, toml
 from vlmguard.lab.cases import Case
 from vlmguard.lab.envs import ReleaseSet
-from vlmguard.settings import read_toml
 
 TABLE = "bisected"
 Told = tuple[str, ...]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
-from vlmguard.cases import ACCUMULATION, BATCHES, CHECKPOINTING, MODELS, STRATEGIES, TUNING
+from vlmguard.compat.cases import ACCUMULATION, BATCHES, CHECKPOINTING, MODELS, STRATEGIES, TUNING
 
 # full trains all; lora: adapters on the language model and nothing else, input gradients enabled as
 # trainers do; lora_tower: the same with the vision tower trained; frozen_tower: all but the tower.

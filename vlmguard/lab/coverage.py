@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from vlmguard import verdicts
-from vlmguard.cases import Case
+from vlmguard.compat import verdicts
+from vlmguard.compat.cases import Case
 from vlmguard.lab import cases, envs
 
 KINDS = {

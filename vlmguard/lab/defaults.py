@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard import verdicts
+from vlmguard.compat import verdicts
 from vlmguard.lab import releases, toml
 from vlmguard.lab.releases import Source
 from vlmguard.lab.seamtable import Say, first_of_minors

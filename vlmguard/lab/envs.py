@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vlmguard.compat import folder
+from vlmguard.compat.choice import folder
+from vlmguard.core.settings import read_toml
 from vlmguard.lab import standins
 from vlmguard.lab.records import home as home_of_records
-from vlmguard.settings import read_toml
 
 
 class CannotInstall(Exception):

@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from vlmguard import cases, compat, verdicts
-from vlmguard.cases import Case, Query
+from vlmguard.compat import cases, verdicts
+from vlmguard.compat import choice as compat
+from vlmguard.compat.cases import Case, Query
+from vlmguard.compat.verdicts import ReleaseSet
 from vlmguard.lab import bisect, coverage
-from vlmguard.verdicts import ReleaseSet
 
 _SQUARES = {
     "ok": "🟩",

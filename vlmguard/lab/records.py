@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vlmguard.compat import folder
+from vlmguard.compat.choice import folder
 from vlmguard.lab.cases import Case
 
 FORMAT = 1

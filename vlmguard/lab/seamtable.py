@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard import seams, verdicts
+from vlmguard.compat import verdicts
 from vlmguard.lab import releases, toml
+from vlmguard.runtime import seams
 
 Say = Callable[[str], None]
 NOT_WRAPPED = " (not wrapped)"

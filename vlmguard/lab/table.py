@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vlmguard import cases, verdicts
-from vlmguard.cases import Case
+from vlmguard.compat import cases, verdicts
+from vlmguard.compat.cases import Case
 from vlmguard.lab import toml
 
 FORMAT = 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vlmguard.facts import Failure, Finding
+from vlmguard.core.facts import Failure
+from vlmguard.core.findings import Finding
 
 
 def explained(

@@ -25,8 +25,9 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.facts import Choose, Finding, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG103"
 NAME = "two-forwards"

@@ -24,8 +24,9 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.facts import Choose, Finding, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG104"
 NAME = "no-input-gradient"

@@ -23,9 +23,10 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard import compat
-from vlmguard.facts import Choose, Finding, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.compat import choice as compat
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG105"
 NAME = "non-reentrant-frozen-zero3"

@@ -28,8 +28,9 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.facts import ZERO, Choose, DummyImage, Finding, Run, Wish
-from vlmguard.hookspecs import hookimpl
+from vlmguard.core.facts import ZERO, Run
+from vlmguard.core.findings import Choose, DummyImage, Finding, Wish
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG106"
 NAME = "idle-tower"

@@ -24,8 +24,9 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.facts import DummyImage, Finding, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import DummyImage, Finding
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG108"
 NAME = "stale-gradient"

@@ -23,8 +23,9 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.facts import Batch, Finding, Gradients, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.core.facts import Batch, Gradients, Run
+from vlmguard.core.findings import Finding
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG203"
 NAME = "sample-replaced"

@@ -24,9 +24,10 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard import compat
-from vlmguard.facts import Finding, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.compat import choice as compat
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Finding
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG401"
 NAME = "untested-release"

@@ -21,8 +21,9 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.facts import Finding, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Finding
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG402"
 NAME = "missing-seam"

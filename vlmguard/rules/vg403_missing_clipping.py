@@ -24,9 +24,10 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard import defaults
-from vlmguard.facts import ZERO, Finding, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.compat import defaults
+from vlmguard.core.facts import ZERO, Run
+from vlmguard.core.findings import Finding
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG403"
 NAME = "missing-clipping"

@@ -25,9 +25,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vlmguard import cases, compat
-from vlmguard.facts import Batch, Failure, Finding, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.compat import cases
+from vlmguard.compat import choice as compat
+from vlmguard.core.facts import Batch, Failure, Run
+from vlmguard.core.findings import Finding
+from vlmguard.core.hookspecs import hookimpl
 from vlmguard.rules.known import explained
 
 MATCH = ("Recomputed values for the following tensors have different metadata",)

@@ -25,8 +25,9 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.facts import Batch, Failure, Finding, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.core.facts import Batch, Failure, Run
+from vlmguard.core.findings import Finding
+from vlmguard.core.hookspecs import hookimpl
 from vlmguard.rules.known import explained
 
 MATCH = (

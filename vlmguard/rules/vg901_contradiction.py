@@ -16,7 +16,7 @@ Use instead
     Switch one of the rules off, for example VG101=off.
 
 Evidence
-    vlmguard.plan.
+    vlmguard.core.plan.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Use instead
     Report it, with the line that it printed.
 
 Evidence
-    vlmguard.faults.
+    vlmguard.runtime.faults.
 """
 
 from __future__ import annotations

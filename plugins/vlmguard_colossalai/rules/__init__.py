@@ -14,8 +14,8 @@ RULES = tuple(
 
 def register() -> None:
     """See to it that the host holds them, also where no entry point led here (`vlmguard.auto`)."""
-    from vlmguard import host
+    from vlmguard import registry
 
     for rule in RULES:
-        if rule.CODE not in host.get().rules:
-            host.get().add(rule)
+        if rule.CODE not in registry.get().rules:
+            registry.get().add(rule)

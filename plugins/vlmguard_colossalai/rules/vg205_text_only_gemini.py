@@ -34,8 +34,9 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.facts import Batch, DummyImage, Finding, Gradients, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.core.facts import Batch, Gradients, Run
+from vlmguard.core.findings import DummyImage, Finding
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG205"
 NAME = "text-only-gemini"

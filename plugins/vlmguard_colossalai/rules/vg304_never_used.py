@@ -24,8 +24,9 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.facts import Finding, Freeze, Run
-from vlmguard.hookspecs import hookimpl
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Finding, Freeze
+from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG304"
 NAME = "never-used-gemini"

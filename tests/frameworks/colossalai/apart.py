@@ -50,7 +50,8 @@ def _forget() -> None:
     guard = sys.modules.get("vlmguard.guard")
     if guard is None:
         return
-    from vlmguard import faults, report, settings
+    from vlmguard.core import settings
+    from vlmguard.runtime import faults, report
 
     guard._seen.clear()
     guard.first_step.cache_clear()

@@ -100,8 +100,9 @@ def run(
 
     over: an older release, a section of constraints.txt.
     """
-    if over:
-        env = {**(env or {}), "PYTHONPATH": str(overlays.folder(over, "colossalai"))}
+    laid = [str(overlays.folder(over, "colossalai"))] if over else []
+    if path := [*envs.SOURCES, *laid]:
+        env = {**(env or {}), "PYTHONPATH": os.pathsep.join(path)}
     key = json.dumps([list(cases), guard, world, dict(env or {})], sort_keys=True)
     folder = swift.session() / f"colossalai-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     with _locked(folder):

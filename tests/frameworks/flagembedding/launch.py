@@ -118,7 +118,7 @@ def _execute(
 def _variables(folder: Path, guard: bool, over: str | None) -> dict[str, str]:
     """The whole environment of a run: nothing of the caller's but the search path."""
     laid = [str(overlays.folder(over, "flagembedding"))] if over else []
-    path = [str(kit.KIT / "standins"), *laid]
+    path = [str(kit.KIT / "standins"), *envs.SOURCES, *laid]
     variables = {
         "PATH": f"{envs.path(ENV) / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(path),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vlmguard.facts import Run
+from vlmguard.core.facts import Run
 
 STRATEGIES = ("ddp", "ddp_find_unused", "ddp_static", "fsdp2", "zero1", "zero2", "zero3")
 CHECKPOINTING = ("none", "reentrant", "non_reentrant")

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from vlmguard import cases, verdicts
-from vlmguard.cases import Case, Query
-from vlmguard.facts import Finding, Run
-from vlmguard.faults import fault
-from vlmguard.verdicts import Seen, folder
+from vlmguard.compat import cases, verdicts
+from vlmguard.compat.cases import Case, Query
+from vlmguard.compat.verdicts import Seen, folder
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Finding
+from vlmguard.runtime.faults import fault
 
 __all__ = ["Choice", "Option", "answer", "choose", "folder", "newer", "nothing", "untested"]
 

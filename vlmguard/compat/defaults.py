@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from vlmguard import verdicts
-from vlmguard.faults import fault
+from vlmguard.compat import verdicts
+from vlmguard.runtime.faults import fault
 
 
 @dataclass(frozen=True)

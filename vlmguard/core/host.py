@@ -1,26 +1,34 @@
-"""The plug-in host: loads rules and adapters through one door, and keeps their faults to itself."""
+"""The plug-in host: takes rules in through one door, and keeps their faults to itself."""
 
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pluggy
 
-from vlmguard import hookspecs
-from vlmguard.facts import Batch, Failure, Finding, Gradients, Run
-from vlmguard.faults import fault
-from vlmguard.stop import Stop
+from vlmguard.core import hookspecs
+from vlmguard.core.errors import Stop
+from vlmguard.core.facts import Batch, Failure, Gradients, Run
+from vlmguard.core.findings import Finding
 
 GROUP = "vlmguard"
+HOOKS = ("pre_wrap", "pre_step", "on_error")
 _CODE = re.compile(r"^[A-Z]{2,8}\d{3,4}$")
+_OF_A_RULE = ("CODE", "NAME", "DEFAULT")
+
+Fault = Callable[[str, Exception], None]
+"""Told of what failed, and how; never raises."""
 
 
 class Manager(pluggy.PluginManager):
     """pluggy's manager; containment is put on each implementation when its plug-in registers."""
+
+    def __init__(self, group: str, fault: Fault) -> None:
+        super().__init__(group)
+        self.fault = fault
 
     def register(self, plugin: Any, name: str | None = None) -> Any:
         registered = super().register(plugin, name)
@@ -32,7 +40,7 @@ class Manager(pluggy.PluginManager):
                     # A generator around others' answers cannot be contained on its own.
                     self.unregister(plugin)
                     raise TypeError(f"{registered}: hook wrappers are not accepted")
-                safe = contained(implementation.function, _label(plugin))
+                safe = contained(implementation.function, _label(plugin), self.fault)
                 implementation.function = safe  # type: ignore[misc]
         return registered
 
@@ -42,8 +50,8 @@ def _label(plugin: Any) -> str:
     return str(name or type(plugin).__name__)
 
 
-def contained(function: Callable[..., Any], label: str) -> Callable[..., Any]:
-    """``function``, whose exceptions are reported once and answered with None. `Stop` escapes."""
+def contained(function: Callable[..., Any], label: str, fault: Fault) -> Callable[..., Any]:
+    """``function``, whose exceptions go to ``fault`` and are answered with None. `Stop` escapes."""
 
     @functools.wraps(function)
     def safe(*args: Any, **kwargs: Any) -> Any:
@@ -69,33 +77,41 @@ def _checked(answer: Any) -> list[Finding]:
 class Host:
     """All rules, and the three calls to them."""
 
-    def __init__(self) -> None:
-        self.manager = Manager(GROUP)
+    def __init__(self, fault: Fault) -> None:
+        self.manager = Manager(GROUP, fault)
         self.manager.add_hookspecs(hookspecs)
         self.rules: dict[str, Any] = {}  # code → plug-in
 
-    def load(self) -> Host:
-        """Register every plug-in of the entry-point group, each contained."""
-        for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda e: e.name):
-            try:
-                self.add(entry.load(), entry.name)
-            except Exception as error:
-                fault(f"plug-in {entry.name}", error)
-        return self
-
     def add(self, plugin: Any, name: str | None = None) -> None:
-        """Register a plug-in: an object with hooks, or one that lists them in ``RULES``."""
+        """Register a plug-in: an object with hooks, or one that lists them in ``RULES``.
+
+        Raises:
+            ValueError: what makes a rule a rule is missing or malformed, or the code is taken.
+            TypeError: a hook wrapper.
+        """
+        if any(each is plugin for _, each in self.manager.list_name_plugin()):  # not by equality
+            return
         for rule in getattr(plugin, "RULES", ()):
             self.add(rule)
-        code = getattr(plugin, "CODE", None)
-        if code is not None:
-            if not _CODE.match(code):
-                raise ValueError(f"{code!r} is no code: capitals and three digits, like XY101")
-            if code in self.rules:
-                raise ValueError(f"two rules have the code {code}")
+        code = self._code(plugin)
         self.manager.register(plugin, name)
         if code is not None:
             self.rules[code] = plugin
+
+    def _code(self, plugin: Any) -> str | None:
+        """The code of a rule; None for a plug-in that has no hook of its own."""
+        hooks = any(self.manager.parse_hookimpl_opts(plugin, name) for name in HOOKS)
+        missing = [name for name in _OF_A_RULE if not isinstance(getattr(plugin, name, None), str)]
+        if len(missing) == len(_OF_A_RULE) and not hooks:
+            return None
+        if missing:
+            raise ValueError(f"{_label(plugin)} has no {' and no '.join(missing)}")
+        code = str(plugin.CODE)
+        if not _CODE.match(code):
+            raise ValueError(f"{code!r} is no code: capitals and three digits, like XY101")
+        if code in self.rules:
+            raise ValueError(f"two rules have the code {code}")
+        return code
 
     def pre_wrap(self, run: Run) -> list[Finding]:
         return _flat(self.manager.hook.pre_wrap(run=run))
@@ -111,9 +127,3 @@ class Host:
 
 def _flat(answers: Iterable[list[Finding]]) -> list[Finding]:
     return sorted((f for answer in answers for f in answer), key=lambda f: f.code)
-
-
-@functools.cache
-def get() -> Host:
-    """The process's host, loaded at the first use: entry points are never scanned at start-up."""
-    return Host().load()

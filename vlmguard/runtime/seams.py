@@ -98,7 +98,7 @@ class _Attached:
         self.live = True
 
     def enabled(self) -> bool:
-        from vlmguard.arming import is_off
+        from vlmguard.runtime.arming import is_off
 
         return self.live and (self.seam.when_off or not is_off())
 

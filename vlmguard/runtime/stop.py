@@ -14,14 +14,6 @@ import threading
 GRACE = 5.0  # seconds; with torchrun's own 1–3 s, all ranks are gone within 10 s of the finding
 
 
-class Stop(RuntimeError):
-    """Training must not go on. Takes one string: a dataloader worker re-raises it as such."""
-
-
-class SettingsError(Stop):
-    """A setting that cannot be read, or names nothing."""
-
-
 def bring_down(error: BaseException) -> None:
     """Record ``error`` for torchrun's last block and see that this rank ends within `GRACE` s.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from vlmguard.facts import Choose, DummyImage, Finding, Freeze, Remedy, Run, Variant
-from vlmguard.settings import Settings
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Choose, DummyImage, Finding, Freeze, Remedy, Variant
+from vlmguard.core.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from vlmguard.stop import SettingsError
+from vlmguard.core.errors import SettingsError
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pluggy
 
-from vlmguard.facts import Batch, Failure, Finding, Gradients, Run
+from vlmguard.core.facts import Batch, Failure, Gradients, Run
+from vlmguard.core.findings import Finding
 
 hookspec = pluggy.HookspecMarker("vlmguard")
 hookimpl = pluggy.HookimplMarker("vlmguard")

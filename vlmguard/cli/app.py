@@ -10,11 +10,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from vlmguard import __version__, ask, compat, defaults, host, seams, settings
-from vlmguard.arming import is_off
-from vlmguard.cases import TUNING, Query
+from vlmguard import __version__, registry
+from vlmguard.cli import compat as ask
+from vlmguard.compat import choice as compat
+from vlmguard.compat import defaults
+from vlmguard.compat.cases import TUNING, Query
+from vlmguard.core import settings
+from vlmguard.core.errors import SettingsError
 from vlmguard.lab import cli as lab
-from vlmguard.stop import SettingsError
+from vlmguard.runtime import seams
+from vlmguard.runtime.arming import is_off
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 app.add_typer(lab.app, name="lab")
@@ -45,7 +50,7 @@ def doctor() -> None:
     _show_defaults(console, {**releases, **_frameworks()})
     try:
         used = settings.resolve()
-        settings.check_codes(used, host.get().rules)
+        settings.check_codes(used, registry.get().rules)
         console.print(f"settings {used.digest} from {', '.join(used.sources) or 'defaults'}")
     except SettingsError as error:
         console.print(f"[red]{error}[/red]")
@@ -124,7 +129,7 @@ def _show(console: Console, adapter: str, distribution: str) -> None:
 @app.command()
 def rule(code: Annotated[str, typer.Argument(help="a rule's code; all without")] = "") -> None:
     """One rule's page, or the list of rules."""
-    rules = host.get().rules
+    rules = registry.get().rules
     console = Console()
     if not code:
         table = Table("code", "name", "default", "what")

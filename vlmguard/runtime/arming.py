@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 
-from vlmguard import seams
+from vlmguard.runtime import seams
 
 _OFF = {"off", "0", "false", "no"}
 armed: list[str] = []

@@ -17,9 +17,9 @@ from typing import Any, Literal
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from vlmguard.cases import ACCUMULATION, BATCHES, MODELS, Case
-from vlmguard.faults import fault
-from vlmguard.settings import read_toml
+from vlmguard.compat.cases import ACCUMULATION, BATCHES, MODELS, Case
+from vlmguard.core.settings import read_toml
+from vlmguard.runtime.faults import fault
 
 FORMAT = 1
 OK = "ok"
@@ -73,8 +73,8 @@ class Verdicts:
 
 def folder() -> Path:
     """The tables: inside the wheel, or the live folder of an editable install."""
-    packed = Path(__file__).parent / "_compat"
-    return packed if packed.is_dir() else Path(__file__).parent.parent / "compat"
+    packed = Path(__file__).parents[1] / "_compat"
+    return packed if packed.is_dir() else Path(__file__).parents[2] / "compat"
 
 
 @functools.cache

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from vlmguard import cases, compat, verdicts
-from vlmguard.cases import Query
-from vlmguard.compat import Choice
-from vlmguard.settings import nearest
+from vlmguard.compat import cases, verdicts
+from vlmguard.compat import choice as compat
+from vlmguard.compat.cases import Query
+from vlmguard.compat.choice import Choice
+from vlmguard.core.settings import nearest
 
 PACKAGES = ("torch", "deepspeed", "transformers", "peft")
 _AXES = {

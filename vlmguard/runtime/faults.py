@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from vlmguard.stop import Stop
+from vlmguard.core.errors import Stop
 
 T = TypeVar("T")
 _said: set[str] = set()
@@ -19,8 +19,8 @@ def fault(what: str, error: BaseException) -> None:
         return
     _said.add(what)
     try:
-        from vlmguard import report
-        from vlmguard.facts import Finding
+        from vlmguard.core.findings import Finding
+        from vlmguard.runtime import report
 
         where = traceback.extract_tb(error.__traceback__)[-1:] or []
         at = f" ({where[0].filename.rsplit('/', 1)[-1]}:{where[0].lineno})" if where else ""

@@ -8,10 +8,10 @@ import sys
 def main() -> int:
     """Run one command. typer and rich cost 0.2 s, which ``compat`` does without."""
     if sys.argv[1:2] == ["compat"]:
-        from vlmguard import ask
+        from vlmguard.cli import compat as ask
 
         return ask.main()
-    from vlmguard.cli import app
+    from vlmguard.cli.app import app
 
     app()
     return 0

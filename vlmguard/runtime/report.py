@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from vlmguard.facts import Finding
+from vlmguard.core.findings import Finding
 
 _counted: Counter[str] = Counter()
 _fixed: list[str] = []
@@ -64,7 +64,7 @@ def write(kind: str, data: dict[str, Any]) -> None:
 
 
 def _report_setting() -> str:
-    from vlmguard import settings
+    from vlmguard.core import settings
 
     try:
         return settings.get().report

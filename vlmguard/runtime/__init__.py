@@ -1,0 +1,1 @@
+"""The process that we are a guest in: arming, seams, report, faults, ending."""
