@@ -46,7 +46,7 @@ class Completer:
         self.reorders = self.used = False
         self.placeholders = self._placeholders()
         self.lacks = batches.accepts(self.model)
-        if run.idle != "no" and run.strategy in ("gemini", "lowlevelzero"):
+        if run.may_be_unused != "no" and run.strategy in ("gemini", "lowlevelzero"):
             self.make_ready()
 
     def make_ready(self) -> None:

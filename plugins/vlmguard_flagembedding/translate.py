@@ -52,14 +52,14 @@ def run(trainer: Any, wish: tuple[str, ...], adapter_seams: Sequence[seams.Seam]
         shared=hf.shares_blocks(model),
         frozen=any(tower.trainable < tower.total for tower in towers),
         # ZeRO sees no gradient of it in any step, so nothing is stale and nobody waits.
-        idle="yes" if ddp and idle else "no",
+        may_be_unused="yes" if ddp and idle else "no",
         find_unused=hf.find_unused(trainer, flagged) if ddp else None,
         static_graph=hf.static_graph(trainer) if ddp else None,
         accumulation=args.gradient_accumulation_steps,
         clipping=hf.clipping(trainer),
         freeze=wish,
-        frees=len(against),
-        frees_example=against[0] if against else "",
+        unfrozen=len(against),
+        unfrozen_example=against[0] if against else "",
         missing_seams=seams.missing(adapter_seams),
     )
 

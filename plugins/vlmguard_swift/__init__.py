@@ -84,7 +84,7 @@ def _judge(template: Any, rows: Any) -> None:
 
     run = shared.run()
     if run is not None:
-        guard.pre_step(run, batch=encoded.batch(template, rows, run.completing))
+        guard.pre_step(run, batch=encoded.batch(template, rows, run.pads))
 
 
 def embed(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -98,7 +98,7 @@ def _touch(template: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs:
     from vlmguard_swift import shared
 
     run = shared.run()
-    if run is None or not run.completing:
+    if run is None or not run.pads:
         return None
     from vlmguard_swift import dummy
 

@@ -59,7 +59,7 @@ def test_a_stop_survives_a_workers_reraise():
 
 
 def test_a_run_travels_as_json():
-    run = Run("x", {"torch": "2"}, "zero3", 2, idle="yes", freeze=("vision",))
+    run = Run("x", {"torch": "2"}, "zero3", 2, may_be_unused="yes", freeze=("vision",))
     assert run_from_json(run_as_json(run)) == run
 
 

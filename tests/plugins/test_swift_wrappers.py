@@ -40,7 +40,7 @@ WRAPPERS = [seam.wrapper for seam in vlmguard_swift.SEAMS]
 def test_hostile_objects(wrapper, armed, calls, monkeypatch):
     if armed:
         monkeypatch.setenv(shared.COMPLETE, "1")
-        shared.publish(Run("ms-swift", strategy="zero3", idle="yes", completing=True))
+        shared.publish(Run("ms-swift", strategy="zero3", may_be_unused="yes", pads=True))
     try:
         assert wrapper(calls, Hostile(), (["--x"],), {}) == "framework"
         assert wrapper(calls, Hostile(), (), {}) == "framework"
@@ -78,7 +78,7 @@ def test_each_function_may_fail(owner, name, calls, monkeypatch):
         raise RuntimeError("boom")
 
     monkeypatch.setenv(shared.COMPLETE, "1")
-    shared.publish(Run("ms-swift", strategy="zero3", idle="yes", completing=True))
+    shared.publish(Run("ms-swift", strategy="zero3", may_be_unused="yes", pads=True))
     monkeypatch.setattr(owner, name, boom)
     try:
         for wrapper in WRAPPERS:
@@ -105,7 +105,7 @@ def test_a_step_that_could_not_be_completed_is_no_completed_one(calls, monkeypat
     """Under ZeRO-3 it would go wrong in silence: VG204 stops it."""
     monkeypatch.setenv(shared.COMPLETE, "1")
     towers = (Tower("vision", ("visual",), 2, 2),)
-    shared.publish(Run("ms-swift", strategy="zero3", idle="yes", completing=True, towers=towers))
+    shared.publish(Run("ms-swift", strategy="zero3", may_be_unused="yes", pads=True, towers=towers))
     monkeypatch.setattr(dummy, "forward", lambda *_: 1 / 0)
     try:
         with pytest.raises(Stop, match="VG204"):

@@ -111,7 +111,7 @@ def of(run: Run) -> Query:
         checkpointing=("non_reentrant", "reentrant") if run.checkpointing.on else ("none",),
         tuning=_tuning(run),
         models=_models(run),
-        batches=("images", "differ_dummy") if run.completing else ("images",),
+        batches=("images", "differ_dummy") if run.pads else ("images",),
         accumulation=2 if run.accumulation > 1 else 1,
         also_models=("per_image",) if run.repeats == "possible" else (),
         also_batches=_idle(run),
@@ -130,7 +130,7 @@ def _tuning(run: Run) -> tuple[str, ...]:
     adapters = run.tuning != "full" or any(tower.adapters for tower in run.towers)
     if not run.frozen and not adapters:
         return ("full",)
-    if run.sees:  # a tower that trains beside frozen parameters
+    if run.trained_towers:  # a tower that trains beside frozen parameters
         return ("lora_tower",)
     if adapters:
         return ("lora",)
@@ -151,6 +151,6 @@ def _models(run: Run) -> tuple[str, ...]:
 
 
 def _idle(run: Run) -> tuple[str, ...]:
-    if run.idle == "no" or run.completing:
+    if run.may_be_unused == "no" or run.pads:
         return ()
     return ("text", "differ", "image_then_text")
