@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vlmguard import __version__, registry
+from vlmguard import __version__, agree, registry
 from vlmguard.compat import choice as compat
 from vlmguard.core import plan, runstate, settings
 from vlmguard.core.advice import Spell
@@ -48,15 +48,15 @@ def chosen(run: Run) -> tuple[Variant | None, Finding | None]:
     return (Variant(**values) if values else None), None
 
 
-def begin(spell: Spell | None = None) -> RunState:
-    """The state of a new run, with the settings in force checked against the rules.
+def checked() -> settings.Settings:
+    """The settings in force, checked against the rules.
 
     Raises:
         SettingsError: a setting that cannot be read, or names no rule.
     """
     used = settings.get()
     settings.check_codes(used, registry.get().rules)
-    return RunState(used, spell)
+    return used
 
 
 def pre_wrap(
@@ -65,6 +65,7 @@ def pre_wrap(
     check: Callable[[], None] = lambda: None,
     owner: Any = None,
     spell: Spell | None = None,
+    speaks: bool = True,
 ) -> RunState | None:
     """Judge a run before it is wrapped, mend it, and look again.
 
@@ -75,6 +76,7 @@ def pre_wrap(
         check: raises `SettingsError` for a setting that this model cannot obey.
         owner: the object that will lead to the state: a trainer, a booster.
         spell: how the framework writes a piece of advice.
+        speaks: whether to greet a run in which there is nothing to say.
 
     Returns:
         The open state of the run, or None if the run could not be read. `close` ends it.
@@ -83,7 +85,7 @@ def pre_wrap(
         Stop: a finding for which training must not go on.
     """
     try:
-        state = begin(spell)
+        state = RunState(checked(), spell, speaks=speaks)
         contain("checking the freeze policy", check)
     except SettingsError as error:
         contain("telling torchrun", bring_down, error)
@@ -108,9 +110,12 @@ def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run 
     if run is None:
         return None
     state.run = run
+    odd = contain("comparing the ranks' settings", agree.basis, state, run)
     findings = registry.get().pre_wrap(run)
     wanted = state.plan = plan.make(findings, state.settings, default_policy, run, chosen)
     _header(state, run, wanted)
+    judge([odd] if odd is not None else [])
+    contain("telling the other ranks", agree.plan, state, run, wanted)
     for finding in wanted.warns:
         report.say(finding, "warned" if finding.level == "warning" else "")
     if wanted.stops:
@@ -127,6 +132,12 @@ def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run 
     verify(wanted, after)
     _tell(state, wanted, changes)
     return after
+
+
+def look_again(state: RunState) -> None:
+    """At the first step: whether the ranks decided alike. Never waits; raises `Stop` if not."""
+    odd = agree.look(state)
+    judge([odd] if odd is not None else [])
 
 
 def _tell(state: RunState, wanted: Plan, changes: Changes) -> None:
@@ -171,7 +182,7 @@ def _header(state: RunState, run: Run, wanted: Plan) -> None:
 
 def _quiet(state: RunState, run: Run, wanted: Plan) -> bool:
     """Whether there is nothing to greet for: no tower or one process, and nothing to say."""
-    if state.kept.get("speaks", True):
+    if state.speaks:
         return False
     return (run.world < 2 or not run.image_towers) and wanted == Plan()
 
@@ -290,6 +301,6 @@ def first_step(state: RunState) -> None:
     state.stepped = True
     rules = len(registry.get().applying(state.run.framework))
     report.write("summary", {"rules": rules})
-    loud = state.kept.get("speaks", True) or state.counts.total()
+    loud = state.speaks or state.counts.total()
     if loud and report.rank() == 0 and report.worker() is None:
         report.line(f"{'.'.join(__version__.split('.')[:2])}: {report.summary(rules, state)}")

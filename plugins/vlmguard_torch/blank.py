@@ -274,7 +274,9 @@ class Blank:
             return
         with self._contained():
             for kind in self._missing():
-                self._run(kind, self.places.owner.get_submodule(self.places.embedding).weight.device)
+                self._run(
+                    kind, self.places.owner.get_submodule(self.places.embedding).weight.device
+                )
         self._calls.clear()
 
     @contextlib.contextmanager
@@ -351,7 +353,9 @@ def _undisturbed(device: torch.device) -> Iterator[None]:
 def _still(modules: list[Any]) -> Iterator[None]:
     """Batch norms do not count the blank input in their running statistics."""
     batch_norm = torch.nn.modules.batchnorm._BatchNorm
-    norms = [m for top in modules for m in top.modules() if isinstance(m, batch_norm) and m.training]
+    norms = [
+        m for top in modules for m in top.modules() if isinstance(m, batch_norm) and m.training
+    ]
     for module in norms:
         module.training = False
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -29,7 +29,9 @@ def from_config(model: Any, kind: str) -> Tensors:
     try:
         made = {"image": _image, "video": _video, "audio": _audio}[kind](model)
     except (AttributeError, TypeError, ValueError, IndexError, StopIteration) as error:
-        raise CannotBlank(f"{type(model).__name__}'s config does not say enough: {error}") from error
+        raise CannotBlank(
+            f"{type(model).__name__}'s config does not say enough: {error}"
+        ) from error
     return made
 
 

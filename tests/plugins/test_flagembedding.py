@@ -8,6 +8,9 @@ import types
 import pytest
 import torch
 from torch import nn
+from vlmguard_torch import freezing
+from vlmguard_torch.gradients import Watch
+from vlmguard_torch.transaction import Transaction
 
 import vlmguard_flagembedding
 from vlmguard import guard
@@ -17,10 +20,7 @@ from vlmguard.core.findings import Variant
 from vlmguard.core.plan import Plan
 from vlmguard_flagembedding import apply, names, translate
 from vlmguard_flagembedding.names import Named
-from vlmguard_transformers import arguments, checkpointing, freezing, rehearse, steps
-from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.change import Journal
-from vlmguard_transformers.gradients import Watch
+from vlmguard_transformers import arguments, checkpointing, rehearse, steps
 
 
 class Encoder(nn.Module):
@@ -80,7 +80,7 @@ def trainer_of(model, **args):
 
 def frozen_by(model, *wish):
     named = Named(model)
-    found = hf.matching(named, wish, named.parts())
+    found = parameters.matching(named, wish, named.parts())
     return {name for pairs in found.values() for name, _ in pairs}
 
 
@@ -127,7 +127,7 @@ def test_a_wish_that_cannot_be_obeyed(wish, says):
 def test_an_embedders_pooler_is_a_tower_of_its_own():
     def kinds(model):
         named = Named(model)
-        return {t.kind: t.trainable for t in hf.towers(named, named.towers(), lambda kind: True)}
+        return {t.kind: t.trainable for t in parameters.towers(named, named.towers(), lambda kind: True)}
 
     assert kinds(AbsEmbedderModel(Encoder())) == {"llm": 6, "pooler": 2}
     assert kinds(Around(Encoder())) == {"llm": 8}, "a reranker calls it"
@@ -148,9 +148,9 @@ def test_the_variant_is_written_under_every_name(prefix):
     args = types.SimpleNamespace(**(old if prefix == "gradient" else {**old, **new}))
     assert checkpointing.flagged(args)
     assert checkpointing.asked(args) is None
-    with Journal() as journal:
-        checkpointing.set_variant(args, True, False, journal)
-    assert journal.said == ["use_reentrant: True → False"]
+    with Transaction() as transaction:
+        checkpointing.set_variant(args, True, False, transaction)
+    assert transaction.said == ["use_reentrant: True → False"]
     assert checkpointing.asked(args) is False
     assert args.gradient_checkpointing_kwargs["use_reentrant"] is False
     if prefix == "activation":
@@ -177,7 +177,7 @@ def test_apply_is_all_or_nothing(monkeypatch):
     )
     trainer.args.gradient_checkpointing_kwargs = kwargs
     trainer.args.ddp_find_unused_parameters = False
-    monkeypatch.setattr(freezing, "obey", lambda named, journal: 1 / 0)
+    monkeypatch.setattr(freezing, "obey", lambda named, transaction: 1 / 0)
     with contextlib.suppress(ZeroDivisionError):
         apply.apply(trainer, plan)
     assert trainer.args.gradient_checkpointing_kwargs is kwargs
@@ -186,10 +186,10 @@ def test_apply_is_all_or_nothing(monkeypatch):
 
 def test_freezing_is_taken_back():
     named = Named(AbsEmbedderModel(Encoder()))
-    found = hf.matching(named, ("embeddings",), named.parts())
-    with contextlib.suppress(OSError), Journal() as journal:
-        freezing.obey(found, journal)
-        assert journal.said == ["embeddings: 2 parameters trainable → frozen"]
+    found = parameters.matching(named, ("embeddings",), named.parts())
+    with contextlib.suppress(OSError), Transaction() as transaction:
+        freezing.obey(found, transaction)
+        assert transaction.said == ["embeddings: 2 parameters trainable → frozen"]
         assert freezing.freed(named, ("embeddings",), named.parts()) == ()
         raise OSError
     assert len(freezing.freed(named, ("embeddings",), named.parts())) == 2

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from vlmguard_torch import freezing
+from vlmguard_torch.gradients import Watch
 
 import vlmguard_swift
 from vlmguard.core.errors import Stop
 from vlmguard.core.facts import Run, Tower
 from vlmguard_swift import apply, decision, dummy, encoded, forward, shared, translate
-from vlmguard_transformers import arguments, freezing, rehearse
+from vlmguard_transformers import arguments, rehearse
 from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.gradients import Watch
 
 
 class Hostile:

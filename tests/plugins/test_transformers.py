@@ -6,12 +6,11 @@ import types
 import pytest
 import torch
 from torch import nn
+from vlmguard_torch import families
+from vlmguard_torch.gradients import Watch, kinds_of
+from vlmguard_torch.transaction import Transaction
 
 from vlmguard_swift import dummy, encoded
-from vlmguard_transformers import families
-from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.change import Journal
-from vlmguard_transformers.gradients import Watch, kinds_of
 
 PATHS = {"vision": ("visual",), "aligner": ("visual.merger",), "llm": ("model", "lm_head")}
 
@@ -30,32 +29,32 @@ class TwoTowers(nn.Module):
 def test_towers_by_longest_path():
     model = TwoTowers()
     model.visual["block"].requires_grad_(False)
-    found = {t.kind: (t.total, t.trainable) for t in hf.towers(model, PATHS, lambda kind: True)}
+    found = {t.kind: (t.total, t.trainable) for t in parameters.towers(model, PATHS, lambda kind: True)}
     assert found == {"vision": (2, 0), "aligner": (2, 2), "llm": (2, 2)}
 
 
 def test_freeze_words_paths_and_globs():
-    found = hf.matching(TwoTowers(), ("aligner", "visual", "*.bias", "nothing"), PATHS)
+    found = parameters.matching(TwoTowers(), ("aligner", "visual", "*.bias", "nothing"), PATHS)
     assert [len(pairs) for pairs in found.values()] == [2, 4, 3, 0]
 
 
 def test_peft_prefixes():
-    assert hf.plain("base_model.model.visual.q.base_layer.weight") == "visual.q.weight"
+    assert towers_by_name.plain("base_model.model.visual.q.base_layer.weight") == "visual.q.weight"
 
 
 def test_tied_blocks():
     layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
-    assert not hf.shares_blocks(layers)
+    assert not parameters.shares_blocks(layers)
     layers[1].weight = layers[0].weight
-    assert hf.shares_blocks(layers)
+    assert parameters.shares_blocks(layers)
 
 
 def test_a_failed_apply_restores():
     thing = types.SimpleNamespace(a=1)
-    journal = Journal()
-    with contextlib.suppress(OSError), journal:
-        journal.set(thing, "a", 2)
-        journal.set(thing, "b", 3)
+    transaction = Transaction()
+    with contextlib.suppress(OSError), transaction:
+        transaction.set(thing, "a", 2)
+        transaction.set(thing, "b", 3)
         raise OSError("boom")
     assert vars(thing) == {"a": 1}
 

@@ -12,7 +12,17 @@ Certainty = Literal["no", "possible", "yes"]
 Phase = Literal["train", "eval", "generate"]
 Provenance = Literal["observed", "declared", "assumed"]
 Strategy = Literal[
-    "single", "ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3", "gemini", "lowlevelzero", "unknown"
+    "single",
+    "ddp",
+    "fsdp",
+    "fsdp2",
+    "zero0",
+    "zero1",
+    "zero2",
+    "zero3",
+    "gemini",
+    "lowlevelzero",
+    "unknown",
 ]
 
 PHASES: tuple[Phase, ...] = ("train", "eval", "generate")

@@ -39,6 +39,8 @@ class RunState:
         fixed: codes of what would have failed and was seen to hold.
         set: findings whose remedy is in place and has yet to show that it holds.
         said: (code, sentence) → how often.
+        speaks: whether it is greeted where there is nothing to say.
+        stepped: whether its first step was summed up.
         kept: what adapters keep for as long as the run lasts.
     """
 
@@ -52,6 +54,7 @@ class RunState:
     fixed: list[str] = field(default_factory=list)
     set: dict[str, Finding] = field(default_factory=dict)
     said: Counter[tuple[str, str]] = field(default_factory=Counter)
+    speaks: bool = True
     stepped: bool = False
     closed: bool = False
     kept: dict[str, Any] = field(default_factory=dict)

@@ -16,7 +16,7 @@ import torch
 
 from vlmguard.core.facts import Gradients
 from vlmguard.runtime import report
-from vlmguard_transformers.trainer import kind_of, plain
+from vlmguard_torch.towers import kind_of, plain
 
 Loss = Callable[[Any, Mapping[str, Any]], Any]
 

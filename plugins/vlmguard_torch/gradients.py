@@ -10,9 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from vlmguard.core.facts import Gradients
-from vlmguard_transformers.trainer import kind_of, plain
+from vlmguard_torch.towers import kind_of, plain
 
 FIRST_STEPS = 3
+_MEDIA = {
+    "pixel_values_videos": "video",
+    "pixel_values": "image",
+    "input_features": "audio",
+    "input_values": "audio",
+}
 
 
 def kinds_of(inputs: Any) -> tuple[str, ...]:
@@ -21,13 +27,17 @@ def kinds_of(inputs: Any) -> tuple[str, ...]:
         return ()
     found = set()
     for key in inputs:
-        if isinstance(key, str) and "pixel_values" in key and inputs[key] is not None:
-            found.add("video" if "video" in key else "image")
+        kind = next((k for part, k in _MEDIA.items() if isinstance(key, str) and part in key), None)
+        if kind is not None and inputs[key] is not None:
+            found.add(kind)
     return tuple(sorted(found)) or ("text",)
 
 
 class Watch:
-    """Coverage of one trainer's parameters, over one accumulation window at a time."""
+    """Coverage of one trainer's parameters, over one accumulation window at a time.
+
+    What trains is asked anew in each watched window: callbacks freeze and unfreeze (LISA).
+    """
 
     def __init__(
         self,
@@ -36,11 +46,11 @@ class Watch:
         untrained: tuple[str, ...] = (),
     ) -> None:
         self.untrained = untrained
-        self.parameters = {
-            plain(name): p for name, p in model.named_parameters() if p.requires_grad
-        }
+        self.parameters = {plain(name): p for name, p in model.named_parameters()}
         self.kind = {name: kind_of(name, paths) for name in self.parameters}
+        self.watched: list[str] = []
         self.reached: set[str] = set()
+        self.trained: set[str] = set()  # towers that a gradient reached in an earlier step
         self.kinds: set[str] = set()
         self.seen: set[tuple[str, ...]] = set()
         self.steps = 0
@@ -52,9 +62,11 @@ class Watch:
         if self._handles or (self.steps >= FIRST_STEPS and kinds in self.seen):
             return
         self.seen.add(kinds)
-        for name, parameter in self.parameters.items():
+        self.watched = [name for name, p in self.parameters.items() if p.requires_grad]
+        for name in self.watched:
             mark = self._marker(name)
-            self._handles.append(parameter.register_post_accumulate_grad_hook(mark))
+            hook = self.parameters[name].register_post_accumulate_grad_hook(mark)
+            self._handles.append(hook)
 
     def _marker(self, name: str) -> Any:
         def mark(_: Any) -> None:
@@ -68,19 +80,33 @@ class Watch:
         if not self._handles:
             self.kinds.clear()
             return None
-        unreached: dict[str, tuple[str, ...]] = {}
+        unreached: dict[str, list[str]] = {}
         trainable: dict[str, int] = {}
-        for name, kind in self.kind.items():
+        reached = set()
+        for name in self.watched:
+            if not self.parameters[name].requires_grad:
+                continue  # frozen since
+            kind = self.kind[name]
             trainable[kind] = trainable.get(kind, 0) + 1
-            if name not in self.reached:
-                unreached[kind] = (*unreached.get(kind, ()), name)
+            if name in self.reached:
+                reached.add(kind)
+            else:
+                unreached.setdefault(kind, []).append(name)
         by_design = tuple(
             name
             for names in unreached.values()
             for name in names
             if any(part in name for part in self.untrained)
         )
-        answer = Gradients(unreached, trainable, tuple(sorted(self.kinds)), by_design)
+        stale = tuple(sorted((self.trained & trainable.keys()) - reached))
+        self.trained |= reached
+        answer = Gradients(
+            {kind: tuple(names) for kind, names in unreached.items()},
+            trainable,
+            tuple(sorted(self.kinds)),
+            by_design,
+            stale,
+        )
         self.close()
         return answer
 

@@ -6,12 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Journal:
-    """Records each change as it is made; an exception inside ``with`` takes them all back."""
+class Transaction:
+    """Records each change as it is made; an exception inside ``with`` takes them all back.
+
+    Attributes:
+        changes: kind of change ("variant", "freeze", "blank") → "what: from → to".
+    """
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
-        self.said: list[str] = []
+        self.changes: dict[str, list[str]] = {}
 
     def set(self, owner: Any, name: str, value: Any, say: str = "") -> None:
         """Set an attribute, remembering what it was."""
@@ -27,13 +31,13 @@ class Journal:
         setattr(owner, name, value)
         self.did(undo, say)
 
-    def did(self, undo: Callable[[], None], say: str = "") -> None:
+    def did(self, undo: Callable[[], None], say: str = "", kind: str = "variant") -> None:
         """Note a change made elsewhere, and how to take it back."""
         self._undo.append(undo)
         if say:
-            self.said.append(say)
+            self.changes.setdefault(kind, []).append(say)
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Transaction:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
