@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
+import inspect
+import json
 import pickle
 import sys
+import types
 
 import pytest
 
@@ -15,12 +19,31 @@ class Template:
     def collate(self, batch, extra=0):
         return [self.name, *batch, extra]
 
+    @classmethod
+    def make(cls, name):
+        return cls(name)
+
+    @staticmethod
+    def join(*words):
+        return "".join(words)
+
     def __init__(self, name="a"):
         self.name = name
 
 
+COLLATE = vars(Template)["collate"]
+
+
 def double(wrapped, instance, args, kwargs):
     return wrapped(args[0] * 2, *args[1:], **kwargs)
+
+
+def calls(list_, name):
+    def wrapper(wrapped, instance, args, kwargs):
+        list_.append(name)
+        return wrapped(*args, **kwargs)
+
+    return wrapper
 
 
 SEAM = Seam("collate", ("gone:X.collate", f"{__name__}:Template.collate"), double, "why")
@@ -30,6 +53,11 @@ SEAM = Seam("collate", ("gone:X.collate", f"{__name__}:Template.collate"), doubl
 def _attached():
     attach([SEAM])
     yield
+    detach([SEAM])
+
+
+@pytest.fixture
+def bare():
     detach([SEAM])
 
 
@@ -48,7 +76,10 @@ def test_detach_restores_and_switches_aliases_off():
     detach([SEAM])
     assert Template().collate([1]) == ["a", 1, 0]
     assert alias([1]) == ["a", 1, 0]
-    assert not isinstance(vars(Template)["collate"], seams.SeamWrapper)
+    assert vars(Template)["collate"] is COLLATE
+    attach([SEAM])
+    assert alias([1]) == ["a", 1, 0]
+    assert Template().collate([1]) == ["a", 1, 1, 0]
 
 
 def test_off_switch(monkeypatch):
@@ -68,16 +99,21 @@ def test_bound_methods_survive(duplicate):
     assert duplicate(Template.collate)(Template("d"), [1]) == ["d", 1, 1, 0]
 
 
+def test_looks_like_what_it_wraps():
+    assert str(inspect.signature(Template.collate)) == "(self, batch, extra=0)"
+    assert inspect.isfunction(Template.collate)
+    assert inspect.ismethod(Template().collate)
+
+
 def test_a_target_that_is_nowhere():
-    lost = Seam("lost", ("json:NoSuchThing.method", "no_such_module:f"), double, "why")
-    attach([lost])
-    import json  # noqa: F401
+    gone = Seam("gone", ("json:NoSuchThing.method", "no_such_module:f"), double, "why")
+    attach([gone])
+    assert where(gone) == ("missing", "")
+    assert seams.missing([gone, SEAM]) == ("gone",)
+    detach([gone])
 
-    assert where(lost) == ("missing", "")
-    assert seams.missing([lost, SEAM]) == ("lost",)
 
-
-def test_waits_for_the_import():
+def test_waits_for_the_import_and_comes_back_with_a_new_one():
     seam = Seam("later", ("colorsys:rgb_to_hsv",), lambda w, i, a, k: "wrapped", "why")
     sys.modules.pop("colorsys", None)
     attach([seam])
@@ -85,5 +121,174 @@ def test_waits_for_the_import():
     import colorsys
 
     assert colorsys.rgb_to_hsv(1, 1, 1) == "wrapped"
+    assert type(colorsys.__loader__).__name__ == "SourceFileLoader"
+    assert colorsys.__spec__.loader is colorsys.__loader__
+    importlib.reload(colorsys)
+    assert colorsys.rgb_to_hsv(1, 1, 1) == "wrapped"
+    sys.modules.pop("colorsys")
+    again = importlib.import_module("colorsys")
+    assert again is not colorsys
+    assert again.rgb_to_hsv(1, 1, 1) == "wrapped"
+    assert where(seam)[0] == "attached"
     detach([seam])
-    assert colorsys.rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
+    assert again.rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
+
+
+@pytest.mark.parametrize("first", ["inner", "outer"])
+def test_two_adapters_on_one_target(bare, first):
+    seen = []
+    inner = Seam("train", SEAM.targets, calls(seen, "inner"), "first adapter")
+    outer = Seam("train", SEAM.targets, calls(seen, "outer"), "second adapter")
+    attach([inner])
+    attach([outer])
+    assert Template().collate([1]) == ["a", 1, 0]
+    assert seen == ["outer", "inner"]
+    assert (where(inner)[0], where(outer)[0]) == ("attached", "attached")
+    gone, left = (inner, outer) if first == "inner" else (outer, inner)
+    detach([gone])
+    seen.clear()
+    Template().collate([1])
+    assert seen == ["outer" if left is outer else "inner"]
+    assert (where(gone)[0], where(left)[0]) != ("attached", "attached")
+    assert where(left)[0] == "attached"
+    detach([left])
+    assert vars(Template)["collate"] is COLLATE
+
+
+def test_the_inner_of_two_may_change_what_the_outer_gets(bare):
+    outer = Seam("outer", SEAM.targets, lambda w, i, a, k: [*w(*a, **k), "outer"], "why")
+    attach([SEAM])
+    attach([outer])
+    assert Template().collate([1], extra=3) == ["a", 1, 1, 3, "outer"]
+    detach([outer])
+
+
+def test_classmethods_staticmethods_and_functions(monkeypatch):
+    told = []
+
+    def note(wrapped, instance, args, kwargs):
+        told.append(instance)
+        return wrapped(*args, **kwargs)
+
+    module = types.ModuleType("frame_of_a_test")
+    module.function = lambda x: x + 1
+    monkeypatch.setitem(sys.modules, "frame_of_a_test", module)
+    targets = [f"{__name__}:Template.make", f"{__name__}:Template.join", "frame_of_a_test:function"]
+    found = [Seam(target, (target,), note, "why") for target in targets]
+    attach(found)
+    try:
+        assert Template.make("x").name == "x"
+        assert Template("y").join("a", "b") == "ab"
+        assert module.function(1) == 2
+    finally:
+        detach(found)
+    assert told == [Template, None, None]
+    assert isinstance(vars(Template)["join"], staticmethod)
+
+
+def replaced(self, batch, extra=0):
+    return ["replaced"]
+
+
+def test_a_replaced_method_is_lost(monkeypatch):
+    monkeypatch.setattr(Template, "collate", replaced)
+    assert where(SEAM) == ("lost", f"{__name__}:Template.collate")
+    assert seams.lost([SEAM]) == ("collate",)
+    assert seams.missing([SEAM]) == ()
+
+
+def by_closure(ours):
+    return lambda self, *args: ours(self, *args)
+
+
+def by_wraps(ours):
+    return functools.wraps(ours)(lambda self, *args: kept["of a table"](self, *args))
+
+
+def by_global(ours):
+    global theirs
+    theirs = ours
+    return lambda self, *args: theirs(self, *args)
+
+
+def by_partial(ours):
+    return functools.partialmethod(ours)
+
+
+kept = {}
+
+
+@pytest.mark.parametrize("wrap", [by_closure, by_wraps, by_global, by_partial])
+def test_a_wrapped_method_is_not_lost(monkeypatch, wrap):
+    kept["of a table"] = Template.collate
+    monkeypatch.setattr(Template, "collate", wrap(Template.collate))
+    assert Template().collate([1]) == ["a", 1, 1, 0]
+    assert where(SEAM)[0] == "attached"
+
+
+def test_one_that_is_called_all_the_same_is_not_lost(monkeypatch):
+    kept["of a table"] = Template.collate
+    monkeypatch.setattr(Template, "collate", lambda *args: kept["of a table"](*args))
+    assert where(SEAM)[0] == "lost"
+    assert Template().collate([1]) == ["a", 1, 1, 0]
+    assert where(SEAM)[0] == "attached"
+
+
+def test_detached_under_somebodys_wrapper_it_passes_on(monkeypatch):
+    monkeypatch.setattr(Template, "collate", by_closure(Template.collate))
+    detach([SEAM])
+    assert Template().collate([1]) == ["a", 1, 0]
+    attach([SEAM])
+    assert Template().collate([1]) == ["a", 1, 1, 0]
+
+
+def test_a_subclass_that_overrides_has_not_lost_it(monkeypatch):
+    class Own(Template):
+        def collate(self, batch, extra=0):
+            return super().collate(batch)
+
+    assert where(SEAM)[0] == "attached"
+    assert Own().collate([1]) == ["a", 1, 1, 0]
+    monkeypatch.setattr(sys.modules[__name__], "Template", Own)
+    assert where(SEAM)[0] == "attached"
+    monkeypatch.setattr(sys.modules[__name__], "Template", type("Template", (), {}))
+    assert where(SEAM)[0] == "lost"
+
+
+def test_a_named_wrapper_is_imported_at_its_first_call(bare, tmp_path, monkeypatch, capsys):
+    (tmp_path / "wrapper_of_a_test.py").write_text(
+        "def double(wrapped, instance, args, kwargs):\n    return wrapped(args[0] * 2)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    seam = Seam("named", SEAM.targets, "wrapper_of_a_test:double", "why")
+    attach([seam])
+    assert "wrapper_of_a_test" not in sys.modules
+    assert Template().collate([1]) == ["a", 1, 1, 0]
+    detach([seam])
+
+
+@pytest.mark.parametrize("name", ["no_such_wrapper:f", f"{__name__}:no_such_function"])
+def test_a_wrapper_that_cannot_be_loaded_costs_the_run_nothing(bare, capsys, name):
+    seam = Seam("broken", SEAM.targets, name, "why")
+    attach([seam])
+    assert Template().collate([1]) == ["a", 1, 0]
+    assert Template().collate([1]) == ["a", 1, 0]
+    assert capsys.readouterr().err.count("VG902") == 1
+    detach([seam])
+
+
+def test_what_the_wrapped_function_raises_goes_on_unchanged():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        Template().collate([1], other=1)
+
+
+def test_the_jsons_decoder_of_the_first_report(bare):
+    """Two adapters that name the same target: once, only the first one's wrapper was attached."""
+    seen = []
+    targets = ("json.decoder:JSONDecoder.decode",)
+    one, two = (Seam("train", targets, calls(seen, name), name) for name in ("a", "b"))
+    attach([one])
+    attach([two])
+    json.loads("1", cls=json.JSONDecoder)
+    assert seen == ["b", "a"]
+    detach([one, two])

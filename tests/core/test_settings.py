@@ -43,10 +43,12 @@ def test_somebody_elses_pyproject_is_passed_by(tmp_path):
     ("text", "says"),
     [
         ("rules = 3", "must be a table"),
-        ("[rules]\nVG101 = 'warm'", "did you mean warn"),
+        ("[rules]\nVG101 = 'warm'", "VG101: invalid policy 'warm'; use off, warn, fix or error"),
         ("freez = ['vision']", "did you mean freeze"),
         ("freeze = 3", "list of strings"),
-        ("[rules]\n'what?' = 'off'", "no rule code"),
+        ("[rules]\n'what?' = 'off'", "'what.' is not a rule code, as VG101"),
+        ("[rules]\nVG1O1 = 'off'", "did you mean VG101"),
+        ("dry_step = 'perhaps'", "dry_step: invalid value 'perhaps'; use true or false"),
         ("not toml", "cannot be read"),
     ],
 )
@@ -57,12 +59,61 @@ def test_bad_files_name_the_thing(tmp_path, text, says):
 
 
 @pytest.mark.parametrize(
-    ("value", "says"), [("VG101", "CODE=POLICY"), ("VG101=maybe", "no policy")]
+    ("value", "says"),
+    [
+        ("VG101", "VLMGUARD_RULES: 'VG101' is not CODE=POLICY"),
+        ("VG101=maybe", "VG101: invalid policy 'maybe'; use off, warn, fix or error"),
+        ("VG1O1=off", r"VLMGUARD_RULES: 'VG1O1' is not .* \(did you mean VG101\?\)"),
+    ],
 )
 def test_bad_environment(tmp_path, monkeypatch, value, says):
     monkeypatch.setenv("VLMGUARD_RULES", value)
+    with pytest.raises(SettingsError, match=says) as caught:
+        resolve(folder=tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("VLMGUARD_RULE", "VG101=off", "variable VLMGUARD_RULE .did you mean VLMGUARD_RULES"),
+        ("VLMGUARD_FREZE", "", "did you mean VLMGUARD_FREEZE"),
+        ("VLMGUARDS", "off", "did you mean VLMGUARD"),
+        ("VLMGUARD_DRY_STEP", "maybe", "VLMGUARD_DRY_STEP: invalid value 'maybe'"),
+        ("VLMGUARD", "of", "VLMGUARD: invalid value 'of'; use on or off"),
+        ("VLMGUARD_CONFIG", "/no/such/file.toml", "cannot be read"),
+    ],
+)
+def test_an_unknown_name_or_value_is_an_error(tmp_path, monkeypatch, name, value, says):
+    monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=says):
         resolve(folder=tmp_path)
+
+
+@pytest.mark.parametrize("name", [*settings.NAMES[6:], "VLMGUARD_ENVS", "VLMGUARD_TEST_CAPTURE"])
+def test_other_names_of_ours_are_known(tmp_path, monkeypatch, name):
+    monkeypatch.setenv(name, "x")
+    resolve(folder=tmp_path)
+
+
+@pytest.mark.parametrize("word", ["", "on", "1", "True", "yes", "off", "0", "false", "no"])
+def test_words_of_the_switch(tmp_path, monkeypatch, word):
+    from vlmguard.runtime.arming import is_off
+
+    monkeypatch.setenv("VLMGUARD", word)
+    resolve(folder=tmp_path)
+    assert is_off() is (word in ("off", "0", "false", "no"))
+
+
+def test_every_name_that_the_sources_use_is_known():
+    import re
+    from pathlib import Path
+
+    root = Path(settings.__file__).parents[2]
+    files = [f for top in ("vlmguard", "plugins", "tests") for f in (root / top).rglob("*.py")]
+    used = {name for f in files for name in re.findall(r"VLMGUARD_[A-Z_]+\b", f.read_text())}
+    for name in used - {"VLMGUARD_RULE", "VLMGUARD_FREZE", "VLMGUARD_"}:
+        settings.check_environment({name: "x"})
 
 
 def test_unknown_code_names_the_nearest():
@@ -76,3 +127,34 @@ def test_published_settings_reach_children(monkeypatch):
     settings.publish(used)
     assert settings.get() == used
     assert settings.get().digest == used.digest != Settings().digest
+
+
+def test_a_second_training_in_one_process_has_its_own_settings(tmp_path, monkeypatch):
+    """As in a notebook: what the command line gave stays, the rest is read again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VLMGUARD_RULES", "VG101=warn")
+    assert settings.get().rules == {"VG101": "warn"}
+    monkeypatch.setenv("VLMGUARD_RULES", "VG102=warn")
+    assert settings.get().rules == {"VG102": "warn"}
+    settings.publish(resolve({"VG3": "off"}, ("vision",)))
+    assert settings.get().rules == {"VG102": "warn", "VG3": "off"}
+    monkeypatch.delenv("VLMGUARD_RULES")
+    assert settings.get().rules == {"VG3": "off"}
+    assert settings.get().freeze == ("vision",)
+    (tmp_path / "vlmguard.toml").write_text("dry_step = true\n")
+    assert not settings.get().dry_step
+    assert settings.renew().dry_step
+    assert settings.get().dry_step
+    assert settings.get().rules == {"VG3": "off"}
+
+
+def test_what_a_program_told_us_is_renewed_as_it_is():
+    told = Settings({"VG101": "off"}, sources=("guard_booster",))
+    settings.publish(told)
+    assert settings.renew() == told
+
+
+@pytest.mark.parametrize("published", ["{", "[1, 2]", '["", {"rules": {}}]'])
+def test_what_another_release_published_is_resolved_anew(monkeypatch, published):
+    monkeypatch.setenv(settings.RESOLVED, published)
+    assert settings.get() == resolve()

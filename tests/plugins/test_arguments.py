@@ -85,7 +85,7 @@ def test_a_table_from_a_yaml_config():
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["--vlmguard", "VG101=maybe"], "no policy"),
+        (["--vlmguard", "VG101=maybe"], "invalid policy .maybe.; use off"),
         (["--vlmguard", "VG110=off"], r"no rule has the code VG110 \(did you mean VG10"),
         (["--vlmguard-frieze", "vision"], "--vlmguard-freeze"),
         (["--vlmguard", "warn"], "names no rule"),

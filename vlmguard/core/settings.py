@@ -1,34 +1,49 @@
 """Settings: what each rule may do, what is to be frozen, where the report goes.
 
-Precedence: defaults < file < environment < command line. Resolved once a process tree: what a rank
-resolved travels to its children (dataloader workers) in ``VLMGUARD_RESOLVED``.
+Precedence: defaults < file < environment < command line. What a rank resolved travels to its
+children (dataloader workers) in ``VLMGUARD_RESOLVED``, with what it was resolved from: where the
+environment has changed since, as in a notebook before its second training, it is resolved anew,
+under the same command line.
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import json
 import os
-import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from vlmguard.core.errors import SettingsError
+from vlmguard.core.words import OFF, ON
+from vlmguard.core.words import nearest as nearest
+from vlmguard.core.words import read_bool as read_bool
+from vlmguard.core.words import read_freeze as read_freeze
+from vlmguard.core.words import read_pairs as read_pairs
+from vlmguard.core.words import read_policy as read_policy
+from vlmguard.core.words import read_rules as read_rules
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-POLICIES = ("off", "warn", "fix", "error")
-_FALSE = {"false", "no", "0"}  # YAML's bare `off` reaches a command line as "False"
 RESOLVED = "VLMGUARD_RESOLVED"
 _KEYS = ("rules", "freeze", "report", "dry_step")
+_READ = ("VLMGUARD_RULES", "VLMGUARD_FREEZE", "VLMGUARD_REPORT", "VLMGUARD_DRY_STEP",
+         "VLMGUARD_CONFIG")  # fmt: skip
+NAMES = ("VLMGUARD", *_READ, "VLMGUARD_LANG", "VLMGUARD_OBSERVE")
+"""What a user may set."""
+_OWN = (RESOLVED, "VLMGUARD_RUN", "VLMGUARD_COMPLETE", "VLMGUARD_ENVS", "VLMGUARD_RECORDS",
+        "VLMGUARD_LAB", "VLMGUARD_DRAW")  # fmt: skip
+_OF_TESTS = "VLMGUARD_TEST_"
+
+
+Command = tuple[Mapping[str, str] | None, tuple[str, ...] | None, bool | None]
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,7 @@ class Settings:
     report: path for JSON lines, one file a process; "" for none.
     dry_step: one forward and backward on a batch before training.
     sources: where values came from, for the first line.
+    command: rules, freeze and dry_step as the command line gave them.
     """
 
     rules: Mapping[str, str] = field(default_factory=dict)
@@ -46,6 +62,7 @@ class Settings:
     report: str = ""
     dry_step: bool = False
     sources: tuple[str, ...] = ()
+    command: Command = field(default=(None, None, None), compare=False, repr=False)
 
     def policy(self, code: str, default: str) -> str:
         """The policy for one code: its own, its longest prefix's, or ``default``."""
@@ -59,61 +76,16 @@ class Settings:
         return hashlib.sha256(values.encode()).hexdigest()[:8]
 
 
-def nearest(word: str, valid: Iterable[str]) -> str:
-    """`` (did you mean X?)`` or the list of what there is."""
-    valid = sorted(valid)
-    close = difflib.get_close_matches(word, valid, n=1, cutoff=0.4)
-    return f" (did you mean {close[0]}?)" if close else f" (there is: {', '.join(valid)})"
-
-
-def read_policy(value: object, where: str) -> str:
-    """A policy word; booleans and their words read as ``off`` where false."""
-    word = str(value).strip().lower()
-    word = "off" if word in _FALSE else word
-    if word not in POLICIES:
-        raise SettingsError(f"{where}: {value!r} is no policy{nearest(word, POLICIES)}")
-    return word
-
-
-def read_rules(values: Mapping[str, object], where: str) -> dict[str, str]:
-    """Code (or prefix) → policy, with codes in capitals."""
-    rules = {}
-    for code, value in values.items():
-        name = code.strip().upper()
-        if not re.fullmatch(r"[A-Z]{2,8}\d{0,4}", name):
-            raise SettingsError(f"{where}: {code!r} is no rule code, nor the beginning of one")
-        rules[name] = read_policy(value, f"{where}: {name}")
-    return rules
-
-
-def read_pairs(text: str, where: str) -> dict[str, str]:
-    """``VG101=warn,VG2=error`` → policies. Commas, semicolons or spaces part the pairs."""
-    pairs: dict[str, object] = {}
-    for item in re.split(r"[,;\s]+", text.strip()):
-        if not item:
+def check_environment(env: Mapping[str, str]) -> None:
+    """Raise `SettingsError` for a ``VLMGUARD…`` name, or a value of ``VLMGUARD``, that is none."""
+    for name in sorted(env):
+        if not name.startswith("VLMGUARD") or name in (*NAMES, *_OWN):
             continue
-        code, equals, value = item.partition("=")
-        if not equals:
-            raise SettingsError(f"{where}: {item!r} is not CODE=POLICY, as in VG101=warn")
-        pairs[code] = value
-    return read_rules(pairs, where)
-
-
-def read_freeze(value: object, where: str) -> tuple[str, ...]:
-    """Words or patterns; ``none`` clears what came before."""
-    if isinstance(value, str):
-        value = re.split(r"[,\s]+", value.strip())
-    if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
-        raise SettingsError(f"{where}: freeze must be a list of strings, not {value!r}")
-    words = tuple(str(word) for word in value if word)
-    return () if [w.lower() for w in words] == ["none"] else words
-
-
-def read_bool(value: object, where: str) -> bool:
-    word = str(value).strip().lower()
-    if word not in {"true", "false", "1", "0", "yes", "no", "on", "off"}:
-        raise SettingsError(f"{where}: {value!r} is neither true nor false")
-    return word in {"true", "1", "yes", "on"}
+        if not name.startswith(_OF_TESTS):
+            raise SettingsError(f"unknown environment variable {name}{nearest(name, NAMES)}")
+    word = env.get("VLMGUARD", "").strip().lower()
+    if word and word not in (*ON, *OFF):
+        raise SettingsError(f"VLMGUARD: invalid value {env['VLMGUARD']!r}; use on or off.")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -185,29 +157,31 @@ def resolve(
     dry_step: bool | None = None,
     folder: Path | None = None,
 ) -> Settings:
-    """All sources merged; the arguments are what the command line gave.
+    """All sources merged, as they are now; the arguments are what the command line gave.
 
     Raises:
         SettingsError: a source cannot be read. It names the source, the word and the nearest one.
     """
+    check_environment(os.environ)
     found = find_file(folder or Path.cwd())
     settings = from_table(found[1], found[0].name) if found else Settings()
-    env = os.environ
+    settings = _overlay(settings, "environment", **_from_environment(os.environ))
     settings = _overlay(
-        settings,
-        "environment",
-        rules=read_pairs(env["VLMGUARD_RULES"], "VLMGUARD_RULES")
-        if env.get("VLMGUARD_RULES")
-        else None,
-        freeze=read_freeze(env["VLMGUARD_FREEZE"], "VLMGUARD_FREEZE")
-        if env.get("VLMGUARD_FREEZE")
-        else None,
-        report=env.get("VLMGUARD_REPORT") or None,
-        dry_step=read_bool(env["VLMGUARD_DRY_STEP"], "VLMGUARD_DRY_STEP")
-        if env.get("VLMGUARD_DRY_STEP")
-        else None,
+        settings, "command line", rules=rules or None, freeze=freeze, dry_step=dry_step
     )
-    return _overlay(settings, "command line", rules=rules or None, freeze=freeze, dry_step=dry_step)
+    return replace(settings, command=(rules or None, freeze, dry_step))
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
+    """Field → value for each variable that is set and not empty."""
+    readers: tuple[tuple[str, Callable[[object, str], Any]], ...] = (
+        ("rules", lambda value, name: read_pairs(str(value), name)),
+        ("freeze", read_freeze),
+        ("report", lambda value, name: str(value)),
+        ("dry_step", read_bool),
+    )
+    given = ((key, f"VLMGUARD_{key.upper()}", read) for key, read in readers)
+    return {key: read(env[name], name) for key, name, read in given if env.get(name)}
 
 
 def check_codes(settings: Settings, known: Iterable[str]) -> None:
@@ -223,26 +197,56 @@ def check_codes(settings: Settings, known: Iterable[str]) -> None:
 
 def publish(settings: Settings) -> None:
     """Make ``settings`` this process's, and its children's."""
-    os.environ[RESOLVED] = json.dumps(
-        [
-            dict(settings.rules),
-            settings.freeze,
-            settings.report,
-            settings.dry_step,
-            settings.sources,
-        ]
-    )
+    shown = {key: getattr(settings, key) for key in (*_KEYS, "sources", "command")}
+    shown["rules"] = dict(settings.rules)
+    os.environ[RESOLVED] = json.dumps([_inputs(), shown])
     _load.cache_clear()
 
 
 def get() -> Settings:
-    """The settings in force: published by this process or a parent, else resolved now."""
-    return _load(os.environ.get(RESOLVED, ""))
+    """The settings in force: as published by this process or a parent while the environment is as
+    it was then, else resolved now."""
+    published = os.environ.get(RESOLVED, "")
+    return _load(published, json.dumps(_inputs()), "" if published else os.getcwd())
+
+
+def renew() -> Settings:
+    """The settings for a training that begins now, published: files and environment are read
+    again, what the command line gave stays. Only in the process that resolved; a dataloader
+    worker, which begins no training, takes `get`.
+
+    Raises:
+        SettingsError: as `resolve`.
+    """
+    known = get()
+    settings = resolve(*known.command)
+    if any(source not in settings.sources for source in known.sources):
+        settings = known  # told by a program, not read: nothing to read again
+    publish(settings)
+    return settings
+
+
+def _inputs() -> dict[str, str]:
+    """The variables that settings are resolved from."""
+    return {name: os.environ[name] for name in _READ if os.environ.get(name)}
 
 
 @functools.cache
-def _load(published: str) -> Settings:
+def _load(published: str, inputs: str, folder: str) -> Settings:
     if not published:
         return resolve()
-    rules, freeze, report, dry_step, sources = json.loads(published)
-    return Settings(rules, tuple(freeze), report, dry_step, tuple(sources))
+    try:
+        then, shown = json.loads(published)
+        rules, freeze, dry = shown["command"]
+        command: Command = (rules, None if freeze is None else tuple(freeze), dry)
+        known = Settings(
+            shown["rules"],
+            tuple(shown["freeze"]),
+            shown["report"],
+            shown["dry_step"],
+            tuple(shown["sources"]),
+            command,
+        )
+    except (ValueError, TypeError, KeyError):  # another release's, or a hand's
+        return resolve()
+    return known if then == json.loads(inputs) else resolve(*command)

@@ -15,7 +15,7 @@ from typing import Any
 
 from vlmguard.compat import verdicts
 from vlmguard.lab import releases, toml
-from vlmguard.runtime import seams
+from vlmguard.runtime import sources
 
 Say = Callable[[str], None]
 NOT_WRAPPED = " (not wrapped)"
@@ -143,7 +143,7 @@ def _holds(text: str, path: str) -> bool:
     if path.split(".")[0] not in text:
         return False
     try:
-        return seams.defines(text, path)
+        return sources.defines(text, path)
     except (SyntaxError, ValueError):  # a template or a file for another Python
         return False
 

@@ -3,79 +3,37 @@
 An adapter lists them as data; `attach`, `detach` and ``vlmguard doctor`` read the same list. A seam
 is attached when its module is imported, never before. The wrapped call is the framework's; each
 wrapper makes it exactly once, outside our containment.
+
+Standard library only, and so should be the module that lists the seams: it is imported with the
+framework, in inference scripts too. A wrapper that is named, ``"module:function"``, is imported at
+its first call.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
-import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
-from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
-import wrapt
+from vlmguard import _bootstrap
+from vlmguard.runtime.stub import Hook, Place
 
 Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
-Where = Literal["attached", "waiting", "missing"]
-
-
-class _Bound(wrapt.BoundFunctionWrapper):  # type: ignore[type-arg]
-    """A bound method that pickles, copies and deep-copies as the plain one does.
-
-    Stock wrapt raises; ms-swift hands ``partial(template.data_collator)`` to spawned workers.
-    """
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        owner = self._self_instance
-        if owner is None:  # reached through the class
-            return _named, (self.__module__, self.__qualname__)
-        return getattr, (owner, self.__name__)
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        import copy
-
-        function, args = self.__reduce_ex__(2)
-        return function(*copy.deepcopy(args, memo))
-
-
-class SeamWrapper(wrapt.FunctionWrapper):  # type: ignore[type-arg]
-    """wrapt's wrapper, with bound methods that pickle. ``seam`` says whose it is."""
-
-    __bound_function_wrapper__ = _Bound
-
-    def __init__(self, wrapped: Any, wrapper: Wrapper, enabled: Callable[[], bool]) -> None:
-        super().__init__(wrapped, wrapper, enabled=enabled)
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        return _named, (self.__module__, self.__qualname__)
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self
-
-
-def _named(module: str, qualname: str) -> Any:
-    return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
+Where = Literal["attached", "lost", "waiting", "missing"]
 
 
 @dataclass(frozen=True)
 class Seam:
-    """One place in a framework.
+    """One place in a framework. Two that are equal are one seam: it is attached once.
 
     Attributes:
         name: short and unique within the adapter.
         targets: ``module:Class.attribute``, one for each layout the framework had. The first one
             that a release has is *the* seam; others are ignored.
-        wrapper: wrapt's signature ``(wrapped, instance, args, kwargs)``.
+        wrapper: ``"module:function"`` or the function, with wrapt's signature
+            ``(wrapped, instance, args, kwargs)``; instance is None for a function of a module and
+            a static method, the class for a class method.
         why: what it is there for, shown by ``doctor``.
         when_off: keep it when ``VLMGUARD=off`` (our command-line flags must be taken out then too).
         optional: its absence costs nothing worth a finding (a feature that this release lacks).
@@ -83,123 +41,147 @@ class Seam:
 
     name: str
     targets: tuple[str, ...]
-    wrapper: Wrapper
+    wrapper: Wrapper | str
     why: str
     when_off: bool = False
     optional: bool = False
 
 
 class _Attached:
-    """What one attached seam needs to be taken off again."""
+    """A seam, and the hook that it is at a place."""
 
-    def __init__(self, seam: Seam, target: str, owner: Any, name: str, original: Any) -> None:
-        self.seam, self.target, self.owner, self.name = seam, target, owner, name
-        self.original = original
-        self.live = True
+    def __init__(self, seam: Seam, target: str, place: Place) -> None:
+        self.seam, self.target, self.place = seam, target, place
+        self.hook = Hook(seam)
+        place.hooks = (*place.hooks, self.hook)
 
-    def enabled(self) -> bool:
-        from vlmguard.runtime.arming import is_off
+    def remove(self) -> None:
+        place = self.place
+        place.hooks = tuple(hook for hook in place.hooks if hook is not self.hook)
+        if not place.hooks:
+            place.restore()
 
-        return self.live and (self.seam.when_off or not is_off())
 
-
+_wanted: list[Seam] = []
 _attached: list[_Attached] = []
+_places: list[Place] = []
 _looked: set[str] = set()  # targets whose module came in, whether or not it held them
-_hooked: set[str] = set()
 
 
 def attach(seams: Iterable[Seam]) -> None:
-    """Wrap each seam's target when its module is imported (now, if it already is)."""
+    """Wrap each seam's target when its module is imported (now, if it already is).
+
+    The one attached last is the outermost.
+    """
     for seam in seams:
+        if seam in _wanted:
+            continue
+        _wanted.append(seam)
         for target in seam.targets:
-            if target in _hooked:
-                continue
-            _hooked.add(target)
-            module = target.partition(":")[0]
-            wrapt.register_post_import_hook(_contained_wrap(seam, target), module)
+            name = target.partition(":")[0]
+            _bootstrap.after(name, _imported)
+            if name in sys.modules:
+                _try(seam, target, sys.modules[name])
 
 
-def _contained_wrap(seam: Seam, target: str) -> Callable[[Any], None]:
-    def imported(module: Any) -> None:
-        try:  # an exception here would break the host's own import
-            _wrap(seam, target, module)
-        except Exception as error:
-            sys.stderr.write(f"vlmguard: seam {seam.name} ({target}): {error}; left alone\n")
+def detach(seams: Iterable[Seam]) -> None:
+    """Take the seams off; others on the same places stay. Aliases made by ``from x import f`` stay
+    too, and pass calls on."""
+    for seam in list(seams):
+        if seam in _wanted:
+            _wanted.remove(seam)
+        for found in [each for each in _attached if each.seam == seam]:
+            _attached.remove(found)
+            found.remove()
 
-    return imported
+
+def _imported(module: Any) -> None:
+    """Attach what is wanted in a module that has just been executed."""
+    for seam in list(_wanted):
+        for target in seam.targets:
+            if sys.modules.get(target.partition(":")[0]) is module:
+                _try(seam, target, module)
+
+
+def _try(seam: Seam, target: str, module: Any) -> None:
+    try:
+        _wrap(seam, target, module)
+    except Exception as error:
+        sys.stderr.write(f"vlmguard: seam {seam.name} ({target}): {error}; left alone\n")
 
 
 def _wrap(seam: Seam, target: str, module: Any) -> None:
     _looked.add(target)
-    if any(
-        found.live and found.seam.name == seam.name and found.seam.wrapper is seam.wrapper
-        for found in _attached
-    ):
+    owner, name = _owner(module, target)
+    earlier = next((found for found in _attached if found.seam == seam), None)
+    if earlier is not None:
+        if earlier.target != target or (earlier.place.owner is owner and earlier.place.held()):
+            return
+        _attached.remove(earlier)  # the module was executed anew
+        earlier.remove()
+    if owner is None or vars(owner).get(name) is None:
         return
+    _attached.append(_Attached(seam, target, _place(owner, name)))
+
+
+def _owner(module: Any, target: str) -> tuple[Any, str]:
+    """The class or module that holds the target, None if there is none, and the last name."""
     *parents, name = target.partition(":")[2].split(".")
     owner = module
     for part in parents:
         owner = getattr(owner, part, None)
-    original = vars(owner).get(name) if owner is not None else None
-    if original is None:
-        return
-    found = _Attached(seam, target, owner, name, original)
-    setattr(owner, name, SeamWrapper(original, seam.wrapper, found.enabled))
-    _attached.append(found)
+    return owner, name
 
 
-def detach(seams: Iterable[Seam]) -> None:
-    """Take the seams off. Aliases made by ``from x import f`` stay, switched off."""
-    wanted = {(seam.name, seam.wrapper) for seam in seams}
-    for found in [a for a in _attached if (a.seam.name, a.seam.wrapper) in wanted]:
-        found.live = False
-        _attached.remove(found)
-        if isinstance(vars(found.owner).get(found.name), SeamWrapper):
-            setattr(found.owner, found.name, found.original)
-        _hooked.discard(found.target)
+def _place(owner: Any, name: str) -> Place:
+    """The place's own object: the one whose stub still stands there, else a new one on top."""
+    for place in _places:
+        if place.owner is owner and place.name == name and place.held():
+            return place
+    place = Place(owner, name, vars(owner)[name])
+    _places[:] = [*(known for known in _places if known.hooks), place]
+    place.put()
+    return place
 
 
 def where(seam: Seam) -> tuple[Where, str]:
-    """Whether the seam is attached, waits for an import, or is missing; and at which target."""
+    """What became of the seam, and at which target.
+
+    Returns:
+        "attached"; "lost": somebody replaced the function later, and no call gets to the seam any
+        more; "waiting" for an import; "missing" from this release, the target is "" then.
+    """
     for found in _attached:
-        if found.live and found.seam.name == seam.name and found.seam.wrapper is seam.wrapper:
-            return "attached", found.target
-    waiting = [target for target in seam.targets if target not in _looked and _there(target)]
-    return ("waiting", waiting[0]) if waiting else ("missing", "")
+        if found.seam == seam:
+            return ("attached" if _reached(found) else "lost"), found.target
+    waiting = next((t for t in seam.targets if t not in _looked and _there(t)), "")
+    return ("waiting", waiting) if waiting else ("missing", "")
+
+
+def _reached(found: _Attached) -> bool:
+    """Whether calls get to the seam. A subclass that overrides it is its owner's affair."""
+    module = sys.modules.get(found.target.partition(":")[0])
+    owner, _ = _owner(module, found.target)
+    kept = found.place.owner
+    same = owner is kept or (isinstance(owner, type) and kept in owner.__mro__)
+    return same and found.place.reached()
 
 
 def missing(seams: Iterable[Seam]) -> tuple[str, ...]:
     """Names of the seams that this release of the framework does not have."""
-    return tuple(s.name for s in seams if not s.optional and where(s)[0] == "missing")
+    return tuple(_named(seams, "missing"))
 
 
-@functools.cache
+def lost(seams: Iterable[Seam]) -> tuple[str, ...]:
+    """Names of the seams whose function somebody replaced after they were attached."""
+    return tuple(_named(seams, "lost"))
+
+
+def _named(seams: Iterable[Seam], state: Where) -> Iterator[str]:
+    return (seam.name for seam in seams if not seam.optional and where(seam)[0] == state)
+
+
 def _there(target: str) -> bool:
-    """Whether the installed release holds the target, read from its source: nothing is imported
-    but what find_spec needs for the top-level package, which is nothing."""
-    module, _, path = target.partition(":")
-    top, *rest = module.split(".")
-    spec = PathFinder.find_spec(top)
-    if spec is None:
-        return False
-    if not rest and spec.origin and spec.origin.endswith(".py"):
-        return defines(Path(spec.origin).read_text("utf-8"), path)
-    for folder in spec.submodule_search_locations or ():
-        for source in (Path(folder, *rest, "__init__.py"), Path(folder, *rest).with_suffix(".py")):
-            if source.is_file():
-                return defines(source.read_text("utf-8"), path)
-    return False
+    from vlmguard.runtime import sources
 
-
-def defines(source: str, path: str) -> bool:
-    """Whether a module's source defines ``Class.attribute``. Raises SyntaxError."""
-    return _defines(ast.parse(source), path.split("."))
-
-
-def _defines(tree: ast.AST, path: list[str]) -> bool:
-    """Whether nested classes and functions of these names are defined, one in the other."""
-    name, *inner = path
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
-            return not inner or _defines(node, inner)
-    return False
+    return sources.has(target)
