@@ -1,0 +1,1 @@
+"""Plain torch: what every adapter shares and no framework owns."""
