@@ -49,13 +49,26 @@ def _walk(
     for name, child in user.named_children():
         below = f"{path}.{name}" if path else name
         for other in stands.get(name, ()):
-            _walk(child, copy.get_submodule(other), below, f"{at}.{other}" if at else other, stacks, found)
+            _walk(
+                child,
+                copy.get_submodule(other),
+                below,
+                f"{at}.{other}" if at else other,
+                stacks,
+                found,
+            )
         if name in stands:
             continue
-        if name in _OURS_INSIDE or name.startswith("lora_") or path.rpartition(".")[2] in _OURS_INSIDE:
+        if (
+            name in _OURS_INSIDE
+            or name.startswith("lora_")
+            or path.rpartition(".")[2] in _OURS_INSIDE
+        ):
             _walk(child, copy, below, at, (), found)
         else:
-            found.update({below + ("." + deep if deep else ""): () for deep, _ in child.named_modules()})
+            found.update(
+                {below + ("." + deep if deep else ""): () for deep, _ in child.named_modules()}
+            )
 
 
 def _stands_for(
@@ -69,7 +82,7 @@ def _stands_for(
     kept = next((s.kept for s in stacks if (s.total, len(s.kept)) == (len(mine), len(tiny))), None)
     if kept is None:
         if tiny and len({*builds, *map(build, tiny.values())}) == 1:  # experts: all alike
-            return {name: ("0",) for name in mine}
+            return dict.fromkeys(mine, ("0",))
         raise NoCounterpart(f"{path} has {len(mine)} layers, its copy {len(tiny)}")
     for number, layer in enumerate(kept):
         if build(tiny[str(number)]) != builds[layer]:
@@ -81,7 +94,10 @@ def _nearest(layer: int, kept: Sequence[int], builds: Sequence[Any]) -> tuple[st
     if layer in kept:
         return (str(kept.index(layer)),)
     alike = [other for other in kept if builds[other] == builds[layer]]
-    before, behind = [other for other in alike if other < layer][-1:], [o for o in alike if o > layer][:1]
+    before, behind = (
+        [other for other in alike if other < layer][-1:],
+        [o for o in alike if o > layer][:1],
+    )
     return tuple(str(kept.index(other)) for other in (*before, *behind))
 
 
@@ -97,7 +113,10 @@ def build(module: torch.nn.Module) -> tuple[tuple[str, str], ...]:
 
 
 def _peft(path: str) -> bool:
-    return any(part in ("modules_to_save", "default") or part.startswith("lora_") for part in path.split("."))
+    return any(
+        part in ("modules_to_save", "default") or part.startswith("lora_")
+        for part in path.split(".")
+    )
 
 
 def _plain(path: str) -> str:

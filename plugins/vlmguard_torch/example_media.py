@@ -68,8 +68,12 @@ def placeholder(config: Any, name: str) -> tuple[list[int], int | None, list[int
     if pad is None and name == "image":
         pad = _id(config, "im_patch_id", "media_placeholder_token_id", "img_context_token_id")
     kinds = ("vision", name) if name != "audio" else (name,)
-    first = next((at for kind in kinds if (at := _id(config, f"{kind}_start_token_id")) is not None), None)
-    last = next((at for kind in kinds if (at := _id(config, f"{kind}_end_token_id")) is not None), None)
+    first = next(
+        (at for kind in kinds if (at := _id(config, f"{kind}_start_token_id")) is not None), None
+    )
+    last = next(
+        (at for kind in kinds if (at := _id(config, f"{kind}_end_token_id")) is not None), None
+    )
     return [first] * (first is not None), pad, [last] * (last is not None)
 
 
@@ -142,7 +146,11 @@ class Shape:
         self.temporal = self.whole("temporal_patch_size", 0) or self.whole("patch_temporal", 1)
         self.merge = self.whole("spatial_merge_size", 0) or self.whole("merge_size", 2)
         self.tiles = self.whole("max_num_tiles", 4)
-        self.mels = self.whole("num_mel_bins", 0) or self.whole("input_feat_size", 0) or self.whole("input_dim", 80)
+        self.mels = (
+            self.whole("num_mel_bins", 0)
+            or self.whole("input_feat_size", 0)
+            or self.whole("input_dim", 80)
+        )
         self.positions = self.whole("max_source_positions", 50)
 
     def whole(self, name: str, otherwise: int) -> int:
@@ -183,7 +191,9 @@ def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
         }
     if "image_position_ids" in names:
         across = 6
-        at = torch.stack(torch.meshgrid(torch.arange(across), torch.arange(across), indexing="xy"), -1)
+        at = torch.stack(
+            torch.meshgrid(torch.arange(across), torch.arange(across), indexing="xy"), -1
+        )
         yield {
             key: torch.rand(number, across**2, channels * patch**2),
             "image_position_ids": at.reshape(1, -1, 2).repeat(number, 1, 1),
@@ -196,8 +206,17 @@ def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
     if "image_sizes" in names:
         yield {key: torch.rand(number, 2, channels, side, side), "image_sizes": sizes}
     stacked = torch.rand(number, channels, side, side)
-    high = {"high_res_pixel_values": torch.rand(number, 3, 1024, 1024)} if "high_res_pixel_values" in names else {}
-    yield {key: stacked, "image_sizes": sizes, "pixel_mask": torch.ones(number, side, side).bool(), **high}
+    high = (
+        {"high_res_pixel_values": torch.rand(number, 3, 1024, 1024)}
+        if "high_res_pixel_values" in names
+        else {}
+    )
+    yield {
+        key: stacked,
+        "image_sizes": sizes,
+        "pixel_mask": torch.ones(number, side, side).bool(),
+        **high,
+    }
     yield {
         key: stacked[None],
         "pixel_attention_mask": torch.ones(1, number, side, side, dtype=torch.long),

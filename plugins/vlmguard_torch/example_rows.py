@@ -68,7 +68,9 @@ def _counted(model: Any, parts: list[Part], step: Callable[[dict[str, Any]], Any
     counts = [media.count(model, name, inputs) for name, _, inputs in parts]
     for _ in range(len(parts) + 1):
         try:
-            return step(row(model, parts, [count or number for count, (_, number, _) in zip(counts, parts)]))
+            return step(
+                row(model, parts, [count or number for count, (_, number, _) in zip(counts, parts)])
+            )
         except ValueError as error:
             told = _TOO_FEW.search(str(error))
             wrong = None if told is None else _wrong(parts, counts, int(told[1]))
@@ -97,14 +99,21 @@ def row(model: Any, parts: list[Part], counts: list[int]) -> dict[str, Any]:
         for item in range(number):
             share = count // number + (count % number if item == number - 1 else 0)
             before, pad, after = media.placeholder(model.config, name)
-            run_of = [*before, *[pad] * (share if pad is not None else 0), *after, *words[TEXT : 2 * TEXT]]
+            run_of = [
+                *before,
+                *[pad] * (share if pad is not None else 0),
+                *after,
+                *words[TEXT : 2 * TEXT],
+            ]
             kind = 1 + media.NAMES.index(name)
             types += [kind if token == pad else 0 for token in run_of]
             ids += run_of
     return inputs | _along(model, torch.tensor([ids]), torch.tensor([types]), inputs)
 
 
-def _along(model: Any, ids: torch.Tensor, types: torch.Tensor, inputs: dict[str, Any]) -> dict[str, Any]:
+def _along(
+    model: Any, ids: torch.Tensor, types: torch.Tensor, inputs: dict[str, Any]
+) -> dict[str, Any]:
     """What goes along with the ids, where the forward has an argument for it."""
     names = media.arguments(model)
     length = ids.shape[1]

@@ -53,7 +53,9 @@ class View:
     @cached_property
     def unsure(self) -> tuple[str, ...]:
         """What nothing answers for, in some kind."""
-        return self._cover(n for n in self.stands if any(self.used(n, k) is None for k in self.traces))
+        return self._cover(
+            n for n in self.stands if any(self.used(n, k) is None for k in self.traces)
+        )
 
     def unused(self, *kinds: str) -> tuple[str, ...]:
         """What gets no gradient from any of these kinds."""
@@ -120,7 +122,10 @@ def _outermost(calls: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(
         path
         for path in calls
-        if all(calls.get(".".join(path.split(".")[:end])) != calls[path] for end in range(1, path.count(".") + 1))
+        if all(
+            calls.get(".".join(path.split(".")[:end])) != calls[path]
+            for end in range(1, path.count(".") + 1)
+        )
     )
 
 

@@ -122,7 +122,9 @@ def from_data(data: Any) -> Observed:
     if not isinstance(data, dict):
         raise TypeError("no table")
     kinds = tuple(_kind(part) for part in _list(data.pop("kinds")))
-    stacks = tuple((_text(p), _whole(n), tuple(map(_whole, _list(k)))) for p, n, k in _list(data.pop("stacks")))
+    stacks = tuple(
+        (_text(p), _whole(n), tuple(map(_whole, _list(k)))) for p, n, k in _list(data.pop("stacks"))
+    )
     shared = tuple(_texts(group) for group in _list(data.pop("shared")))
     never = data.pop("never_used")
     lists = {name: _texts(data.pop(name)) for name in ("skipped", "per_item", "unsure", "patched")}

@@ -72,7 +72,14 @@ def key(model: Any, config: Any, extra: Iterable[str] = ()) -> str:
     """A digest of all that an observation depends on: our source, the releases, the config, the
     source of every class in the model with the functions that are its forwards now, and the
     model's own structure."""
-    parts = [_own_source(), *_releases(), _stable(config), *_classes(model), *_structure(model), *extra]
+    parts = [
+        _own_source(),
+        *_releases(),
+        _stable(config),
+        *_classes(model),
+        *_structure(model),
+        *extra,
+    ]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:40]
 
 

@@ -1,4 +1,4 @@
-"""What one row does in a model: which modules run, how often, in which order; what gets a gradient."""
+"""What one row does in a model: which modules run, how often, in which order; what it trains."""
 
 from __future__ import annotations
 

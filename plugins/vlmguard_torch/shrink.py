@@ -38,7 +38,9 @@ _WIDTH = re.compile(
     r"|(\w+_)?hidden_size|vision_output_dim|projector_(in|out)put_dim|output_dim|out_hidden_size"
     r"|output_channels|image_token_embed_dim|embedding_size"
 )
-_FFN = re.compile(r"(\w+_)?intermediate_size(_mlp)?|(\w+_)?ffn_dim|mlp_dim|d_ff|n_inner|ffn_hidden_size")
+_FFN = re.compile(
+    r"(\w+_)?intermediate_size(_mlp)?|(\w+_)?ffn_dim|mlp_dim|d_ff|n_inner|ffn_hidden_size"
+)
 _HEAD = re.compile(
     r"(global_|swa_|index_|linear_)?head_dim|attention_head_dim|v_head_dim|qk_(nope|rope)_head_dim"
     r"|linear_(key|value)_head_dim|resampler_(dim_head|head_dim)|d_kv|dim_head|(q|kv)_lora_rank"
@@ -48,7 +50,8 @@ _AT_MOST = {
     "num_experts": 4, "n_routed_experts": 4, "num_local_experts": 4, "moe_num_experts": 4,
     "num_experts_per_tok": 2, "moe_topk": 2, "moe_k": 2, "top_k_experts": 2,
     "n_group": 1, "topk_group": 1, "max_source_positions": FRAMES,
-    "num_nextn_predict_layers": 0, "resampler_depth": 2, "ngram_vocab_size_base": 1000, "hidden_size_per_layer_input": 4,
+    "num_nextn_predict_layers": 0, "resampler_depth": 2, "ngram_vocab_size_base": 1000,
+    "hidden_size_per_layer_input": 4,
 }  # fmt: skip
 _INDEXES = re.compile(r"\w*(indexes|indices|idxs|layers|layer_ids?)")
 _IDS = ("_token_id", "_token_index")
@@ -117,7 +120,9 @@ def _layers(own: dict[str, Any], most: int) -> list[Stack]:
         total = own[name]
         by_layer = [value for value in own.values() if _is_by_layer(value, total)]
         named = [_as_indexes(value, total) for key, value in own.items() if _is_index(key, value)]
-        stack = Stack(total, keep(total, most, by_layer, [index for part in named for index in part]))
+        stack = Stack(
+            total, keep(total, most, by_layer, [index for part in named for index in part])
+        )
         stacks.append(stack)
         own[name] = len(stack.kept)
         if number == 0:
@@ -194,7 +199,9 @@ def _reindex_one(value: int, stack: Stack) -> int | None:
 
 
 def _widths(own: dict[str, Any], width: int | None, known: set[int]) -> None:
-    heads = next((value for key, value in own.items() if _HEADS.fullmatch(key) and _count(value)), 0)
+    heads = next(
+        (value for key, value in own.items() if _HEADS.fullmatch(key) and _count(value)), 0
+    )
     for key, value in own.items():
         if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
             continue
@@ -209,7 +216,9 @@ def _widths(own: dict[str, Any], width: int | None, known: set[int]) -> None:
         elif key == "qk_head_dim":
             own[key] = 2 * HEAD
         elif _WIDTH.fullmatch(key):
-            own[key] = HIDDEN if value in known else _in_proportion(value, [width, *sorted(known)], HIDDEN)
+            own[key] = (
+                HIDDEN if value in known else _in_proportion(value, [width, *sorted(known)], HIDDEN)
+            )
         elif key in _AT_MOST:
             own[key] = min(value, _AT_MOST[key])
 
@@ -294,4 +303,3 @@ def _plain(own: dict[str, Any]) -> None:
             own[key] = None
         elif key in ("_attn_implementation_internal", "_experts_implementation_internal"):
             own[key] = "eager"
-

@@ -1,4 +1,4 @@
-"""Which layers of a deep stack the tiny copy keeps, and which of them stands for a layer cut off."""
+"""Which layers of a deep stack the tiny copy keeps."""
 
 from __future__ import annotations
 
