@@ -40,6 +40,8 @@ def wanted(model: Any, kind: str) -> tuple[str, ...]:
 
 def _image(model: Any) -> Tensors:
     names = wanted(model, "image")
+    if model.config.model_type == "llava":
+        return _square(model)  # takes sizes for Pixtral's tower alone
     for needed, make in _IMAGES.items():
         if needed in names:
             return make(model)
@@ -125,9 +127,62 @@ def _flattens(model: Any) -> bool:
     return False
 
 
+def _packed(model: Any) -> Tensors:
+    """MiniCPM-V: patches side by side in one row; two mergers of 2 x 2 come behind each other."""
+    vision = _vision(model)
+    patch, side = _side(vision.patch_size), 4
+    pixels = torch.full((1, _channels(vision), patch, patch * side * side), BLACK)
+    return {"pixel_values": pixels, "target_sizes": torch.tensor([[side, side]])}
+
+
+def _tiled(model: Any) -> Tensors:
+    """LLaVA-NeXT and its kin: a whole image and its tiles, of the smallest size that has tiles."""
+    points = getattr(model.config, "image_grid_pinpoints", None)
+    vision = _vision(model)
+    if not points:
+        return _sized(model)
+    height, width = min(points, key=lambda point: point[0] * point[1])
+    side = _side(vision.image_size)
+    tiles = 1 + (height // side) * (width // side)
+    pixels = torch.full((1, tiles, _channels(vision), side, side), BLACK)
+    return {"pixel_values": pixels, "image_sizes": torch.tensor([[height, width]])}
+
+
+def _sized(model: Any) -> Tensors:
+    """Pixtral: any size in whole merged patches, and that size."""
+    vision = _vision(model)
+    merge = _side(_first(model.config, "spatial_merge_size", default=1))
+    side = _side(vision.patch_size) * merge
+    pixels = torch.full((1, _channels(vision), side, side), BLACK)
+    return {"pixel_values": pixels, "image_sizes": torch.tensor([[side, side]])}
+
+
+def _of_samples(model: Any) -> Tensors:
+    """Idefics: (samples, images, channels, height, width)."""
+    return {name: value[None] for name, value in _square(model).items()}
+
+
+def _spatial(model: Any) -> Tensors:
+    """SigLIP 2: flat patches with a mask and their height and width."""
+    vision = _vision(model)
+    side = 2 * int(_first(model.config, "downsample_factor", default=1))
+    depth = _channels(vision) * _side(vision.patch_size) ** 2
+    number = side * side
+    return {
+        "pixel_values": torch.full((1, number, depth), BLACK),
+        "spatial_shapes": torch.tensor([[side, side]]),
+        "pixel_attention_mask": torch.ones(1, number, dtype=torch.long),
+    }
+
+
 _IMAGES: dict[str, Callable[[Any], Tensors]] = {
     "image_grid_thw": _grid,
+    "target_sizes": _packed,
+    "spatial_shapes": _spatial,
+    "pixel_attention_mask": _of_samples,
+    "image_sizes": _tiled,
 }
+"""An argument of ``get_image_features`` → who makes what goes with it; the first that fits."""
 
 
 def _video(model: Any) -> Tensors:
