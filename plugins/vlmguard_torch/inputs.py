@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from vlmguard_torch import towers
+from vlmguard_torch import crossing, towers
 from vlmguard_torch.errors import CannotBlank
 
 BLACK = -1.0
@@ -23,13 +23,17 @@ def from_config(model: Any, kind: str) -> Tensors:
 
     model: the module that has that method. Raises `CannotBlank` with the reason.
     """
+    if kind == "image" and crossing.is_crossing(model):
+        return crossing.blank(model.config)
     method = getattr(type(model), f"get_{kind}_features", None)
     if method is None:
         raise CannotBlank(f"{type(model).__name__} has no get_{kind}_features")
     try:
         made = {"image": _image, "video": _video, "audio": _audio}[kind](model)
     except (AttributeError, TypeError, ValueError, IndexError, StopIteration) as error:
-        raise CannotBlank(f"{type(model).__name__}'s config does not say enough: {error}") from error
+        raise CannotBlank(
+            f"{type(model).__name__}'s config does not say enough: {error}"
+        ) from error
     return made
 
 
