@@ -116,8 +116,8 @@ class Blank:
         """Anew in each forward: DeepSpeed and FSDP put their hooks on when they wrap the model, and
         FSDP may put a module of its own in between."""
         early = self.places.early and not self._given
-        for path in self.places.decoders or (self.places.embedding,):
-            self._hook(path, self._before if self.places.decoders else None, None)
+        for path in self.places.decoders:
+            self._hook(path, self._before, None)
         if early or not self.places.decoders:
             front = self._in_front if early else None
             self._hook(self.places.embedding, front, self._behind)

@@ -81,7 +81,7 @@ def _channels(vision: Any) -> int:
 def _square(model: Any) -> Tensors:
     """One image of the size that the tower was made for."""
     vision = _vision(model)
-    side = _side(_first(vision, "image_size", "resolution", default=224))
+    side = _side(_first(vision, "image_size", "resolution"))
     return {_pixels(model): torch.full((1, _channels(vision), side, side), BLACK)}
 
 

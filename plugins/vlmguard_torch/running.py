@@ -79,13 +79,17 @@ def _undisturbed(device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _still(modules: list[Any]) -> Iterator[None]:
-    """Batch norms do not count the blank input in their running statistics."""
+    """Batch norms do not count the blank input in their running statistics.
+
+    Not where a tower is checkpointed: its recomputation would find them changed.
+    """
+    inside = [module for top in modules for module in top.modules()]
+    recomputed = any(getattr(module, "gradient_checkpointing", False) for module in inside)
     batch_norm = torch.nn.modules.batchnorm._BatchNorm
     norms = [
         module
-        for top in modules
-        for module in top.modules()
-        if isinstance(module, batch_norm) and module.training
+        for module in inside
+        if isinstance(module, batch_norm) and module.training and not recomputed
     ]
     for module in norms:
         module.training = False
