@@ -5,7 +5,7 @@ is its language model. There it is known, from the towers themselves, which of t
 behind the embeddings, where the model itself runs them; and it is before DeepSpeed's and FSDP's own
 hooks, so that all ranks gather in the same order. Two kinds of model have another place: those that
 run their towers before they embed tokens (in front of the embeddings), and those that have their
-layers themselves (behind the embeddings).
+layers themselves (behind the embeddings). There the arguments tell which towers are going to run.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Blank:
         self._busy = False  # a blank runs: its calls of towers do not count
         self._settled = True  # nothing is to be done until the next forward begins
         self._given = False  # this forward was given embeddings
+        self._told: set[str] = set()  # arguments of this forward
         self._waiting: list[torch.Tensor] = []  # features that wait for the embeddings
         self._handles: list[Any] = []
         self._placed: dict[str, tuple[Any, list[Any]]] = {}  # path → module, handles on it
@@ -94,6 +95,7 @@ class Blank:
             return
         self._settled = False
         self._given = kwargs.get("inputs_embeds") is not None
+        self._told = {name for name, value in kwargs.items() if value is not None}
         self._waiting.clear()
         with self._contained():
             self._go_first()
@@ -115,7 +117,7 @@ class Blank:
     def _go_first(self) -> None:
         """Anew in each forward: DeepSpeed and FSDP put their hooks on when they wrap the model, and
         FSDP may put a module of its own in between."""
-        early = self.places.early and not self._given
+        early = self.places.early
         for path in self.places.decoders:
             self._hook(path, self._before, None)
         if early or not self.places.decoders:
@@ -165,12 +167,12 @@ class Blank:
 
     def _in_front(self, embedding: Any, args: Any, kwargs: Any) -> None:
         """The tokens are about to be embedded, by a model that runs its towers before."""
-        if not self._is_settled():
+        if not self._is_settled() and not self._given:
             self._waiting = self._features(args[0].device, None)
 
     def _behind(self, embedding: Any, args: Any, output: Any) -> Any:
         """The tokens are embedded."""
-        if self._is_settled():
+        if self._is_settled() or self._given:
             return None
         self._settled = True
         found = self._waiting if self.places.early else self._features(output.device, None)
@@ -204,7 +206,9 @@ class Blank:
         """The kinds for which a tower is still to run, in this forward."""
         left = dict(self._calls)
         missing = []
-        for kind in self._runner.made:
+        for kind, arguments in self._runner.made.items():
+            if not self.places.decoders and self._told.intersection(arguments):
+                continue  # it is going to
             paths = self.places.towers.get(kind, ())
             if not max((left.get(path, 0) for path in paths), default=0):
                 missing.append(kind)
