@@ -82,7 +82,6 @@ def _encode(self: Any, *args: Any, **kwargs: Any) -> Any:
     told = getattr(type(self), _ENCODES)(self, *args, **kwargs)
     blank = _blanks.get(self)
     if blank is not None:
-        blank.generating.encoded = True
         blank.encode()
     return told
 

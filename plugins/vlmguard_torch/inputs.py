@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import towers
+from vlmguard_torch import crossing, towers
 from vlmguard_torch.errors import CannotBlank
 
 BLACK = -1.0
@@ -23,6 +23,8 @@ def from_config(model: Any, kind: str) -> Tensors:
 
     model: the module that has that method. Raises `CannotBlank` with the reason.
     """
+    if kind == "image" and crossing.is_crossing(model):
+        return crossing.blank(model.config)
     method = getattr(type(model), f"get_{kind}_features", None)
     if method is None:
         raise CannotBlank(f"{type(model).__name__} has no get_{kind}_features")
@@ -79,7 +81,7 @@ def _channels(vision: Any) -> int:
 def _square(model: Any) -> Tensors:
     """One image of the size that the tower was made for."""
     vision = _vision(model)
-    side = _side(_first(vision, "image_size", "resolution", default=224))
+    side = _side(_first(vision, "image_size", "resolution"))
     return {_pixels(model): torch.full((1, _channels(vision), side, side), BLACK)}
 
 

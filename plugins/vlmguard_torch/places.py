@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard_torch import towers
+from vlmguard_torch import crossing, towers
 from vlmguard_torch.errors import CannotBlank
 
 KINDS = ("image", "video", "audio")
@@ -27,6 +27,7 @@ class Places:
         early: the towers run before the tokens are embedded.
         towers: kind of input → module paths in ``owner`` that run for it.
         aligners: module paths between towers and language model, as far as names tell.
+        crossing: layers of the language model that read images, where it has some (Mllama).
     """
 
     owner: Any
@@ -35,12 +36,23 @@ class Places:
     embedding: str
     early: bool
     towers: dict[str, tuple[str, ...]]
-    aligners: tuple[str, ...] = ()
+    aligners: tuple[str, ...]
+    crossing: tuple[str, ...]
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of input whose features ``owner`` computes."""
-        return features_of(self.owner)
+        return ("image",) if self.crossing else features_of(self.owner)
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The towers themselves."""
+        return tuple(dict.fromkeys(path for where in self.towers.values() for path in where))
+
+    @property
+    def seeing(self) -> tuple[str, ...]:
+        """All module paths that idle in a forward without an input for them."""
+        return (*self.watched, *self.aligners, *self.crossing)
 
 
 def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Places:
@@ -51,6 +63,7 @@ def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Plac
     base = towers.without_adapters(model)
     chain = _chain(base)
     able = [module for module in chain if features_of(module)]
+    able = [module for module in chain if crossing.is_crossing(module)] or able
     if not able:
         raise CannotBlank(f"{type(base).__name__} has no get_image_features")
     owner = able[-1]
@@ -68,6 +81,7 @@ def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Plac
         _early(owner),
         {kind: _of(kind, names) for kind in KINDS},
         names.get("aligner", ()),
+        crossing.layers(owner),
     )
 
 
