@@ -259,7 +259,7 @@ def stop(findings: Iterable[Finding]) -> None:
     spell = state.spell if state is not None else None
     for finding in findings:
         report.say(finding, "stopped")
-    reasons = "; ".join(f"{f.code}: {f.why}. {f.advise(spell)}".rstrip(". ") for f in findings)
+    reasons = "; ".join(_reason(finding, spell) for finding in findings)
     error = Stop(
         f"vlmguard stopped this run ({report.who()}). {reasons}. "
         f"To go on regardless: VLMGUARD_RULES={findings[0].code}=warn"
@@ -267,6 +267,11 @@ def stop(findings: Iterable[Finding]) -> None:
     if report.worker() is None:
         contain("telling torchrun", bring_down, error)
     raise error
+
+
+def _reason(finding: Finding, spell: Spell | None) -> str:
+    end = "" if finding.why.endswith("?") else "."
+    return f"{finding.code}: {finding.why}{end} {finding.advise(spell)}".rstrip(". ")
 
 
 def on_error(run: Run | None, batch: Batch | None, error: BaseException) -> None:

@@ -75,9 +75,8 @@ def boost(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    from vlmguard_torch import freezing
-
     from vlmguard_colossalai import apply, rules, translate, watch
+    from vlmguard_torch import freezing
 
     model = args[0] if args else kwargs.get("model")
     if not translate.is_plain(model):

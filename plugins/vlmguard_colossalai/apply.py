@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard_torch import freezing, parameters
-from vlmguard_torch.model_checkpointing import set_on_model
-from vlmguard_torch.transaction import Transaction
-
 from vlmguard.core.plan import Plan
 from vlmguard.guard import Changes
 from vlmguard_colossalai.translate import Scene
+from vlmguard_torch import freezing, parameters
+from vlmguard_torch.model_checkpointing import set_on_model
+from vlmguard_torch.transaction import Transaction
 
 _SHOWN = 4  # words of a freeze; more of them are not listed
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from vlmguard_torch import families, freezing, model_checkpointing, parameters
-from vlmguard_torch.releases import releases
-from vlmguard_torch.towers import by_name, kind_of, plain
-
 from vlmguard.core import settings
 from vlmguard.core.facts import Certainty, Run, Strategy
 from vlmguard.runtime import seams
 from vlmguard_colossalai import explicit
+from vlmguard_torch import families, freezing, model_checkpointing, parameters
+from vlmguard_torch.releases import releases
+from vlmguard_torch.towers import by_name, kind_of, plain
 
 _PLUGINS: tuple[tuple[str, Strategy], ...] = (
     ("GeminiPlugin", "gemini"),

@@ -11,9 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from vlmguard_torch import dry_run
-from vlmguard_torch.gradients import Watch
-from vlmguard_torch.towers import kind_of, plain
 
 from vlmguard import guard, registry
 from vlmguard.core import plan as planning
@@ -27,6 +24,9 @@ from vlmguard_colossalai import batches, blanks, dummy, layout
 from vlmguard_colossalai.facts import Forward, Step
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
+from vlmguard_torch import dry_run
+from vlmguard_torch.gradients import Watch
+from vlmguard_torch.towers import kind_of, plain
 
 _WATCHED = ("gemini", "lowlevelzero", "ddp", "single")
 _by_optimizer: weakref.WeakKeyDictionary[Any, Boosted] = weakref.WeakKeyDictionary()

@@ -11,6 +11,7 @@ from types import CellType, FunctionType
 from typing import Any
 
 import torch.utils.checkpoint as checkpointing
+
 from vlmguard_torch.transaction import Transaction
 
 _FREE = "use_reentrant_"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vlmguard_torch import families
-
 from vlmguard.core.facts import Batch, Phase, Sample
+from vlmguard_torch import families
 
 VISUAL = ("pixel_values", "pixel_values_videos", "image_grid_thw", "video_grid_thw", "image_sizes",
           "image_bound", "tgt_sizes")  # fmt: skip

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from vlmguard_torch import dry_run
-from vlmguard_torch.transaction import Transaction
-
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard_swift import SEAMS, decision, own_blank, registry
+from vlmguard_torch import dry_run
+from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers.profile import Paths, Profile
 
 # What ``Seq2SeqTrainer.compute_loss`` takes out of a batch before forward.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard_torch import freezing, parameters
-from vlmguard_torch.transaction import Transaction
-
 from vlmguard.core.plan import Plan
 from vlmguard.guard import Changes
+from vlmguard_torch import freezing, parameters
+from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import padding
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile

@@ -11,14 +11,13 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard_torch import dry_run
-from vlmguard_torch.gradients import kinds_of
-
 from vlmguard import guard
 from vlmguard.core import settings
 from vlmguard.core.errors import Stop
 from vlmguard.core.facts import Run
 from vlmguard.runtime import report
+from vlmguard_torch import dry_run
+from vlmguard_torch.gradients import kinds_of
 from vlmguard_transformers.profile import Profile
 
 _LARGE = 500_000_000

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vlmguard_torch import freezing
-
 from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
+from vlmguard_torch import freezing
 from vlmguard_transformers import apply, dry_run, padding, phases, profiles, steps, translate
 
 Args = tuple[Any, ...]

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from vlmguard_torch.towers import kind_of, plain
-
 from vlmguard.core import runstate
 from vlmguard.core.facts import Certainty, Provenance, Tower
 from vlmguard.runtime.faults import contain
+from vlmguard_torch.towers import kind_of, plain
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.shared_rows import Meets

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard_torch import blank
-from vlmguard_torch.transaction import Transaction
-
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.runtime import report
+from vlmguard_torch import blank
+from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 

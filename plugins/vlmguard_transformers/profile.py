@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from vlmguard_torch import dry_run, families, model_checkpointing, parameters, towers
-from vlmguard_torch.transaction import Transaction
-
 from vlmguard.core import settings
 from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard.runtime.seams import Seam
+from vlmguard_torch import dry_run, families, model_checkpointing, parameters, towers
+from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import checkpointing, rows
 
 Paths = Mapping[str, tuple[str, ...]]

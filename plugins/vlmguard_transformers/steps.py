@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard_torch.gradients import Watch, kinds_of
-
 from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
+from vlmguard_torch.gradients import Watch, kinds_of
 from vlmguard_transformers.profile import Profile
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from vlmguard_torch.transaction import Transaction
-
 from vlmguard.core.facts import Strategy
 from vlmguard.core.findings import Variant
+from vlmguard_torch.transaction import Transaction
 
 
 def strategy(trainer: Any) -> Strategy:

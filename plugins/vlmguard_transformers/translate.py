@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard_torch import freezing, parameters
-from vlmguard_torch.releases import releases
-
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED, Certainty, Phase, Run, Strategy, Tower
 from vlmguard.runtime import seams
+from vlmguard_torch import freezing, parameters
+from vlmguard_torch.releases import releases
 from vlmguard_transformers import SEAMS, observation, padding, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile

@@ -9,6 +9,7 @@ import numpy
 import pytest
 import torch
 from torch import nn
+
 from vlmguard_torch import dry_run
 
 PATHS = {"vision": ("visual",), "llm": ("model",)}

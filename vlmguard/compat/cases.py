@@ -151,6 +151,11 @@ def _models(run: Run) -> tuple[str, ...]:
 
 
 def _idle(run: Run) -> tuple[str, ...]:
-    if run.may_be_unused == "no" or run.pads:
+    """On "possible" nothing is chosen for it: looking for unused parameters rounds otherwise in
+    three ranks and more."""
+    if run.never_used and run.known("never_used"):
+        return ("text",)
+    frozen = run.towers and not (run.trained_towers or run.text_skips)
+    if run.may_be_unused != "yes" or run.pads or frozen:
         return ()
     return ("text", "differ", "image_then_text")

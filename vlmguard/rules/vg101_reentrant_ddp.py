@@ -50,8 +50,8 @@ def pre_wrap(run: Run) -> Finding | None:
         "error" if cause else "note",
         f"DDP will fail at step 1 (`marked ready only once`): reentrant checkpointing {cause}"
         if cause
-        else "DDP fails (`marked ready only once`) with reentrant checkpointing as soon as a module "
-        "runs twice or unused parameters are looked for; nothing here asks for either",
+        else "DDP fails (`marked ready only once`) with reentrant checkpointing once a module runs "
+        "twice or unused parameters are looked for; nothing here asks for either",
         remedies=(Choose(),),
         advice=(SetVariant(False),),
         evidence="own runs, torch 2.2 - 2.15: 'Expected to mark a variable ready only once'",

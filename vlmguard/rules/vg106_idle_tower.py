@@ -31,9 +31,16 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import FindUnused, FreezeTower, PadWithBlank, SameKind, Strategy
+from vlmguard.core.advice import (
+    Advice,
+    FindUnused,
+    FreezeTower,
+    PadWithBlank,
+    SameKind,
+    Strategy,
+)
 from vlmguard.core.facts import PARTITIONED, ZERO, Run
-from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.findings import Choose, Finding, Level, Wish
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG106"
@@ -58,17 +65,17 @@ def _ddp(run: Run) -> Finding | None:
         return None
     if run.never_used and run.known("never_used"):
         many = len(run.never_used)
+        tensors = f"{many} parameter tensors are" if many > 1 else "a parameter tensor is"
         why = (
-            f"{many} parameter tensor{'s' if many > 1 else ''} that train{'' if many > 1 else 's'} "
-            f"no row ever uses, such as {run.never_used[0]}: DDP fails at step 2 (`Expected to have "
-            "finished reduction`)"
+            f"{tensors} trainable and used by no row, such as {run.never_used[0]}: DDP fails at "
+            "step 2 (`Expected to have finished reduction`)"
         )
         return _finding("error", why, (Choose(),), (FindUnused(),))
     skipped = " and ".join(tower.kind for tower in run.trained_towers)
     if run.text_skips and run.known("text_skips"):
         skipped = f"{skipped} and " if skipped else ""
         skipped += f"{len(run.text_skips)} parameter tensors such as {run.text_skips[0]}"
-    if not skipped or run.may_be_unused == "no":
+    if not skipped or run.pads or run.may_be_unused == "no":
         return None
     waits = (
         "the ranks will wait for each other for ever"
@@ -78,8 +85,8 @@ def _ddp(run: Run) -> Finding | None:
     if run.may_be_unused == "yes":
         return _finding(
             "error",
-            f"Rows without an image skip {skipped}, and some {'ranks' if run.world > 1 else 'steps'} "
-            f"will have them: {waits}",
+            f"Rows without an image skip {skipped}, and some "
+            f"{'ranks' if run.world > 1 else 'steps'} will have them: {waits}",
             (Choose(),),
             (FindUnused(), PadWithBlank()),
         )
@@ -131,12 +138,7 @@ def _other(run: Run) -> tuple[FreezeTower | Strategy, ...]:
     return () if run.trained_towers or run.strategy != "zero3" else (Strategy("zero2"),)
 
 
-def _finding(level: str, why: str, remedies: tuple, advice: tuple) -> Finding:  # type: ignore[type-arg]
-    return Finding(
-        CODE,
-        level,
-        why,
-        remedies=remedies,
-        advice=advice,
-        evidence=EVIDENCE,  # type: ignore[arg-type]
-    )
+def _finding(
+    level: Level, why: str, remedies: tuple[Wish, ...], advice: tuple[Advice, ...]
+) -> Finding:
+    return Finding(CODE, level, why, remedies=remedies, advice=advice, evidence=EVIDENCE)

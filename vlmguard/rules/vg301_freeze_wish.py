@@ -41,8 +41,8 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        f"freeze = {list(run.freeze)} names {run.unfrozen} parameter tensors that would train, such "
-        f"as {run.unfrozen_example}{flags}",
+        f"freeze = {list(run.freeze)} names {run.unfrozen} parameter tensors that would train, "
+        f"such as {run.unfrozen_example}{flags}",
         remedies=(Freeze(run.freeze),),
         advice="freeze = none removes the freeze setting",
     )
