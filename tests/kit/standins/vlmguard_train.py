@@ -88,6 +88,12 @@ def _wrapped(trainer: Any) -> str:
     return "none" if outer is trainer.model else kind
 
 
+def _clipping(outer: Any) -> dict[str, float]:
+    """What DeepSpeed clips at, its default counted in: releases from 0.19.3 on clip at 1.0."""
+    value = getattr(outer, "gradient_clipping", None)
+    return {"gradient_clipping": float(value())} if callable(value) else {}
+
+
 def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
     import torch
     from vlmguard_capture import Rank, write
@@ -102,5 +108,6 @@ def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
         losses=losses,
         digests=_digests(trainer.model),
         log=[dict(entry) for entry in trainer.state.log_history],
+        extra=_clipping(trainer.model_wrapped),
     )
     write(os.environ["VLMGUARD_TEST_CAPTURE"], rank)
