@@ -23,7 +23,7 @@ cancels), which two right runs do not share."""
 
 
 class Vacuous(AssertionError):
-    """The comparison proves nothing: not distributed, clipped, nothing moved, or nothing to learn."""
+    """The comparison proves nothing: alone, clipped, nothing moved or nothing to learn."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.frameworks.swift.classes import BY_NAME, DETAIL, Run
+from tests.frameworks.swift.classes import BY_NAME, DETAIL, PART, Run
 from tests.kit import swift
 from tests.kit.oracle import Vacuous, compare
 
@@ -29,7 +29,7 @@ def start(run: Run, flags: list[str], guard: bool, detail: bool = False) -> swif
 
 def outcome(run: Run, guard: bool) -> swift.Outcome:
     """With the guard off a run that must fail says where the ranks part."""
-    return start(run, run.flags, guard, detail=not guard and run.off not in ("right", "wrong"))
+    return start(run, run.flags, guard, detail=not guard and run.off == PART)
 
 
 def judged(run: Run, done: swift.Outcome) -> tuple[str, str]:
@@ -52,6 +52,8 @@ def judged(run: Run, done: swift.Outcome) -> tuple[str, str]:
 
 
 def _reason(output: str) -> str:
+    if "SIGSEGV" in output:
+        return "SIGSEGV"
     marks = ("Error", "mismatch", "Expected to", "has already been reduced", "VG")
     lines = [line.strip() for line in output.splitlines() if any(mark in line for mark in marks)]
     return " | ".join(dict.fromkeys(line[:300] for line in lines[-6:]))
