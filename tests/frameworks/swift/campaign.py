@@ -14,7 +14,7 @@ from tests.frameworks.swift.classes import BY_NAME, DETAIL, PART, Run
 from tests.kit import swift
 from tests.kit.oracle import Vacuous, compare
 
-LIMIT, QUIET = 240.0, 60.0
+LIMIT, QUIET = 240.0, 45.0
 
 
 def start(run: Run, flags: list[str], guard: bool, detail: bool = False) -> swift.Outcome:

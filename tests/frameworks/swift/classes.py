@@ -24,7 +24,7 @@ VIDEO = ["--external_plugins", str(EXTERNAL / "video_frames.py")]
 TRAINED = [*FULL, *VISION, *ALIGNER]
 DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
 """Each collective is first compared between the ranks: where they part is said, nothing hangs.
-Not for plain DDP, which dies of it under gloo."""
+Not for plain DDP and FSDP2, which die of it under gloo."""
 PART = "mismatch between collectives on ranks"
 UNFINISHED = "Expected to have finished reduction"
 BATCHES = ["--per_device_train_batch_size", "2"]
@@ -33,6 +33,10 @@ BATCHES = ["--per_device_train_batch_size", "2"]
 def zero(stage: int) -> list[str]:
     """Our own configuration: no clipping, and buckets that a tiny model fills."""
     return ["--deepspeed", str(KIT / "deepspeed" / f"zero{stage}.json")]
+
+
+FSDP2 = ["--fsdp", str(KIT / "fsdp" / "fsdp2.json"), "--gradient_checkpointing", "false"]
+"""ms-swift's own configuration, but each rank loads the weights, so that the first are known."""
 
 
 def evaluated(data: str) -> list[str]:
@@ -133,5 +137,16 @@ RUNS = [
         REFERENCE, world=3),
     Run("gemma3-zero2-three", SFT, "gemma3", "mixed", [*TRAINED, *zero(2)], PART, "right",
         REFERENCE, world=3),
+]  # fmt: skip
+RUNS += [
+    Run("qwen3_5-fsdp2", SFT, "qwen3_5", "mixed", [*TRAINED, *FSDP2], "hang", "right", REFERENCE),
+    Run("llava-fsdp2", SFT, "llava", "mixed", [*TRAINED, *FSDP2], "hang", "right", REFERENCE),
+    Run("llava-lora-fsdp2", SFT, "llava", "mixed", [*LORA, *FSDP2], "hang", "right",
+        [*LORA, *PLAIN]),
+    Run("gemma3-fsdp2", SFT, "gemma3", "mixed", [*TRAINED, *FSDP2], "hang", "right", REFERENCE),
+    Run("llava-images-fsdp2", SFT, "llava", "image", [*TRAINED, *FSDP2], "right", "right",
+        REFERENCE),
+    Run("llava-fsdp2-text-eval", SFT, "llava", "image", [*TRAINED, *FSDP2, *evaluated("text")],
+        "right", "right", REFERENCE),
 ]  # fmt: skip
 BY_NAME = {run.name: run for run in RUNS}

@@ -54,7 +54,7 @@ def _weights(model: Any) -> dict[str, Any]:
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             with _whole(parameter):
-                held[plain(name)] = copy(parameter.data)
+                held[plain(name)] = copy(_full(parameter))
     return held
 
 
@@ -64,7 +64,7 @@ def _digests(model: Any) -> dict[str, str]:
     made = {}
     for name, parameter in model.named_parameters():
         with _whole(parameter):
-            made[plain(name)] = digest(parameter.data)
+            made[plain(name)] = digest(_full(parameter))
     return made
 
 
@@ -80,11 +80,19 @@ def _whole(parameter: Any) -> Iterator[None]:
         yield
 
 
+def _full(parameter: Any) -> Any:
+    """FSDP2 keeps a DTensor: a collective, in the same order on all."""
+    data = parameter.data
+    return data.full_tensor() if hasattr(data, "full_tensor") else data
+
+
 def _wrapped(trainer: Any) -> str:
     outer = trainer.model_wrapped
     kind = type(outer).__name__
     if kind == "DeepSpeedEngine":
         return f"{kind}/zero{outer.zero_optimization_stage()}"
+    if kind.startswith("FSDP"):
+        return "FSDP2"
     return "none" if outer is trainer.model else kind
 
 
