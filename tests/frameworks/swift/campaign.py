@@ -59,6 +59,12 @@ def _reason(output: str) -> str:
     return " | ".join(dict.fromkeys(line[:300] for line in lines[-6:]))
 
 
+def met(run: Run, done: swift.Outcome, guard: bool, word: str) -> bool:
+    """Whether it came as written down."""
+    wanted = run.on if guard else run.off
+    return word == wanted or (done.returncode != 0 and wanted in done.output)
+
+
 def main(mode: str, names: list[str]) -> None:
     for name in names or BY_NAME:
         run = BY_NAME[name]
@@ -66,8 +72,7 @@ def main(mode: str, names: list[str]) -> None:
             done = outcome(run, guard)
             word, evidence = judged(run, done)
             wanted = run.on if guard else run.off
-            met = word == wanted or (done.returncode != 0 and wanted in done.output)
-            mark = "as expected" if met else f"EXPECTED {wanted!r}"
+            mark = "as expected" if met(run, done, guard, word) else f"EXPECTED {wanted!r}"
             codes = sorted({f"{f['code']}/{f['outcome']}" for f in done.findings})
             print(
                 f"{name} guard {'on' if guard else 'off'}: {word} ({mark}, {done.seconds:.0f} s) "

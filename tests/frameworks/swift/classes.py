@@ -94,7 +94,7 @@ RUNS = [
     *differ("paligemma"),
     *differ("idefics3"),
     *differ("mllama"),
-    *differ("internvl"),
+    *differ("internvl", zero2="right", zero3="right"),  # its template's own dummy
     *differ("minicpmv4_6"),
     Run("llava-zero3-text-eval", SFT, "llava", "image",
         [*TRAINED, *zero(3), *evaluated("text")], "right", "right", REFERENCE),
@@ -149,4 +149,16 @@ RUNS += [
     Run("llava-fsdp2-text-eval", SFT, "llava", "image", [*TRAINED, *FSDP2, *evaluated("text")],
         "right", "right", REFERENCE),
 ]  # fmt: skip
+SELECTION = (
+    "qwen3_5-zero3",
+    "llava-lora-zero3",
+    "llava-zero3",
+    "llava-zero3-text-eval",
+    "llava-images-ddp",
+    "mllama-frozen-ddp",
+    "minicpm-dpo-zero2-both",
+    "gemma3-zero3",
+    "llava-fsdp2",
+)
+"""What `make test` runs; `make frameworks` runs all."""
 BY_NAME = {run.name: run for run in RUNS}
