@@ -39,6 +39,8 @@ def judged(run: Run, done: swift.Outcome) -> tuple[str, str]:
     if done.returncode:
         stops = [f["code"] for f in done.findings if f["level"] == "error"]
         return (stops[-1] if stops else "crash"), _reason(done.output)
+    if fault := _other(run, done):
+        return "vacuous", fault
     reference = start(run, run.reference, False)
     if reference.returncode:
         return "no reference", _reason(reference.output)
@@ -49,6 +51,15 @@ def judged(run: Run, done: swift.Outcome) -> tuple[str, str]:
     worst = f"worst {verdict.worst[0][0]:.1e} {verdict.worst[0][1]}" if verdict.worst else ""
     faults = "; ".join(list(verdict.faults)[:3])
     return ("right" if verdict else "wrong"), f"{verdict.judged} moved, {worst} {faults}"
+
+
+def _other(run: Run, done: swift.Outcome) -> str:
+    """Why this is not the wrapper that the command asks for, or ""."""
+    wanted = next((name for name in ("zero2", "zero3", "fsdp2") if name in " ".join(run.flags)), "")
+    wrapped = {rank.wrapped for rank in done.ranks}
+    if all((wanted or "distributeddataparallel") in name.lower() for name in wrapped):
+        return ""
+    return f"wrapped by {wrapped}, not by {wanted or 'DDP'}"
 
 
 def _reason(output: str) -> str:
