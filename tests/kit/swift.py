@@ -32,12 +32,12 @@ sys.path.insert(0, str(KIT.parents[1]))  # also where this file runs as a script
 
 from tests.kit import data as datasets  # noqa: E402
 from tests.kit import envs, processes  # noqa: E402
+from tests.kit.models.families import FAMILIES, MODEL_TYPES  # noqa: E402
 from tests.kit.standins.vlmguard_capture import Rank, read  # noqa: E402
 from tests.kit.turns import turn  # noqa: E402
 
 CACHE = envs.HOME / ".cache"
-TYPES = {"llava": "llava1_5_hf"}
-"""ms-swift's name of a family, where ours differs."""
+MODELS = KIT / "models"
 
 EVERY_RUN = shlex.split("""
     --torch_dtype float32 --fp16 false --bf16 false --use_cpu true --ddp_backend gloo
@@ -121,11 +121,12 @@ def command(
     over: str = "",
 ) -> list[str]:
     """The whole command line after `swift`; the flags come last, so they win."""
-    name = TYPES.get(model, model)
+    name = FAMILIES[model][1]
     rate = LEARNING_RATES["full" if "full" in flags else "lora"]
     places = ["--model", str(model_folder(env, model, over))]
     places += ["--dataset", f"{dataset()}/{data}.jsonl"]
-    types = ["--model_type", name, "--template", name, "--learning_rate", rate]
+    types = ["--model_type", MODEL_TYPES.get(name, name), "--template", name]
+    types += ["--learning_rate", rate]
     return [*verb, *places, *types, *EVERY_RUN, *shlex.split(OF_RELEASE[env]), *flags]
 
 
@@ -138,22 +139,24 @@ def run(
     guard: bool,
     env: str = "swift",
     over: str = "",
+    world: int = 2,
     timeout: float = 420,
     quiet: float = QUIET,
     extra: Mapping[str, str | None] | None = None,
 ) -> Outcome:
-    """Run `swift …` in two ranks, or return what became of it earlier in this session.
+    """Run `swift …` in `world` ranks, or return what became of it earlier in this session.
 
     Args:
         verb: `["sft"]`, or `["rlhf", "--rlhf_type", "dpo"]`.
-        model: a family of models.py.
+        model: a family of models/families.py.
         data: a data set of data.py.
         env: an environment of constraints.txt.
         over: a section of constraints.txt that is laid over it.
         extra: environment variables besides the usual ones; None takes one away.
     """
     line = command(verb, model, data, flags, env, over)
-    key = json.dumps([line, env, over, guard, dict(extra or {})])
+    extra = {"NPROC_PER_NODE": str(world), **(extra or {})}
+    key = json.dumps([line, env, over, guard, extra])
     folder = session() / hashlib.sha256(key.encode()).hexdigest()[:16]
     with _locked(folder.with_suffix(".lock")):
         kept = folder / "outcome.json"
@@ -162,7 +165,7 @@ def run(
             for each in ("home", "work", "tmp"):
                 (folder / each).mkdir(parents=True)
             with turn():
-                every = _variables(env, folder, guard, over) | dict(extra or {})
+                every = _variables(env, folder, guard, over) | extra
                 variables = {name: value for name, value in every.items() if value is not None}
                 outcome = _execute(line, env, folder, variables, timeout, quiet)
             _tidy(folder)
@@ -200,7 +203,6 @@ def _variables(env: str, folder: Path, guard: bool, over: str) -> dict[str, str]
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",
         "MAX_PIXELS": "16384",
-        "NPROC_PER_NODE": "2",
         "MASTER_PORT": str(_free_port()),
         "VLMGUARD_TEST_CAPTURE": str(folder / "capture"),
         "VLMGUARD_REPORT": str(folder / "report" / "findings.jsonl"),
@@ -245,12 +247,13 @@ def dataset() -> Path:
 def model_folder(env: str, family: str, over: str = "") -> Path:
     """A tiny checkpoint for this environment, built by it when its recipe is new."""
     pins = [*envs.sections()[env], *envs.sections().get(over, [])]
-    recipe = (KIT / "models.py").read_text() + "\n".join(pins)
+    modules = ("tiny", "tiny_qwen", FAMILIES[family][0])
+    recipe = "\n".join([(MODELS / f"{name}.py").read_text() for name in modules] + pins)
     python = envs.program(env)
 
     def build(out: Path) -> None:
         variables = {**os.environ, "PYTHONPATH": _path(env, over), "VLMGUARD": "off"}
-        command = [python, str(KIT / "models.py"), str(out), family]
+        command = [python, str(MODELS), str(out), family]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"cannot build {family} in {env}:\n{done.stderr[-4000:]}")

@@ -54,7 +54,7 @@ def _weights(model: Any) -> dict[str, Any]:
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             with _whole(parameter):
-                held[plain(name)] = copy(parameter.data)
+                held[plain(name)] = copy(_full(parameter))
     return held
 
 
@@ -64,7 +64,7 @@ def _digests(model: Any) -> dict[str, str]:
     made = {}
     for name, parameter in model.named_parameters():
         with _whole(parameter):
-            made[plain(name)] = digest(parameter.data)
+            made[plain(name)] = digest(_full(parameter))
     return made
 
 
@@ -80,12 +80,26 @@ def _whole(parameter: Any) -> Iterator[None]:
         yield
 
 
+def _full(parameter: Any) -> Any:
+    """FSDP2 keeps a DTensor: a collective, in the same order on all."""
+    data = parameter.data
+    return data.full_tensor() if hasattr(data, "full_tensor") else data
+
+
 def _wrapped(trainer: Any) -> str:
     outer = trainer.model_wrapped
     kind = type(outer).__name__
     if kind == "DeepSpeedEngine":
         return f"{kind}/zero{outer.zero_optimization_stage()}"
+    if kind.startswith("FSDP"):
+        return "FSDP2"
     return "none" if outer is trainer.model else kind
+
+
+def _clipping(outer: Any) -> dict[str, float]:
+    """What DeepSpeed clips at, its default counted in: releases from 0.19.3 on clip at 1.0."""
+    value = getattr(outer, "gradient_clipping", None)
+    return {"gradient_clipping": float(value())} if callable(value) else {}
 
 
 def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
@@ -102,5 +116,6 @@ def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
         losses=losses,
         digests=_digests(trainer.model),
         log=[dict(entry) for entry in trainer.state.log_history],
+        extra=_clipping(trainer.model_wrapped),
     )
     write(os.environ["VLMGUARD_TEST_CAPTURE"], rank)
