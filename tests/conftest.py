@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from vlmguard import guard
-from vlmguard.core import settings
+from vlmguard.core import runstate, settings
 from vlmguard.runtime import faults, report
 
 
@@ -24,10 +23,8 @@ def _fresh(monkeypatch, tmp_path_factory, request):
     monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
     settings._load.cache_clear()
     faults._said.clear()
-    guard._seen.clear()
-    report._counted.clear()
-    report._fixed.clear()
-    report._file.cache_clear()
     report._once.cache_clear()
     yield
+    for state in list(runstate._open):
+        runstate.closed(state)
     os.environ.pop(settings.RESOLVED, None)

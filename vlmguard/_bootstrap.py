@@ -197,6 +197,8 @@ def install() -> None:
     try:
         if _watcher in sys.meta_path:
             return
+        watch("transformers.trainer", "vlmguard_transformers")
+        watch("transformers.hf_argparser", "vlmguard_transformers")
         watch("swift", "vlmguard_swift", _is_ms_swift)
         watch("FlagEmbedding", "vlmguard_flagembedding")
         watch("colossalai", "vlmguard_colossalai")

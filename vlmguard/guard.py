@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from vlmguard import __version__, registry
+from vlmguard import __version__, agree, registry
 from vlmguard.compat import choice as compat
-from vlmguard.core import plan, settings
+from vlmguard.core import plan, runstate, settings
+from vlmguard.core.advice import Spell
 from vlmguard.core.errors import SettingsError, Stop
 from vlmguard.core.facts import Batch, Failure, Gradients, Run
-from vlmguard.core.findings import Finding, Variant
+from vlmguard.core.findings import Finding, Variant, as_data
 from vlmguard.core.plan import Plan
+from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.stop import bring_down
 
-Apply = Callable[[Plan], tuple[str, ...]]
+Changes = Mapping[str, Sequence[str]]
+"""What was changed, as "what: from → to": by "variant", "freeze" and "blank"."""
+Apply = Callable[[Plan], Changes]
 
 
 def default_policy(code: str) -> str:
@@ -44,41 +48,74 @@ def chosen(run: Run) -> tuple[Variant | None, Finding | None]:
     return (Variant(**values) if values else None), None
 
 
-def begin() -> None:
-    """Check the settings against the rules that are loaded. Raises `settings.SettingsError`."""
-    settings.check_codes(settings.get(), registry.get().rules)
+def checked() -> settings.Settings:
+    """The settings in force, checked against the rules.
+
+    Raises:
+        SettingsError: a setting that cannot be read, or names no rule.
+    """
+    used = settings.get()
+    settings.check_codes(used, registry.get().rules)
+    return used
 
 
 def pre_wrap(
-    translate: Callable[[], Run], apply: Apply, check: Callable[[], None] = lambda: None
-) -> Run | None:
+    translate: Callable[[], Run],
+    apply: Apply,
+    check: Callable[[], None] = lambda: None,
+    owner: Any = None,
+    spell: Spell | None = None,
+    speaks: bool = True,
+) -> RunState | None:
     """Judge a run before it is wrapped, mend it, and look again.
 
     Args:
         translate: reads the framework's objects; called again after ``apply``.
-        apply: makes the plan's changes, all or none, and answers with one "what: from → to" for
-            each; on an exception it has restored what it had set.
-        check: raises `settings.SettingsError` for a setting that this model cannot obey.
+        apply: makes the plan's changes, all or none; on an exception it has restored what it
+            had set.
+        check: raises `SettingsError` for a setting that this model cannot obey.
+        owner: the object that will lead to the state: a trainer, a booster.
+        spell: how the framework writes a piece of advice.
+        speaks: whether to greet a run in which there is nothing to say.
 
     Returns:
-        The run as it will be, or None if it could not be read.
+        The open state of the run, or None if the run could not be read. `close` ends it.
 
     Raises:
         Stop: a finding for which training must not go on.
     """
     try:
-        begin()
-        contain("checking the freeze wish", check)
+        state = RunState(checked(), spell, speaks=speaks)
+        contain("checking the freeze policy", check)
     except SettingsError as error:
         contain("telling torchrun", bring_down, error)
         raise
+    if owner is not None:
+        runstate.bind(owner, state)
+    runstate.opened(state)
+    try:
+        state.run = _judged(state, translate, apply)
+    except BaseException:
+        close(state)
+        raise
+    if state.run is None:
+        close(state)
+        return None
+    runstate.publish(state)
+    return state
+
+
+def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run | None:
     run = contain("reading the run", translate)
     if run is None:
         return None
-    if report.rank() == 0:
-        report.line(greeting(run))
+    state.run = run
+    odd = contain("comparing the ranks' settings", agree.basis, state, run)
     findings = registry.get().pre_wrap(run)
-    wanted = plan.make(findings, settings.get(), default_policy, run, chosen)
+    wanted = state.plan = plan.make(findings, state.settings, default_policy, run, chosen)
+    _header(state, run, wanted)
+    judge([odd] if odd is not None else [])
+    contain("telling the other ranks", agree.plan, state, run, wanted)
     for finding in wanted.warns:
         report.say(finding, "warned" if finding.level == "warning" else "")
     if wanted.stops:
@@ -91,21 +128,75 @@ def pre_wrap(
     after = contain("reading the run again", translate)
     if after is None:
         return run
+    state.run = after
     verify(wanted, after)
-    for number, finding in enumerate(wanted.fixes):
-        report.say(finding, "fixed", "; ".join(changes) if number == 0 else "the same change")
+    _tell(state, wanted, changes)
     return after
 
 
-def greeting(run: Run) -> str:
+def look_again(state: RunState) -> None:
+    """At the first step: whether the ranks decided alike. Never waits; raises `Stop` if not."""
+    odd = agree.look(state)
+    judge([odd] if odd is not None else [])
+
+
+def _tell(state: RunState, wanted: Plan, changes: Changes) -> None:
+    """What was changed. A blank input has held only once a forward ran on it: until then it is
+    set, as is what would not have failed."""
+    told: set[str] = set()
+    for finding in wanted.fixes:
+        kinds = plan.kinds(finding)
+        if "blank" in kinds:
+            state.set[finding.code] = finding
+        outcome = "set" if "blank" in kinds or finding.level == "note" else "fixed"
+        done = [change for kind in kinds if kind not in told for change in changes.get(kind, ())]
+        told.update(kinds)
+        report.say(finding, outcome, "; ".join(done) or "the same change")
+
+
+def held(state: RunState, how: str) -> None:
+    """What was set has shown that it holds, on this rank."""
+    for finding in list(state.set.values()):
+        report.say(replace(finding, scope="rank"), "fixed", how)
+    state.set.clear()
+
+
+def _header(state: RunState, run: Run, wanted: Plan) -> None:
+    used = state.settings
+    report.write(
+        "header",
+        {
+            "vlmguard": __version__,
+            "framework": run.framework,
+            "releases": dict(run.releases),
+            "strategy": run.strategy,
+            "world": run.world,
+            "phase": run.phase,
+            "settings": {"rules": dict(used.rules), "freeze": used.freeze, "digest": used.digest},
+            "plan": [as_data(remedy) for remedy in wanted.remedies],
+        },
+    )
+    if report.rank() == 0 and not _quiet(state, run, wanted):
+        report.line(greeting(state, run))
+
+
+def _quiet(state: RunState, run: Run, wanted: Plan) -> bool:
+    """Whether there is nothing to greet for: no tower or one process, and nothing to say."""
+    if state.speaks:
+        return False
+    return (run.world < 2 or not run.image_towers) and wanted == Plan()
+
+
+def greeting(state: RunState, run: Run) -> str:
     """The first line. Ranks whose digests differ would not decide alike."""
-    used = settings.get()
+    used = state.settings
     sources = f" from {', '.join(used.sources)}" if used.sources else ""
     release = run.releases.get(run.framework, "")
+    ranks = f"{run.world} rank{'' if run.world == 1 else 's'}"
     return (
-        f"{__version__} guards {run.framework} {release}, {run.strategy}, {run.world} ranks; "
+        f"{__version__} guards {run.framework} {release}, {run.strategy}, {ranks}; "
         f"settings {used.digest}{sources} (VLMGUARD=off switches it off)"
-    )
+    ).replace("  ", " ")
 
 
 def verify(wanted: Plan, after: Run) -> None:
@@ -125,42 +216,50 @@ def verify(wanted: Plan, after: Run) -> None:
     judge([finding])
 
 
+def close(state: RunState | None) -> None:
+    """Let go of a run, whatever it held; idempotent."""
+    if state is None or state.closed:
+        return
+    for call in state.closers():
+        contain("letting go of the run", call)
+    runstate.closed(state)
+
+
 def pre_step(run: Run, batch: Batch | None = None, gradients: Gradients | None = None) -> None:
     """Judge a batch or the gradients. Raises `Stop` where going on would be wrong."""
     judge(registry.get().pre_step(run, batch, gradients))
 
 
+def in_force() -> settings.Settings:
+    """The settings of the current run, else the process's."""
+    state = runstate.current()
+    return state.settings if state is not None else settings.get()
+
+
 def judge(findings: Iterable[Finding]) -> None:
     """Say each finding under its policy; stop for those that must not pass."""
+    used, state = in_force(), runstate.current()
     stops = []
     for finding in findings:
-        policy = settings.get().policy(finding.code, default_policy(finding.code))
+        policy = used.policy(finding.code, default_policy(finding.code))
         if policy == "off":
             continue
-        if plan.must_stop(finding, policy, settings.get()):
+        if plan.must_stop(finding, policy, used):
             stops.append(finding)
-        elif first(finding):
+        elif state is None or state.first(finding):
             report.say(finding, "warned" if finding.level == "warning" else "")
     if stops:
         stop(stops)
 
 
-_seen: dict[tuple[str, str], int] = {}
-
-
-def first(finding: Finding) -> bool:
-    """Whether to print it: the same code and sentence once a process."""
-    key = (finding.code, finding.why)
-    _seen[key] = _seen.get(key, 0) + 1
-    return _seen[key] == 1
-
-
 def stop(findings: Iterable[Finding]) -> None:
     """Say why, and raise `Stop`. In a rank's main process torchrun is told the reason."""
     findings = list(findings)
+    state = runstate.current()
+    spell = state.spell if state is not None else None
     for finding in findings:
         report.say(finding, "stopped")
-    reasons = "; ".join(f"{f.code}: {f.why}. {f.advice}".rstrip(". ") for f in findings)
+    reasons = "; ".join(_reason(finding, spell) for finding in findings)
     error = Stop(
         f"vlmguard stopped this run ({report.who()}). {reasons}. "
         f"To go on regardless: VLMGUARD_RULES={findings[0].code}=warn"
@@ -170,18 +269,26 @@ def stop(findings: Iterable[Finding]) -> None:
     raise error
 
 
+def _reason(finding: Finding, spell: Spell | None) -> str:
+    end = "" if finding.why.endswith("?") else "."
+    return f"{finding.code}: {finding.why}{end} {finding.advise(spell)}".rstrip(". ")
+
+
 def on_error(run: Run | None, batch: Batch | None, error: BaseException) -> None:
     """Explain a known exception under its traceback; the exception itself goes on unchanged."""
     if isinstance(error, Stop):
         # Raised in a dataloader worker, re-raised here: this is the process that torchrun watches.
         contain("telling torchrun", bring_down, error)
         return
+    state = runstate.current()
+    spell = state.spell if state is not None else None
     failure = Failure(type(error).__name__, str(error), error)
     for finding in registry.get().on_error(run, batch, failure):
-        if settings.get().policy(finding.code, default_policy(finding.code)) == "off":
+        if in_force().policy(finding.code, default_policy(finding.code)) == "off":
             continue
-        report.write("finding", {**finding.as_dict(), "outcome": "explained", "change": ""})
-        explain(error, f"vlmguard: {report.text(replace(finding, scope='rank'), 'explained')}")
+        report.write("finding", {**finding.as_dict(spell), "outcome": "explained", "change": ""})
+        told = report.text(replace(finding, scope="rank"), "explained", state=state)
+        explain(error, f"vlmguard: {told}")
 
 
 def explain(error: BaseException, text: str) -> None:
@@ -192,9 +299,13 @@ def explain(error: BaseException, text: str) -> None:
         report.line(text.removeprefix("vlmguard: "))
 
 
-@functools.cache
-def first_step() -> None:
-    """The one line of the first step, on global rank 0."""
-    report.write("summary", {"rules": len(registry.get().rules)})
-    if report.rank() == 0 and report.worker() is None:
-        report.line(report.summary(len(registry.get().rules)).removeprefix("vlmguard "))
+def first_step(state: RunState) -> None:
+    """The one line of a run's first step, on global rank 0."""
+    if state.stepped or state.run is None:
+        return
+    state.stepped = True
+    rules = len(registry.get().applying(state.run.framework))
+    report.write("summary", {"rules": rules})
+    loud = state.speaks or state.counts.total()
+    if loud and report.rank() == 0 and report.worker() is None:
+        report.line(f"{'.'.join(__version__.split('.')[:2])}: {report.summary(rules, state)}")

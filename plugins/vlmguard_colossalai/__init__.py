@@ -19,6 +19,7 @@ Read on: the wrappers are here, facts in `translate` and `towers`, a boosted mod
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -75,21 +76,23 @@ def boost(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from vlmguard_colossalai import apply, rules, translate, watch
-    from vlmguard_transformers import freezing
+    from vlmguard_torch import freezing
 
     model = args[0] if args else kwargs.get("model")
     if not translate.is_plain(model):
         return None  # boosted already, or nothing to look at
     rules.register()
     scene = translate.Scene(booster, model)
-    run = guard.pre_wrap(
+    state = guard.pre_wrap(
         lambda: translate.run(scene, SEAMS),
         lambda plan: apply.apply(scene, plan),
         lambda: freezing.check(scene.model, scene.wish, scene.paths),
+        owner=model,
     )
-    if run is None:
+    if state is None:
         return None
-    prepared = watch.Prepared(scene, run)
+    weakref.finalize(model, guard.close, state).atexit = False
+    prepared = watch.Prepared(scene, state)
     loader = args[3] if len(args) > 3 else kwargs.get("dataloader")
     contain("the dry step", prepared.rehearse, loader)
     return prepared

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from vlmguard.core.plan import Plan
+from vlmguard.guard import Changes
 from vlmguard_colossalai.translate import Scene
-from vlmguard_transformers import freezing
-from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.change import Journal
+from vlmguard_torch import freezing, parameters
+from vlmguard_torch.model_checkpointing import set_on_model
+from vlmguard_torch.transaction import Transaction
 
 _SHOWN = 4  # words of a freeze; more of them are not listed
 
 
-def apply(scene: Scene, plan: Plan) -> tuple[str, ...]:
+def apply(scene: Scene, plan: Plan) -> Changes:
     """Make the plan's changes. On an exception everything is as it was."""
-    frozen = hf.matching(scene.model, plan.freeze, scene.paths)
-    with Journal() as journal:
+    frozen = parameters.matching(scene.model, plan.freeze, scene.paths)
+    with Transaction() as transaction:
         if plan.variant is not None:
             options = {
                 "find_unused_parameters": plan.variant.find_unused,
@@ -24,27 +25,17 @@ def apply(scene: Scene, plan: Plan) -> tuple[str, ...]:
             }
             for name, value in options.items():
                 if value is not None:
-                    _option(scene.ddp, name, value, journal)
+                    _option(scene.ddp, name, value, transaction)
             if plan.variant.use_reentrant is not None:
-                _variant(scene.model, plan.variant.use_reentrant, journal)
-        others = len(journal.said)
-        freezing.obey(frozen, journal)
+                set_on_model(scene.model, plan.variant.use_reentrant, transaction)
+        freezing.obey(frozen, transaction)
         if len(frozen) > _SHOWN:
-            journal.said[others:] = [f"{len(frozen)} names of parameters trainable → frozen"]
-    return tuple(journal.said)
+            said = f"{len(frozen)} names of parameters trainable → frozen"
+            transaction.changes["freeze"] = [said]
+    return transaction.changes
 
 
-def _option(options: dict[str, Any], name: str, value: bool, journal: Journal) -> None:
+def _option(options: dict[str, Any], name: str, value: bool, transaction: Transaction) -> None:
     before = options.get(name)
     options[name] = value
-    journal.did(lambda: options.__setitem__(name, before), f"{name}: {before} → {value}")
-
-
-def _variant(model: Any, use_reentrant: bool, journal: Journal) -> None:
-    """Have transformers set it, and remember what each module had."""
-    for module in model.modules():
-        if hasattr(module, "_gradient_checkpointing_func"):
-            held = module._gradient_checkpointing_func
-            journal.did(lambda m=module, f=held: setattr(m, "_gradient_checkpointing_func", f))
-    model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
-    journal.said.append(f"use_reentrant → {use_reentrant}")
+    transaction.did(lambda: options.__setitem__(name, before), f"{name}: {before} → {value}")

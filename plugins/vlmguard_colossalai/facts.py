@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vlmguard.core.facts import Batch, Gradients, Run
-
-
-@dataclass(frozen=True)
-class Boost(Run):
-    """A run that a booster is about to wrap.
-
-    Attributes:
-        unused: trainable parameters that this model's forward never uses, whatever the batch.
-    """
-
-    unused: tuple[str, ...] = ()
+from vlmguard.core.facts import Batch, Gradients
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any
 
 from vlmguard.core import settings
-from vlmguard.core.facts import Certainty, Checkpointing, Strategy
+from vlmguard.core.facts import Certainty, Run, Strategy
 from vlmguard.runtime import seams
-from vlmguard_colossalai import explicit, towers
-from vlmguard_colossalai.facts import Boost
-from vlmguard_transformers import families, freezing
-from vlmguard_transformers import trainer as hf
+from vlmguard_colossalai import explicit
+from vlmguard_torch import families, freezing, model_checkpointing, parameters
+from vlmguard_torch.releases import releases
+from vlmguard_torch.towers import by_name, kind_of, plain
 
 _PLUGINS: tuple[tuple[str, Strategy], ...] = (
     ("GeminiPlugin", "gemini"),
@@ -44,7 +44,7 @@ class Scene:
 
     @cached_property
     def paths(self) -> dict[str, tuple[str, ...]]:
-        return towers.paths(self.model)
+        return by_name(self.model)
 
     @cached_property
     def processor(self) -> Any:
@@ -80,44 +80,47 @@ class Scene:
         if not self.paths:
             return self.options.processor is not None
         trainable = (n for n, p in self.model.named_parameters() if p.requires_grad)
-        kinds = {hf.kind_of(hf.plain(name), self.paths) for name in trainable}
+        kinds = {kind_of(plain(name), self.paths) for name in trainable}
         return bool(kinds & {"vision", "aligner"})
 
 
-def run(scene: Scene, adapter_seams: Sequence[seams.Seam]) -> Boost:
+def run(scene: Scene, adapter_seams: Sequence[seams.Seam]) -> Run:
     """The run as it is about to be wrapped."""
     model = scene.model
-    checkpointing = _checkpointing(model)
-    towers = hf.towers(model, scene.paths, lambda kind: checkpointing.on)
-    freed = freezing.freed(model, scene.wish, scene.paths)
+    checkpointing = model_checkpointing.of_model(model)
+    towers = parameters.towers(model, scene.paths, lambda kind: checkpointing.on)
+    freed = freezing.unfrozen(model, scene.wish, scene.paths)
     world, rank = _place()
+    never = _never_used(scene)
     idle: Certainty = "possible" if scene.sees else "no"
-    return Boost(
+    return Run(
         framework="colossalai",
-        releases=hf.releases("colossalai", "transformers", "peft"),
+        releases=releases("colossalai", "transformers", "peft"),
         strategy=scene.strategy,
         world=world,
         rank=rank,
         tuning="lora" if any(t.adapters for t in towers) else "full",
         checkpointing=checkpointing,
         towers=towers,
-        shared=hf.shares_blocks(model),
+        shared=parameters.shares_blocks(model),
         frozen=any(t.trainable < t.total for t in towers),
-        idle=idle,
+        may_be_unused=idle,
         find_unused=scene.ddp.get("find_unused_parameters"),
         static_graph=scene.ddp.get("static_graph"),
         freeze=scene.wish,
-        frees=len(freed),
-        frees_example=freed[0] if freed else "",
+        unfrozen=len(freed),
+        unfrozen_example=freed[0] if freed else "",
         missing_seams=seams.missing(adapter_seams),
-        unused=_unused(scene),
+        never_used=never,
+        provenance={"never_used": "declared"} if never else {},
     )
 
 
-def _unused(scene: Scene) -> tuple[str, ...]:
+def _never_used(scene: Scene) -> tuple[str, ...]:
+    """Trainable parameters that this family's forward never uses, whatever the batch."""
     parts = scene.family.untrained(scene.config) if scene.family is not None else ()
     names = [n for n, p in scene.model.named_parameters() if p.requires_grad]
-    return tuple(hf.plain(n) for n in names if any(part in n for part in parts))
+    return tuple(plain(n) for n in names if any(part in n for part in parts))
 
 
 def _place() -> tuple[int, int]:
@@ -126,17 +129,3 @@ def _place() -> tuple[int, int]:
     if not (dist.is_available() and dist.is_initialized()):
         return 1, 0
     return dist.get_world_size(), dist.get_rank()
-
-
-def _checkpointing(model: Any) -> Checkpointing:
-    """transformers' modules carry the function they will checkpoint with."""
-    calls = [
-        getattr(module, "_gradient_checkpointing_func", None)
-        for module in model.modules()
-        if getattr(module, "gradient_checkpointing", False) is True
-    ]
-    if not calls:
-        return Checkpointing()
-    asked = {getattr(call, "keywords", {}).get("use_reentrant") for call in calls}
-    variant = asked.pop() if len(asked) == 1 else None
-    return Checkpointing(on=True, use_reentrant=variant, asked=variant, decided_by="the model")

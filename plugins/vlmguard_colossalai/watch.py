@@ -15,8 +15,8 @@ import torch
 from vlmguard import guard, registry
 from vlmguard.core import plan as planning
 from vlmguard.core import settings
-from vlmguard.core.facts import Run
 from vlmguard.core.findings import Finding
+from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
@@ -24,9 +24,9 @@ from vlmguard_colossalai import batches, blanks, dummy, layout
 from vlmguard_colossalai.facts import Forward, Step
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
-from vlmguard_transformers import dry_step
-from vlmguard_transformers.gradients import Watch
-from vlmguard_transformers.trainer import kind_of, plain
+from vlmguard_torch import dry_run
+from vlmguard_torch.gradients import Watch
+from vlmguard_torch.towers import kind_of, plain
 
 _WATCHED = ("gemini", "lowlevelzero", "ddp", "single")
 _by_optimizer: weakref.WeakKeyDictionary[Any, Boosted] = weakref.WeakKeyDictionary()
@@ -35,7 +35,9 @@ _by_optimizer: weakref.WeakKeyDictionary[Any, Boosted] = weakref.WeakKeyDictiona
 class Completer:
     """Judges a batch before forward, and completes it where the plan says so."""
 
-    def __init__(self, scene: Scene, run: Run) -> None:
+    def __init__(self, scene: Scene, state: RunState) -> None:
+        assert state.run is not None
+        self.state, run = state, state.run
         self.run = run
         self.model, self.family, self.config = scene.model, scene.family, scene.config
         self.processor = scene.options.processor
@@ -46,7 +48,7 @@ class Completer:
         self.reorders = self.used = False
         self.placeholders = self._placeholders()
         self.lacks = batches.accepts(self.model)
-        if run.idle != "no" and run.strategy in ("gemini", "lowlevelzero"):
+        if run.may_be_unused != "no" and run.strategy in ("gemini", "lowlevelzero"):
             self.make_ready()
 
     def make_ready(self) -> None:
@@ -93,9 +95,10 @@ class Completer:
     def __call__(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
         """``batch``, or a completed copy. Raises `Stop` where going on would be wrong."""
         found = registry.get().pre_step(self.run, batch=self.facts(batch))
-        wanted = planning.make(found, settings.get(), guard.default_policy, self.run, guard.chosen)
+        used = self.state.settings
+        wanted = planning.make(found, used, guard.default_policy, self.run, guard.chosen)
         for finding in wanted.warns:
-            if guard.first(finding):
+            if self.state.first(finding):
                 report.say(finding, "warned")
         if wanted.stops:
             guard.stop(wanted.stops)
@@ -108,7 +111,7 @@ class Completer:
             return batch
         guard.pre_step(self.run, batch=self.facts(done, completed=True))
         for finding in wanted.fixes:
-            if guard.first(finding):
+            if self.state.first(finding):
                 parts = ", ".join(self.lacks)
                 report.say(finding, "fixed", f"a dummy image ({parts}) is put in{self.made}")
         return done
@@ -117,9 +120,11 @@ class Completer:
 class Prepared:
     """What is known of a run before its model is wrapped."""
 
-    def __init__(self, scene: Scene, run: Run) -> None:
-        self.scene, self.run = scene, run
-        self.completer = Completer(scene, run)
+    def __init__(self, scene: Scene, state: RunState) -> None:
+        assert state.run is not None
+        self.scene, self.state, run = scene, state, state.run
+        self.run = run
+        self.completer = Completer(scene, state)
         if run.strategy == "gemini" and not scene.paths and scene.options.processor is None:
             _note(
                 "no vision tower was recognised and no processor is known: batches are not "
@@ -132,7 +137,7 @@ class Prepared:
         """The dry step, if one is asked for."""
         batch = self.scene.options.dry_step
         if batch is None and settings.get().dry_step:
-            with dry_step.random_kept(self.scene.model):
+            with dry_run.random_kept(self.scene.model):
                 batch = _first(loader)
             if batch is None:
                 report.line("dry step: no batch; give guard_booster one, or boost a dataloader")
@@ -141,13 +146,13 @@ class Prepared:
         try:
             if isinstance(batch, Mapping):
                 batch = self.completer(batch)
-            towers = dry_step.run(self.scene.model, batch, self.scene.paths)
-        except dry_step.CannotTry as error:
+            towers = dry_run.run(self.scene.model, batch, self.scene.paths)
+        except dry_run.CannotTry as error:
             report.line(f"dry step: not made: {error}")
             return
         kinds = self.completer.facts(batch).kinds
         untrained = self.scene.family.untrained(self.scene.config) if self.scene.family else ()
-        guard.pre_step(self.run, gradients=dry_step.say(towers, kinds, untrained))
+        guard.pre_step(self.run, gradients=dry_run.say(towers, kinds, untrained))
 
     def begin(self, boosted: Any) -> None:
         """Put the hooks on what ``boost`` gave back."""
@@ -170,7 +175,8 @@ class Boosted:
 
     def __init__(self, prepared: Prepared, model: Any) -> None:
         scene = prepared.scene
-        self.run, self.completer, self.paths = prepared.run, prepared.completer, scene.paths
+        self.state, self.run = prepared.state, prepared.run
+        self.completer, self.paths = prepared.completer, scene.paths
         inner = _inner(model, scene.model)
         untrained = scene.family.untrained(scene.config) if scene.family else ()
         self.coverage = Watch(inner, self.paths, untrained)
@@ -248,7 +254,7 @@ class Boosted:
             guard.pre_step(self.run, gradients=Forward(untouched=left))
 
     def before_step(self) -> None:
-        guard.first_step()
+        guard.first_step(self.state)
         if self.touched is not None:
             self.touched.clear()
         gradients = self.coverage.after()

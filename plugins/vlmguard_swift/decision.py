@@ -12,7 +12,7 @@ from typing import Any
 
 import torch.utils.checkpoint as checkpointing
 
-from vlmguard_transformers.change import Journal
+from vlmguard_torch.transaction import Transaction
 
 _FREE = "use_reentrant_"
 
@@ -31,14 +31,16 @@ def effective() -> bool | None:
     return None if cell is None else bool(cell.cell_contents)
 
 
-def remake(trainer: Any, use_reentrant: bool, journal: Journal) -> None:
+def remake(trainer: Any, use_reentrant: bool, transaction: Transaction) -> None:
     """Undo the decision, tell ms-swift what to decide, and let it decide again."""
     import transformers.modeling_utils as modeling
 
     before = effective()
     args = trainer.args
     asked = dict(args.gradient_checkpointing_kwargs or {})
-    journal.set(args, "gradient_checkpointing_kwargs", {**asked, "use_reentrant": use_reentrant})
+    transaction.set(
+        args, "gradient_checkpointing_kwargs", {**asked, "use_reentrant": use_reentrant}
+    )
     stale = checkpointing.checkpoint
     original = getattr(checkpointing, "_old_checkpoint", None)
     alias = getattr(modeling, "checkpoint", None)
@@ -52,7 +54,7 @@ def remake(trainer: Any, use_reentrant: bool, journal: Journal) -> None:
         if alias is not None:
             modeling.checkpoint = alias
 
-    journal.did(restore, f"use_reentrant: {before} → {use_reentrant}")
+    transaction.did(restore, f"use_reentrant: {before} → {use_reentrant}")
     if original is not None:
         checkpointing.checkpoint = original
         del checkpointing._old_checkpoint
@@ -64,4 +66,4 @@ def remake(trainer: Any, use_reentrant: bool, journal: Journal) -> None:
     if cell is not None:  # modules that took hold of the stale function follow too
         held = cell.cell_contents
         cell.cell_contents = use_reentrant
-        journal.did(lambda: setattr(cell, "cell_contents", held))
+        transaction.did(lambda: setattr(cell, "cell_contents", held))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vlmguard.core.facts import Batch, Sample
-from vlmguard_transformers import families
+from vlmguard.core.facts import Batch, Phase, Sample
+from vlmguard_torch import families
 
 VISUAL = ("pixel_values", "pixel_values_videos", "image_grid_thw", "video_grid_thw", "image_sizes",
           "image_bound", "tgt_sizes")  # fmt: skip
@@ -36,7 +36,7 @@ def keys(row: Mapping[str, Any], prefix: str) -> tuple[str, ...]:
     return tuple(key for key in VISUAL if row.get(prefix + key) is not None)
 
 
-def batch(template: Any, encoded_rows: Any, completed: bool) -> Batch:
+def batch(template: Any, encoded_rows: Any, phase: Phase = "train") -> Batch:
     """Facts about the rows that are about to be collated."""
     config = getattr(template, "config", None)
     family = families.of(config)
@@ -49,7 +49,7 @@ def batch(template: Any, encoded_rows: Any, completed: bool) -> Batch:
             samples.append(_sample(row, prefix, present, family, ids, config))
     if not kinds and samples:
         kinds = {"text"}
-    return Batch(tuple(samples), tuple(sorted(kinds)), completed)
+    return Batch(tuple(samples), tuple(sorted(kinds)), phase=phase)
 
 
 def _kinds(present: tuple[str, ...]) -> set[str]:

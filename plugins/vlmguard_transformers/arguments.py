@@ -1,7 +1,6 @@
 """Our own command-line flags, taken out before the framework's parser rejects them.
 
-One seam for ms-swift and FlagEmbedding: ``HfArgumentParser.parse_args_into_dataclasses``. It works
-under ``VLMGUARD=off`` too, or yesterday's command would fail with the guard switched off.
+Also under ``VLMGUARD=off``, or a command with our flags would fail with the guard switched off.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
 from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
-from vlmguard.runtime.seams import Seam
 from vlmguard.runtime.stop import bring_down
 
 FLAGS = ("--vlmguard", "--vlmguard-freeze", "--vlmguard-dry-step")
@@ -89,7 +87,7 @@ def resolve(taken: Taken) -> None:
     freeze = None if taken.freeze is None else settings.read_freeze(taken.freeze, FLAGS[1])
     dry = None if taken.dry_step is None else settings.read_bool(taken.dry_step, FLAGS[2])
     settings.publish(settings.resolve(rules, freeze, dry))
-    guard.begin()
+    guard.checked()
 
 
 def parse(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -108,12 +106,3 @@ def parse(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
     if args:
         return wrapped(taken.rest, *args[1:], **kwargs)
     return wrapped(**{**kwargs, "args": taken.rest})
-
-
-SEAM = Seam(
-    "arguments",
-    ("transformers.hf_argparser:HfArgumentParser.parse_args_into_dataclasses",),
-    parse,
-    "takes --vlmguard flags out of the command line and resolves settings",
-    when_off=True,
-)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from vlmguard_transformers.change import Journal
+from vlmguard_torch.transaction import Transaction
 
 # Newest first. From 5.23 both exist and only the first one is read; older releases have the second.
 _FLAG = ("activation_checkpointing", "gradient_checkpointing")
@@ -74,11 +74,13 @@ def _ask(kwargs: dict[str, Any] | None) -> bool | None:
     return True if variant is None else bool(variant)  # torch reads None as reentrant, and warns
 
 
-def set_variant(args: Any, before: bool | None, use_reentrant: bool, journal: Journal) -> None:
+def set_variant(
+    args: Any, before: bool | None, use_reentrant: bool, transaction: Transaction
+) -> None:
     """Write the variant under every name that this release has."""
     say = f"use_reentrant: {before} → {use_reentrant}"
     for name in _KWARGS:
         if hasattr(args, name):
             kwargs = {**(getattr(args, name) or {}), "use_reentrant": use_reentrant}
-            journal.set(args, name, kwargs, say)
+            transaction.set(args, name, kwargs, say)
             say = ""

@@ -1,115 +1,86 @@
-"""The gradient watch of a trainer, from before wrap to the end of training.
+"""Gradients of a Trainer's steps, judged before the optimizer moves; the line of the first step.
 
-Two seams for every framework on Hugging Face's Trainer: an adapter lists `SEAMS`, starts the watch
-when the run is known and ends it when training ends. The gradients are judged before the optimizer
-steps: under DDP after ``training_step``, under DeepSpeed, whose step sits inside backward, at the
-engine's own ``step``.
+Under DDP they are judged after ``training_step``; under DeepSpeed, whose step sits inside backward,
+at the engine's own ``step``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from vlmguard import guard
-from vlmguard.core.facts import Run
-from vlmguard.runtime.faults import contain
-from vlmguard.runtime.seams import Seam
+from vlmguard.core import runstate
+from vlmguard.core.runstate import RunState
+from vlmguard_torch.gradients import Watch, kinds_of
+from vlmguard_transformers.profile import Profile
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
-_HOOKED = ("single", "ddp", "zero1", "zero2", "zero3")
+_HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
 
 
-@dataclass
-class _Watched:
-    """A trainer while it trains.
+class Watched:
+    """A trainer's gradients while it trains.
 
     Attributes:
-        stepping: whether it is inside ``training_step``.
+        watch: which parameters a backward reached.
+        stepping: whether the trainer is inside ``training_step``.
         judged: whether this window's gradients were judged already.
     """
 
-    run: Run
-    watch: Any
-    stepping: bool = False
-    judged: bool = False
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.stepping = self.judged = False
 
 
-_watched: dict[int, _Watched] = {}  # id(trainer) →
+_KEY = "watched"
 
 
-def start(trainer: Any, run: Run, watch: Any) -> None:
+def start(trainer: Any, profile: Profile, state: RunState) -> None:
     """Watch the gradients of ``trainer`` where the strategy lets hooks see them."""
-    if run.strategy in _HOOKED:
-        _watched[id(trainer)] = _Watched(run, watch)
+    if state.run is None or state.run.strategy not in _HOOKED:
+        return
+    untrained = (*profile.untrained(trainer), *state.run.never_used)
+    watch = Watch(profile.model(trainer), profile.towers(trainer), untrained)
+    state.kept[_KEY] = Watched(watch)
+    state.at_close(watch.close)
 
 
-def end(trainer: Any) -> None:
-    """Let go of a trainer."""
-    found = _watched.pop(id(trainer), None)
+def before(state: RunState, inputs: Any) -> None:
+    """A step begins."""
+    if not state.stepped:
+        guard.look_again(state)
+    found = state.kept.get(_KEY)
     if found is not None:
-        found.watch.close()
+        found.stepping, found.judged = True, False
+        found.watch.before(kinds_of(inputs))
 
 
-def step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Watch which parameters this backward reaches."""
-    found = _watched.get(id(instance))
-    if found is None:
-        return wrapped(*args, **kwargs)
-    inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
-    contain("watching gradients", _before, found, inputs)
-    try:
-        loss = wrapped(*args, **kwargs)
-    finally:
+def left(state: RunState) -> None:
+    """A step is over, or failed."""
+    found = state.kept.get(_KEY)
+    if found is not None:
         found.stepping = False
-    contain("judging gradients", _after, instance, found)
-    return loss
 
 
-def engine_step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Judge the gradients before DeepSpeed's engine steps, at the end of a window."""
-    contain("judging gradients", _at_engine, instance)
-    return wrapped(*args, **kwargs)
+def at_engine(engine: Any) -> None:
+    """DeepSpeed is about to step."""
+    state = runstate.current()
+    found = state.kept.get(_KEY) if state is not None else None
+    if found is not None and found.stepping and engine.is_gradient_accumulation_boundary():
+        _judge(state, found)
 
 
-def _before(found: _Watched, inputs: Any) -> None:
-    from vlmguard_transformers.gradients import kinds_of
-
-    found.stepping, found.judged = True, False
-    found.watch.before(kinds_of(inputs))
-
-
-def _at_engine(engine: Any) -> None:
-    found = next((each for each in _watched.values() if each.stepping), None)
-    if found is not None and engine.is_gradient_accumulation_boundary():
-        _judge(found)
+def after(trainer: Any, state: RunState) -> None:
+    """A step is over: at the end of a window its gradients are judged, if they were not."""
+    guard.first_step(state)
+    found = state.kept.get(_KEY)
+    if found is None or found.judged or not getattr(trainer.accelerator, "sync_gradients", True):
+        return
+    _judge(state, found)
 
 
-def _after(trainer: Any, found: _Watched) -> None:
-    guard.first_step()
-    # Else the window is not over.
-    if getattr(trainer.accelerator, "sync_gradients", True) and not found.judged:
-        _judge(found)
-
-
-def _judge(found: _Watched) -> None:
+def _judge(state: Any, found: Watched) -> None:
     found.judged = True
     gradients = found.watch.after()
-    if gradients is not None:
-        guard.pre_step(found.run, gradients=gradients)
-
-
-SEAMS = (
-    Seam(
-        "step",
-        ("transformers.trainer:Trainer.training_step",),
-        step,
-        "sees which parameters got a gradient",
-    ),
-    Seam(
-        "engine",
-        ("deepspeed.runtime.engine:DeepSpeedEngine.step",),
-        engine_step,
-        "judges gradients before DeepSpeed steps",
-    ),
-)
+    if gradients is not None and state.run is not None:
+        guard.pre_step(state.run, gradients=gradients)

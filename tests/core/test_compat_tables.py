@@ -271,7 +271,9 @@ def test_a_run_in_the_words_of_the_lab():
     assert cases.of(no_tower).tuning == ("frozen_tower",)
     some = dataclasses.replace(run, towers=(dataclasses.replace(whole, trainable=2),))
     assert cases.of(some).tuning == ("frozen_tower", "lora")
-    idle = dataclasses.replace(run, idle="yes", accumulation=8, forwards=2, find_unused=True)
+    idle = dataclasses.replace(
+        run, may_be_unused="yes", accumulation=8, forwards=2, find_unused=True
+    )
     query = cases.of(idle)
     assert query.wrap == "ddp_find_unused"
     assert query.accumulation == 2

@@ -20,7 +20,7 @@ STOREYS = (
     ("compat",),
     ("rules",),
     ("explain",),
-    ("registry", "guard"),
+    ("registry", "agree", "guard"),
     ("ranks",),
     ("rehearse",),
     ("lab",),
@@ -33,7 +33,7 @@ DOORS = {"auto", "__main__", "_startup"}  # they begin everything; nobody import
 WATCHER_ARMS = ("_bootstrap", "runtime")
 """The one arrow that runs up: at the first import of a framework the watcher calls `arm`."""
 
-FRAMEWORKS = {"transformers": ("torch", "transformers")}
+FRAMEWORKS = {"transformers": ("torch", "transformers"), "colossalai": ("torch",)}
 """Adapter → whose folders it may use. Every Trainer framework stands on `vlmguard_transformers`."""
 TRAINERS = ("swift", "flagembedding", "trl", "llamafactory")
 BEFORE_THE_SPLIT = {"colossalai": ("torch", "transformers")}

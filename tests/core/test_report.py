@@ -6,9 +6,12 @@ import types
 import pytest
 
 from vlmguard import guard
+from vlmguard.core import runstate
 from vlmguard.core.errors import Stop
 from vlmguard.core.facts import Batch, Run, Sample, run_as_json, run_from_json
 from vlmguard.core.findings import Finding
+from vlmguard.core.runstate import RunState
+from vlmguard.core.settings import Settings
 from vlmguard.runtime import report, stop
 
 FINDING = Finding("VG101", "error", "why", advice="do this")
@@ -33,14 +36,18 @@ def test_a_report_that_cannot_be_written_is_said_once(monkeypatch, capsys):
 
 
 def test_summary():
+    state = RunState(Settings())
+    runstate.opened(state)
     report.say(FINDING, "fixed", "a → b")
     report.say(Finding("VG203", "warning", "x"), "warned")
-    assert report.summary(16) == "vlmguard 0.1: 16 rules watched, 1 fixed (VG101), 1 warning"
+    assert report.summary(16, state) == "16 rules watched, 1 fixed (VG101), 1 warning"
+    state.set["VG106"] = FINDING
+    assert "1 fixed (VG101), 1 set (VG106)" in report.summary(16, state)
 
 
 def test_batch_errors_stop_under_their_policy(monkeypatch):
     batch = Batch((Sample(placeholders=3, expected=4, keys=("pixel_values",)),), ("image",))
-    with pytest.raises(Stop, match=r"VG202.*3 placeholder"):
+    with pytest.raises(Stop, match=r"VG202.*3 image tokens"):
         guard.pre_step(Run("x"), batch=batch)
     monkeypatch.setenv("VLMGUARD_RULES", "VG202=warn")
     guard.settings._load.cache_clear()
@@ -59,7 +66,7 @@ def test_a_stop_survives_a_workers_reraise():
 
 
 def test_a_run_travels_as_json():
-    run = Run("x", {"torch": "2"}, "zero3", 2, idle="yes", freeze=("vision",))
+    run = Run("x", {"torch": "2"}, "zero3", 2, may_be_unused="yes", freeze=("vision",))
     assert run_from_json(run_as_json(run)) == run
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from vlmguard_transformers import dry_step
+from vlmguard_torch import dry_run
 
 PATHS = {"vision": ("visual",), "llm": ("model",)}
 
@@ -88,7 +88,7 @@ def test_it_reports_each_tower_and_leaves_no_trace(trained, gradients):
         optimizer.zero_grad(set_to_none=True)
     held = [p.grad for p in model.parameters()]
     before = trace(model, optimizer)
-    towers = dry_step.run(model, {"text": torch.ones(3, 4)}, PATHS)
+    towers = dry_run.run(model, {"text": torch.ones(3, 4)}, PATHS)
     assert equal(before, trace(model, optimizer))
     assert all(p.grad is g for p, g in zip(model.parameters(), held, strict=True))
     assert model.table is model._buffers["table"]
@@ -103,7 +103,7 @@ def test_norm_is_that_of_a_real_backward(trained):
     model, optimizer = trained
     batch = {"text": torch.ones(3, 4), "image": torch.ones(3, 4)}
     torch.manual_seed(0)
-    towers = dry_step.run(model, batch, PATHS)
+    towers = dry_run.run(model, batch, PATHS)
     optimizer.zero_grad()
     torch.manual_seed(0)
     model.train()(**batch)["loss"].backward()
@@ -113,8 +113,8 @@ def test_norm_is_that_of_a_real_backward(trained):
 
 def test_a_failing_forward_is_named_and_leaves_no_trace(trained):
     before = trace(*trained)
-    with pytest.raises(dry_step.CannotTry, match="OSError: a broken batch"):
-        dry_step.run(trained[0], {"text": torch.ones(3, 4), "fail": True}, PATHS)
+    with pytest.raises(dry_run.CannotTry, match="OSError: a broken batch"):
+        dry_run.run(trained[0], {"text": torch.ones(3, 4), "fail": True}, PATHS)
     assert equal(before, trace(*trained))
 
 
@@ -146,20 +146,20 @@ def partitioned(model):
 def test_what_cannot_be_tried_says_why(spoil, why):
     model = Towers()
     spoil(model)
-    with pytest.raises(dry_step.CannotTry, match=why):
-        dry_step.run(model, {"text": torch.ones(3, 4)}, PATHS)
+    with pytest.raises(dry_run.CannotTry, match=why):
+        dry_run.run(model, {"text": torch.ones(3, 4)}, PATHS)
 
 
 def test_a_batch_that_is_no_mapping_and_a_model_without_a_loss():
-    with pytest.raises(dry_step.CannotTry, match="must be a mapping, not list"):
-        dry_step.run(Towers(), [1], PATHS)
-    with pytest.raises(dry_step.CannotTry, match="no loss"):
-        dry_step.run(Towers(), {"text": torch.ones(3, 4)}, PATHS, lambda model, batch: None)
+    with pytest.raises(dry_run.CannotTry, match="must be a mapping, not list"):
+        dry_run.run(Towers(), [1], PATHS)
+    with pytest.raises(dry_run.CannotTry, match="no loss"):
+        dry_run.run(Towers(), {"text": torch.ones(3, 4)}, PATHS, lambda model, batch: None)
 
 
 def test_what_is_said(trained, capsys):
-    towers = dry_step.run(trained[0], {"text": torch.ones(3, 4)}, PATHS)
-    facts = dry_step.say(towers, ("text",), ("bias",))
+    towers = dry_run.run(trained[0], {"text": torch.ones(3, 4)}, PATHS)
+    facts = dry_run.say(towers, ("text",), ("bias",))
     assert facts.unreached == {"vision": ("visual.weight", "visual.bias")}
     assert facts.trainable == {"vision": 2, "llm": 4}
     assert facts.by_design == ("visual.bias",)

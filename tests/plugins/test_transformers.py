@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from vlmguard_swift import dummy, encoded
-from vlmguard_transformers import families
-from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.change import Journal
-from vlmguard_transformers.gradients import Watch, kinds_of
+from vlmguard_swift import encoded
+from vlmguard_torch import families, parameters, towers
+from vlmguard_torch.gradients import Watch, kinds_of
+from vlmguard_torch.transaction import Transaction
 
 PATHS = {"vision": ("visual",), "aligner": ("visual.merger",), "llm": ("model", "lm_head")}
 
@@ -27,35 +26,39 @@ class TwoTowers(nn.Module):
         return out if image is None else out + self.visual["merger"](self.visual["block"](image))
 
 
+def _on(kind):
+    return True
+
+
 def test_towers_by_longest_path():
     model = TwoTowers()
     model.visual["block"].requires_grad_(False)
-    found = {t.kind: (t.total, t.trainable) for t in hf.towers(model, PATHS, lambda kind: True)}
+    found = {t.kind: (t.total, t.trainable) for t in parameters.towers(model, PATHS, _on)}
     assert found == {"vision": (2, 0), "aligner": (2, 2), "llm": (2, 2)}
 
 
 def test_freeze_words_paths_and_globs():
-    found = hf.matching(TwoTowers(), ("aligner", "visual", "*.bias", "nothing"), PATHS)
+    found = parameters.matching(TwoTowers(), ("aligner", "visual", "*.bias", "nothing"), PATHS)
     assert [len(pairs) for pairs in found.values()] == [2, 4, 3, 0]
 
 
 def test_peft_prefixes():
-    assert hf.plain("base_model.model.visual.q.base_layer.weight") == "visual.q.weight"
+    assert towers.plain("base_model.model.visual.q.base_layer.weight") == "visual.q.weight"
 
 
 def test_tied_blocks():
     layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
-    assert not hf.shares_blocks(layers)
+    assert not parameters.shares_blocks(layers)
     layers[1].weight = layers[0].weight
-    assert hf.shares_blocks(layers)
+    assert parameters.shares_blocks(layers)
 
 
 def test_a_failed_apply_restores():
     thing = types.SimpleNamespace(a=1)
-    journal = Journal()
-    with contextlib.suppress(OSError), journal:
-        journal.set(thing, "a", 2)
-        journal.set(thing, "b", 3)
+    transaction = Transaction()
+    with contextlib.suppress(OSError), transaction:
+        transaction.set(thing, "a", 2)
+        transaction.set(thing, "b", 3)
         raise OSError("boom")
     assert vars(thing) == {"a": 1}
 
@@ -118,7 +121,7 @@ GRID = torch.tensor([[1, 4, 4]])  # 16 patches, 4 tokens
 
 
 def qwen_batch(*rows):
-    return encoded.batch(types.SimpleNamespace(config=QWEN), list(rows), False)
+    return encoded.batch(types.SimpleNamespace(config=QWEN), list(rows))
 
 
 def image_row(count=4, prefix="", **more):
@@ -141,41 +144,6 @@ def test_pairs_and_packed_rows():
 
 def test_unknown_families_are_not_judged():
     template = types.SimpleNamespace(config=types.SimpleNamespace(model_type="new"))
-    sample = encoded.batch(template, [image_row(count=1)], False).samples[0]
+    sample = encoded.batch(template, [image_row(count=1)]).samples[0]
     assert (sample.placeholders, sample.expected, sample.missing) == (None, None, ())
     assert families.of(template.config) is None
-
-
-class Seeing(torch.nn.Module):
-    """A tower, an aligner and token embeddings, by the names that transformers gives them."""
-
-    def __init__(self):
-        super().__init__()
-        self.tower, self.aligner = torch.nn.Linear(3, 3), torch.nn.Linear(3, 4)
-        self.words = torch.nn.Embedding(10, 4)
-        self.config = types.SimpleNamespace(vision_feature_layer=-2)
-
-    def get_input_embeddings(self):
-        return self.words
-
-    def get_image_features(self, pixel_values, vision_feature_layer, image_sizes=None):
-        assert vision_feature_layer == -2
-        assert image_sizes is None
-        return [self.aligner(self.tower(pixel_values))]
-
-
-def test_a_forward_without_an_image_runs_the_towers_and_changes_no_bit():
-    pixels = torch.ones(2, 3)
-    made = types.SimpleNamespace(encode=lambda sample: {"input_ids": [7], "pixel_values": pixels})
-    model, ids = Seeing(), torch.tensor([[1, 2, 3]])
-    inputs = {"input_ids": ids, "attention_mask": torch.ones(1, 3)}
-    completed = dummy.forward(made, model, inputs)
-    assert set(inputs) == {"input_ids", "attention_mask"}
-    assert completed["inputs_embeds"].equal(model.words(ids))
-    completed["inputs_embeds"].sum().backward()
-    for part in (model.tower, model.aligner):
-        assert all(p.grad is not None and not p.grad.any() for p in part.parameters())
-    assert dummy.forward(made, model, {**inputs, "pixel_values": pixels}) is None
-    with torch.no_grad():
-        assert dummy.forward(made, model, inputs) is None
-    assert dummy.forward(made, model.eval(), inputs) is None

@@ -15,12 +15,14 @@ NEW = {"torch": "2.13.0+cpu", "deepspeed": "0.19.8"}
 OLD = {"torch": "2.6.0", "deepspeed": "0.19.2"}
 REENTRANT, OTHER = Checkpointing(True, True), Checkpointing(True, False)
 VISION = Tower("vision", total=4, trainable=4, checkpointed=True)
+FROZEN = replace(VISION, trainable=0)
 LLM = Tower("llm", total=4, trainable=4, checkpointed=True)
 DDP = Run("x", NEW, "ddp", 2, checkpointing=REENTRANT, find_unused=True, static_graph=False)
 STATIC = replace(DDP, static_graph=True)
 ZERO2 = Run("x", NEW, "zero2", 2, checkpointing=REENTRANT, towers=(LLM, VISION))
 ZERO3 = replace(ZERO2, strategy="zero3")
-IDLE = replace(ZERO3, idle="yes", completes=True, checkpointing=OTHER)
+UNUSED = replace(DDP, may_be_unused="yes", towers=(VISION,), find_unused=False)
+IDLE = replace(ZERO3, may_be_unused="yes", can_pad=True, checkpointing=OTHER)
 
 SPEAKS = [
     ("VG101", DDP, "error"),
@@ -33,20 +35,29 @@ SPEAKS = [
     ("VG103", replace(ZERO3, strategy="fsdp2", shared=True), "error"),
     ("VG104", replace(ZERO2, towers=(replace(VISION, adapters=2, input_grads=False),)), "error"),
     ("VG105", replace(ZERO3, releases=OLD, frozen=True, checkpointing=OTHER), "error"),
-    ("VG106", replace(DDP, idle="yes", towers=(VISION,), find_unused=False), "error"),
-    ("VG106", replace(DDP, idle="possible", towers=(VISION,), find_unused=False), "note"),
-    ("VG106", replace(STATIC, idle="yes", towers=(VISION,), find_unused=False), "error"),
-    ("VG106", replace(DDP, world=1, idle="yes", towers=(VISION,), find_unused=False), "error"),
+    ("VG106", UNUSED, "error"),
+    ("VG106", replace(DDP, may_be_unused="possible", towers=(VISION,), find_unused=False), "note"),
+    ("VG106", replace(STATIC, may_be_unused="yes", towers=(VISION,), find_unused=False), "error"),
+    ("VG106", replace(UNUSED, world=1), "error"),
     ("VG106", replace(IDLE, strategy="zero1"), "error"),
+    ("VG106", replace(IDLE, towers=(LLM, FROZEN)), "error"),
+    ("VG106", replace(IDLE, towers=(LLM, FROZEN), strategy="fsdp2"), "error"),
+    ("VG106", replace(IDLE, phase="eval"), "error"),
+    ("VG106", replace(IDLE, can_pad=False), "error"),
+    ("VG106", replace(IDLE, provenance={"rows": "assumed"}), "note"),
+    ("VG106", replace(UNUSED, may_be_unused="no", never_used=("visual.last",)), "error"),
+    ("VG106", replace(UNUSED, towers=(LLM, FROZEN), text_skips=("layers.3.q",)), "error"),
     ("VG107", replace(DDP, find_unused=False), "note"),
     ("VG107", replace(DDP, find_unused=False, forwards=2), "error"),
+    ("VG107", replace(DDP, find_unused=False, forwards=2, world=1), "note"),
     ("VG108", IDLE, "error"),
-    ("VG108", replace(IDLE, idle="possible"), "note"),
+    ("VG108", replace(IDLE, may_be_unused="possible"), "note"),
     ("VG109", replace(STATIC, accumulation=2), "error"),
     ("VG109", replace(STATIC, accumulation=2, checkpointing=Checkpointing()), "error"),
-    ("VG301", replace(DDP, freeze=("vision",), frees=3, frees_example="visual.x"), "error"),
+    ("VG301", replace(DDP, freeze=("vision",), unfrozen=3, unfrozen_example="visual.x"), "error"),
     ("VG401", replace(DDP, releases={"torch": "9.0"}), "warning"),
     ("VG402", replace(DDP, missing_seams=("train",)), "warning"),
+    ("VG402", replace(DDP, lost_seams=("train",)), "warning"),
     ("VG403", replace(ZERO2, clipping="missing"), "warning"),
     ("VG403", replace(ZERO3, clipping="missing", releases={"deepspeed": "0.19.3"}), "warning"),
     ("VG405", replace(ZERO3, releases=OLD, frozen=True, forwards=2), "error"),
@@ -62,16 +73,28 @@ SILENT = [
     ("VG104", replace(ZERO2, towers=(replace(VISION, adapters=2, input_grads=True),))),
     ("VG105", replace(ZERO3, releases=NEW, frozen=True, checkpointing=OTHER)),
     ("VG105", replace(ZERO3, releases=OLD, frozen=False, checkpointing=OTHER)),
-    ("VG106", replace(DDP, idle="yes", towers=(VISION,), find_unused=True)),
-    ("VG106", replace(DDP, idle="yes", towers=(replace(VISION, trainable=0),), find_unused=False)),
-    ("VG106", replace(IDLE, completing=True)),
+    ("VG106", replace(DDP, may_be_unused="yes", towers=(VISION,), find_unused=True)),
+    ("VG106", replace(UNUSED, towers=(replace(VISION, trainable=0),))),
+    ("VG106", replace(IDLE, pads=True)),
+    ("VG106", replace(IDLE, towers=(LLM, FROZEN), strategy="zero2")),
+    ("VG106", replace(IDLE, strategy="zero2", phase="eval")),
+    ("VG106", replace(UNUSED, phase="eval")),
+    (
+        "VG106",
+        replace(
+            UNUSED,
+            may_be_unused="no",
+            never_used=("visual.last",),
+            provenance={"never_used": "assumed"},
+        ),
+    ),
     ("VG106", replace(IDLE, world=1)),
     ("VG107", replace(DDP, find_unused=False, checkpointing=OTHER)),
-    ("VG108", replace(IDLE, completing=True)),
+    ("VG108", replace(IDLE, pads=True)),
     ("VG109", STATIC),
     ("VG109", replace(DDP, accumulation=2)),
     ("VG108", replace(IDLE, strategy="zero2")),
-    ("VG301", replace(DDP, freeze=("vision",), frees=0)),
+    ("VG301", replace(DDP, freeze=("vision",), unfrozen=0)),
     ("VG401", DDP),
     ("VG402", DDP),
     ("VG403", replace(ZERO2, clipping="written")),
@@ -126,16 +149,25 @@ def test_batches(host, code, sample, speaks):
 
 
 @pytest.mark.parametrize(
-    ("run", "batch", "speaks"),
+    ("run", "stale", "speaks"),
     [
-        (IDLE, Batch((TEXT,), ("text",)), True),
-        (IDLE, Batch((TEXT,), ("text",), completed=True), False),
-        (IDLE, Batch((IMAGE,), ("image",)), False),
-        (replace(IDLE, strategy="zero2"), Batch((TEXT,), ("text",)), False),
+        (IDLE, ("vision",), True),
+        (IDLE, (), False),
+        (IDLE, ("llm",), False),
+        (replace(IDLE, towers=(LLM, FROZEN)), ("vision",), False),
+        (replace(IDLE, strategy="zero2"), ("vision",), False),
+        (replace(IDLE, phase="eval"), ("vision",), False),
     ],
 )
-def test_text_only_step(host, run, batch, speaks):
-    assert ("VG204" in codes(host.pre_step(run, batch=batch))) is speaks
+def test_text_only_step(host, run, stale, speaks):
+    gradients = Gradients(kinds=("text",), stale=stale)
+    assert ("VG204" in codes(host.pre_step(run, gradients=gradients))) is speaks
+
+
+@pytest.mark.parametrize("phase", ["train", "eval", "generate"])
+def test_completeness_is_judged_in_every_phase(host, phase):
+    batch = Batch((replace(IMAGE, keys=()),), ("text",), phase=phase)
+    assert "VG201" in codes(host.pre_step(DDP, batch=batch))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +209,7 @@ FAILURES = {
 def test_explains(host, code):
     found = host.on_error(None, None, Failure("RuntimeError", FAILURES[code]))
     assert codes(found) == {code: "error"}
-    assert found[0].advice
+    assert found[0].advise()
 
 
 def test_the_release_that_mends_it_comes_from_the_table(host):
@@ -209,5 +241,5 @@ def test_every_rule_has_its_page(rule):
 
 
 def test_every_rule_is_tried():
-    tried = {case[0] for case in (*SPEAKS, *STEPS)} | {"VG204", "VG302"} | set(FAILURES)
+    tried = {case[0] for case in (*SPEAKS, *STEPS)} | {"VG204", "VG302", "VG406"} | set(FAILURES)
     assert tried == {rule.CODE for rule in RULES if not rule.CODE.startswith("VG9")}

@@ -111,7 +111,7 @@ def of(run: Run) -> Query:
         checkpointing=("non_reentrant", "reentrant") if run.checkpointing.on else ("none",),
         tuning=_tuning(run),
         models=_models(run),
-        batches=("images", "differ_dummy") if run.completing else ("images",),
+        batches=("images", "differ_dummy") if run.pads else ("images",),
         accumulation=2 if run.accumulation > 1 else 1,
         also_models=("per_image",) if run.repeats == "possible" else (),
         also_batches=_idle(run),
@@ -130,7 +130,7 @@ def _tuning(run: Run) -> tuple[str, ...]:
     adapters = run.tuning != "full" or any(tower.adapters for tower in run.towers)
     if not run.frozen and not adapters:
         return ("full",)
-    if run.sees:  # a tower that trains beside frozen parameters
+    if run.trained_towers:  # a tower that trains beside frozen parameters
         return ("lora_tower",)
     if adapters:
         return ("lora",)
@@ -151,6 +151,11 @@ def _models(run: Run) -> tuple[str, ...]:
 
 
 def _idle(run: Run) -> tuple[str, ...]:
-    if run.idle == "no" or run.completing:
+    """On "possible" nothing is chosen for it: looking for unused parameters rounds otherwise in
+    three ranks and more."""
+    if run.never_used and run.known("never_used"):
+        return ("text",)
+    frozen = run.towers and not (run.trained_towers or run.text_skips)
+    if run.may_be_unused != "yes" or run.pads or frozen:
         return ()
     return ("text", "differ", "image_then_text")

@@ -9,11 +9,28 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Certainty = Literal["no", "possible", "yes"]
+Phase = Literal["train", "eval", "generate"]
+Provenance = Literal["observed", "declared", "assumed"]
 Strategy = Literal[
-    "single", "ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3", "gemini", "lowlevelzero", "unknown"
+    "single",
+    "ddp",
+    "fsdp",
+    "fsdp2",
+    "zero0",
+    "zero1",
+    "zero2",
+    "zero3",
+    "gemini",
+    "lowlevelzero",
+    "unknown",
 ]
 
+PHASES: tuple[Phase, ...] = ("train", "eval", "generate")
 ZERO: tuple[Strategy, ...] = ("zero1", "zero2", "zero3")
+PARTITIONED: tuple[Strategy, ...] = ("zero3", "fsdp", "fsdp2")
+"""Each module's weights are gathered as it runs: a rank that leaves a module out leaves a
+collective out, whether the module trains or not, and in evaluation as well."""
+MEDIA = ("image", "video", "audio")
 
 
 @dataclass(frozen=True)
@@ -21,7 +38,7 @@ class Tower:
     """One part of the model: the vision tower, the aligner, the language model.
 
     Attributes:
-        kind: "vision", "aligner", "llm", or the framework's own word for anything else.
+        kind: "vision", "audio", "aligner", "llm", or the framework's own word for anything else.
         paths: dotted module paths in the unwrapped model.
         total: number of parameter tensors (not elements: ZeRO-3 holds no elements before a gather).
         trainable: how many of them require a gradient.
@@ -38,6 +55,11 @@ class Tower:
     adapters: int = 0
     checkpointed: bool = False
     input_grads: bool | None = None
+
+    @property
+    def sees(self) -> bool:
+        """Whether it runs only when a batch has something to see or hear."""
+        return self.kind in ("vision", "audio", "aligner")
 
 
 @dataclass(frozen=True)
@@ -59,11 +81,12 @@ class Checkpointing:
 
 @dataclass(frozen=True)
 class Run:
-    """A training run as it is about to be wrapped.
+    """A run as it is about to be wrapped.
 
     Attributes:
         framework: "ms-swift", "FlagEmbedding", "ColossalAI", …
         releases: distribution name → version string, of what is imported.
+        phase: "train"; "eval" for an evaluation or prediction without a training.
         strategy: how the model will be distributed.
         world, rank: number of processes, and this one's number.
         tuning: "full", "lora", … in the framework's own word.
@@ -71,18 +94,26 @@ class Run:
         repeats: whether a checkpointed trainable module runs more than once in one forward.
         shared: whether one trainable weight is used in two checkpointed blocks.
         frozen: whether any parameter is frozen.
-        idle: whether a batch can leave a trainable tower unused: "no", "possible", or "yes" (the
-            data are known to hold both kinds).
-        completes: whether the adapter can put a dummy image in a text-only batch.
-        completing: whether it will.
+        rows: kinds of rows that any rank may meet while it trains: "text", "image", "video",
+            "audio", "image+video" for a row that holds both; () if unknown.
+        eval_rows: the same of evaluation between training steps.
+        may_be_unused: whether a batch can leave a tower unused: "no", "possible", or "yes" (the
+            data are known to hold rows with and without media).
+        never_used: trainable parameters that no kind of row uses, by name.
+        text_skips: trainable parameters of the language model that a row of text alone skips.
+        can_pad: whether a blank input can run the towers in a forward that has none.
+        pads: whether it will.
+        cannot_pad: why there can be no blank input.
         find_unused, static_graph: DDP's effective options; None where DDP is not in play.
-        frees: trainable parameter tensors that the freeze wish names (none when it is obeyed).
-        frees_example: one of their names.
-        freeze: the wish, as settings state it.
-        defied: framework flags that ask for the opposite of the wish.
+        unfrozen: trainable parameter tensors that the freeze policy names (none: it is obeyed).
+        unfrozen_example: one of their names.
+        freeze: the freeze policy, as settings state it.
+        conflicting_flags: framework flags that ask for the opposite of the freeze policy.
         missing_seams: seams of the adapter that this release does not have.
+        lost_seams: seams whose function somebody replaced after we wrapped it.
         accumulation: micro-batches before one optimizer step.
         clipping: whether DeepSpeed's config has the key ``gradient_clipping``; "" elsewhere.
+        provenance: fact → how it is known; a fact that is not named was read from the run itself.
     """
 
     framework: str
@@ -97,27 +128,44 @@ class Run:
     repeats: Certainty = "no"
     shared: bool = False
     frozen: bool = False
-    idle: Certainty = "no"
-    completes: bool = False
-    completing: bool = False
+    may_be_unused: Certainty = "no"
+    can_pad: bool = False
+    pads: bool = False
     find_unused: bool | None = None
     static_graph: bool | None = None
     accumulation: int = 1
     clipping: Literal["", "written", "missing"] = ""
     freeze: tuple[str, ...] = ()
-    frees: int = 0
-    frees_example: str = ""
-    defied: tuple[str, ...] = ()
+    unfrozen: int = 0
+    unfrozen_example: str = ""
+    conflicting_flags: tuple[str, ...] = ()
     missing_seams: tuple[str, ...] = ()
+    lost_seams: tuple[str, ...] = ()
+    phase: Phase = "train"
+    rows: tuple[str, ...] = ()
+    eval_rows: tuple[str, ...] = ()
+    never_used: tuple[str, ...] = ()
+    text_skips: tuple[str, ...] = ()
+    cannot_pad: str = ""
+    provenance: Mapping[str, Provenance] = field(default_factory=dict)
 
     def tower(self, kind: str) -> Tower | None:
         """The tower of that kind, or None."""
         return next((tower for tower in self.towers if tower.kind == kind), None)
 
     @property
-    def sees(self) -> tuple[Tower, ...]:
-        """The trainable towers that run only when a batch has an image."""
-        return tuple(t for t in self.towers if t.kind in ("vision", "aligner") and t.trainable)
+    def image_towers(self) -> tuple[Tower, ...]:
+        """The towers that run only when a batch has something to see or hear."""
+        return tuple(tower for tower in self.towers if tower.sees and tower.total)
+
+    @property
+    def trained_towers(self) -> tuple[Tower, ...]:
+        """Those of them that train."""
+        return tuple(tower for tower in self.image_towers if tower.trainable)
+
+    def known(self, fact: str) -> bool:
+        """Whether a rule may stop or change a run on this fact: it was not merely assumed."""
+        return self.provenance.get(fact) != "assumed"
 
 
 @dataclass(frozen=True)
@@ -132,6 +180,7 @@ class Sample:
         missing: names of entries that the present ones cannot go without.
         prefix: "" or the part of a pair it belongs to ("chosen_", "rejected_", …).
         replaced: why the framework put another sample in place of the one asked for, or "".
+        name: what to call it: "row 17" of the data, or its place in the batch.
     """
 
     placeholders: int | None = None
@@ -141,6 +190,12 @@ class Sample:
     missing: tuple[str, ...] = ()
     prefix: str = ""
     replaced: str = ""
+    name: str = ""
+
+    def called(self, number: int) -> str:
+        """Its name in a message; ``number`` is its place in the batch."""
+        name = self.name or f"sample {number} of this batch"
+        return f"{name} ({self.prefix.rstrip('_')})" if self.prefix else name
 
 
 @dataclass(frozen=True)
@@ -149,13 +204,15 @@ class Batch:
 
     Attributes:
         samples: its rows.
-        kinds: sorted kinds of input in it: "text", "image", "video".
+        kinds: sorted kinds of input in it: "text", "image", "video", "audio".
         completed: whether a dummy image was put into it.
+        phase: what it is for.
     """
 
     samples: tuple[Sample, ...] = ()
     kinds: tuple[str, ...] = ()
     completed: bool = False
+    phase: Phase = "train"
 
 
 @dataclass(frozen=True)
@@ -167,12 +224,14 @@ class Gradients:
         trainable: tower kind → number of trainable parameters.
         kinds: kinds of input that this rank's micro-batches had since the last step.
         by_design: names that this model family never trains.
+        stale: towers that no gradient reached now and some gradient reached in an earlier step.
     """
 
     unreached: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     trainable: Mapping[str, int] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     by_design: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,6 +253,5 @@ def run_from_json(text: str) -> Run:
     data = json.loads(text)
     towers = tuple(Tower(**{**t, "paths": tuple(t["paths"])}) for t in data.pop("towers"))
     checkpointing = Checkpointing(**data.pop("checkpointing"))
-    for name in ("freeze", "defied", "missing_seams"):
-        data[name] = tuple(data[name])
-    return Run(towers=towers, checkpointing=checkpointing, **data)
+    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+    return Run(towers=towers, checkpointing=checkpointing, **{**data, **lists})

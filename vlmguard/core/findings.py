@@ -6,8 +6,13 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from vlmguard.core.advice import Advice, PadWithBlank, Spell, sentence
+
 Level = Literal["note", "warning", "error"]
 Scope = Literal["run", "rank"]
+
+PAGES = "https://github.com/vlmguard/vlmguard/blob/main/docs/rules/"
+"""Where a rule's page is found."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +38,10 @@ class DummyImage:
 
 @dataclass(frozen=True)
 class Choose:
-    """Wish for a remedy: the variant that ``compat.choose(run)`` names. Rules do not choose."""
+    """Wish for a remedy: the variant that the tables name for the run. Rules do not choose."""
 
 
-Remedy = Variant | Freeze | DummyImage
+Remedy = Variant | Freeze | DummyImage | PadWithBlank
 Wish = Remedy | Choose
 
 
@@ -47,10 +52,11 @@ class Finding:
     Attributes:
         code: stable, names the defect ("VG101").
         level: how bad it is if left alone. "note": may never happen; "error": will go wrong.
-        why: one sentence, present tense, what happens and through what.
+        why: what happens, and through what, in one sentence.
         scope: "run" (equal on all ranks: only rank 0 prints) or "rank".
         remedies: what would mend it; empty where only the user can.
-        advice: what the user can do.
+        advice: what the user can do: a sentence, or alternatives that the framework's profile
+            spells in its own flags.
         evidence: where the knowledge comes from (release, issue, own measurement).
     """
 
@@ -59,11 +65,31 @@ class Finding:
     why: str
     scope: Scope = "run"
     remedies: tuple[Wish, ...] = ()
-    advice: str = ""
+    advice: str | tuple[Advice | str, ...] = ""
     evidence: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def advise(self, spell: Spell | None = None) -> str:
+        """The advice in words."""
+        return sentence(self.advice, spell)
+
+    @property
+    def url(self) -> str:
+        """The rule's page; "" for a rule that is not ours."""
+        return f"{PAGES}{self.code}.md" if self.code.startswith("VG") else ""
+
+    def as_dict(self, spell: Spell | None = None) -> dict[str, Any]:
         """Plain data, for the JSON report."""
         data = dataclasses.asdict(self)
-        data["remedies"] = [repr(remedy) for remedy in self.remedies]
+        data["advice"] = self.advise(spell)
+        data["remedies"] = [as_data(remedy) for remedy in self.remedies]
+        data["url"] = self.url
         return data
+
+
+def as_data(remedy: Wish) -> dict[str, Any]:
+    """A remedy as plain data: its kind, and what it sets."""
+    values = dataclasses.asdict(remedy)
+    return {
+        "kind": type(remedy).__name__,
+        **{name: value for name, value in values.items() if value is not None},
+    }

@@ -41,6 +41,7 @@ class Manager(pluggy.PluginManager):
                     self.unregister(plugin)
                     raise TypeError(f"{registered}: hook wrappers are not accepted")
                 safe = contained(implementation.function, _label(plugin), self.fault)
+                safe = in_phase(safe, phases(plugin), implementation.argnames)
                 implementation.function = safe  # type: ignore[misc]
         return registered
 
@@ -64,6 +65,28 @@ def contained(function: Callable[..., Any], label: str, fault: Fault) -> Callabl
             return None
 
     return safe
+
+
+def phases(plugin: Any) -> tuple[str, ...]:
+    """What a plug-in speaks for: its ``PHASES``; training alone if it does not say."""
+    return tuple(getattr(plugin, "PHASES", ("train",)))
+
+
+def in_phase(
+    function: Callable[..., Any], spoken: tuple[str, ...], names: tuple[str, ...]
+) -> Callable[..., Any]:
+    """``function``, asked only about runs and batches of the phases that it speaks for."""
+
+    @functools.wraps(function)
+    def asked(*args: Any) -> Any:
+        given = dict(zip(names, args, strict=False))
+        batch, run = given.get("batch"), given.get("run")
+        about = batch if isinstance(batch, Batch) else run
+        if "failure" not in given and getattr(about, "phase", "train") not in spoken:
+            return []
+        return function(*args)
+
+    return asked
 
 
 def _checked(answer: Any) -> list[Finding]:
@@ -98,9 +121,13 @@ class Host:
         if code is not None:
             self.rules[code] = plugin
 
+    def _hooks(self, plugin: Any) -> bool:
+        parse = self.manager.parse_hookimpl_opts
+        return any(hasattr(plugin, name) and parse(plugin, name) for name in HOOKS)
+
     def _code(self, plugin: Any) -> str | None:
         """The code of a rule; None for a plug-in that has no hook of its own."""
-        hooks = any(self.manager.parse_hookimpl_opts(plugin, name) for name in HOOKS)
+        hooks = self._hooks(plugin)
         missing = [name for name in _OF_A_RULE if not isinstance(getattr(plugin, name, None), str)]
         if len(missing) == len(_OF_A_RULE) and not hooks:
             return None
@@ -112,6 +139,14 @@ class Host:
         if code in self.rules:
             raise ValueError(f"two rules have the code {code}")
         return code
+
+    def applying(self, framework: str) -> list[Any]:
+        """The rules that judge runs of a framework: those with a hook, for it or for any."""
+        return [
+            rule
+            for rule in self.rules.values()
+            if self._hooks(rule) and framework in getattr(rule, "FRAMEWORKS", (framework,))
+        ]
 
     def pre_wrap(self, run: Run) -> list[Finding]:
         return _flat(self.manager.hook.pre_wrap(run=run))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from vlmguard.core.advice import PadWithBlank
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Choose, DummyImage, Finding, Freeze, Remedy, Variant
 from vlmguard.core.settings import Settings
@@ -35,6 +36,11 @@ class Plan:
         return tuple(w for r in self.remedies if isinstance(r, Freeze) for w in r.what)
 
     @property
+    def pad(self) -> bool:
+        """Whether forwards without media are to run the towers on a blank input."""
+        return any(isinstance(r, PadWithBlank) for r in self.remedies)
+
+    @property
     def dummy_image(self) -> bool:
         return any(isinstance(r, DummyImage) for r in self.remedies)
 
@@ -53,7 +59,15 @@ def keys(remedy: Remedy) -> dict[str, object]:
         return {k: v for k, v in vars(remedy).items() if v is not None}
     if isinstance(remedy, Freeze):
         return {f"freeze {what}": True for what in remedy.what}
-    return {"dummy_image": True}
+    return {"blank" if isinstance(remedy, PadWithBlank) else "dummy_image": True}
+
+
+_KINDS = {Variant: "variant", Choose: "variant", Freeze: "freeze"}
+
+
+def kinds(finding: Finding) -> tuple[str, ...]:
+    """What its remedies change: "variant", "freeze", "blank"."""
+    return tuple(dict.fromkeys(_KINDS.get(type(remedy), "blank") for remedy in finding.remedies))
 
 
 def make(

@@ -62,7 +62,7 @@ FRAMEWORKS = (
                               "FlagEmbedding.BGE_M3.trainer:BiTrainer")),
     )),
     Framework("colossalai", "colossalai", "vlmguard_colossalai", "0.3.0", "0.5.0"),
-    Framework("transformers", "transformers", "vlmguard_flagembedding", "4.38", "5.23.0", True),
+    Framework("transformers", "transformers", "vlmguard_transformers", "4.44", "5.23.0", True),
 )  # fmt: skip
 
 

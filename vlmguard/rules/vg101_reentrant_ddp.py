@@ -17,9 +17,8 @@ Example
     swift sft --tuner_type lora --gradient_checkpointing_kwargs '{"use_reentrant": true}'
 
 Use instead
-    --gradient_checkpointing_kwargs '{"use_reentrant": false}'. Other ways out:
-    --ddp_static_graph true (not with accumulation), no checkpointing with a smaller
-    micro-batch and more accumulation, DeepSpeed ZeRO.
+    use_reentrant=False. Other ways out: DDP's static graph (not with accumulation), no
+    checkpointing with a smaller micro-batch and more accumulation, DeepSpeed ZeRO.
 
 Evidence
     ms-swift 4.6.0 and 3.2.0, FlagEmbedding 1.4.2. Own measurement: 2 gloo ranks on CPU,
@@ -28,6 +27,7 @@ Evidence
 
 from __future__ import annotations
 
+from vlmguard.core.advice import SetVariant
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Choose, Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -44,14 +44,26 @@ def pre_wrap(run: Run) -> Finding | None:
         return None
     if run.static_graph:
         return None
-    twice = run.forwards > 1 or run.shared or run.repeats == "yes"
-    certain = run.find_unused is not False or twice
+    cause = _cause(run)
     return Finding(
         CODE,
-        "error" if certain else "note",
-        "reentrant checkpointing under DDP marks a variable ready twice"
-        + ("" if certain else ", once a module runs twice or unused parameters are looked for"),
+        "error" if cause else "note",
+        f"DDP will fail at step 1 (`marked ready only once`): reentrant checkpointing {cause}"
+        if cause
+        else "DDP fails (`marked ready only once`) with reentrant checkpointing once a module runs "
+        "twice or unused parameters are looked for; nothing here asks for either",
         remedies=(Choose(),),
-        advice="use_reentrant=False",
+        advice=(SetVariant(False),),
         evidence="own runs, torch 2.2 - 2.15: 'Expected to mark a variable ready only once'",
     )
+
+
+def _cause(run: Run) -> str:
+    """What makes a hook fire twice; "" if nothing does."""
+    if run.find_unused is not False:
+        return "with find_unused_parameters=True"
+    if run.forwards > 1:
+        return "with two forwards before one backward"
+    if run.shared:
+        return "of blocks that share a weight"
+    return "of a tower that runs more than once in a forward" if run.repeats == "yes" else ""

@@ -2,8 +2,8 @@
 
 What it does
     Fires where a trainable vision tower runs under reentrant checkpointing with ZeRO-2,
-    ZeRO-3 or FSDP2. An error where the model calls it once per image (MiniCPM-V), a note
-    where it might.
+    ZeRO-3 or FSDP2. An error where the model calls it more than once in a forward (once per
+    image, or for an image and a video in one sample), a note where it might.
 
 Why it is bad
     Every call of the tower is reduced by itself. ZeRO-2 crashes: "has already been
@@ -19,8 +19,7 @@ Example
     per image
 
 Use instead
-    --gradient_checkpointing_kwargs '{"use_reentrant": false}', or
-    --vit_gradient_checkpointing false, or ZeRO-1.
+    use_reentrant=False, or no checkpointing of the vision tower, or ZeRO-1.
 
 Evidence
     ms-swift 4.6.0, deepspeed 0.14.5 - 0.19.8; OpenBMB/MiniCPM-V#423,
@@ -30,6 +29,7 @@ Evidence
 
 from __future__ import annotations
 
+from vlmguard.core.advice import NoCheckpointing, SetVariant
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Choose, Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -37,6 +37,13 @@ from vlmguard.core.hookspecs import hookimpl
 CODE = "VG102"
 NAME = "repeated-module-zero"
 DEFAULT = "fix"
+
+
+_HARM = {
+    "zero2": "ZeRO-2 crashes (`has already been reduced`)",
+    "zero3": "ZeRO-3 keeps one of its gradients and trains it wrongly, without an error",
+    "fsdp2": "FSDP2 keeps the last of its gradients and trains it wrongly, without an error",
+}
 
 
 @hookimpl
@@ -47,14 +54,12 @@ def pre_wrap(run: Run) -> Finding | None:
     if not (checkpointing.on and checkpointing.use_reentrant):
         return None
     certain = run.repeats == "yes"
-    harm = "crashes ('already been reduced')" if run.strategy == "zero2" else "silently goes wrong"
     return Finding(
         CODE,
         "error" if certain else "note",
-        f"reentrant checkpointing {harm} under {run.strategy} "
-        + ("since" if certain else "if")
-        + " the trainable vision tower runs more than once",
+        f"The vision tower {'runs' if certain else 'may run'} more than once per forward: with "
+        f"reentrant checkpointing {_HARM[run.strategy]}",
         remedies=(Choose(),),
-        advice="use_reentrant=False",
+        advice=(SetVariant(False), NoCheckpointing("vision")),
         evidence="own runs, deepspeed 0.14.5 - 0.19.8; deepspeedai/DeepSpeed#988",
     )

@@ -16,7 +16,7 @@ Example
     swift rlhf --rlhf_type grpo --chord_sft_dataset … --deepspeed zero3
 
 Use instead
-    --gradient_checkpointing_kwargs '{"use_reentrant": false}'.
+    use_reentrant=False.
 
 Evidence
     deepspeed stage3.py partition_grads, 0.14.5 - 0.19.8; torch FSDP2 2.13, 2.15. Own
@@ -25,6 +25,7 @@ Evidence
 
 from __future__ import annotations
 
+from vlmguard.core.advice import SetVariant
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Choose, Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -50,6 +51,6 @@ def pre_wrap(run: Run) -> Finding | None:
         "error",
         f"reentrant checkpointing with {cause} {harm} under {run.strategy}",
         remedies=(Choose(),),
-        advice="use_reentrant=False",
+        advice=(SetVariant(False),),
         evidence="own runs, deepspeed 0.14.5 - 0.19.8: updates 35 % - 98 % off",
     )

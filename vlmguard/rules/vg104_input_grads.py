@@ -24,6 +24,7 @@ Evidence
 
 from __future__ import annotations
 
+from vlmguard.core.advice import SetVariant
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Choose, Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -46,6 +47,6 @@ def pre_wrap(run: Run) -> Finding | None:
         f"adapters in {', '.join(dead)} would never train: their reentrant blocks get inputs "
         "without a gradient",
         remedies=(Choose(),),
-        advice="use_reentrant=False, or input gradients on that tower",
+        advice=(SetVariant(False), "turn on input gradients for that tower"),
         evidence="own runs, torch 2.2 - 2.15: the update is exactly 0",
     )

@@ -24,6 +24,7 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.compat import choice as compat
+from vlmguard.core.advice import SetVariant, Upgrade
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Choose, Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -44,9 +45,19 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "error" if broken else "warning",
-        f"non-reentrant checkpointing under {run.strategy} on these releases: "
-        + (broken or "releases that were run disagree, reentrant is right in all"),
+        _why(run, broken),
         remedies=(Choose(),),
-        advice="use_reentrant=True, or a newer DeepSpeed",
+        advice=(SetVariant(True), Upgrade("deepspeed")),
         evidence=choice.evidence,
+    )
+
+
+def _why(run: Run, broken: str) -> str:
+    if broken:
+        return f"non-reentrant checkpointing under {run.strategy} fails on these releases: {broken}"
+    pair = f"torch {run.releases.get('torch', '?')}"
+    if run.strategy.startswith("zero"):
+        pair += f" with DeepSpeed {run.releases.get('deepspeed', '?')}"
+    return (
+        f"Not tested on {pair}; on the releases around it only reentrant checkpointing always works"
     )

@@ -1,70 +1,144 @@
-"""A trainable tower that a batch can leave unused.
+"""A tower, or a part of the language model, that a batch can leave unused.
 
 What it does
-    Fires where vision or aligner train, a batch without an image does not run them, and DDP
-    does not look for unused parameters or ZeRO / FSDP waits for all ranks. An error where
-    the data hold both kinds, else a note.
+    Fires where a batch without an image leaves out what other ranks run: under DDP something
+    that trains, under ZeRO-1/2 a tower that trains, under ZeRO-3 and FSDP a frozen one too,
+    and in evaluation as well. An error where the data hold both kinds of rows, or where
+    something that trains is never used at all; else a note.
 
 Why it is bad
-    One rank has an image and another only text: under DDP they wait for each other's
-    reduction for ever, under ZeRO the collectives no longer match. In one process, too, DDP
-    fails at the step after it: `Expected to have finished reduction`.
+    The ranks wait for each other's collective for ever, or crash in one that does not match.
+    Under DDP also in one process, at the step after: `Expected to have finished reduction`.
 
 When it is wrong
-    Where all batches have images nothing breaks; looking for unused parameters then costs a
-    walk of the graph per step and changes no bit.
+    Where all batches have images nothing breaks. Looking for unused parameters then costs a
+    walk of the graph per step; a blank input is run only in a forward that has none.
 
 Example
-    Qwen3-VL, full, --freeze_vit false --freeze_aligner false, mixed data, plain DDP
+    Qwen3-VL, full, vision and aligner train, rows with and without images, plain DDP; LLaVA,
+    LoRA on the language model, ZeRO-3, the same rows
 
 Use instead
-    --ddp_find_unused_parameters true under DDP; a dummy image in text-only batches under
-    ZeRO; or freeze the tower.
+    DDP: find_unused_parameters. ZeRO and FSDP: a blank image in batches without one, or
+    batches of one kind on all ranks. Under ZeRO-1/2 freezing the tower helps, under ZeRO-3 and
+    FSDP it does not: they gather frozen weights as well.
 
 Evidence
-    deepspeedai/DeepSpeed#7170, huggingface/transformers#37186; ms-swift 4.6.0. Own
-    measurement: 2 gloo ranks on CPU, torch 2.13.0.
+    deepspeedai/DeepSpeed#7170, huggingface/transformers#37186,
+    2U1/Qwen-VL-Series-Finetune#57 (frozen, ZeRO-3). Own measurement: 2 and 3 gloo ranks on
+    CPU, torch 2.13.0.
 """
 
 from __future__ import annotations
 
-from vlmguard.core.facts import ZERO, Run
-from vlmguard.core.findings import Choose, DummyImage, Finding, Wish
+from vlmguard.core.advice import (
+    Advice,
+    FindUnused,
+    FreezeTower,
+    PadWithBlank,
+    SameKind,
+    Strategy,
+)
+from vlmguard.core.facts import PARTITIONED, ZERO, Run
+from vlmguard.core.findings import Choose, Finding, Level, Wish
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG106"
 NAME = "idle-tower"
 DEFAULT = "fix"
+PHASES = ("train", "eval")
+EVIDENCE = "own runs: DDP and FSDP2 hang; ZeRO-1/2/3: the collectives do not match"
 
 
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
-    if run.idle == "no" or run.completing or not run.sees:
-        return None
-    remedies: tuple[Wish, ...]
     if run.strategy == "ddp":
-        if run.find_unused is not False:  # a static graph does not help: records of the lab
-            return None
-        remedies = (Choose(),)
-    elif run.strategy in ZERO:
-        if run.world < 2:
-            return None
-        remedies = (DummyImage(),) if run.completes else ()
-    else:
+        return _ddp(run) if run.phase == "train" else None
+    if run.world > 1 and not run.pads:
+        return _collectives(run)
+    return None
+
+
+def _ddp(run: Run) -> Finding | None:
+    """A static graph does not help: records of the lab."""
+    if run.find_unused is not False:
         return None
-    kinds = " and ".join(tower.kind for tower in run.sees)
-    certain = run.idle == "yes" and bool(remedies)
-    when = "when" if run.idle == "yes" else "if"
-    breaks = (
-        f"ranks hang {when} one has an image and another has none"
+    if run.never_used and run.known("never_used"):
+        many = len(run.never_used)
+        tensors = f"{many} parameter tensors are" if many > 1 else "a parameter tensor is"
+        why = (
+            f"{tensors} trainable and used by no row, such as {run.never_used[0]}: DDP fails at "
+            "step 2 (`Expected to have finished reduction`)"
+        )
+        return _finding("error", why, (Choose(),), (FindUnused(),))
+    skipped = " and ".join(tower.kind for tower in run.trained_towers)
+    if run.text_skips and run.known("text_skips"):
+        skipped = f"{skipped} and " if skipped else ""
+        skipped += f"{len(run.text_skips)} parameter tensors such as {run.text_skips[0]}"
+    if not skipped or run.pads or run.may_be_unused == "no":
+        return None
+    waits = (
+        "the ranks will wait for each other for ever"
         if run.world > 1
-        else "DDP fails at the step after it, also in one process"
+        else "DDP fails at the step after one (`Expected to have finished reduction`)"
     )
-    return Finding(
-        CODE,
+    if run.may_be_unused == "yes":
+        return _finding(
+            "error",
+            f"Rows without an image skip {skipped}, and some "
+            f"{'ranks' if run.world > 1 else 'steps'} will have them: {waits}",
+            (Choose(),),
+            (FindUnused(), PadWithBlank()),
+        )
+    return _finding(
+        "note",
+        f"Should a batch have no image, it will skip {skipped}: {waits}",
+        (),
+        (FindUnused(), PadWithBlank()),
+    )
+
+
+def _collectives(run: Run) -> Finding | None:
+    partitioned = run.strategy in PARTITIONED
+    if not partitioned and (run.strategy not in ZERO or run.phase != "train"):
+        return None
+    towers = run.image_towers if partitioned else run.trained_towers
+    if not towers or run.may_be_unused == "no":
+        return None
+    names = " and ".join(tower.kind for tower in towers)
+    gathers = (
+        ", which gathers frozen weights as well" if partitioned and not run.trained_towers else ""
+    )
+    certain = run.may_be_unused == "yes" and run.known("rows")
+    cannot = (
+        ""
+        if run.can_pad
+        else f"; no blank input can be made here ({run.cannot_pad or 'unknown model'})"
+    )
+    return _finding(
         "error" if certain else "note",
-        f"{kinds} train, but a batch without an image does not use them: {breaks}",
-        remedies=remedies,
-        advice="--ddp_find_unused_parameters true, a dummy image, or freeze them",
-        evidence="own runs: ms-swift 4.6.0 Qwen3-VL under DDP hangs; ZeRO-1/2/3 mismatch",
+        (
+            f"Text-only rows skip {names} under {run.strategy}{gathers}, and some ranks will have "
+            f"them: the ranks will wait for each other for ever{cannot}"
+        )
+        if certain
+        else (
+            f"Should some ranks have only text where others have images, they will wait for each "
+            f"other for ever under {run.strategy}{gathers}{cannot}"
+        ),
+        (PadWithBlank(),) if run.can_pad else (),
+        (PadWithBlank(), SameKind(), *_other(run)),
     )
+
+
+def _other(run: Run) -> tuple[FreezeTower | Strategy, ...]:
+    """What else was seen to go right: frozen towers under ZeRO-1/2."""
+    if run.strategy in ("zero1", "zero2"):
+        return (FreezeTower(run.trained_towers[0].kind),)
+    return () if run.trained_towers or run.strategy != "zero3" else (Strategy("zero2"),)
+
+
+def _finding(
+    level: Level, why: str, remedies: tuple[Wish, ...], advice: tuple[Advice, ...]
+) -> Finding:
+    return Finding(CODE, level, why, remedies=remedies, advice=advice, evidence=EVIDENCE)

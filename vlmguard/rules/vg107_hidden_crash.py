@@ -3,7 +3,7 @@
 What it does
     Fires where the user set find_unused_parameters=False under DDP with reentrant
     checkpointing, the community's way round "ready only once". An error where one backward
-    has two forwards, else a note.
+    has two forwards or a tower runs twice, else a note.
 
 Why it is bad
     It hides the crash: with two forwards before one backward the run exits 0 while the
@@ -26,6 +26,7 @@ Evidence
 
 from __future__ import annotations
 
+from vlmguard.core.advice import SetVariant
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Choose, Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -42,13 +43,16 @@ def pre_wrap(run: Run) -> Finding | None:
         return None
     if not (checkpointing.on and checkpointing.use_reentrant):
         return None
-    drifts = run.forwards > 1
+    drifts = (run.forwards > 1 or run.repeats == "yes") and run.world > 1
     return Finding(
         CODE,
         "error" if drifts else "note",
-        "find_unused_parameters=False hides the crash of reentrant checkpointing; ranks "
-        + ("drift apart" if drifts else "may drift apart"),
+        "find_unused_parameters=False avoids the crash of reentrant checkpointing, but the ranks "
+        "then hold different weights"
+        if drifts
+        else "find_unused_parameters=False avoids the crash of reentrant checkpointing"
+        + ("; if a module ran twice the ranks would drift apart" if run.world > 1 else ""),
         remedies=(Choose(),),
-        advice="use_reentrant=False",
+        advice=(SetVariant(False),),
         evidence="own runs, FlagEmbedding 1.4.2: ranks end with different weights, exit 0",
     )

@@ -9,13 +9,13 @@ Why it is bad
     applies the last image step's gradient again, twice the update, exit 0.
 
 When it is wrong
-    Where every step has an image somewhere, nothing is stale.
+    Where every step has an image on some rank, nothing is stale.
 
 Example
-    LLaVA-1.5, zero3, --freeze_vit false --freeze_aligner false, an image step, then a text step
+    LLaVA-1.5, zero3, vision and aligner train, an image step, then a text step
 
 Use instead
-    A dummy image in text-only batches, ZeRO-2, or freeze the tower.
+    A blank image in text-only batches, ZeRO-2, or freeze the tower.
 
 Evidence
     deepspeed stage3.py independent_gradient_partition_epilogue, silent 0.15.3 - 0.19.8. Own
@@ -24,8 +24,9 @@ Evidence
 
 from __future__ import annotations
 
+from vlmguard.core.advice import PadWithBlank, Strategy
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import DummyImage, Finding
+from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG108"
@@ -35,15 +36,14 @@ DEFAULT = "fix"
 
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
-    if run.strategy != "zero3" or run.idle == "no" or run.completing or not run.sees:
+    if run.strategy != "zero3" or run.pads or run.may_be_unused == "no" or not run.trained_towers:
         return None
-    certain = run.idle == "yes" and run.completes
+    certain = run.may_be_unused == "yes" and run.known("rows")
     return Finding(
         CODE,
         "error" if certain else "note",
-        "a step without an image applies the vision gradient of the step before again",
-        remedies=(DummyImage(),) if run.completes else (),
-        advice="a dummy image in the data, ZeRO-2, or freeze the tower; text-only batches are "
-        "stopped (VG204)",
+        "DeepSpeed applies the last image step's gradient again in a step without images",
+        remedies=(PadWithBlank(),) if run.can_pad else (),
+        advice=(PadWithBlank(), Strategy("zero2")),
         evidence="own runs, deepspeed 0.15.3 - 0.19.8: the update is applied twice",
     )

@@ -25,6 +25,7 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.compat import choice as compat
+from vlmguard.core.advice import StaticGraph
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Choose, Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -47,6 +48,6 @@ def pre_wrap(run: Run) -> Finding | None:
         "DDP's static graph fails with gradient accumulation: an internal assertion at the first "
         "step",
         remedies=(Choose(),),
-        advice="no static graph, or no accumulation",
+        advice=(StaticGraph(False), "no accumulation"),
         evidence=choice.evidence,
     )

@@ -8,8 +8,8 @@ Why it is bad
     "'NoneType' object is not iterable".
 
 When it is wrong
-    Text that merely mentions the placeholder's spelling is not tokenised as one: the rule
-    counts ids.
+    A row without media whose text holds the placeholder's spelling is tokenised as one too, and
+    is right as text: the rule is silent unless the row names media of its own.
 
 Example
     a collator that drops pixel_values
@@ -31,16 +31,20 @@ from vlmguard.core.hookspecs import hookimpl
 CODE = "VG201"
 NAME = "placeholders-without-pixels"
 DEFAULT = "error"
+PHASES = ("train", "eval", "generate")
 
 
 @hookimpl
 def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
     for number, sample in enumerate(batch.samples if batch else ()):
-        name = f"sample {number}" + (f" ({sample.prefix.rstrip('_')})" if sample.prefix else "")
+        name = sample.called(number)
         if sample.missing:
             why = f"{name} has {', '.join(sample.keys)} but no {', '.join(sample.missing)}"
-        elif sample.placeholders and not sample.keys:
-            why = f"{name} has {sample.placeholders} image placeholders but no pixel_values"
+        elif sample.placeholders and not sample.keys and sample.images != 0:
+            why = (
+                f"{name} has {sample.placeholders} image tokens and no pixel_values: the collator "
+                "dropped them, or the file is missing"
+            )
         else:
             continue
         return Finding(CODE, "error", why, scope="rank", advice="complete the data or the collator")

@@ -14,8 +14,7 @@ Example
     --max_length smaller than an image
 
 Use instead
-    Raise --max_length, or lower the pixel budget (MAX_PIXELS). Dropping the images is not a
-    cure.
+    Raise max_length, or lower the pixel budget. Dropping the images is not a cure.
 
 Evidence
     huggingface/trl#5927, huggingface/transformers#37222. Own measurement: 2 gloo ranks on
@@ -24,6 +23,7 @@ Evidence
 
 from __future__ import annotations
 
+from vlmguard.core.advice import LongerRows
 from vlmguard.core.facts import Batch, Gradients, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -31,6 +31,7 @@ from vlmguard.core.hookspecs import hookimpl
 CODE = "VG202"
 NAME = "placeholder-count"
 DEFAULT = "error"
+PHASES = ("train", "eval", "generate")
 
 
 @hookimpl
@@ -42,10 +43,10 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
             return Finding(
                 CODE,
                 "error",
-                f"sample {number} has {sample.placeholders} placeholder tokens, its images fill "
-                f"{sample.expected}",
+                f"{sample.called(number)} has {sample.placeholders} image tokens, its images need "
+                f"{sample.expected}: cut at max_length?",
                 scope="rank",
-                advice="raise max_length or lower the pixel budget",
+                advice=(LongerRows(),),
                 evidence="huggingface/trl#5927",
             )
     return None

@@ -15,7 +15,7 @@ Example
     an image file that does not exist
 
 Use instead
-    Mend the data; --strict true makes ms-swift raise instead.
+    Mend the data; ms-swift's `strict` makes it raise instead.
 
 Evidence
     ms-swift 3.0 - 4.6.0, dataset/utils.py. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.
@@ -30,6 +30,7 @@ from vlmguard.core.hookspecs import hookimpl
 CODE = "VG203"
 NAME = "sample-replaced"
 DEFAULT = "warn"
+PHASES = ("train", "eval", "generate")
 
 
 @hookimpl
@@ -42,6 +43,6 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
         "warning",
         f"a sample failed to encode and another one took its place ({causes[0]})",
         scope="rank",
-        advice="mend the data, or --strict true to fail at it",
+        advice="mend the data, or have the framework fail at such a row",
         evidence="ms-swift LazyLLMDataset, strict=False",
     )

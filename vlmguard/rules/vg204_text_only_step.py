@@ -1,20 +1,24 @@
-"""A text-only batch under ZeRO-3 while the tower trains and nothing completes it.
+"""A training step under ZeRO-3 in which no gradient reached a tower that trains.
 
 What it does
-    Fires on a batch without an image, where VG108 could not put a dummy image in.
+    Looks, before the optimizer steps, at the towers that gradients reached in an earlier step
+    and reached none of this time. Whether a tower ran is seen from its gradients, not from the
+    batch: a model or framework that runs it on a blank input of its own is left alone.
 
 Why it is bad
-    Either ranks differ and hang, or all skip the tower and the last image's gradient is
-    applied again.
+    DeepSpeed does not clear the tower's partition buffer: the gradient of the last step with an
+    image is applied again.
 
 When it is wrong
-    Under ZeRO-1/2 a step in which no rank has an image is right; the rule is silent there.
+    Under ZeRO-1/2 a step in which no rank has an image is right; the rule is silent there. It
+    speaks of training steps only, never of evaluation or generation.
 
 Example
-    Gemma3, zero3, vision trainable, mixed data
+    A model of which no blank input can be made, zero3, vision trainable, an image step, then a
+    step of text alone
 
 Use instead
-    Freeze the tower, ZeRO-2, or images in every batch.
+    An image in every batch (a blank one will do), ZeRO-2, or freeze the tower.
 
 Evidence
     deepspeed 0.15.3 - 0.19.8. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.
@@ -22,6 +26,7 @@ Evidence
 
 from __future__ import annotations
 
+from vlmguard.core.advice import FreezeTower, PadWithBlank, Strategy
 from vlmguard.core.facts import Batch, Gradients, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -33,15 +38,17 @@ DEFAULT = "error"
 
 @hookimpl
 def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
-    if batch is None or run.strategy != "zero3" or run.idle == "no" or not run.sees:
+    if gradients is None or run.strategy != "zero3":
         return None
-    if batch.completed or not batch.kinds or batch.kinds != ("text",):
+    trained = {tower.kind for tower in run.trained_towers}
+    stale = [kind for kind in gradients.stale if kind in trained]
+    if not stale:
         return None
     return Finding(
         CODE,
         "error",
-        "this batch has no image while vision trains under ZeRO-3: ranks hang, or the gradient of "
-        "the last image is applied again",
+        f"this step did not use {' and '.join(stale)}, which an earlier one trained: DeepSpeed "
+        "would apply the gradient of that step again",
         scope="rank",
-        advice="freeze the tower, use ZeRO-2, or put an image in every batch",
+        advice=(PadWithBlank(), Strategy("zero2"), FreezeTower(stale[0])),
     )

@@ -1,19 +1,18 @@
 """What was to be frozen still trains.
 
 What it does
-    Compares the freeze wish (towers or name patterns) with what requires a gradient before
+    Compares the freeze policy (towers or name patterns) with what requires a gradient before
     wrap.
 
 Why it is bad
-    PEFT matches names and ignores freezing; --freeze_vit leaves the aligner out; the wish
-    is silently not met.
+    PEFT matches names and ignores freezing; a framework's freeze flag leaves the aligner out.
 
 When it is wrong
-    A wish only ever removes trainability. It wins over a framework flag that says the
+    A freeze policy only ever removes trainability. It wins over a framework flag that says the
     opposite, and says so.
 
 Example
-    swift sft --vlmguard-freeze vision --freeze_vit false
+    --vlmguard-freeze vision beside a framework flag that trains it
 
 Use instead
     Nothing: it is enforced. `--vlmguard-freeze none` clears the wish.
@@ -36,14 +35,14 @@ DEFAULT = "fix"
 
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
-    if not run.freeze or not run.frees:
+    if not run.freeze or not run.unfrozen:
         return None
-    defied = f", against {', '.join(run.defied)}" if run.defied else ""
+    flags = f", against {', '.join(run.conflicting_flags)}" if run.conflicting_flags else ""
     return Finding(
         CODE,
         "error",
-        f"freeze = {list(run.freeze)} is not obeyed: {run.frees} parameters train, such as "
-        f"{run.frees_example}{defied}",
+        f"freeze = {list(run.freeze)} names {run.unfrozen} parameter tensors that would train, "
+        f"such as {run.unfrozen_example}{flags}",
         remedies=(Freeze(run.freeze),),
-        advice="--vlmguard-freeze none clears the wish",
+        advice="freeze = none removes the freeze setting",
     )

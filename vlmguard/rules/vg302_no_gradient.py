@@ -24,7 +24,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.facts import Batch, Gradients, Run
+from vlmguard.core.advice import FreezeTower, SetVariant
+from vlmguard.core.facts import MEDIA, Batch, Gradients, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
 
@@ -43,7 +44,7 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> list
     always = ("llm",) if sees else ("llm", "other")
     for kind, names in gradients.unreached.items():
         unexplained = [name for name in names if name not in gradients.by_design]
-        if not unexplained or (kind not in always and "image" not in gradients.kinds):
+        if not unexplained or (kind not in always and not set(MEDIA) & set(gradients.kinds)):
             continue
         whole = len(names) == gradients.trainable.get(kind)
         found.append(
@@ -51,10 +52,14 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> list
                 CODE,
                 "error" if whole else "note",
                 f"no gradient reached {'any' if whole else len(unexplained)} of the "
-                f"{gradients.trainable.get(kind)} trainable parameters of {kind}, such as "
+                f"{gradients.trainable.get(kind)} trainable parameter tensors of {kind}, such as "
                 f"{unexplained[0]}",
                 scope="rank",
-                advice="non-reentrant checkpointing, input gradients on the tower, or freeze it",
+                advice=(
+                    SetVariant(False),
+                    "turn on input gradients for the tower",
+                    FreezeTower(kind),
+                ),
             )
         )
     return found

@@ -44,7 +44,7 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "warning" if hangs else "note",
-        f"{named}: not run by us; the nearest verdict is used"
+        f"untested with {named}; using the nearest results that were measured"
         + (f": {choice.evidence}" if choice.evidence else ""),
         advice="vlmguard doctor shows it; VG401=error stops such runs",
         evidence=choice.evidence,

@@ -1,7 +1,8 @@
-"""A framework release without a place that we wrap.
+"""A framework release without a place that we hook, or a hook that something replaced.
 
 What it does
-    Names seams of the adapter that the installed release does not have.
+    Names seams of the adapter that the installed release does not have, and those whose
+    function something else put another in place of after we wrapped it.
 
 Why it is bad
     What the seam is there for is not checked; training goes on.
@@ -32,12 +33,17 @@ DEFAULT = "warn"
 
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
-    if not run.missing_seams:
+    release = f"{run.framework} {run.releases.get(run.framework, '')}".strip()
+    told = []
+    if run.missing_seams:
+        told.append(f"cannot hook {', '.join(run.missing_seams)} in {release}")
+    if run.lost_seams:
+        told.append(f"something replaced {', '.join(run.lost_seams)} after it was hooked")
+    if not told:
         return None
     return Finding(
         CODE,
         "warning",
-        f"{run.framework} {run.releases.get(run.framework, '')} has no seam "
-        f"{', '.join(run.missing_seams)}: what it checks is not checked",
-        advice="update vlmguard; vlmguard doctor shows the seams",
+        f"{'; '.join(told)}: what is checked there is off",
+        advice="update vlmguard; vlmguard doctor shows the hooks",
     )

@@ -12,27 +12,15 @@ import json
 import os
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from vlmguard.core import runstate, settings
 from vlmguard.core.findings import Finding
+from vlmguard.core.runstate import RunState
+from vlmguard.runtime.ranks import rank, worker
 
-_counted: Counter[str] = Counter()
-_fixed: list[str] = []
-
-
-def rank() -> int:
-    """Global rank of this process, 0 outside a launcher."""
-    value = os.environ.get("RANK", "0")
-    return int(value) if value.isdigit() else 0
-
-
-def worker() -> int | None:
-    """Number of this dataloader worker, None in a rank's main process."""
-    data = sys.modules.get("torch.utils.data")
-    info = data.get_worker_info() if data is not None else None
-    return None if info is None else int(info.id)
+__all__ = ["rank", "worker"]
 
 
 def who() -> str:
@@ -41,10 +29,10 @@ def who() -> str:
     return f"rank {rank()}" + ("" if number is None else f", worker {number}")
 
 
-@functools.cache
-def _file(number: int, worker_number: int | None, report: str) -> Path:
+def _file(report: str) -> Path:
     path = Path(report)
-    mark = f".rank{number}" + ("" if worker_number is None else f".w{worker_number}")
+    number = worker()
+    mark = f".rank{rank()}" + ("" if number is None else f".w{number}")
     return path.with_name(f"{path.stem}{mark}{path.suffix}")
 
 
@@ -53,9 +41,17 @@ def write(kind: str, data: dict[str, Any]) -> None:
     report = os.environ.get("VLMGUARD_REPORT") or _report_setting()
     if not report:
         return
-    line = {"time": round(time.time(), 3), "kind": kind, "rank": rank(), "worker": worker(), **data}
+    state = runstate.current()
+    line = {
+        "time": round(time.time(), 3),
+        "kind": kind,
+        "rank": rank(),
+        "worker": worker(),
+        "run": state.number if state else None,
+        **data,
+    }
     try:
-        path = _file(rank(), worker(), report)
+        path = _file(report)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, default=str) + "\n")
@@ -64,10 +60,9 @@ def write(kind: str, data: dict[str, Any]) -> None:
 
 
 def _report_setting() -> str:
-    from vlmguard.core import settings
-
+    state = runstate.current()
     try:
-        return settings.get().report
+        return (state.settings if state else settings.get()).report
     except Exception:
         return ""
 
@@ -87,35 +82,43 @@ def say(finding: Finding, outcome: str = "", change: str = "") -> None:
     """Print and record one finding.
 
     Args:
-        outcome: "fixed", "stopped", "warned", or "" for what was only noticed.
+        outcome: "fixed" (it would have failed, and the change was seen to hold), "set" (a change
+            that is neutral, or has yet to show that it holds), "stopped", "warned", or "" for what
+            was only noticed.
         change: what was done: "use_reentrant: True → False".
     """
-    _counted[outcome or finding.level] += 1
-    if outcome == "fixed":
-        _fixed.append(finding.code)
-    write("finding", {**finding.as_dict(), "outcome": outcome, "change": change})
+    state = runstate.current()
+    spell = state.spell if state else None
+    if state is not None:
+        state.counts[outcome or finding.level] += 1
+        if outcome == "fixed" and finding.code not in state.fixed:
+            state.fixed.append(finding.code)
+    write("finding", {**finding.as_dict(spell), "outcome": outcome, "change": change})
     if finding.scope == "run" and rank() != 0:
         return
-    line(text(finding, outcome, change))
+    line(text(finding, outcome, change, state))
 
 
-def text(finding: Finding, outcome: str = "", change: str = "") -> str:
+def text(
+    finding: Finding, outcome: str = "", change: str = "", state: RunState | None = None
+) -> str:
     """One finding as one or two lines."""
     mark = f" [{who()}]" if finding.scope == "rank" else ""
     head = f"{finding.code} {outcome or finding.level}{mark}: "
     body = f"{change}: {finding.why}" if change else finding.why
-    keep = f" (yours to keep: {finding.code}=off)" if outcome == "fixed" else ""
-    advice = f"\n    {finding.advice}" if finding.advice and outcome != "fixed" else ""
-    return f"{head}{body}{keep}{advice}"
+    done = outcome in ("fixed", "set")
+    keep = f" (to keep your setting: {finding.code}=off)" if done else ""
+    advice = finding.advise(state.spell if state else None)
+    more = f"\n    {advice}" if advice and not done else ""
+    return f"{head}{body}{keep}{more}"
 
 
-def summary(rules: int) -> str:
+def summary(rules: int, state: RunState) -> str:
     """The line of the first step."""
-    from vlmguard import __version__
-
-    codes = f" ({', '.join(sorted(set(_fixed)))})" if _fixed else ""
-    warnings = _counted["warning"] + _counted["warned"]
+    codes = f" ({', '.join(sorted(state.fixed))})" if state.fixed else ""
+    placed = f", {len(state.set)} set ({', '.join(sorted(state.set))})" if state.set else ""
+    warnings = state.counts["warning"] + state.counts["warned"]
     return (
-        f"vlmguard {'.'.join(__version__.split('.')[:2])}: {rules} rules watched, "
-        f"{len(set(_fixed))} fixed{codes}, {warnings} warning{'' if warnings == 1 else 's'}"
+        f"{rules} rules watched, {len(state.fixed)} fixed{codes}{placed}, "
+        f"{warnings} warning{'' if warnings == 1 else 's'}"
     )

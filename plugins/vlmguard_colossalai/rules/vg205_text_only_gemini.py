@@ -49,8 +49,8 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
         return None
     why_not = getattr(batch, "why_not", "")
     lacks = ", ".join(getattr(batch, "lacks", ())) or "pixel_values"
-    trains = run.idle != "no"
-    towers = [tower.kind for tower in run.sees] or ["vision"]
+    trains = run.may_be_unused != "no"
+    towers = [tower.kind for tower in run.trained_towers] or ["vision"]
     train = f"{' and '.join(towers)} train{'s' if len(towers) == 1 else ''}"
     used = getattr(batch, "used", False)
     if run.strategy == "gemini" and trains and not used:

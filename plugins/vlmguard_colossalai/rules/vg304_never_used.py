@@ -35,7 +35,7 @@ DEFAULT = "fix"
 
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
-    unused = getattr(run, "unused", ())
+    unused = run.never_used
     if run.strategy != "gemini" or not unused:
         return None
     return Finding(

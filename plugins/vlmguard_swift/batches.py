@@ -1,0 +1,47 @@
+"""ms-swift's rows, judged on the CPU: as they are fetched, and before they are collated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vlmguard import guard
+from vlmguard.core import runstate, settings
+from vlmguard.core.facts import Batch, Run, Sample
+from vlmguard.runtime.faults import contain
+from vlmguard_transformers import phases
+
+Args = tuple[Any, ...]
+Options = dict[str, Any]
+
+
+def collate(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
+    """Judge what will be collated."""
+    rows = args[0] if args else kwargs.get("batch")
+    contain("judging the batch", _judge, instance, rows)
+    return wrapped(*args, **kwargs)
+
+
+def _judge(template: Any, rows: Any) -> None:
+    from vlmguard_swift import encoded
+
+    state = runstate.inherited(settings.get)
+    if state is not None and state.run is not None:
+        guard.pre_step(state.run, batch=encoded.batch(template, rows, phases.current()))
+
+
+def fetch(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
+    """ms-swift advances ``_idx`` exactly when it takes another sample than the one asked for."""
+    before = contain("reading a data set", getattr, instance, "_idx", None)
+    row = wrapped(*args, **kwargs)
+    if before is not None:
+        contain("noting a replaced sample", _replaced, instance, before, args)
+    return row
+
+
+def _replaced(dataset: Any, before: int, args: Args) -> None:
+    if dataset._idx == before:
+        return
+    state = runstate.inherited(settings.get)
+    run = state.run if state is not None and state.run is not None else Run("ms-swift")
+    why = f"row {args[0] if args else '?'}; the first failures are logged above"
+    guard.pre_step(run, batch=Batch((Sample(replaced=why),), phase=phases.current()))

@@ -1,0 +1,77 @@
+"""Whether ms-swift itself runs the tower on a dummy image in a batch without one.
+
+Read from the code that will run: the template's ``_post_encode`` and what it delegates to, and a
+``forward`` that ms-swift put on the model. A dummy is made always through
+``_get_inputs_embeds_hf`` (from 3.8), or where DeepSpeed is asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from vlmguard.core.facts import Certainty, Strategy
+from vlmguard_torch.towers import without_adapters
+
+_PLAIN = "Template._post_encode"
+_ALWAYS, _UNDER_DEEPSPEED = "_get_inputs_embeds_hf", "is_deepspeed_enabled()"
+_DELEGATES = re.compile(r"(\w+|super\([^)]*\))\._post_encode\(")
+
+
+def pads(trainer: Any, strategy: Strategy) -> Certainty:
+    """ "yes", "no", or "possible" for code that cannot be read or does what we do not know."""
+    deepspeed = strategy.startswith("zero")
+    kind = type(trainer.template)
+    if getattr(kind._post_encode, "__qualname__", "") == _PLAIN:
+        # Embedding is left to the model.
+        return "yes" if deepspeed and _patched(trainer) else "no"
+    sources = list(_sources(kind))
+    if any(_ALWAYS in source for source in sources):
+        return "yes"
+    if any(_UNDER_DEEPSPEED in source for source in sources):
+        return "yes" if deepspeed else "no"
+    return "yes" if deepspeed and _patched(trainer) else "possible"
+
+
+def _patched(trainer: Any) -> bool:
+    """Whether a forward that ms-swift put on the model asks for DeepSpeed."""
+    base = without_adapters(trainer.accelerator.unwrap_model(trainer.model))
+    for module in (base, getattr(base, "model", None), getattr(base, "thinker", None)):
+        forward = vars(module).get("forward") if module is not None else None
+        forward = getattr(forward, "__func__", forward)
+        if forward is not None and _UNDER_DEEPSPEED.removesuffix("()") in _source(forward):
+            return True
+    return False
+
+
+def _sources(kind: type, depth: int = 3) -> Iterator[str]:
+    """The source of a template's ``_post_encode``, and of those that it calls."""
+    function = kind._post_encode  # type: ignore[attr-defined]
+    source = _source(function)
+    yield source
+    if not depth:
+        return
+    for name in _DELEGATES.findall(source):
+        for other in _called(kind, function, name):
+            yield from _sources(other, depth - 1)
+
+
+def _called(kind: type, function: Any, name: str) -> Iterator[type]:
+    """The classes whose ``_post_encode`` a call names."""
+    if not name.startswith("super"):
+        found = getattr(function, "__globals__", {}).get(name)
+        if isinstance(found, type) and found is not kind and hasattr(found, "_post_encode"):
+            yield found
+        return
+    owner = next((c for c in kind.__mro__ if "_post_encode" in vars(c)), kind)
+    above = kind.__mro__[kind.__mro__.index(owner) + 1 :]
+    yield from (c for c in above if "_post_encode" in vars(c))
+
+
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(inspect.unwrap(function))
+    except (OSError, TypeError):
+        return ""

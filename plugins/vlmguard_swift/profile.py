@@ -1,0 +1,105 @@
+"""What is special about ms-swift's trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from vlmguard.core.facts import Certainty, Checkpointing, Strategy
+from vlmguard_swift import SEAMS, decision, own_blank, registry
+from vlmguard_torch import dry_run
+from vlmguard_torch.transaction import Transaction
+from vlmguard_transformers.profile import Paths, Profile
+
+# What ``Seq2SeqTrainer.compute_loss`` takes out of a batch before forward.
+_OF_THE_LOSS = ("compute_loss_func", "loss_scale", "text_position_ids", "channel")
+_FLAGS = {"vision": "freeze_vit", "aligner": "freeze_aligner"}
+
+
+class Swift(Profile):
+    name = "ms-swift"
+    distributions = ("ms-swift",)
+    owns = ("swift.trainers.mixin:SwiftMixin",)
+    speaks = True
+    seams = SEAMS
+    flags: Mapping[str, str] = {
+        "SetVariant": "--gradient_checkpointing_kwargs '{{\"use_reentrant\": {use_reentrant}}}'",
+        "FindUnused": "--ddp_find_unused_parameters {value}",
+        "StaticGraph": "--ddp_static_graph {value}",
+        "FreezeTower": "--vlmguard-freeze {tower}",
+        "Strategy": "--deepspeed {name}",
+        "LongerRows": "--max_length, MAX_PIXELS",
+    }
+
+    def spell(self, advice: Any) -> str:
+        words = super().spell(advice)
+        return words.replace("True", "true").replace("False", "false")
+
+    def towers(self, trainer: Any) -> Paths:
+        """From ms-swift's own registry."""
+        return registry.towers(trainer.model)
+
+    def tuning(self, trainer: Any) -> str:
+        args = trainer.args
+        return getattr(args, "tuner_type", None) or getattr(args, "train_type", None) or "full"
+
+    def checkpointing(self, trainer: Any) -> Checkpointing:
+        args = trainer.args
+        on = any(self.checkpointed(trainer, kind) for kind in (*self.towers(trainer), "other"))
+        asked = (args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
+        decided = "ms-swift's default" if asked is None else "the user's flag"
+        return Checkpointing(on, decision.effective(), asked, decided)
+
+    def checkpointed(self, trainer: Any, kind: str) -> bool:
+        """Before 3.5 the tower has no flag."""
+        language = bool(trainer.args.gradient_checkpointing)
+        if kind not in ("vision", "aligner", "audio"):
+            return language
+        return bool(getattr(trainer.args, "vit_gradient_checkpointing", language))
+
+    def set_variant(self, trainer: Any, use_reentrant: bool, transaction: Transaction) -> None:
+        decision.remake(trainer, use_reentrant, transaction)
+
+    def input_grads(self, trainer: Any, kind: str) -> bool | None:
+        return registry.input_grads(trainer.model, kind)
+
+    def forwards(self, trainer: Any) -> int:
+        return 2 if getattr(trainer, "chord_sft_dataset", None) else 1
+
+    def rows(self, trainer: Any, dataset: Any) -> frozenset[str] | None:
+        if getattr(trainer, "chord_sft_dataset", None):
+            return None  # a second data set is mixed in
+        return super().rows(trainer, dataset)
+
+    def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:
+        return own_blank.pads(trainer, strategy)
+
+    def conflicting_flags(self, trainer: Any, policy: tuple[str, ...]) -> tuple[str, ...]:
+        named = (_FLAGS[word] for word in policy if word in _FLAGS)
+        return tuple(f"--{f} false" for f in named if getattr(trainer.args, f, None) is False)
+
+    def dry_run_obstacle(self, trainer: Any) -> str:
+        if getattr(trainer.template, "sequence_parallel_size", 1) > 1:
+            return "sequence parallelism: a forward needs every rank"
+        return ""
+
+    @contextmanager
+    def around_forward(self, trainer: Any) -> Iterator[None]:
+        """With the hook that turns a multimodal batch into embeddings, as ms-swift trains."""
+        template = trainer.template
+        if not getattr(getattr(trainer, "model_meta", None), "is_multimodal", False):
+            yield
+            return
+        template.register_post_encode_hook([trainer.accelerator.unwrap_model(trainer.model)])
+        try:
+            yield
+        finally:
+            template.remove_post_encode_hook()
+
+    def loss(self, model: Any, batch: Mapping[str, Any]) -> Any:
+        """The model's own; a loss scale or another loss function plays no part."""
+        return dry_run.loss_of(model, {k: v for k, v in batch.items() if k not in _OF_THE_LOSS})
+
+
+PROFILE = Swift()

@@ -1,0 +1,76 @@
+"""The blank input: a forward in which a tower did not run runs it on a blank image, video or audio.
+
+    handle = install(model, when="always")     # ZeRO-3, FSDP; "training" for ZeRO-1 and ZeRO-2
+    …
+    handle.close()
+
+Nothing is added to what the language model sees: no bit of the loss changes, the towers get
+gradients of zero, and every rank runs the same modules in the same order. `hooks` says where.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from vlmguard_torch import inputs, places
+from vlmguard_torch.errors import CannotBlank
+from vlmguard_torch.hooks import Blank, When
+
+__all__ = ["Blank", "Build", "CannotBlank", "When", "install", "possible"]
+
+Build = Callable[[Any, str], Mapping[str, torch.Tensor]]
+"""(module with ``get_{kind}_features``, kind) → that method's arguments. Raises `CannotBlank`."""
+
+_log = logging.getLogger("vlmguard")
+
+
+def install(
+    model: Any,
+    towers: Mapping[str, tuple[str, ...]] | None = None,
+    when: When = "always",
+    build: Build | None = None,
+    kinds: tuple[str, ...] | None = None,
+    say: Callable[[str], None] = _log.warning,
+) -> Blank:
+    """Put the hooks on ``model``, before or after PEFT, DDP, DeepSpeed or FSDP wrap it.
+
+    towers: kind ("vision", "audio", "aligner") → plain module paths. None: by name.
+    when: "always" for a model whose frozen parameters are partitioned too (ZeRO-3, FSDP): every
+        forward, trained or frozen, with gradient or not. "training" (ZeRO-1, ZeRO-2): forwards with
+        gradient in training mode, of towers that train.
+    build: None: `inputs.from_config`.
+    kinds: the kinds of input that some rank may have ("image", "video", "audio"); on every rank the
+        same. None: the first of them that the model has.
+    say: told once what went wrong, and that ``generate`` runs without ``synced_gpus``.
+
+    Nothing is put on where `CannotBlank` is raised.
+    """
+    found = places.find(model, towers)
+    blank = Blank(found, _made(found, build, kinds), when, say)
+    blank.put_on()
+    return blank
+
+
+def possible(
+    model: Any,
+    towers: Mapping[str, tuple[str, ...]] | None = None,
+    build: Build | None = None,
+    kinds: tuple[str, ...] | None = None,
+) -> str:
+    """Why `install` would raise; "" where it would not."""
+    try:
+        _made(places.find(model, towers), build, kinds)
+    except CannotBlank as error:
+        return str(error)
+    return ""
+
+
+def _made(
+    found: places.Places, build: Build | None, kinds: tuple[str, ...] | None
+) -> dict[str, dict[str, torch.Tensor]]:
+    make = build or inputs.from_config
+    return {kind: dict(make(found.owner, kind)) for kind in kinds or found.kinds[:1]}

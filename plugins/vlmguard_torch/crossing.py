@@ -1,0 +1,84 @@
+"""Models that read an image through cross-attention layers of their language model (Mllama).
+
+A row without an image skips those layers. They are partitioned and reduced like any others, so
+they run on the blank input too, and what they return is thrown away: their output is their input,
+bit for bit, and their weights get a gradient of zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from vlmguard_torch import nothing
+
+_MARK = "_vlmguard_blank"
+_STATES = "cross_attention_states"
+
+
+def is_crossing(module: Any) -> bool:
+    """Whether ``module`` hands an image to its language model's cross-attention layers."""
+    inner = getattr(module, "language_model", None)
+    return hasattr(module, "vision_model") and hasattr(inner, "cross_attention_layers")
+
+
+def layers(owner: Any) -> tuple[str, ...]:
+    """The paths of its cross-attention layers; () for any other model."""
+    if not is_crossing(owner):
+        return ()
+    return tuple(
+        f"language_model.layers.{at}" for at in owner.language_model.cross_attention_layers
+    )
+
+
+def blank(config: Any) -> dict[str, torch.Tensor]:
+    """One image in one tile."""
+    vision = config.vision_config
+    side, tiles = vision.image_size, vision.max_num_tiles
+    pixels = torch.full((1, 1, tiles, vision.num_channels, side, side), -1.0)
+    mask = torch.zeros(1, 1, tiles, dtype=torch.long)
+    mask[..., 0] = 1
+    ratio = torch.ones(1, 1, dtype=torch.long)
+    return {"pixel_values": pixels, "aspect_ratio_ids": ratio, "aspect_ratio_mask": mask}
+
+
+def states(owner: Any, **image: torch.Tensor) -> torch.Tensor:
+    """What `MllamaModel.forward` makes of an image: (1, patches, hidden size)."""
+    seen = owner.vision_model(**image).last_hidden_state
+    found = owner.multi_modal_projector(seen)
+    return found.reshape(-1, seen.shape[-2], found.shape[-1])  # type: ignore[no-any-return]
+
+
+def tokens(kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """The language model's input, one row a sample."""
+    return next(
+        (kwargs[k] for k in ("input_ids", "inputs_embeds") if kwargs.get(k) is not None), None
+    )
+
+
+def given(kwargs: dict[str, Any]) -> bool:
+    """Whether this call of the language model has an image."""
+    return kwargs.get(_STATES) is not None
+
+
+def give(kwargs: dict[str, Any], found: torch.Tensor, rows: int) -> dict[str, Any]:
+    """The same call with a blank image for each of its ``rows``."""
+    every = found.expand(rows, *found.shape[1:])
+    setattr(every, _MARK, True)
+    return {**kwargs, _STATES: every}
+
+
+def throw_away(layer: Any, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
+    """The hook on a cross-attention layer. It reads its own call alone, since a recomputation makes
+    the same call again; and the cache, which keeps what was seen of the blank image."""
+    cache = kwargs.get("past_key_values")
+    if getattr(kwargs.get(_STATES), _MARK, False):
+        if cache is not None:
+            setattr(cache, _MARK, True)
+    elif kwargs.get(_STATES) is not None or not getattr(cache, _MARK, False):
+        return None
+    hidden = args[0] if args else kwargs["hidden_states"]
+    if isinstance(output, tuple):
+        return nothing.add(hidden, list(nothing.tensors(output[:1]))), *output[1:]
+    return nothing.add(hidden, [output])

@@ -1,0 +1,276 @@
+"""Pixels and sound of the shapes that a forward's argument names call for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+NAMES = ("image", "video", "audio")
+_ARGUMENTS = {
+    "image": ("pixel_values", "pixel_values_images"),
+    "video": ("pixel_values_videos",),
+    "audio": ("input_features", "input_values", "audio_input_features"),
+}
+_GETTERS = {name: f"get_{name}_features" for name in NAMES}
+
+
+def signature(function: Any) -> Mapping[str, inspect.Parameter]:
+    """Parameters of a model's forward, or of a function."""
+    function = function.forward if isinstance(function, torch.nn.Module) else function
+    return inspect.signature(function).parameters
+
+
+def own_argument(model: Any, name: str) -> bool:
+    return name in signature(model)
+
+
+def arguments(model: Any) -> frozenset[str]:
+    """Names that the forward takes, those of the model inside it included where it has
+    ``**kwargs``: there they are handed on."""
+    own = signature(model)
+    names = set(own)
+    inner = getattr(model, getattr(model, "base_model_prefix", "") or "model", None)
+    inner = inner if isinstance(inner, torch.nn.Module) else getattr(model, "model", None)
+    if isinstance(inner, torch.nn.Module) and inner is not model and _open(own):
+        names |= set(signature(inner))
+    return frozenset(names)
+
+
+def _open(parameters: Mapping[str, inspect.Parameter]) -> bool:
+    return any(part.kind is inspect.Parameter.VAR_KEYWORD for part in parameters.values())
+
+
+def accepts(model: Any, name: str) -> bool:
+    """Whether the class takes this medium at all."""
+    names = arguments(model)
+    if name == "video" and not names & set(_ARGUMENTS["video"]):
+        return False
+    return bool(names & set(_ARGUMENTS[name]))
+
+
+def special_ids(config: Any) -> frozenset[int]:
+    """Every token id that the config gives a meaning."""
+    found: set[int] = set()
+    for part in _parts(config):
+        for key, value in vars(part).items():
+            if key.endswith(("_token_id", "_token_index", "_token_ids")):
+                values = value if isinstance(value, (list, tuple)) else [value]
+                found |= {item for item in values if isinstance(item, int)}
+    return frozenset(found)
+
+
+def placeholder(config: Any, name: str) -> tuple[list[int], int | None, list[int]]:
+    """Ids before, in place of, and after one medium."""
+    pad = _id(config, f"{name}_token_id", f"{name}_token_index")
+    if pad is None and name == "image":
+        pad = _id(config, "im_patch_id", "media_placeholder_token_id", "img_context_token_id")
+    kinds = ("vision", name) if name != "audio" else (name,)
+    first = next(
+        (at for kind in kinds if (at := _id(config, f"{kind}_start_token_id")) is not None), None
+    )
+    last = next(
+        (at for kind in kinds if (at := _id(config, f"{kind}_end_token_id")) is not None), None
+    )
+    return [first] * (first is not None), pad, [last] * (last is not None)
+
+
+def _id(config: Any, *names: str) -> int | None:
+    for name in names:
+        for part in _parts(config):
+            value = getattr(part, name, None)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+    return None
+
+
+def _parts(config: Any) -> list[Any]:
+    nested = [part for part in vars(config).values() if hasattr(part, "model_type")]
+    return [config, *(inner for part in nested for inner in _parts(part))]
+
+
+def count(model: Any, name: str, inputs: Mapping[str, Any]) -> int | None:
+    """Features that the model makes of these inputs, or None where it doesn't say."""
+    for holder in (model, getattr(model, "model", None)):
+        getter = getattr(holder, _GETTERS[name], None)
+        if getter is None:
+            continue
+        names = set(signature(getter))
+        with torch.no_grad():
+            try:
+                made = getter(**{key: value for key, value in inputs.items() if key in names})
+            except Exception:
+                continue
+        return _rows(made)
+    return None
+
+
+def _rows(made: Any) -> int | None:
+    """Vectors in a tensor, or in however many of them."""
+    for field in ("pooler_output", "last_hidden_state"):
+        if getattr(made, field, None) is not None:
+            return _rows(getattr(made, field))
+    if isinstance(made, torch.Tensor):
+        return made.numel() // max(1, made.shape[-1])
+    if isinstance(made, (list, tuple)):
+        parts = [_rows(part) for part in made]
+        return None if None in parts else sum(part or 0 for part in parts)
+    return None
+
+
+def candidates(model: Any, name: str, number: int) -> Iterator[dict[str, Any]]:
+    """Inputs for ``number`` images, videos or sounds in one sample, likeliest first."""
+    names = arguments(model)
+    shape = Shape(model.config, name)
+    make = {"image": _images, "video": _videos, "audio": _sounds}[name]
+    for inputs in make(shape, number, names):
+        taken = {key: value for key, value in inputs.items() if key in names}
+        if taken.keys() & set(_ARGUMENTS[name]):
+            yield taken
+
+
+class Shape:
+    """Sizes that a tower's config gives; plain defaults where it says nothing."""
+
+    def __init__(self, config: Any, name: str) -> None:
+        words = ("audio", "speech") if name == "audio" else ("vision", "vit", "visual")
+        parts = _parts(config)
+        own = [p for p in parts if any(word in str(getattr(p, "model_type", "")) for word in words)]
+        named = [getattr(config, f"{word}_config", None) for word in words]
+        self._order = [part for part in [*named, *own, *parts] if part is not None]
+        self.patch = self.whole("patch_size", 14)
+        self.side = self.whole("image_size", self.patch * 8)
+        self.channels = self.whole("num_channels", 0) or self.whole("in_channels", 3)
+        self.temporal = self.whole("temporal_patch_size", 0) or self.whole("patch_temporal", 1)
+        self.merge = self.whole("spatial_merge_size", 0) or self.whole("merge_size", 2)
+        self.tiles = self.whole("max_num_tiles", 4)
+        self.mels = (
+            self.whole("num_mel_bins", 0)
+            or self.whole("input_feat_size", 0)
+            or self.whole("input_dim", 80)
+        )
+        self.positions = self.whole("max_source_positions", 50)
+
+    def whole(self, name: str, otherwise: int) -> int:
+        for part in self._order:
+            value = getattr(part, name, None)
+            value = value[0] if isinstance(value, (list, tuple)) and value else value
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+        return otherwise
+
+
+def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[str, Any]]:
+    side, patch, channels = shape.side, shape.patch, shape.channels
+    key = "pixel_values_images" if "pixel_values_images" in names else "pixel_values"
+    sizes = torch.tensor([[side, side]] * number)
+    if "image_grid_thw" in names or "image_grid_hws" in names:
+        for pixels, grid in _patches(shape, number, frames=1):
+            yield {
+                key: pixels,
+                "image_grid_thw": grid,
+                "image_grid_hws": grid[:, 1:],
+                "image_merge_sizes": torch.full((number,), shape.merge),
+            }
+    if "aspect_ratio_ids" in names:
+        mask = torch.zeros(1, number, shape.tiles, dtype=torch.long)
+        mask[..., 0] = 1
+        yield {
+            key: torch.rand(1, number, shape.tiles, channels, side, side),
+            "aspect_ratio_ids": torch.ones(1, number, dtype=torch.long),
+            "aspect_ratio_mask": mask,
+        }
+    across = 4
+    if "spatial_shapes" in names:
+        yield {
+            key: torch.rand(number, across**2, channels * patch**2),
+            "spatial_shapes": torch.tensor([[across, across]] * number),
+            "pixel_attention_mask": torch.ones(number, across**2, dtype=torch.long),
+        }
+    if "image_position_ids" in names:
+        across = 6
+        at = torch.stack(
+            torch.meshgrid(torch.arange(across), torch.arange(across), indexing="xy"), -1
+        )
+        yield {
+            key: torch.rand(number, across**2, channels * patch**2),
+            "image_position_ids": at.reshape(1, -1, 2).repeat(number, 1, 1),
+        }
+    if "target_sizes" in names:
+        yield {
+            key: torch.rand(1, channels, patch, number * across**2 * patch),
+            "target_sizes": torch.tensor([[across, across]] * number),
+        }
+    if "image_sizes" in names:
+        yield {key: torch.rand(number, 2, channels, side, side), "image_sizes": sizes}
+    stacked = torch.rand(number, channels, side, side)
+    high = (
+        {"high_res_pixel_values": torch.rand(number, 3, 1024, 1024)}
+        if "high_res_pixel_values" in names
+        else {}
+    )
+    yield {
+        key: stacked,
+        "image_sizes": sizes,
+        "pixel_mask": torch.ones(number, side, side).bool(),
+        **high,
+    }
+    yield {
+        key: stacked[None],
+        "pixel_attention_mask": torch.ones(1, number, side, side, dtype=torch.long),
+        "image_sizes": sizes,
+    }
+    yield {key: stacked}
+
+
+def _videos(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[str, Any]]:
+    side, patch, key = shape.side, shape.patch, "pixel_values_videos"
+    if "video_grid_thw" in names:
+        for pixels, grid in _patches(shape, number, frames=1):
+            yield {
+                key: pixels,
+                "video_grid_thw": grid,
+                "video_merge_sizes": torch.full((number,), shape.merge),
+                "second_per_grid_ts": torch.ones(number),
+            }
+    if "target_sizes_videos" in names:
+        yield {
+            key: torch.rand(1, shape.channels, patch, number * 16 * patch),
+            "target_sizes_videos": torch.tensor([[4, 4]] * number),
+        }
+    if "video_position_ids" in names:
+        at = torch.stack(torch.meshgrid(torch.arange(6), torch.arange(6), indexing="xy"), -1)
+        at = at.reshape(1, 1, -1, 2)
+        pixels = torch.rand(number, 2, 36, shape.channels * patch**2)
+        yield {key: pixels, "video_position_ids": at.repeat(number, 2, 1, 1),
+               "num_frames_per_video": torch.tensor([2] * number)}  # fmt: skip
+    for frames in (2, 8):
+        yield {key: torch.rand(number, frames, shape.channels, side, side)}
+
+
+def _patches(shape: Shape, number: int, frames: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Patches one below the other, as the Qwen-VL family has them, and their grids."""
+    across = 2 * shape.merge
+    grid = torch.tensor([[frames, across, across]] * number)
+    total, area = number * frames * across**2, shape.channels * shape.patch**2
+    yield torch.rand(total, area * shape.temporal), grid
+    yield torch.rand(total, area), grid
+    yield torch.rand(total, shape.channels, shape.patch, shape.patch), grid
+    yield torch.rand(1, total, shape.channels, shape.patch, shape.patch), grid
+
+
+def _sounds(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """Log-mel features, two frames a position as Whisper has them; or a waveform."""
+    for frames in (2 * shape.positions, 200):
+        mask = torch.ones(number, frames, dtype=torch.long)
+        masks = {
+            "feature_attention_mask": mask,
+            "input_features_mask": mask,
+            "audio_feature_lengths": torch.tensor([frames] * number),
+        }
+        yield {"input_features": torch.rand(number, shape.mels, frames), **masks}
+        yield {"input_features": torch.rand(number, frames, shape.mels), **masks}
+    wave = torch.rand(number, 1, 24000)
+    yield {"input_values": wave, "padding_mask": torch.ones(number, 1, 24000).bool()}

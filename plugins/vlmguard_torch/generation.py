@@ -1,0 +1,100 @@
+"""``generate``: from transformers 5.2x on it runs the towers before the first forward."""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_ENCODES = "_prepare_multimodal_encoder_kwargs_for_generation"
+_blanks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+class Generating:
+    """How far a ``generate`` has come."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.encoded = False  # this generate has run its encoders
+        self.forwards = 0
+
+    def forward_ended(self) -> None:
+        """A forward of the model is over."""
+        self.forwards += bool(self.depth)
+
+    def may_blank(self, cache: Any) -> bool:
+        """Whether a forward now may be one in which other ranks run towers: not while decoding."""
+        if self.depth:
+            return not self.encoded and (not self.forwards or cache is None)
+        return not _filled(cache)
+
+
+def _filled(cache: Any) -> bool:
+    length = getattr(cache, "get_seq_length", None)
+    if cache is None or length is None:
+        return bool(cache)
+    return bool(length())
+
+
+def wrap(models: tuple[Any, ...], blank: Any) -> Callable[[], None]:
+    """Watch ``generate`` of those ``models`` that have it; returns what undoes it.
+
+    Bound to the model, so that a copy of the model gets its own, which does nothing of ours.
+    """
+    wrapped = [model for model in models if hasattr(type(model), "generate")]
+    for model in wrapped:
+        _blanks[model] = blank
+        model.generate = types.MethodType(generate, model)
+        if hasattr(type(model), _ENCODES):
+            setattr(model, _ENCODES, types.MethodType(_encode, model))
+
+    def undo() -> None:
+        for model in wrapped:
+            _blanks.pop(model, None)
+            for name in ("generate", _ENCODES):
+                model.__dict__.pop(name, None)
+
+    return undo
+
+
+def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """The model's own, watched."""
+    blank = _blanks.get(self)
+    own = type(self).generate
+    if blank is None:
+        return own(self, *args, **kwargs)
+    state = blank.generating
+    if not state.depth:
+        state.encoded, state.forwards = False, 0
+        _look(kwargs, blank)
+    state.depth += 1
+    try:
+        return own(self, *args, **kwargs)
+    finally:
+        state.depth -= 1
+
+
+def _encode(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """The model's own encoding before the first forward; what it did not run, runs behind it."""
+    told = getattr(type(self), _ENCODES)(self, *args, **kwargs)
+    blank = _blanks.get(self)
+    if blank is not None:
+        blank.encode()
+    return told
+
+
+_encode.__name__ = _ENCODES  # a bound method is pickled by its function's name
+
+
+def _look(kwargs: dict[str, Any], blank: Any) -> None:
+    """A rank that is done before others would leave them waiting for its parameters."""
+    dist = torch.distributed
+    alone = not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1
+    if not alone and blank.when == "always" and kwargs.get("synced_gpus") is False:
+        blank.say(
+            "vlmguard: generate(synced_gpus=False) on partitioned parameters: ranks that end"
+            " earlier leave the others waiting. Leave it out, or set it to True."
+        )

@@ -1,0 +1,285 @@
+"""The hooks of the blank input on one model.
+
+Where it runs: in front of every other hook of what the model calls when its towers have run, which
+is its language model. There it is known, from the towers themselves, which of them ran; it is
+behind the embeddings, where the model itself runs them; and it is before DeepSpeed's and FSDP's own
+hooks, so that all ranks gather in the same order. Two kinds of model have another place: those that
+run their towers before they embed tokens (in front of the embeddings), and those that have their
+layers themselves (behind the embeddings). There the arguments tell which towers are going to run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+import torch
+
+from vlmguard_torch import crossing, generation, nothing
+from vlmguard_torch.places import Places
+from vlmguard_torch.running import Runner
+
+When = Literal["always", "training"]
+
+
+class Blank:
+    """The hooks on one model.
+
+    Attributes:
+        padded: forwards in which a tower ran on a blank input.
+        fault: what went wrong, after which nothing is run any more; "" while all is well.
+    """
+
+    def __init__(
+        self,
+        found: Places,
+        made: Mapping[str, Mapping[str, Any]],
+        when: When,
+        say: Callable[[str], None],
+    ) -> None:
+        self.places, self.when, self.say = found, when, say
+        self.padded = 0
+        self.fault = ""
+        self.generating = generation.Generating()
+        self._runner = Runner(found, made)
+        self._calls: dict[str, int] = {}  # tower → calls by the model since its last forward
+        self._busy = False  # a blank runs: its calls of towers do not count
+        self._settled = True  # nothing is to be done until the next forward begins
+        self._given = False  # this forward was given embeddings
+        self._told: set[str] = set()  # arguments of this forward
+        self._waiting: list[torch.Tensor] = []  # features that wait for the embeddings
+        self._handles: list[Any] = []
+        self._placed: dict[str, tuple[Any, list[Any]]] = {}  # path → module, handles on it
+        self._undo: Callable[[], None] = lambda: None
+
+    def __deepcopy__(self, memo: Any) -> Blank:
+        """A copied model gets hooks that do nothing: install anew where it needs them."""
+        copied = Blank(self.places, {}, self.when, self.say)
+        copied.fault = "a copy"
+        return copied
+
+    def __reduce__(self) -> Any:
+        return _Inert, ()
+
+    # On and off
+
+    def put_on(self) -> None:
+        """Called once by `install`."""
+        owner = self.places.owner
+        self._handles += [
+            owner.register_forward_pre_hook(self._begin, with_kwargs=True),
+            owner.register_forward_hook(self._end, always_call=True),
+        ]
+        for path in self.places.watched:
+            count = owner.get_submodule(path).register_forward_pre_hook(_Count(self, path))
+            self._handles.append(count)
+        for path in self.places.crossing:
+            layer = owner.get_submodule(path)
+            self._handles.append(layer.register_forward_hook(crossing.throw_away, with_kwargs=True))
+        self._undo = generation.wrap(self.places.above, self)
+
+    def close(self) -> None:
+        """Take every hook off."""
+        self._undo()
+        for handle in [*self._handles, *(h for _, on in self._placed.values() for h in on)]:
+            handle.remove()
+        self._handles.clear()
+        self._placed.clear()
+        self.fault = self.fault or "closed"
+
+    # The model's own forward
+
+    def _begin(self, owner: Any, args: Any, kwargs: Any) -> None:
+        if self.fault or _in_backward():
+            return
+        self._settled = False
+        self._given = kwargs.get("inputs_embeds") is not None
+        self._told = {name for name, value in kwargs.items() if value is not None}
+        self._waiting.clear()
+        with self._contained():
+            self._go_first()
+
+    def _end(self, owner: Any, args: Any, output: Any) -> None:
+        if not _in_backward():
+            self._settled = True
+            self._calls.clear()
+            self._waiting.clear()
+            self.generating.forward_ended()
+
+    def seen(self, path: str) -> None:
+        """A tower is called. Not a recomputation: it belongs to a forward that is over."""
+        if not self._busy and not _in_backward():
+            self._calls[path] = self._calls.get(path, 0) + 1
+
+    # The place
+
+    def _go_first(self) -> None:
+        """Anew in each forward: DeepSpeed and FSDP put their hooks on when they wrap the model, and
+        FSDP may put a module of its own in between."""
+        early = self.places.early
+        for path in self.places.decoders:
+            self._hook(path, self._before, None)
+        if early or not self.places.decoders:
+            front = self._in_front if early else None
+            self._hook(self.places.embedding, front, self._behind)
+
+    def _hook(self, path: str, front: Any, behind: Any) -> None:
+        module = self.places.owner.get_submodule(path)
+        known, handles = self._placed.get(path, (None, []))
+        if known is not module:
+            for handle in handles:
+                handle.remove()
+            handles = []
+            if front:
+                handles.append(module.register_forward_pre_hook(front, with_kwargs=True))
+            if behind:
+                handles.append(module.register_forward_hook(behind))
+            self._placed[path] = module, handles
+        if front:
+            module._forward_pre_hooks.move_to_end(handles[0].id, last=False)
+
+    def _before(self, decoder: Any, args: Any, kwargs: Any) -> Any:
+        """The language model is called: all towers that this forward runs have run."""
+        if self._is_settled():
+            return None
+        if self.places.crossing:
+            return self._cross(args, kwargs)
+        where, embeds = _embeddings(args, kwargs)
+        if embeds is None:
+            return None
+        self._settled = True
+        out = nothing.add(embeds, self._features(embeds.device, kwargs.get("past_key_values")))
+        if out is embeds:
+            return None
+        if where is None:
+            return args, {**kwargs, "inputs_embeds": out}
+        return (*args[:where], out, *args[where + 1 :]), kwargs
+
+    def _cross(self, args: Any, kwargs: Any) -> Any:
+        """The same, of a language model that reads images through layers of its own."""
+        self._settled = True
+        tokens = crossing.tokens(kwargs)
+        if tokens is None or crossing.given(kwargs):
+            return None
+        found = self._features(tokens.device, kwargs.get("past_key_values"))
+        return (args, crossing.give(kwargs, found[0], len(tokens))) if found else None
+
+    def _in_front(self, embedding: Any, args: Any, kwargs: Any) -> None:
+        """The tokens are about to be embedded, by a model that runs its towers before."""
+        if not self._is_settled() and not self._given:
+            self._waiting = self._features(args[0].device, None)
+
+    def _behind(self, embedding: Any, args: Any, output: Any) -> Any:
+        """The tokens are embedded."""
+        if self._is_settled() or self._given:
+            return None
+        self._settled = True
+        found = self._waiting if self.places.early else self._features(output.device, None)
+        return nothing.add(output, found)
+
+    def _is_settled(self) -> bool:
+        return bool(self.fault) or self._settled or self._busy or _in_backward()
+
+    # What is missing, and running it
+
+    def _features(self, device: torch.device, cache: Any) -> list[torch.Tensor]:
+        """What the towers that did not run in this forward return for a blank input."""
+        features: list[torch.Tensor] = []
+        with self._contained():
+            missing = self._missing() if self._needed(cache) else []
+            for kind in missing:
+                features += self._run(kind, device)
+            self.padded += bool(missing)
+        return features
+
+    def _needed(self, cache: Any) -> bool:
+        if self.when == "training":
+            return self.places.owner.training and torch.is_grad_enabled() and self._trains()
+        return self.generating.may_blank(cache)
+
+    def _trains(self) -> bool:
+        modules = (self.places.owner.get_submodule(path) for path in self.places.seeing)
+        return any(p.requires_grad for module in modules for p in module.parameters())
+
+    def _missing(self) -> list[str]:
+        """The kinds for which a tower is still to run, in this forward."""
+        left = dict(self._calls)
+        missing = []
+        for kind, arguments in self._runner.made.items():
+            if not self.places.decoders and self._told.intersection(arguments):
+                continue  # it is going to
+            paths = self.places.towers.get(kind, ())
+            if not max((left.get(path, 0) for path in paths), default=0):
+                missing.append(kind)
+            elif not self._given:  # embeddings made outside hold every kind, by one call or more
+                left.update({path: left.get(path, 0) - 1 for path in paths})
+        return missing
+
+    def _run(self, kind: str, device: torch.device) -> list[torch.Tensor]:
+        self._busy = True
+        try:
+            return self._runner.run(kind, device)
+        finally:
+            self._busy = False
+
+    def encode(self) -> None:
+        """``generate`` has run its encoders, before any forward.
+
+        FSDP2 and, of parameters that a model holds itself (LLaVA-NeXT's newline), ZeRO-3 do not
+        gather here: a rank with an image fails by itself, one without must not remember it.
+        """
+        if self.when == "always" and not self.fault:
+            device = self.places.owner.get_submodule(self.places.embedding).weight.device
+            self._features(device, None)
+            self.fault = ""
+        self._calls.clear()
+        self.generating.encoded = True
+
+    @contextlib.contextmanager
+    def _contained(self) -> Iterator[None]:
+        """A fault of ours ends in a forward without a blank, as if we were not here."""
+        try:
+            yield
+        except Exception as error:
+            self.fault = f"{type(error).__name__}: {error}"
+            name = type(self.places.owner).__name__
+            self.say(f"vlmguard: {name} runs on no blank input from here on: {self.fault}")
+
+
+class _Count:
+    """The hook that sees a tower run."""
+
+    def __init__(self, blank: Blank, path: str) -> None:
+        self.blank, self.path = blank, path
+
+    def __call__(self, module: Any, args: Any) -> None:
+        self.blank.seen(self.path)
+
+
+class _Inert:
+    """What a pickled model has in our place: hooks that do nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _no_hook
+
+
+def _no_hook(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _embeddings(args: Any, kwargs: Any) -> tuple[int | None, torch.Tensor | None]:
+    """Where a language model's call holds embeddings: a position, or None for the keyword."""
+    told = kwargs.get("inputs_embeds")
+    if isinstance(told, torch.Tensor):
+        return None, told
+    for position, value in enumerate(args):
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim == 3:
+            return position, value
+    return None, None
+
+
+def _in_backward() -> bool:
+    return getattr(torch._C, "_current_graph_task_id", lambda: -1)() != -1

@@ -1,0 +1,61 @@
+"""Add nothing to a tensor, in a way that autograd and every ZeRO stage see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+_NOT_USED = frozenset({"last_hidden_state", "hidden_states", "attentions"})
+"""Fields of an encoder's output that the language model does not read: a layer behind the feature
+layer gets no gradient from a real image, and must get none from a blank one."""
+
+
+class _Nothing(torch.autograd.Function):
+    """``target`` itself; backward hands its gradient on, and zeros to every feature.
+
+    The mean of the features times zero would be NaN where a feature is infinite.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, target: torch.Tensor, *features: torch.Tensor) -> torch.Tensor:
+        ctx.like = [(each.shape, each.dtype, each.device) for each in features]
+        return target.view_as(target)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        zeros = (torch.zeros(s, dtype=d, device=v) for s, d, v in ctx.like)
+        return (gradient if ctx.needs_input_grad[0] else None, *zeros)
+
+
+def add(target: torch.Tensor, features: list[torch.Tensor]) -> torch.Tensor:
+    """``target``, bit for bit, with ``features`` in its graph. The same object where none of them
+    takes part in a backward."""
+    reached = [each for each in features if each.requires_grad]
+    if not reached or not torch.is_grad_enabled():
+        return target
+    out: torch.Tensor = _Nothing.apply(target, *reached)
+    return out
+
+
+def used(output: Any) -> list[torch.Tensor]:
+    """The floating tensors of ``get_image_features``' output that the language model reads."""
+    if hasattr(output, "items") and hasattr(output, "to_tuple"):  # a transformers ModelOutput
+        kept = {name: value for name, value in output.items() if name not in _NOT_USED}
+        pooled = kept or {"last_hidden_state": output.get("last_hidden_state")}
+        return [each for value in pooled.values() for each in tensors(value)]
+    return list(tensors(output))
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The floating tensors in nested lists, tuples and mappings."""
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from tensors(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from tensors(each)

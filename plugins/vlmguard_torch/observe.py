@@ -1,0 +1,213 @@
+"""What each kind of row uses of a model, observed on a tiny copy of it.
+
+    facts = observe(model)
+    facts.unused("model.visual.blocks.0.norm1.weight", ["text", "image"])   # True, False or None
+
+The copy is of the user's own class, from its own config, on the CPU, and leaves no trace. What
+cannot be copied or run is answered as "may", with the reason; nothing here raises.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from vlmguard_torch import counterparts, example_rows, observed_cache, record
+from vlmguard_torch.facts_of_rows import View, kind_facts, per_item, shared, skipped
+from vlmguard_torch.observed import KindFacts, Observed, may
+from vlmguard_torch.shrink import shrink
+from vlmguard_torch.untraced import untraced
+
+SECONDS = 3.0
+"""A process; what is not run by then is not known."""
+MOST_WEIGHTS = 150_000_000
+"""Of a copy; more means that a width was not recognised, and the copy would not be tiny."""
+Blank = Callable[[torch.nn.Module], AbstractContextManager[Any]]
+"""Makes a model run its towers on a blank input in rows without one, within the context."""
+
+
+def observe(model: Any, blank: Blank | None = None, cache: bool = True) -> Observed:
+    """Observe a model, bare or under PEFT, DDP or torch.compile, on whatever device its weights
+    are, partitioned or not: only its class, its config and its names are read.
+
+    The answer is the same in every process, but where one ran out of time; compare before acting
+    on it together.
+    """
+    begun = time.monotonic()
+    if os.environ.get("VLMGUARD_OBSERVE", "").strip().lower() in ("off", "0", "false", "no"):
+        return may("switched off by VLMGUARD_OBSERVE")
+    name = type(bare(model)).__qualname__
+    try:
+        with untraced():
+            return _observe(bare(model), blank, cache, begun)
+    except Exception as error:
+        return may(reason(error), name, time.monotonic() - begun)
+
+
+def bare(model: Any) -> Any:
+    """The model without what was put around it."""
+    for _ in range(5):
+        inner = getattr(model, "_orig_mod", None)
+        if inner is None and hasattr(model, "get_base_model"):
+            inner = model.get_base_model()
+        if inner is None and type(model).__module__.startswith("torch.nn.parallel"):
+            inner = model.module
+        if inner is None:
+            return model
+        model = inner
+    return model
+
+
+def reason(error: BaseException) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:200]
+
+
+def _observe(model: Any, blank: Blank | None, cache: bool, begun: float) -> Observed:
+    part, model = subject(model)
+    key = observed_cache.key(model, model.config, [part, str(blank is not None)]) if cache else ""
+    known = observed_cache.load(key) if cache else None
+    if known is not None:
+        return known
+    facts = measure(model, part, blank, begun + SECONDS)
+    over = any("TooLong" in one.reason for one in facts.kinds) or "TooLong" in facts.reason
+    if cache and not over:
+        observed_cache.store(key, facts)
+    return facts
+
+
+def subject(model: Any) -> tuple[str, Any]:
+    """The model that has a forward, and its path: of Qwen-Omni's several, the one that is trained.
+
+    Raises TypeError for what has neither forward nor config.
+    """
+    for path, part in (("", model), *model.named_children()):
+        if hasattr(part, "config") and type(part).forward is not torch.nn.Module.forward:
+            return path, part
+    raise TypeError(f"{type(model).__qualname__} has no config to copy it from")
+
+
+def measure(
+    model: Any, part: str = "", blank: Blank | None = None, until: float = float("inf")
+) -> Observed:
+    """Observe without cache, switch or containment; call it under `untraced`."""
+    begun = time.monotonic()
+    shrunk = shrink(model.config)
+    copy = tiny(type(model), shrunk.config)
+    found = counterparts.modules(model, copy, shrunk.stacks)
+    names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    stands = counterparts.parameters(names, found, copy)
+    traces, refused = _run(copy, until)
+    if not traces:
+        return may(next(iter(refused.values()), "no kind of row is known for it"), _name(model))
+    neutral = _neutral(copy, blank) if blank is not None and "text" in traces else None
+    view = View(part, stands, found, traces)
+    kinds = [
+        KindFacts(kind, refused[kind]) if kind in refused else kind_facts(view, copy, kind)
+        for kind in (*traces, *refused)
+    ]
+    return Observed(
+        "observed",
+        model=_name(model),
+        part=part,
+        kinds=tuple(kinds),
+        never_used=None if refused else view.unused(*traces),
+        skipped=skipped(view, model),
+        per_item=per_item(view),
+        shared=shared(model, part),
+        unsure=view.unsure,
+        stacks=view.cut(model, copy, shrunk.stacks),
+        patched=_patched(model, part),
+        blank_neutral=neutral,
+        seconds=round(time.monotonic() - begun, 3),
+    )
+
+
+def tiny(kind: type, config: Any) -> torch.nn.Module:
+    """A small model of the class, every weight trainable.
+
+    Built without memory first: a width that was not recognised would make it large. Raises
+    MemoryError then, else whatever the class raises.
+    """
+    with torch.device("meta"):
+        weights = sum(weight.numel() for weight in build(kind, config).parameters())
+    if weights > MOST_WEIGHTS:
+        raise MemoryError(f"a copy would still have {weights / 1e6:.0f} million weights")
+    copy = build(kind, config).train()
+    for weight in copy.parameters():
+        weight.requires_grad_(weight.is_floating_point())
+    return copy
+
+
+def build(kind: Any, config: Any) -> torch.nn.Module:
+    """As transformers does without a checkpoint, or plainly."""
+    if hasattr(kind, "_from_config"):
+        return kind._from_config(config, attn_implementation="eager")  # type: ignore[no-any-return]
+    return kind(config)  # type: ignore[no-any-return]
+
+
+def _run(copy: torch.nn.Module, until: float) -> tuple[dict[str, record.Trace], dict[str, str]]:
+    """Traces of the kinds that ran, and why the others did not."""
+    traces: dict[str, record.Trace] = {}
+    refused: dict[str, str] = {}
+    for kind in example_rows.kinds_of(copy):
+        try:
+            traces[kind] = example_rows.run(
+                copy, kind, lambda row: _seen(copy, row, traces.get("text"), until)
+            )
+        except Exception as error:
+            refused[kind] = reason(error)
+    return traces, refused
+
+
+def _seen(
+    copy: torch.nn.Module, row: Mapping[str, Any], text: record.Trace | None, until: float
+) -> record.Trace:
+    """The trace of a row whose media the model looked at: it called what a text row does not, or
+    its loss depends on them. Raises ValueError for a row whose media it dropped."""
+    trace = record.trace(copy, row, until)
+    media = {key: value for key, value in row.items() if _is_media(value)}
+    if text is None or not media or not trace.calls.keys() <= text.calls.keys():
+        return trace
+    with torch.no_grad():
+        other = record.loss_only(copy, {**row, **{key: 1 - value for key, value in media.items()}})
+        if other == record.loss_only(copy, row):
+            raise ValueError("the model ignored the media of the row")
+    return trace
+
+
+def _is_media(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _neutral(copy: torch.nn.Module, blank: Blank) -> bool | None:
+    """Whether a text row's loss is the same with the blank; None where the blank failed."""
+
+    def loss(row: Mapping[str, Any]) -> float:
+        return record.loss_only(copy, row)
+
+    try:
+        without = example_rows.run(copy, "text", loss)
+        with blank(copy):
+            return bool(example_rows.run(copy, "text", loss) == without)
+    except Exception:
+        return None
+
+
+def _name(model: Any) -> str:
+    return f"{type(model).__module__}.{type(model).__qualname__}"
+
+
+def _patched(model: torch.nn.Module, part: str) -> tuple[str, ...]:
+    """Modules with a forward of their own, not their class's; the model itself is ''."""
+    return tuple(
+        ".".join(filter(None, (part, path)))
+        for path, module in model.named_modules()
+        if "forward" in vars(module)
+    )

@@ -1,0 +1,186 @@
+"""What was observed of a model: pure data in names of the user's own model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class KindFacts:
+    """One kind of row. Paths name a module (all parameters below it) or one parameter.
+
+    Attributes:
+    kind: text, image, images (two), video, image+video, audio.
+    reason: why no such row could be run; empty where it ran, and all else holds only then.
+    unused: what gets no gradient.
+    towers: outermost modules that this row calls and a text row does not.
+    repeats: outermost modules with parameters that are called more than once in one forward, and
+        how often.
+    order: modules outside of stacks in the order of their first calls.
+    towers_first: whether the first tower runs before the input embeddings; None without either.
+    """
+
+    kind: str
+    reason: str = ""
+    unused: tuple[str, ...] = ()
+    towers: tuple[str, ...] = ()
+    repeats: tuple[tuple[str, int], ...] = ()
+    order: tuple[str, ...] = ()
+    towers_first: bool | None = None
+
+    @property
+    def ran(self) -> bool:
+        return not self.reason
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Attributes:
+    provenance: "observed", or "may" where nothing could be: then only `reason` speaks.
+    model: the class that was copied.
+    part: path of the module of the user's model that was copied, empty for the whole.
+    kinds: one entry for each kind of row that the class accepts.
+    never_used: what gets no gradient from any kind; None where an accepted kind could not be run.
+    skipped: what a text row leaves unused although its neighbours in the same stack are used
+        (Mllama's cross-attention layers).
+    per_item: modules called more often the more images a row has.
+    shared: names of one and the same weight, where it has several.
+    unsure: parameters that nothing in the copy answers for.
+    stacks: path, layers, and the layers that the copy kept, for stacks that were cut.
+    patched: modules of the user's own model whose forward was replaced on the instance: the copy
+        is of the class, and knows nothing of it.
+    blank_neutral: whether a text row's loss stayed as it was when the blank was added.
+    seconds: what it took.
+    """
+
+    provenance: str
+    reason: str = ""
+    model: str = ""
+    part: str = ""
+    kinds: tuple[KindFacts, ...] = ()
+    never_used: tuple[str, ...] | None = None
+    skipped: tuple[str, ...] = ()
+    per_item: tuple[str, ...] = ()
+    shared: tuple[tuple[str, ...], ...] = ()
+    unsure: tuple[str, ...] = ()
+    stacks: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
+    patched: tuple[str, ...] = ()
+    blank_neutral: bool | None = None
+    seconds: float = field(default=0.0, compare=False)
+
+    def __bool__(self) -> bool:
+        return self.provenance == "observed"
+
+    def of(self, kind: str) -> KindFacts | None:
+        """The facts of a kind that ran, or None."""
+        return next((facts for facts in self.kinds if facts.kind == kind and facts.ran), None)
+
+    def unused(self, name: str, kinds: Iterable[str]) -> bool | None:
+        """Whether some of these kinds of rows leave a parameter of the user's model without a
+        gradient; None where that was not observed."""
+        if not self or under(plain(name), self.unsure):
+            return None
+        facts = [self.of(kind) for kind in kinds]
+        if any(one is not None and under(plain(name), one.unused) for one in facts):
+            return True
+        return None if None in facts else False
+
+    def repeats(self, kinds: Iterable[str]) -> bool | None:
+        """Whether some of these kinds of rows call a tower or a layer more than once."""
+        facts = [self.of(kind) for kind in kinds]
+        if any(one is not None and one.repeats for one in facts):
+            return True
+        return None if not self or None in facts else False
+
+
+def may(reason: str, model: str = "", seconds: float = 0.0) -> Observed:
+    """Nothing is known, for this reason."""
+    return Observed("may", reason, model, seconds=seconds)
+
+
+def under(name: str, paths: Iterable[str]) -> bool:
+    """Whether a name is one of the paths or lies below one."""
+    return any(name == path or name.startswith(path + ".") for path in paths)
+
+
+def plain(name: str) -> str:
+    """A parameter's name without what PEFT and DDP put in front."""
+    for prefix in ("module.", "base_model.model."):
+        name = name.removeprefix(prefix)
+    return name
+
+
+def to_data(observed: Observed) -> dict[str, Any]:
+    """As JSON takes it."""
+    return asdict(observed)
+
+
+def from_data(data: Any) -> Observed:
+    """The same again. Raises TypeError or ValueError for what no `to_data` wrote."""
+    if not isinstance(data, dict):
+        raise TypeError("no table")
+    kinds = tuple(_kind(part) for part in _list(data.pop("kinds")))
+    stacks = tuple(
+        (_text(p), _whole(n), tuple(map(_whole, _list(k)))) for p, n, k in _list(data.pop("stacks"))
+    )
+    shared = tuple(_texts(group) for group in _list(data.pop("shared")))
+    never = data.pop("never_used")
+    lists = {name: _texts(data.pop(name)) for name in ("skipped", "per_item", "unsure", "patched")}
+    words = {name: _text(data.pop(name)) for name in ("provenance", "reason", "model", "part")}
+    neutral, seconds = _maybe(data.pop("blank_neutral")), float(data.pop("seconds"))
+    if data or words["provenance"] not in ("observed", "may"):
+        raise ValueError("not ours")
+    return Observed(
+        **words,
+        **lists,
+        kinds=kinds,
+        stacks=stacks,
+        shared=shared,
+        never_used=None if never is None else _texts(never),
+        blank_neutral=neutral,
+        seconds=seconds,
+    )
+
+
+def _kind(data: Any) -> KindFacts:
+    if not isinstance(data, dict) or set(data) != set(KindFacts.__dataclass_fields__):
+        raise TypeError("no kind")
+    return KindFacts(
+        _text(data["kind"]),
+        _text(data["reason"]),
+        _texts(data["unused"]),
+        _texts(data["towers"]),
+        tuple((_text(path), _whole(number)) for path, number in _list(data["repeats"])),
+        _texts(data["order"]),
+        _maybe(data["towers_first"]),
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError("no list")
+    return list(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(_text(item) for item in _list(value))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError("no number")
+    return value
+
+
+def _maybe(value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError("neither yes nor no")
+    return value

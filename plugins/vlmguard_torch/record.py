@@ -1,0 +1,88 @@
+"""What one row does in a model: which modules run, how often, in which order; what it trains."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Attributes:
+    loss: as a number.
+    calls: path of a module to the number of its calls; modules never called are not in it.
+    order: paths in the order of their first calls.
+    reached: names of the parameters whose gradient is not None after backward, zero or not: that
+        is what DDP and DeepSpeed go by.
+    """
+
+    loss: float
+    calls: Mapping[str, int]
+    order: tuple[str, ...]
+    reached: frozenset[str]
+
+
+class TooLong(RuntimeError):
+    """The time set for observing is over."""
+
+
+def trace(model: torch.nn.Module, row: Mapping[str, Any], until: float = float("inf")) -> Trace:
+    """Forward and backward of one row, seeded; leaves neither gradients nor hooks.
+
+    Raises TooLong once `time.monotonic()` is past `until`, else whatever the model raises.
+    """
+    calls: Counter[str] = Counter()
+    torch.default_generator.manual_seed(0)
+    hooks = [
+        module.register_forward_pre_hook(_counter(calls, path, until))
+        for path, module in model.named_modules()
+        if path
+    ]
+    model.zero_grad(set_to_none=True)
+    try:
+        loss = loss_of(model(**row))
+        loss.backward()
+        names = model.named_parameters(remove_duplicate=False)
+        reached = {name for name, weight in names if weight.grad is not None}
+    finally:
+        for hook in hooks:
+            hook.remove()
+        model.zero_grad(set_to_none=True)
+    return Trace(float(loss.detach()), dict(calls), tuple(calls), frozenset(reached))
+
+
+def _counter(calls: Counter[str], path: str, until: float) -> Any:
+    def count(*_: Any) -> None:
+        calls[path] += 1
+        if time.monotonic() > until:
+            raise TooLong("the time for observing is over")
+
+    return count
+
+
+def loss_of(output: Any) -> torch.Tensor:
+    """The output's own loss, else the sum of its first tensor that a gradient can leave."""
+    loss = getattr(output, "loss", None)
+    if isinstance(loss, torch.Tensor):
+        return loss.sum()
+    for value in _values(output):
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            return value.float().sum()
+    raise TypeError("its output holds neither a loss nor a tensor with a gradient")
+
+
+def loss_only(model: torch.nn.Module, row: Mapping[str, Any]) -> float:
+    """The loss of a row, seeded as in `trace`."""
+    torch.default_generator.manual_seed(0)
+    return float(loss_of(model(**row)).detach())
+
+
+def _values(output: Any) -> list[Any]:
+    if isinstance(output, torch.Tensor):
+        return [output]
+    return list(output.values()) if isinstance(output, Mapping) else list(output)

@@ -1,0 +1,100 @@
+"""Run a tower on a blank input, and leave no trace of it but the graph."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from vlmguard_torch import crossing, nothing
+from vlmguard_torch.places import Places
+
+
+class Runner:
+    """Holds the blank inputs of one model, on the CPU as they were made and where towers want them.
+
+    made: kind → arguments of ``get_{kind}_features``.
+    """
+
+    def __init__(self, found: Places, made: Mapping[str, Mapping[str, Any]]) -> None:
+        self.places = found
+        self.made = made
+        self._placed: dict[tuple[str, torch.device, torch.dtype], dict[str, Any]] = {}
+
+    def run(self, kind: str, device: torch.device) -> list[torch.Tensor]:
+        """What the language model would read of it."""
+        towers = self.modules(kind)
+        told = self._on(kind, device, _dtype(towers))
+        with _undisturbed(device), _still(towers):
+            if self.places.crossing:
+                return [crossing.states(self.places.owner, **told)]
+            return nothing.used(getattr(self.places.owner, f"get_{kind}_features")(**told))
+
+    def modules(self, kind: str) -> list[Any]:
+        """The towers of ``kind``, and what may lie between them and the language model."""
+        paths = (*self.places.towers.get(kind, ()), *self.places.aligners)
+        return [self.places.owner.get_submodule(path) for path in paths]
+
+    def _on(self, kind: str, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
+        """Kept on the device: moving it anew for each forward would wait."""
+        key = kind, device, dtype
+        if key not in self._placed:
+            self._placed[key] = {
+                name: _moved(value, device, dtype) for name, value in self.made[kind].items()
+            }
+        return dict(self._placed[key])
+
+
+def _moved(value: Any, device: torch.device, dtype: torch.dtype) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.to(device, dtype if value.is_floating_point() else value.dtype)
+
+
+def _dtype(modules: list[Any]) -> torch.dtype:
+    """What the tower computes in: its first weight's, as it lies there now. FSDP gathers in another
+    type than it keeps."""
+    for module in modules:
+        for parameter in module.parameters():
+            if parameter.is_floating_point():
+                return parameter.dtype
+    return torch.get_default_dtype()
+
+
+@contextlib.contextmanager
+def _undisturbed(device: torch.device) -> Iterator[None]:
+    """The random numbers that come after are those that would have come."""
+    if device.type in ("cpu", "meta"):
+        state = torch.get_rng_state()
+        try:
+            yield
+        finally:
+            torch.set_rng_state(state)
+        return
+    with torch.random.fork_rng(devices=[device.index or 0], device_type=device.type):
+        yield
+
+
+@contextlib.contextmanager
+def _still(modules: list[Any]) -> Iterator[None]:
+    """Batch norms do not count the blank input in their running statistics.
+
+    Not where a tower is checkpointed: its recomputation would find them changed.
+    """
+    inside = [module for top in modules for module in top.modules()]
+    recomputed = any(getattr(module, "gradient_checkpointing", False) for module in inside)
+    batch_norm = torch.nn.modules.batchnorm._BatchNorm
+    norms = [
+        module
+        for module in inside
+        if isinstance(module, batch_norm) and module.training and not recomputed
+    ]
+    for module in norms:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in norms:
+            module.training = True

@@ -1,0 +1,46 @@
+"""All or nothing: changes to a framework's objects that can be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Transaction:
+    """Records each change as it is made; an exception inside ``with`` takes them all back.
+
+    Attributes:
+        changes: kind of change ("variant", "freeze", "blank") → "what: from → to".
+    """
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+        self.changes: dict[str, list[str]] = {}
+
+    def set(self, owner: Any, name: str, value: Any, say: str = "") -> None:
+        """Set an attribute, remembering what it was."""
+        missing = object()
+        before = getattr(owner, name, missing)
+
+        def undo() -> None:
+            if before is missing:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+
+        setattr(owner, name, value)
+        self.did(undo, say)
+
+    def did(self, undo: Callable[[], None], say: str = "", kind: str = "variant") -> None:
+        """Note a change made elsewhere, and how to take it back."""
+        self._undo.append(undo)
+        if say:
+            self.changes.setdefault(kind, []).append(say)
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
+            for undo in reversed(self._undo):
+                undo()

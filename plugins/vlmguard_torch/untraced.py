@@ -1,0 +1,143 @@
+"""Builds and runs a model in the user's process as if nothing had been built or run.
+
+Everything a model's construction reads or moves is set aside and put back in `finally`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+@contextlib.contextmanager
+def untraced(seed: int = 0) -> Iterator[None]:
+    """On the CPU, in float32, seeded, alone, silent and unpartitioned; all as before afterwards."""
+    with contextlib.ExitStack() as stack:
+        for state in (_quiet, _randomness, _defaults, _no_zero3, _alone, _no_global_hooks):
+            stack.enter_context(state())
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Neither said nor, in ``warning_once``, remembered as said."""
+    once = ("warning_once", "info_once")
+    kept = {name: vars(logging.Logger)[name] for name in once if name in vars(logging.Logger)}
+    level = logging.root.manager.disable
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            logging.disable(logging.CRITICAL)
+            for name in kept:
+                setattr(logging.Logger, name, lambda *_, **__: None)
+            yield
+    finally:
+        logging.disable(level)
+        for name, function in kept.items():
+            setattr(logging.Logger, name, function)
+
+
+@contextlib.contextmanager
+def _randomness() -> Iterator[None]:
+    """Of Python, NumPy and torch's CPU generator; a device's is never touched."""
+    ours = torch.default_generator.get_state()
+    python = random.getstate()
+    numpy = sys.modules.get("numpy")
+    arrays = numpy.random.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(ours)
+        random.setstate(python)
+        if numpy is not None:
+            numpy.random.set_state(arrays)
+
+
+@contextlib.contextmanager
+def _defaults() -> Iterator[None]:
+    """Default dtype and device, gradient mode, inference mode, autocast."""
+    dtype = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float32)
+        with (
+            torch.device("cpu"),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            torch.autocast("cpu", enabled=False),
+        ):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+
+
+@contextlib.contextmanager
+def _no_zero3() -> Iterator[None]:
+    """transformers would partition the model it builds, and so would an active ``zero.Init``."""
+    ours = sys.modules.get("transformers.integrations.deepspeed")
+    zero = sys.modules.get("deepspeed.runtime.zero.partition_parameters")
+    name = "_hf_deepspeed_config_weak_ref"
+    reference = getattr(ours, name, None)
+    outer: Any = getattr(zero, "top_level_context", None)
+    active = outer is not None and getattr(outer, "patched", True)
+    try:
+        if reference is not None:
+            setattr(ours, name, None)
+        if active:
+            zero.shutdown_init_context()  # type: ignore[union-attr]
+        yield
+    finally:
+        if active:
+            zero.restore_init_context()  # type: ignore[union-attr]
+        if reference is not None:
+            setattr(ours, name, reference)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """A model that would call a collective finds no process group: other ranks know nothing of
+    this forward."""
+    modules = [sys.modules.get("torch.distributed"), sys.modules.get(_C10D)]
+    kept = [(part, part.is_initialized) for part in modules if hasattr(part, "is_initialized")]
+    try:
+        for part, _ in kept:
+            part.is_initialized = _not_initialized  # type: ignore[union-attr]
+        yield
+    finally:
+        for part, function in kept:
+            part.is_initialized = function  # type: ignore[union-attr]
+
+
+_C10D = "torch.distributed.distributed_c10d"
+
+
+def _not_initialized() -> bool:
+    return False
+
+
+@contextlib.contextmanager
+def _no_global_hooks() -> Iterator[None]:
+    """Hooks that a profiler or a debugger put on every module see none of our calls."""
+    module: Any = torch.nn.modules.module
+    tables = [
+        table
+        for name, table in vars(module).items()
+        if name.startswith("_global_") and name.endswith("hooks") and isinstance(table, dict)
+    ]
+    kept = [dict(table) for table in tables]
+    try:
+        for table in tables:
+            table.clear()
+        yield
+    finally:
+        for table, entries in zip(tables, kept, strict=True):
+            table.clear()
+            table.update(entries)

@@ -1,0 +1,130 @@
+"""What is known of the model beyond its names: observed on a shrunken copy, declared by a registry,
+or assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from vlmguard.core import runstate
+from vlmguard.core.facts import Certainty, Provenance, Tower
+from vlmguard.runtime.faults import contain
+from vlmguard_torch.towers import kind_of, plain
+from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.shared_rows import Meets
+
+_KEY = "observed"
+
+
+@dataclass(frozen=True)
+class Known:
+    """Facts of `Run`, and how each is known."""
+
+    repeats: Certainty = "no"
+    never_used: tuple[str, ...] = ()
+    text_skips: tuple[str, ...] = ()
+    provenance: dict[str, Provenance] = field(default_factory=dict)
+
+
+def of(trainer: Any, profile: Profile, towers: tuple[Tower, ...], meets: Meets) -> Known:
+    """What is known; the copy is made only where an answer hangs on it."""
+    provenance: dict[str, Provenance] = {}
+    if not any(tower.sees for tower in towers):
+        if hf.strategy(trainer) != "ddp":
+            return Known()
+        return Known(never_used=_declared(trainer, profile, provenance), provenance=provenance)
+    repeats = _repeats(trainer, profile, towers, meets, provenance)
+    if hf.strategy(trainer) != "ddp":
+        return Known(repeats, provenance=provenance)
+    never, skips = _unused(trainer, profile, meets, provenance)
+    return Known(repeats, never, skips, provenance)
+
+
+def _copy(trainer: Any) -> Any:
+    """The observation of the model, made once a run; None if it could not be made."""
+    state = runstate.of(trainer)
+    kept = state.kept if state is not None else {}
+    if _KEY not in kept:
+        kept[_KEY] = contain("observing a copy of the model", _observe, trainer.model) or None
+    return kept[_KEY]
+
+
+def _observe(model: Any) -> Any:
+    from vlmguard_torch.observe import observe
+
+    return observe(model)
+
+
+def _repeats(
+    trainer: Any,
+    profile: Profile,
+    towers: tuple[Tower, ...],
+    meets: Meets,
+    provenance: dict[str, Provenance],
+) -> Certainty:
+    """Whether a checkpointed tower that trains runs more than once in one forward."""
+    trained = [t for t in towers if t.sees and t.trainable and t.checkpointed]
+    if not trained:
+        return "no"
+    told = profile.repeats(trainer)
+    if told is not None:
+        provenance["repeats"] = "declared"
+        return told
+    observed = _copy(trainer)
+    paths = [path for tower in trained for path in tower.paths]
+    if observed is None or _any_below(observed.patched, paths):
+        provenance["repeats"] = "assumed"
+        return "possible"
+    provenance["repeats"] = "observed"
+    if _any_below(observed.per_item, paths):
+        return "yes"
+    kinds = meets.train if meets.complete else None
+    if kinds is None:
+        return "possible" if observed.repeats(("image+video",)) is not False else "no"
+    found = observed.repeats(kinds)
+    return "possible" if found is None else "yes" if found else "no"
+
+
+def _any_below(names: Iterable[str], paths: list[str]) -> bool:
+    """Whether a module is one of ``paths``, lies below one, or holds one."""
+    return any(
+        one == other or one.startswith(other + ".") or other.startswith(one + ".")
+        for one in names
+        for other in paths
+    )
+
+
+def _unused(
+    trainer: Any, profile: Profile, meets: Meets, provenance: dict[str, Provenance]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Trainable parameters that no row uses, and those of the language model that text skips."""
+    named = profile.model(trainer).named_parameters()
+    names = [plain(name) for name, parameter in named if parameter.requires_grad]
+    declared = _declared(trainer, profile, provenance)
+    observed = _copy(trainer)
+    if not observed:
+        return declared, ()
+    provenance["never_used"] = provenance["text_skips"] = "observed"
+    kinds = sorted((meets.train if meets.complete else None) or ())
+    media = [kind for kind in kinds if kind != "text"]
+    never = [n for n in names if _never(observed, n, kinds if media else [])]
+    sees = {kind: paths for kind, paths in profile.towers(trainer).items() if kind != "llm"}
+    own = [n for n in names if kind_of(n, sees) == "other"]
+    skips = [n for n in own if n not in never and _any_below([n], list(observed.skipped))]
+    return tuple(never), tuple(skips)
+
+
+def _declared(trainer: Any, profile: Profile, provenance: dict[str, Provenance]) -> tuple[str, ...]:
+    found = profile.never_used(trainer)
+    if found:
+        provenance["never_used"] = "declared"
+    return found
+
+
+def _never(observed: Any, name: str, kinds: list[str]) -> bool:
+    """Whether none of the run's kinds of rows uses it; of all kinds where the run's are unknown."""
+    if kinds:
+        return all(observed.unused(name, (kind,)) is True for kind in kinds)
+    return bool(observed.never_used) and _any_below([name], list(observed.never_used))

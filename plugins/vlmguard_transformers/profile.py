@@ -1,0 +1,169 @@
+"""What is special about a framework whose trainers are `transformers.Trainer`s.
+
+A framework of its own subclasses `Profile` and says what differs; all else is plain. The Trainer
+adapter asks the profile that owns the trainer (`profiles.of`), and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from vlmguard.core import settings
+from vlmguard.core.advice import Advice
+from vlmguard.core.facts import Certainty, Checkpointing, Strategy
+from vlmguard.runtime.seams import Seam
+from vlmguard_torch import dry_run, families, model_checkpointing, parameters, towers
+from vlmguard_torch.transaction import Transaction
+from vlmguard_transformers import checkpointing, rows
+
+Paths = Mapping[str, tuple[str, ...]]
+
+WORDS = {"vit": "vision", "visual": "vision", "projector": "aligner", "language": "llm"}
+"""Other words of the field for towers."""
+MODELS = ("ref_model", "reward_model", "value_model", "teacher_model")
+"""Attributes of a trainer that hold further models of the run, one or a list."""
+
+
+class Profile:
+    """The plain profile: any `transformers.Trainer`.
+
+    Attributes:
+        name: the framework, in findings and the first line.
+        distributions: whose releases are facts of the run, the framework's own first.
+        owns: its trainers, as "module:Class" patterns; of all profiles that match a trainer, the
+            one that matches the most derived class acts.
+        flags: advice's class name → how this framework spells it, with the advice's fields in
+            braces: {"FindUnused": "--ddp_find_unused_parameters {value}"}.
+        words: the framework's words for towers in a freeze policy → ours.
+        speaks: whether runs in which nothing is found are greeted as well.
+        seams: what its adapter wraps beside the Trainer's own functions.
+    """
+
+    name = "transformers"
+    distributions: tuple[str, ...] = ("transformers",)
+    owns: tuple[str, ...] = ("transformers.trainer:Trainer",)
+    flags: Mapping[str, str] = {}
+    words: Mapping[str, str] = WORDS
+    speaks = False
+    seams: tuple[Seam, ...] = ()
+
+    def spell(self, advice: Advice) -> str:
+        """``advice`` as a flag of this framework; "" where it has none."""
+        form = self.flags.get(type(advice).__name__, "")
+        return form.format(**vars(advice)) if form else ""
+
+    def policy(self) -> tuple[str, ...]:
+        """The freeze policy in our words."""
+        return tuple(self.words.get(word.lower(), word) for word in settings.get().freeze)
+
+    # The model
+
+    def model(self, trainer: Any) -> Any:
+        """What has ``named_parameters`` under the names that the user knows."""
+        return trainer.model
+
+    def towers(self, trainer: Any) -> Paths:
+        """Tower → module paths; {} for a text model."""
+        return towers.by_name(trainer.model)
+
+    def parts(self, trainer: Any) -> Paths:
+        """The words that a freeze policy may use besides names."""
+        return self.towers(trainer)
+
+    def models(self, trainer: Any) -> list[Any]:
+        """All models of the run that a strategy may partition, the trained one first."""
+        found = [trainer.model]
+        for name in MODELS:
+            held = getattr(trainer, name, None)
+            found += held if isinstance(held, (list, tuple)) else [held]
+        unique = {id(model): model for model in found if hasattr(model, "named_modules")}
+        return list(unique.values())
+
+    def tuning(self, trainer: Any) -> str:
+        """ "full", or the name of what adapts."""
+        return "full" if towers.without_adapters(trainer.model) is trainer.model else "lora"
+
+    def untrained(self, trainer: Any) -> tuple[str, ...]:
+        """Parts of names of parameters that this model family's forward never uses."""
+        config = getattr(trainer.model, "config", None)
+        family = families.of(config)
+        return family.untrained(config) if family else ()
+
+    def never_used(self, trainer: Any) -> tuple[str, ...]:
+        """Trainable parameters, by plain name, that no forward uses as far as is declared."""
+        parts = self.untrained(trainer)
+        named = self.model(trainer).named_parameters() if parts else ()
+        names = (towers.plain(name) for name, parameter in named if parameter.requires_grad)
+        return tuple(name for name in names if any(part in name for part in parts))
+
+    # What will happen
+
+    def checkpointing(self, trainer: Any) -> Checkpointing:
+        """The effective checkpointing: the arguments', or what was switched on on the model."""
+        if not checkpointing.flagged(trainer.args):
+            return model_checkpointing.of_model(trainer.model)
+        asked = checkpointing.asked(trainer.args)
+        effective = checkpointing.effective(trainer.args, towers.without_adapters(trainer.model))
+        decided = "transformers' default" if asked is None else "the user's flag"
+        return Checkpointing(True, effective, asked, decided)
+
+    def checkpointed(self, trainer: Any, kind: str) -> bool:
+        """Whether blocks of a tower will run under checkpointing."""
+        if checkpointing.flagged(trainer.args):
+            return True
+        paths = self.towers(trainer).get(kind, ())
+        return model_checkpointing.checkpointed(trainer.model, tuple(paths))
+
+    def set_variant(self, trainer: Any, use_reentrant: bool, transaction: Transaction) -> None:
+        """Have the blocks checkpoint in this variant."""
+        if checkpointing.flagged(trainer.args):
+            before = self.checkpointing(trainer).use_reentrant
+            checkpointing.set_variant(trainer.args, before, use_reentrant, transaction)
+        if model_checkpointing.of_model(trainer.model).on:
+            model_checkpointing.set_on_model(trainer.model, use_reentrant, transaction)
+
+    def input_grads(self, trainer: Any, kind: str) -> bool | None:
+        """Whether the input of a tower's first checkpointed block needs a gradient."""
+        return None
+
+    def forwards(self, trainer: Any) -> int:
+        """Forward passes with a gradient before one backward."""
+        return 1
+
+    def repeats(self, trainer: Any) -> Certainty | None:
+        """Whether a tower runs more than once in a forward; None to have it observed."""
+        return None
+
+    def shares(self, trainer: Any) -> bool:
+        """Whether a trainable weight is used in two checkpointed blocks."""
+        return parameters.shares_blocks(self.model(trainer))
+
+    # The rows
+
+    def rows(self, trainer: Any, dataset: Any) -> frozenset[str] | None:
+        """Kinds of rows that a data set holds; None if that cannot be told without decoding."""
+        return rows.kinds(dataset)
+
+    def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:
+        """Whether the framework itself runs the towers on something where a batch has nothing."""
+        return "no"
+
+    def conflicting_flags(self, trainer: Any, policy: tuple[str, ...]) -> tuple[str, ...]:
+        """Flags of the framework, given by the user, that ask for what the policy forbids."""
+        return ()
+
+    # The dry run
+
+    def dry_run_obstacle(self, trainer: Any) -> str:
+        """Why a forward cannot be tried by one rank alone; "" if it can."""
+        return ""
+
+    def around_forward(self, trainer: Any) -> AbstractContextManager[Any]:
+        """What the framework's own training sets up around a forward."""
+        return nullcontext()
+
+    def loss(self, model: Any, batch: Mapping[str, Any]) -> Any:
+        """(model, batch) → scalar tensor."""
+        return dry_run.loss_of(model, batch)

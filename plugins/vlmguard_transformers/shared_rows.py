@@ -1,0 +1,88 @@
+"""Which kinds of rows the ranks of a run may meet: every rank's own, put together.
+
+Rows may be sharded or streamed, so ranks may hold different kinds. Each posts its own through the
+rendezvous store; all plan from the union. A rank that did not hear all others in time says so
+(`Meets.complete`): then a kind that it does not know of is possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vlmguard.core import runstate
+from vlmguard.runtime import exchange
+from vlmguard_transformers.profile import Profile
+
+_KEY = "rows"
+_SENSES = {"image": "vision", "video": "vision", "audio": "audio"}
+
+
+@dataclass(frozen=True)
+class Meets:
+    """Attributes:
+    train, evaluated: kinds of rows; None if a rank cannot tell.
+    complete: whether all ranks were heard, or there is but one.
+    """
+
+    train: frozenset[str] | None
+    evaluated: frozenset[str] | None = frozenset()
+    complete: bool = True
+
+    @property
+    def all(self) -> frozenset[str] | None:
+        if self.train is None or self.evaluated is None:
+            return None
+        return self.train | self.evaluated
+
+
+def senses(row: str) -> frozenset[str]:
+    """The towers that a kind of row needs: {"vision"} for an image or a video, {} for text."""
+    return frozenset(_SENSES[part] for part in row.split("+") if part in _SENSES)
+
+
+def of(trainer: Any, profile: Profile) -> Meets:
+    """What the ranks may meet; asked of the others once a run."""
+    state = runstate.of(trainer)
+    if state is None:
+        return own(trainer, profile)
+    if _KEY not in state.kept:
+        state.kept[_KEY] = _together(own(trainer, profile), state.number, trainer.args.world_size)
+    return state.kept[_KEY]  # type: ignore[no-any-return]
+
+
+def own(trainer: Any, profile: Profile) -> Meets:
+    """What this rank's data sets hold."""
+    train = getattr(trainer, "train_dataset", None)
+    return Meets(
+        profile.rows(trainer, train) if train is not None else frozenset(),
+        _evaluated(trainer, profile),
+    )
+
+
+def _evaluated(trainer: Any, profile: Profile) -> frozenset[str] | None:
+    data = getattr(trainer, "eval_dataset", None)
+    if data is None:
+        return frozenset()
+    sets = list(data.values()) if isinstance(data, dict) else [data]
+    found = [profile.rows(trainer, each) for each in sets]
+    return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
+
+
+def _together(mine: Meets, number: int, world: int) -> Meets:
+    if world < 2:
+        return mine
+    told = exchange.share("rows", number, [_listed(mine.train), _listed(mine.evaluated)], world)
+    if told is None:
+        # No store: HF's trainers are given the whole data set on every rank, and shard it after.
+        return mine
+    train, evaluated = zip(*told.values(), strict=True)
+    return Meets(_union(train), _union(evaluated), len(told) == world)
+
+
+def _listed(rows: frozenset[str] | None) -> list[str] | None:
+    return None if rows is None else sorted(rows)
+
+
+def _union(rows: tuple[list[str] | None, ...]) -> frozenset[str] | None:
+    return None if None in rows else frozenset().union(*map(frozenset, rows))  # type: ignore[arg-type]

@@ -1,0 +1,111 @@
+"""A trainer's objects → `Run`. Reads what will happen, not what the flags say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vlmguard.core import runstate
+from vlmguard.core.facts import PARTITIONED, Certainty, Phase, Run, Strategy, Tower
+from vlmguard.runtime import seams
+from vlmguard_torch import freezing, parameters
+from vlmguard_torch.releases import releases
+from vlmguard_transformers import SEAMS, observation, padding, shared_rows
+from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.profile import Profile
+
+_BESIDE = ("transformers", "peft", "deepspeed", "trl", "accelerate")
+
+
+def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
+    """The run as it is about to be wrapped."""
+    strategy = hf.strategy(trainer)
+    ddp = strategy == "ddp"
+    towers = _towers(trainer, profile)
+    checkpointing = profile.checkpointing(trainer)
+    policy = profile.policy()
+    unfrozen = freezing.unfrozen(profile.model(trainer), policy, profile.parts(trainer))
+    hooked = (*SEAMS, *profile.seams)
+    meets = shared_rows.of(trainer, profile)
+    observed = observation.of(trainer, profile, towers, meets)
+    unused = _may_be_unused(trainer, profile, strategy, towers, meets)
+    obstacle = padding.obstacle(trainer, meets.all) if unused != "no" and not ddp else ""
+    state = runstate.of(trainer)
+    if state is not None:
+        state.kept["blank kinds"] = padding.kinds(meets.all)
+    return Run(
+        framework=profile.name,
+        releases=_releases(profile),
+        phase=phase,
+        strategy=strategy,
+        world=trainer.args.world_size,
+        rank=trainer.args.process_index,
+        tuning=profile.tuning(trainer),
+        checkpointing=checkpointing,
+        towers=towers,
+        forwards=profile.forwards(trainer),
+        repeats=observed.repeats,
+        shared=profile.shares(trainer),
+        frozen=any(tower.trainable < tower.total for tower in towers),
+        rows=tuple(sorted(meets.train or ())),
+        eval_rows=tuple(sorted(meets.evaluated or ())),
+        may_be_unused=unused,
+        never_used=observed.never_used,
+        text_skips=observed.text_skips,
+        can_pad=unused != "no" and not ddp and not obstacle,
+        pads=padding.pads(trainer),
+        cannot_pad=obstacle,
+        find_unused=hf.find_unused(trainer, checkpointing.on) if ddp else None,
+        static_graph=hf.static_graph(trainer) if ddp else None,
+        accumulation=trainer.args.gradient_accumulation_steps,
+        clipping=hf.clipping(trainer),
+        freeze=policy,
+        unfrozen=len(unfrozen),
+        unfrozen_example=unfrozen[0] if unfrozen else "",
+        conflicting_flags=profile.conflicting_flags(trainer, policy),
+        missing_seams=seams.missing(hooked),
+        lost_seams=seams.lost(hooked),
+        provenance=observed.provenance,
+    )
+
+
+def _releases(profile: Profile) -> dict[str, str]:
+    """By distribution, and the framework's own by its name, as the first line says it."""
+    found = releases(*dict.fromkeys((*profile.distributions, *_BESIDE)))
+    own = found.get(profile.distributions[0])
+    return {**found, profile.name: own} if own else found
+
+
+def _towers(trainer: Any, profile: Profile) -> tuple[Tower, ...]:
+    return parameters.towers(
+        profile.model(trainer),
+        profile.towers(trainer),
+        lambda kind: profile.checkpointed(trainer, kind),
+        lambda kind: profile.input_grads(trainer, kind),
+    )
+
+
+def _may_be_unused(
+    trainer: Any,
+    profile: Profile,
+    strategy: Strategy,
+    towers: tuple[Tower, ...],
+    meets: shared_rows.Meets,
+) -> Certainty:
+    """Whether a batch can leave a tower unused that this strategy minds."""
+    sees = [tower for tower in towers if tower.sees and tower.total]
+    partitioned = strategy in PARTITIONED
+    if not sees or strategy == "single":
+        return "no"
+    own = profile.pads_itself(trainer, strategy)
+    if own == "yes":
+        return "no"
+    found = meets.all if partitioned else meets.train
+    if not found or not meets.complete:
+        return "possible"
+    needs = {shared_rows.senses(row) for row in found}
+    if needs == {frozenset()}:
+        # No rank ever uses a tower: ZeRO and FSDP have nothing to wait for, DDP does.
+        return "yes" if strategy == "ddp" else "no"
+    if len(needs) == 1:
+        return "no"
+    return "possible" if own == "possible" else "yes"

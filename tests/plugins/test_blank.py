@@ -1,0 +1,426 @@
+"""The blank input on a small model in plain torch that is built as transformers' are."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from vlmguard_torch import blank, inputs, towers
+
+SIDE, HIDDEN = 4, 8
+
+
+class Tower(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embeddings = nn.Conv2d(3, HIDDEN, SIDE // 2, SIDE // 2)
+        self.norm = nn.BatchNorm2d(HIDDEN)
+        self.dropout = nn.Dropout(0.5)
+        self.gradient_checkpointing = False
+
+    def forward(self, pixels):
+        if self.gradient_checkpointing:
+            return checkpoint(self.inner, pixels, use_reentrant=False)
+        return self.inner(pixels)
+
+    def inner(self, pixels):
+        return self.dropout(self.norm(self.embeddings(pixels))).mean((2, 3))
+
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(16, HIDDEN)
+        self.layer = nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.Dropout(0.5))
+
+    def forward(self, inputs_embeds=None, past_key_values=None):
+        return self.layer(inputs_embeds)
+
+
+class Inner(nn.Module):
+    """Embeds, sees, thinks: as LlavaModel."""
+
+    def __init__(self):
+        super().__init__()
+        self.vision_tower = Tower()
+        self.multi_modal_projector = nn.Linear(HIDDEN, HIDDEN)
+        self.language_model = Decoder()
+        self.config = SimpleNamespace(
+            model_type="toy", vision_config=SimpleNamespace(image_size=SIDE, num_channels=3)
+        )
+
+    def get_input_embeddings(self):
+        return self.language_model.embed_tokens
+
+    def get_image_features(self, pixel_values):
+        return [self.multi_modal_projector(self.vision_tower(pixel_values))]
+
+    def get_video_features(self, pixel_values_videos):
+        return self.get_image_features(pixel_values_videos)
+
+    def forward(self, input_ids=None, inputs_embeds=None, pixel_values=None, cache=None):
+        if inputs_embeds is None:
+            inputs_embeds = self.get_input_embeddings()(input_ids)
+        if pixel_values is not None:
+            inputs_embeds = inputs_embeds + self.get_image_features(pixel_values)[0][:, None]
+        return self.language_model(inputs_embeds=inputs_embeds, past_key_values=cache)
+
+
+class Early(Inner):
+    """Sees before it embeds: as GLM-Image."""
+
+    def forward(self, input_ids=None, inputs_embeds=None, pixel_values=None, cache=None):
+        features = None if pixel_values is None else self.get_image_features(pixel_values)
+        embeds = self.get_input_embeddings()(input_ids)
+        if features:
+            embeds = embeds + features[0][:, None]
+        return self.language_model(inputs_embeds=embeds, past_key_values=cache)
+
+
+class Flat(Inner):
+    """Has its layers itself: as Chameleon."""
+
+    def __init__(self):
+        super().__init__()
+        decoder = self.language_model
+        del self.language_model
+        self.embed_tokens, self.layer = decoder.embed_tokens, decoder.layer
+
+    def get_input_embeddings(self):
+        return self.embed_tokens
+
+    def forward(self, input_ids=None, inputs_embeds=None, pixel_values=None, cache=None):
+        embeds = self.get_input_embeddings()(input_ids)
+        if pixel_values is not None:
+            embeds = embeds + self.get_image_features(pixel_values)[0][:, None]
+        return self.layer(embeds)
+
+
+class Model(nn.Module):
+    """What users hold: as LlavaForConditionalGeneration."""
+
+    def __init__(self, inner=Inner):
+        super().__init__()
+        self.model = inner()
+        self.lm_head = nn.Linear(HIDDEN, 16)
+
+    def get_input_embeddings(self):
+        return self.model.get_input_embeddings()
+
+    def get_image_features(self, pixel_values):
+        return self.model.get_image_features(pixel_values)
+
+    def forward(self, **batch):
+        return self.lm_head(self.model(**batch)).pow(2).mean()
+
+    def _prepare_multimodal_encoder_kwargs_for_generation(self, kwargs):
+        if "pixel_values" in kwargs:
+            self.model.get_image_features(kwargs.pop("pixel_values"))
+        return kwargs
+
+    def generate(self, synced_gpus=None, encodes=True, **kwargs):
+        if encodes:
+            kwargs = self._prepare_multimodal_encoder_kwargs_for_generation(kwargs)
+        self(**kwargs, cache=None if encodes else ())
+        kwargs.pop("pixel_values", None)
+        self(**kwargs, cache=(1,))
+
+
+def build(inner: type = Inner) -> Model:
+    torch.manual_seed(0)
+    return Model(inner)
+
+
+def text():
+    return {"input_ids": torch.tensor([[1, 2, 3], [4, 5, 6]])}
+
+
+def picture():
+    return {**text(), "pixel_values": torch.randn(2, 3, SIDE, SIDE)}
+
+
+def ones(owner, kind):
+    name = {"image": "pixel_values", "video": "pixel_values_videos"}[kind]
+    return {name: torch.ones(2, 3, SIDE, SIDE)}
+
+
+def step(model, batch):
+    """The loss and every gradient, from one seed."""
+    model.zero_grad()
+    torch.manual_seed(3)
+    loss = model(**batch)
+    loss.backward()
+    return loss.item(), {name: p.grad for name, p in model.named_parameters()}
+
+
+def of_tower(gradients):
+    return {k: v for k, v in gradients.items() if "vision_tower" in k or "projector" in k}
+
+
+def same(one, other):
+    pairs = zip(one, other, strict=True)
+    return all((a is None and b is None) or torch.equal(a, b) for a, b in pairs)
+
+
+def untouched(model):
+    """The tower's parameters, without a gradient each."""
+    return dict.fromkeys(of_tower(dict(model.named_parameters())))
+
+
+@pytest.mark.parametrize("inner", [Inner, Early, Flat])
+def test_with_an_image_nothing_is_done(inner):
+    model, batch = build(inner), picture()
+    loss, before = step(model, batch)
+    handle = blank.install(model)
+    again, after = step(model, batch)
+    assert again == loss
+    assert same(before.values(), after.values())
+    assert handle.padded == 0
+
+
+@pytest.mark.parametrize("inner", [Inner, Early, Flat])
+def test_text_alone_gives_the_tower_zeros_and_changes_nothing_else(inner):
+    model = build(inner)
+    loss, before = step(model, text())
+    assert set(map(type, of_tower(before).values())) == {type(None)}
+    handle = blank.install(model)
+    again, after = step(model, text())
+    assert again == loss
+    zeros = {name: torch.zeros_like(gradient) for name, gradient in of_tower(after).items()}
+    assert same(after.values(), {**before, **zeros}.values())
+    assert (handle.padded, handle.fault) == (1, "")
+
+
+def test_buffers_stay():
+    model = build()
+    before = copy.deepcopy(dict(model.named_buffers()))
+    blank.install(model)
+    step(model, text())
+    assert same(before.values(), dict(model.named_buffers()).values())
+    assert model.model.vision_tower.norm.training
+
+
+def test_closed_it_leaves_nothing():
+    model = build()
+    plain = {name: {*vars(module)} for name, module in model.named_modules()}
+    handle = blank.install(model)
+    step(model, text())
+    handle.close()
+    assert {name: {*vars(module)} for name, module in model.named_modules()} == plain
+    for module in model.modules():
+        assert not module._forward_pre_hooks
+        assert not module._forward_hooks
+    assert of_tower(step(model, text())[1]) == untouched(model)
+
+
+def test_when():
+    model = build()
+    handle = blank.install(model, when="training")
+    with torch.no_grad():
+        model(**text())
+    model.eval()
+    model(**text())
+    model.train()
+    model.model.vision_tower.requires_grad_(False)
+    model.model.multi_modal_projector.requires_grad_(False)
+    model(**text())
+    assert handle.padded == 0
+    model.model.multi_modal_projector.requires_grad_(True)
+    model(**text())
+    assert handle.padded == 1
+    handle.close()
+    handle = blank.install(model.eval(), when="always")
+    with torch.no_grad():
+        model(**text())
+    assert handle.padded == 1
+
+
+def test_a_framework_may_run_the_tower_before_the_forward():
+    model = build()
+    handle = blank.install(model, kinds=("image", "video"), build=ones)
+    embeds = model.get_input_embeddings()(text()["input_ids"])
+    model.model.vision_tower(picture()["pixel_values"])
+    model(inputs_embeds=embeds)
+    assert handle.padded == 0
+    model(inputs_embeds=embeds)  # and here it did not
+    assert handle.padded == 1
+
+
+def test_every_kind_of_input_runs_its_tower():
+    model = build()
+    calls = []
+    model.model.vision_tower.register_forward_hook(lambda *_: calls.append(1))
+    handle = blank.install(model, kinds=("image", "video"), build=ones)
+    for batch, padded in ((picture(), 1), (text(), 2)):
+        calls.clear()
+        step(model, batch)
+        assert (len(calls), handle.padded) == (2, padded)
+
+
+def test_decoding_needs_none():
+    model = build().eval()
+    handle = blank.install(model)
+    with torch.no_grad():
+        model.generate(**text())  # the tower ran before the first forward
+        assert handle.padded == 1
+        model.generate(**picture())
+        assert handle.padded == 1
+        model.generate(**text(), encodes=False)  # in the first forward
+        assert handle.padded == 2
+        model(**text(), cache=(1,))
+        assert handle.padded == 2
+        model(**text())
+        assert handle.padded == 3
+
+
+def test_a_copy_and_a_pickle_do_nothing_of_ours():
+    model = build()
+    handle = blank.install(model)
+    step(model, text())
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert of_tower(step(other, text())[1]) == untouched(other)
+        other.generate(**text())
+    assert handle.padded == 1
+
+
+def test_it_stays_in_front_of_hooks_that_come_later():
+    model = build()
+    handle = blank.install(model)
+    step(model, text())
+    order = []
+    model.model.vision_tower.register_forward_pre_hook(lambda *_: order.append("tower"))
+    model.model.language_model.register_forward_pre_hook(
+        lambda *_: order.append("gather"), prepend=True
+    )
+    step(model, text())
+    assert order == ["tower", "gather"]
+    assert handle.padded == 2
+
+
+def test_a_recomputation_is_no_run():
+    model = build()
+    model.model.vision_tower.gradient_checkpointing = True
+    handle = blank.install(model)
+    calls = []
+    model.model.vision_tower.embeddings.register_forward_hook(lambda *_: calls.append(1))
+    step(model, picture())
+    assert len(calls) == 2
+    step(model, text())
+    assert (len(calls), handle.padded) == (4, 1)
+
+
+def test_an_infinite_feature_is_no_harm():
+    model = build()
+    loss, _ = step(model, text())
+    nn.init.constant_(model.model.multi_modal_projector.bias, float("inf"))
+    handle = blank.install(model)
+    again, after = step(model, text())
+    assert (again, handle.padded) == (loss, 1)
+    assert not any(gradient.isnan().any() for gradient in after.values())
+
+
+def test_a_fault_of_ours_is_told_once_and_changes_nothing():
+    model = build()
+    loss, before = step(model, text())
+    said = []
+    handle = blank.install(model, build=lambda *_: {"pixel_values": torch.ones(1)}, say=said.append)
+    for _ in range(2):
+        again, after = step(model, text())
+        assert again == loss
+        assert same(before.values(), after.values())
+    assert "RuntimeError" in handle.fault
+    assert len(said) == 1
+
+
+def test_ranks_that_generate_alone_are_told(monkeypatch):
+    model, said = build(), []
+    blank.install(model, say=said.append)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    model.generate(**text(), synced_gpus=True)
+    assert not said
+    model.generate(**text(), synced_gpus=False)
+    assert "synced_gpus" in said[0]
+
+
+def test_what_cannot_be_made_is_said_and_nothing_is_put_on():
+    model = build()
+    del model.model.config.vision_config.image_size
+    assert "image_size" in blank.possible(model)
+    with pytest.raises(blank.CannotBlank):
+        blank.install(model)
+    assert not model.model._forward_pre_hooks
+    assert "Linear" in blank.possible(nn.Linear(1, 1))
+    assert blank.possible(build()) == ""
+
+
+def test_from_config():
+    assert inputs.from_config(build().model, "image")["pixel_values"].shape == (1, 3, SIDE, SIDE)
+
+
+def module(*paths: str) -> nn.Module:
+    """A model that has a Linear at each path."""
+    root = nn.Module()
+    for path in paths:
+        at = root
+        for name in path.split(".")[:-1]:
+            if not hasattr(at, name):
+                at.add_module(name, nn.Module())
+            at = getattr(at, name)
+        at.add_module(path.rsplit(".", 1)[-1], nn.Linear(1, 1))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("paths", "found"),
+    [
+        (
+            ("model.visual.blocks", "model.visual.merger.mlp", "model.language_model.layers",
+             "lm_head"),
+            {
+                "vision": ("model.visual",), "aligner": ("model.visual.merger",),
+                "llm": ("model.language_model", "lm_head"),
+            },
+        ),
+        (
+            ("base_model.model.model.vision_tower.vision_model.encoder",
+             "base_model.model.model.multi_modal_projector.linear_1",
+             "base_model.model.model.language_model.layers"),
+            {
+                "vision": ("model.vision_tower",), "aligner": ("model.multi_modal_projector",),
+                "llm": ("model.language_model",),
+            },
+        ),
+        (
+            ("audio_tower.layers", "visual.merger", "multi_modal_projector", "model.layers"),
+            {
+                "vision": ("visual",), "audio": ("audio_tower",),
+                "aligner": ("visual.merger", "multi_modal_projector"), "llm": ("model",),
+            },
+        ),
+        (("model.layers", "lm_head"), {}),
+        (("language_model.visual.x", "lm_head"), {}),
+    ],
+)  # fmt: skip
+def test_towers_by_name(paths, found):
+    named = towers.by_name(module(*paths))
+    assert named == found
+    for kind, where in named.items():
+        for path in where:
+            assert towers.kind_of(path + ".weight", named) == kind
+
+
+def test_plain_names():
+    for name in (
+        "base_model.model.visual.qkv.base_layer.weight",
+        "module.visual._checkpoint_wrapped_module.qkv.weight",
+        "_fsdp_wrapped_module.visual._fsdp_wrapped_module.qkv.weight",
+        "base_model.model.visual.qkv.modules_to_save.default.weight",
+    ):
+        assert towers.plain(name) == "visual.qkv.weight"

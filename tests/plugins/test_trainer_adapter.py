@@ -1,0 +1,344 @@
+"""The Trainer adapter: which profile acts, a run's life, and that no fault of ours is the run's."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import vlmguard_swift
+import vlmguard_transformers
+from vlmguard import guard
+from vlmguard.core import runstate
+from vlmguard.core.advice import FindUnused, FreezeTower, SetVariant, sentence
+from vlmguard.core.errors import SettingsError, Stop
+from vlmguard.core.facts import Batch, Checkpointing, Run, Tower
+from vlmguard.core.findings import Finding
+from vlmguard.core.runstate import RunState
+from vlmguard.core.settings import Settings
+from vlmguard_flagembedding.profile import PROFILE as FLAG
+from vlmguard_swift import encoded
+from vlmguard_swift.profile import PROFILE as SWIFT
+from vlmguard_transformers import (
+    apply,
+    arguments,
+    dry_run,
+    lifecycle,
+    padding,
+    phases,
+    profiles,
+    steps,
+    translate,
+)  # fmt: skip
+from vlmguard_transformers.profile import Profile
+
+FAKE = Path(__file__).resolve().parents[1] / "kit" / "fake_framework"
+
+
+class Hostile:
+    """Anything asked of it raises."""
+
+    def __getattribute__(self, name):
+        if name in ("__class__", "__dict__"):
+            return object.__getattribute__(self, name)
+        raise RuntimeError("boom")
+
+
+@pytest.fixture
+def calls():
+    class Calls(list):
+        def __call__(self, *args, **kwargs):
+            self.append((args, kwargs))
+            return "framework"
+
+    return Calls()
+
+
+@pytest.fixture
+def opened():
+    """An open run of a trainer that is nothing but an object."""
+    trainer = types.SimpleNamespace(accelerator=types.SimpleNamespace(sync_gradients=True))
+    towers = (Tower("vision", ("visual",), 2, 2),)
+    state = RunState(Settings(), run=Run("x", strategy="zero3", world=2, towers=towers))
+    runstate.bind(trainer, state)
+    runstate.opened(state)
+    yield trainer, state
+    guard.close(state)
+
+
+def loaded(seam):
+    module, _, name = seam.wrapper.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+SEAMS = (*vlmguard_transformers.SEAMS, *vlmguard_swift.SEAMS)
+WRAPPERS = [pytest.param(loaded(seam), id=seam.name) for seam in SEAMS]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_hostile_objects(wrapper, calls, opened):
+    assert wrapper(calls, Hostile(), (["--x"],), {}) == "framework"
+    assert wrapper(calls, Hostile(), (), {}) == "framework"
+    assert len(calls) == 2
+
+
+FUNCTIONS = [
+    (profiles, "of"),
+    (translate, "run"),
+    (apply, "apply"),
+    (arguments, "take"),
+    (arguments, "resolve"),
+    (dry_run, "rehearse"),
+    (encoded, "batch"),
+    (guard, "held"),
+    (guard, "on_error"),
+    (padding, "ran"),
+    (phases, "mark"),
+    (phases, "current"),
+    (steps, "after"),
+    (steps, "at_engine"),
+    (steps, "before"),
+    (steps, "left"),
+    (steps, "start"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), FUNCTIONS, ids=lambda x: getattr(x, "__name__", x))
+def test_each_function_may_fail(owner, name, calls, monkeypatch, opened):
+    def boom(*args, **kwargs):
+        raise RuntimeError("boom")
+
+    trainer, state = opened
+    state.set["VG106"] = Finding("VG106", "error", "why")
+    monkeypatch.setattr(owner, name, boom)
+    for seam in SEAMS:
+        assert loaded(seam)(calls, trainer, (["--x"],), {}) == "framework"
+    assert len(calls) == len(SEAMS)
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_the_frameworks_own_exception_goes_on_unchanged(wrapper):
+    error = ValueError("theirs")
+
+    def wrapped(*args, **kwargs):
+        raise error
+
+    with pytest.raises(ValueError, match="theirs") as caught:
+        wrapper(wrapped, object(), (["--x"],), {})
+    assert caught.value is error
+
+
+def test_a_stop_is_not_contained(calls, monkeypatch):
+    def stop(trainer, phase):
+        raise SettingsError("no")
+
+    monkeypatch.setattr(lifecycle, "begin", stop)
+    with pytest.raises(SettingsError):
+        lifecycle.train(calls, object(), (), {})
+    assert not calls
+
+
+def test_only_the_outermost_of_two_trains_judges(calls, monkeypatch):
+    """A framework's own train calls the one that it inherits."""
+    begun = []
+    monkeypatch.setattr(lifecycle, "begin", lambda trainer, phase: begun.append(phase))
+    trainer = types.SimpleNamespace()
+
+    def outer(*args, **kwargs):
+        return lifecycle.train(calls, trainer, args, kwargs)
+
+    assert lifecycle.train(outer, trainer, (), {}) == "framework"
+    assert begun == ["train"]
+    lifecycle.evaluate(calls, trainer, (), {})
+    assert begun == ["train", "eval"], "an evaluation of its own is a run of its own"
+
+
+def test_evaluation_between_steps_is_no_training(opened):
+    trainer, state = opened
+    seen = []
+    lifecycle.evaluate(lambda: seen.append(state.phase), trainer, (), {})
+    lifecycle.training_step(lambda *a: seen.append(state.phase), trainer, (None, {}), {})
+    assert seen == ["eval", "train"]
+
+
+def test_a_loader_of_evaluation_marks_its_batches():
+    loader = types.SimpleNamespace(collate_fn=lambda rows: phases.current())
+    lifecycle.eval_loader(lambda: loader, object(), (), {})
+    assert loader.collate_fn([]) == "eval"
+    assert phases.current() == "train"
+
+
+class A:
+    pass
+
+
+class B(A):
+    pass
+
+
+def profile(name, *owns):
+    return type(name, (Profile,), {"name": name, "owns": owns})()
+
+
+def test_the_most_derived_profile_acts():
+    here = f"{__name__}:"
+    above, below = profile("above", here + "A"), profile("below", here + "B")
+    assert profiles.select(B(), [above, below]) is below
+    assert profiles.select(A(), [above, below]) is above
+    assert profiles.select(object(), [above, below]) is profiles.PLAIN
+
+
+def test_a_tie_is_an_error():
+    with pytest.raises(profiles.TwoProfiles, match="one and two both own"):
+        profiles.select(A(), [profile("one", "*:A"), profile("two", "*:A")])
+
+
+def test_advice_is_spelt_by_the_profile():
+    assert SWIFT.spell(FindUnused()) == "--ddp_find_unused_parameters true"
+    assert "'{\"use_reentrant\": false}'" in SWIFT.spell(SetVariant(False))
+    assert Profile().spell(SetVariant(False)) == ""
+    told = sentence((SetVariant(False), FreezeTower()), FLAG.spell)
+    assert told == "set use_reentrant=False; or freeze vision (--vlmguard-freeze vision)"
+
+
+def test_another_framework_costs_one_small_module(monkeypatch):
+    """It is found once its adapter is armed, and by no other name."""
+    code = (
+        "import fake_framework, sys, types\n"
+        "from vlmguard_transformers import profiles\n"
+        "found = profiles.of(fake_framework.FakeTrainer())\n"
+        "print(found.name, found.forwards(None), found.rows(None, ['text']))\n"
+        "print([m for m in sys.modules if m.startswith(('vlmguard_swift', 'vlmguard_flag'))])\n"
+    )
+    start = "from vlmguard import _bootstrap as b; b.watch('fake_framework', 'vlmguard_fake')\n"
+    path = os.pathsep.join([str(FAKE), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", start + code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.stdout == "fake 2 frozenset({'text'})\n[]\n", done.stderr
+    lines = (FAKE / "vlmguard_fake.py").read_text().splitlines()
+    assert sum(bool(line.strip()) for line in lines) <= 60
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.visual, self.model = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    def loss(self, image):
+        out = self.model(torch.ones(1, 2))
+        return (out + self.visual(torch.ones(1, 2)) if image else out).sum()
+
+
+def watched(model, strategy="ddp"):
+    towers = (Tower("vision", ("visual",), 2, 2), Tower("llm", ("model",), 2, 2))
+    state = RunState(Settings(), run=Run("x", strategy=strategy, towers=towers))
+    trainer = types.SimpleNamespace(
+        model=model, accelerator=types.SimpleNamespace(sync_gradients=True)
+    )
+    runstate.bind(trainer, state)
+    runstate.opened(state)
+    steps.start(trainer, profiles.PLAIN, state)
+    return trainer, state
+
+
+def step(trainer, model, image):
+    inputs = {"pixel_values": 1} if image else {"input_ids": 1}
+
+    def training_step(model, inputs):
+        model.zero_grad()
+        model.loss(image).backward()
+
+    lifecycle.training_step(training_step, trainer, (model, inputs), {})
+
+
+def test_a_tower_left_out_after_it_trained_stops_zero3_alone():
+    for strategy in ("zero2", "zero3"):
+        model = Model()
+        trainer, state = watched(model, strategy)
+        step(trainer, model, True)
+        if strategy == "zero3":
+            with pytest.raises(Stop, match="VG204"):
+                step(trainer, model, False)
+        else:
+            step(trainer, model, False)
+        guard.close(state)
+        assert not any(p._post_accumulate_grad_hooks for p in model.parameters())
+
+
+def test_what_is_unfrozen_while_training_is_watched():
+    """LISA trains other layers every few steps."""
+    model = Model()
+    model.visual.requires_grad_(False)
+    trainer, _ = watched(model)
+    step(trainer, model, True)
+    model.visual.requires_grad_(True)
+    model.model.requires_grad_(False)
+    step(trainer, model, True)
+    assert trainer  # nothing was stopped
+
+
+def test_fsdps_parameters_are_not_hooked():
+    trainer, state = watched(Model(), "fsdp2")
+    assert "watched" not in state.kept
+    assert trainer
+
+
+def test_two_runs_in_one_process_have_their_own_counts(capsys):
+    run = Run("x", {"torch": "2.13.0"}, "ddp", 2, checkpointing=Checkpointing(True, True))
+
+    def once():
+        state = {"reentrant": True}
+
+        def translate():
+            return Run(**{**vars(run), "checkpointing": Checkpointing(True, state["reentrant"])})
+
+        def change(plan):
+            state["reentrant"] = plan.variant.use_reentrant
+            return {"variant": ["use_reentrant: True → False"]}
+
+        found = guard.pre_wrap(translate, change)
+        guard.first_step(found)
+        guard.close(found)
+
+    once()
+    first = capsys.readouterr().err
+    once()
+    second = capsys.readouterr().err
+    assert first.count("VG101 fixed") == second.count("VG101 fixed") == 1
+    assert "1 fixed (VG101)" in first
+    assert first == second
+    assert runstate.current() is None
+    assert "VLMGUARD_RUN" not in os.environ
+
+
+def test_a_quiet_profile_greets_no_run_in_which_nothing_is_found(capsys):
+    run = Run("transformers", {"torch": "2.13.0"}, "single")
+    state = guard.pre_wrap(lambda: run, lambda plan: {}, speaks=False)
+    guard.first_step(state)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_collator_is_judged_with_what_its_batch_is_for(opened, monkeypatch):
+    seen = []
+    monkeypatch.setattr(guard, "pre_step", lambda run, batch: seen.append(batch))
+    monkeypatch.setattr(encoded, "batch", lambda template, rows, phase: Batch(phase=phase))
+    from vlmguard_swift import batches
+
+    batches.collate(lambda rows: rows, object(), ([],), {})
+    loader = types.SimpleNamespace(
+        collate_fn=lambda rows: batches.collate(lambda rows: rows, object(), (rows,), {})
+    )
+    phases.mark(loader, "eval")
+    loader.collate_fn([])
+    assert [batch.phase for batch in seen] == ["train", "eval"]

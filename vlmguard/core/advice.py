@@ -1,0 +1,130 @@
+"""Advice as data: what a user can change. A profile spells it in its framework's own flags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SetVariant:
+    """Gradient checkpointing with this ``use_reentrant``."""
+
+    use_reentrant: bool
+
+    def __str__(self) -> str:
+        return f"set use_reentrant={self.use_reentrant}"
+
+
+@dataclass(frozen=True)
+class NoCheckpointing:
+    """No gradient checkpointing, of one tower or of all."""
+
+    tower: str = ""
+
+    def __str__(self) -> str:
+        of = f" of the {self.tower} tower" if self.tower else ""
+        return f"turn gradient checkpointing{of} off"
+
+
+@dataclass(frozen=True)
+class FindUnused:
+    """DDP's ``find_unused_parameters``."""
+
+    value: bool = True
+
+    def __str__(self) -> str:
+        return f"set find_unused_parameters={self.value}"
+
+
+@dataclass(frozen=True)
+class StaticGraph:
+    """DDP's ``static_graph``."""
+
+    value: bool
+
+    def __str__(self) -> str:
+        return f"set static_graph={self.value}"
+
+
+@dataclass(frozen=True)
+class FreezeTower:
+    """A tower that must not train."""
+
+    tower: str = "vision"
+
+    def __str__(self) -> str:
+        return f"freeze {self.tower}"
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Another way to distribute the model: "zero2", "ddp", …"""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"use {self.name}"
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """A newer release of a distribution."""
+
+    package: str
+    release: str = ""
+
+    def __str__(self) -> str:
+        return f"upgrade {self.package}" + (f" to {self.release} or newer" if self.release else "")
+
+
+@dataclass(frozen=True)
+class PadWithBlank:
+    """A blank input where a batch has none. Also a remedy: the adapter can put it in."""
+
+    def __str__(self) -> str:
+        return "put an image in every batch (a blank one without a label will do)"
+
+
+@dataclass(frozen=True)
+class SameKind:
+    """Batches of one kind on all ranks."""
+
+    def __str__(self) -> str:
+        return "give all ranks batches of one kind (group the rows by whether they have media)"
+
+
+@dataclass(frozen=True)
+class LongerRows:
+    """A higher limit on a row's length, or fewer pixels."""
+
+    def __str__(self) -> str:
+        return "raise max_length, or lower the pixel budget"
+
+
+Advice = (
+    SetVariant
+    | NoCheckpointing
+    | FindUnused
+    | StaticGraph
+    | FreezeTower
+    | Strategy
+    | Upgrade
+    | PadWithBlank
+    | SameKind
+    | LongerRows
+)
+
+Spell = Callable[[Advice], str]
+"""How a framework writes a piece of advice; "" where it has no way of its own."""
+
+
+def sentence(advice: str | Iterable[Advice | str], spell: Spell | None = None) -> str:
+    """``advice`` in words, one "or" between the alternatives."""
+    if isinstance(advice, str):
+        return advice
+    told = []
+    for each in advice:
+        own = "" if spell is None or isinstance(each, str) else spell(each)
+        told.append(f"{each} ({own})" if own else str(each))
+    return "; or ".join(told)
