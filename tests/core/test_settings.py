@@ -91,7 +91,9 @@ def test_an_unknown_name_or_value_is_an_error(tmp_path, monkeypatch, name, value
         resolve(folder=tmp_path)
 
 
-@pytest.mark.parametrize("name", ["VLMGUARD_LANG", "VLMGUARD_TABLES", "VLMGUARD_ENVS", "VLMGUARD_TEST_CAPTURE"])
+@pytest.mark.parametrize(
+    "name", ["VLMGUARD_LANG", "VLMGUARD_TABLES", "VLMGUARD_ENVS", "VLMGUARD_TEST_CAPTURE"]
+)
 def test_other_names_of_ours_are_known(tmp_path, monkeypatch, name):
     monkeypatch.setenv(name, "x")
     resolve(folder=tmp_path)
