@@ -62,11 +62,16 @@ def special_ids(config: Any) -> frozenset[int]:
     return frozenset(found)
 
 
-def placeholder(config: Any, name: str) -> tuple[list[int], int | None, list[int]]:
-    """Ids before, in place of, and after one medium."""
-    pad = _id(config, f"{name}_token_id", f"{name}_token_index")
-    if pad is None and name == "image":
-        pad = _id(config, "im_patch_id", "media_placeholder_token_id", "img_context_token_id")
+def placeholders(config: Any, name: str) -> list[int | None]:
+    """Ids that may stand for one feature, likeliest first: GLM-4V's frames are images."""
+    own = _id(config, f"{name}_token_id", f"{name}_token_index")
+    image = _id(config, "image_token_id", "image_token_index", "media_placeholder_token_id")
+    found = [own, image] if name in ("image", "video") else [own]
+    return list(dict.fromkeys(at for at in found if at is not None)) or [None]
+
+
+def around(config: Any, name: str) -> tuple[list[int], list[int]]:
+    """Ids before and after one medium."""
     kinds = ("vision", name) if name != "audio" else (name,)
     first = next(
         (at for kind in kinds if (at := _id(config, f"{kind}_start_token_id")) is not None), None
@@ -74,7 +79,7 @@ def placeholder(config: Any, name: str) -> tuple[list[int], int | None, list[int
     last = next(
         (at for kind in kinds if (at := _id(config, f"{kind}_end_token_id")) is not None), None
     )
-    return [first] * (first is not None), pad, [last] * (last is not None)
+    return [first] if first is not None else [], [last] if last is not None else []
 
 
 def _id(config: Any, *names: str) -> int | None:
@@ -151,7 +156,7 @@ class Shape:
             or self.whole("input_feat_size", 0)
             or self.whole("input_dim", 80)
         )
-        self.positions = self.whole("max_source_positions", 50)
+        self.positions = self.whole("max_source_positions", 48)
 
     def whole(self, name: str, otherwise: int) -> int:
         for part in self._order:
@@ -234,6 +239,7 @@ def _videos(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
                 "video_grid_thw": grid,
                 "video_merge_sizes": torch.full((number,), shape.merge),
                 "second_per_grid_ts": torch.ones(number),
+                "video_second_per_grid": torch.ones(number),
             }
     if "target_sizes_videos" in names:
         yield {

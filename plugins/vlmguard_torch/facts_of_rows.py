@@ -104,7 +104,7 @@ def kind_facts(view: View, copy: Any, kind: str) -> KindFacts:
     """The facts of a kind that ran."""
     trace, calls = view.traces[kind], view.calls(kind)
     text = view.calls("text") if "text" in view.traces else calls
-    towers = _outermost({path: n for path, n in calls.items() if n and not text.get(path)})
+    towers = _outermost({path: 1 for path, n in calls.items() if n and not text.get(path)})
     repeats = _outermost({path: n for path, n in calls.items() if n > 1})
     order = [path for path in trace.order if not re.search(r"\.\d+(\.|$)", path)]
     return KindFacts(
