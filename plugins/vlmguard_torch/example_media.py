@@ -29,13 +29,16 @@ def own_argument(model: Any, name: str) -> bool:
 
 def arguments(model: Any) -> frozenset[str]:
     """Names that the forward takes, those of the model inside it included where it has
-    ``**kwargs``: there they are handed on."""
+    ``**kwargs``, and those of its ``get_*_features``: there they are handed on."""
     own = signature(model)
     names = set(own)
     inner = getattr(model, getattr(model, "base_model_prefix", "") or "model", None)
     inner = inner if isinstance(inner, torch.nn.Module) else getattr(model, "model", None)
     if isinstance(inner, torch.nn.Module) and inner is not model and _open(own):
         names |= set(signature(inner))
+    for getter in _GETTERS.values():
+        if _open(own) and hasattr(model, getter):
+            names |= set(signature(getattr(model, getter)))
     return frozenset(names)
 
 
@@ -148,6 +151,8 @@ class Shape:
         self.patch = self.whole("patch_size", 14)
         self.side = self.whole("image_size", self.patch * 8)
         self.channels = self.whole("num_channels", 0) or self.whole("in_channels", 3)
+        high = getattr(config, "high_res_vision_config", None)
+        self.high = getattr(high, "image_size", self.side)
         self.temporal = self.whole("temporal_patch_size", 0) or self.whole("patch_temporal", 1)
         self.merge = self.whole("spatial_merge_size", 0) or self.whole("merge_size", 2)
         self.tiles = self.whole("max_num_tiles", 4)
@@ -211,16 +216,12 @@ def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
     if "image_sizes" in names:
         yield {key: torch.rand(number, 2, channels, side, side), "image_sizes": sizes}
     stacked = torch.rand(number, channels, side, side)
-    high = (
-        {"high_res_pixel_values": torch.rand(number, 3, 1024, 1024)}
-        if "high_res_pixel_values" in names
-        else {}
-    )
+    high = torch.rand(number, channels, shape.high, shape.high)
     yield {
         key: stacked,
         "image_sizes": sizes,
         "pixel_mask": torch.ones(number, side, side).bool(),
-        **high,
+        "high_res_pixel_values": high,
     }
     yield {
         key: stacked[None],

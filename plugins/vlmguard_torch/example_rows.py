@@ -6,7 +6,6 @@ many placeholders a row needs is asked of the model, which counts its features i
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -152,10 +151,6 @@ def _along(
         made["token_type_ids"] = (types > 0).long()
     if "mm_token_type_ids" in names:
         made["mm_token_type_ids"] = types
-    if "use_cache" in names or any(
-        part.kind is inspect.Parameter.VAR_KEYWORD for part in media.signature(model).values()
-    ):
-        made["use_cache"] = False
     if "cross_attention_mask" in names and "aspect_ratio_mask" in inputs:
         tiles = inputs["aspect_ratio_mask"]
         made["cross_attention_mask"] = tiles[:, None].expand(-1, length, -1, -1).clone()

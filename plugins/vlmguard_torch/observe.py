@@ -25,6 +25,7 @@ from vlmguard_torch.untraced import untraced
 
 SECONDS, WAIT = 3.0, 10.0
 """Of work and of waiting for the processor; what is not run by then is not known."""
+ALL_LAYERS = 10_000
 MOST_WEIGHTS = 150_000_000
 """Of a copy; more means that a width was not recognised, and the copy would not be tiny."""
 Blank = Callable[[torch.nn.Module], AbstractContextManager[Any]]
@@ -75,7 +76,7 @@ def _observe(model: Any, blank: Blank | None, cache: bool, begun: float) -> Obse
     known = observed_cache.load(key) if cache else None
     if known is not None:
         return known
-    facts = measure(model, part, blank, record.Limit.of(SECONDS, WAIT))
+    facts = _cut_or_whole(model, part, blank, record.Limit.of(SECONDS, WAIT))
     over = any("TooLong" in one.reason for one in facts.kinds) or "TooLong" in facts.reason
     if cache and not over:
         observed_cache.store(key, facts)
@@ -93,11 +94,28 @@ def subject(model: Any) -> tuple[str, Any]:
     raise TypeError(f"{type(model).__qualname__} has no config to copy it from")
 
 
+def _cut_or_whole(model: Any, part: str, blank: Blank | None, limit: record.Limit) -> Observed:
+    """A class that builds its layers by a rule of its own may not stand a cut; all of them then."""
+    try:
+        facts = measure(model, part, blank, limit)
+        failed = None if facts else facts
+    except record.TooLong:
+        raise
+    except Exception as error:
+        failed = may(reason(error), _name(model))
+    if failed is None:
+        return facts
+    try:
+        return measure(model, part, blank, limit, ALL_LAYERS) or failed
+    except Exception:
+        return failed
+
+
 def measure(
     model: Any,
     part: str = "",
     blank: Blank | None = None,
-    limit: record.Limit = record.Limit(),
+    limit: record.Limit = record.NO_LIMIT,
     most_layers: int = MOST_LAYERS,
 ) -> Observed:
     """Observe without cache, switch or containment; call it under `untraced`."""
@@ -109,9 +127,10 @@ def measure(
     stands = counterparts.parameters(names, found, copy)
     traces, refused = _run(copy, limit)
     if not traces:
-        return may(next(iter(refused.values()), "no kind of row is known for it"), _name(model))
+        return may("; ".join(f"{kind}: {why}" for kind, why in refused.items()), _name(model))
     neutral = _neutral(copy, blank) if blank is not None and "text" in traces else None
     view = View(part, stands, found, traces)
+    never, uncalled = view.never()
     kinds = [
         KindFacts(kind, refused[kind]) if kind in refused else kind_facts(view, copy, kind)
         for kind in (*traces, *refused)
@@ -121,7 +140,8 @@ def measure(
         model=_name(model),
         part=part,
         kinds=tuple(kinds),
-        never_used=None if _alone(refused) else view.unused(*traces),
+        never_used=None if _alone(refused) else never,
+        never_called=uncalled,
         skipped=skipped(view, model),
         per_item=per_item(view),
         shared=shared(model, part),

@@ -50,6 +50,9 @@ class Limit:
             raise TooLong("the time for observing is over")
 
 
+NO_LIMIT = Limit()
+
+
 def trace(model: torch.nn.Module, row: Mapping[str, Any], limit: Limit) -> Trace:
     """Forward and backward of one row, seeded; leaves neither gradients nor hooks.
 

@@ -109,7 +109,12 @@ def _own_width(part: Any) -> int | None:
 def _widths(own: dict[str, Any], width: int | None, known: set[int]) -> None:
     heads = next((value for key, value in own.items() if _HEADS.fullmatch(key) and count(value)), 0)
     for key, value in own.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        if _many(value) and value and all(map(count, value)):
+            if _HEADS.fullmatch(key) or key == "num_groups":
+                own[key] = [HEADS for _ in value]
+            elif _WIDTH.fullmatch(key) or key == "hidden_sizes":
+                own[key] = [HIDDEN for _ in value]
+        if not count(value):
             continue
         if _HEADS.fullmatch(key):
             own[key] = HEADS
@@ -186,7 +191,7 @@ def _rotary(own: dict[str, Any]) -> None:
         for rope in _dicts(own.get(key)):
             half = max(1, int(HEAD * (rope.get("partial_rotary_factor") or 1.0)) // 2)
             if "rope_theta" in rope or "mrope_section" in rope:  # unread where a class has none
-                rope["mrope_section"] = scaled(rope.get("mrope_section") or (16, 24, 24), half)
+                rope["mrope_section"] = scaled(rope.get("mrope_section") or (3, 3, 2), half)
             for factor in ("short_factor", "long_factor"):
                 if isinstance(rope.get(factor), list):
                     rope[factor] = rope[factor][:half]
@@ -213,6 +218,8 @@ def _plain(own: dict[str, Any]) -> None:
     for key, value in own.items():
         if key.endswith("layerdrop") and isinstance(value, float):
             own[key] = 0.0
+        elif key == "use_cache":
+            own[key] = False
         elif key in ("dtype", "torch_dtype", "_dtype"):
             own[key] = None
         elif key in ("_attn_implementation_internal", "_experts_implementation_internal"):
