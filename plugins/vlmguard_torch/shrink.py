@@ -76,7 +76,7 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS) -> Shrunk:
     stacks = []
     for part in parts:
         seen = part is getattr(tiny, "vision_config", None)
-        stacks += cut(vars(part), most_layers, vars(tiny) if seen else {})
+        stacks += cut(vars(part), most_layers, vars(tiny) if seen else None)
     for part in parts:
         _widths(vars(part), _own_width(part), known)
     _images(parts)

@@ -51,43 +51,46 @@ def keep(
     return tuple(sorted(index for index in wanted if 0 <= index < total))
 
 
-def cut(own: dict[str, Any], most: int, around: dict[str, Any]) -> list[Stack]:
+def cut(own: dict[str, Any], most: int, around: dict[str, Any] | None = None) -> list[Stack]:
     """Cut every stack of one config, given and changed as its ``__dict__``.
 
     Lists by layer follow the first stack, and so does what names layers of it: in the config
-    itself, and in `around`, the config that holds this one (LLaVA's ``vision_feature_layer``).
+    itself, and in `around`, the config that holds a vision tower's.
     """
     counts = [key for key, value in own.items() if _LAYERS.fullmatch(key) and count(value)]
+    naming = [(own, key) for key in own if not _of_tower(own, key)]
+    naming += [(around, key) for key in around or () if _of_tower(around or {}, key)]
+    naming = [(fields, key) for fields, key in naming if _is_index(key, fields[key])]
     stacks = []
     for name in counts:
         total = own[name]
-        by_layer = [
+        lists = [
             value
             for key, value in own.items()
             if _is_by_layer(value, total) and not _holds_indexes(key, value)
         ]
-        named = [
-            index
-            for fields in (own, around)
-            for key, value in fields.items()
-            if _is_index(key, value)
-            for index in _as_indexes(value, total)
-        ]
-        stacks.append(Stack(total, keep(total, most, by_layer, named)))
+        named = [index for fields, key in naming for index in _as_indexes(fields[key], total)]
+        stacks.append(Stack(total, keep(total, most, lists, named)))
     if stacks:
+        for fields, key in naming:
+            fields[key] = _reindex(fields[key], stacks[0])
         _follow(own, stacks[0])
-        for key in [key for key, value in around.items() if _is_index(key, value)]:
-            around[key] = _reindex(around[key], stacks[0])
     own.update({key: len(stack.kept) for key, stack in zip(counts, stacks, strict=True)})
     return stacks
+
+
+def _of_tower(fields: dict[str, Any], key: str) -> bool:
+    """Whether a field speaks of the tower's layers (LLaVA's ``vision_feature_layer``): all do that
+    name layers where the config has none of its own."""
+    if "vision_config" not in fields:
+        return False
+    return key.startswith(("vision_", "mm_vision_")) or not any(map(_LAYERS.fullmatch, fields))
 
 
 def _follow(own: dict[str, Any], stack: Stack) -> None:
     for key, value in list(own.items()):
         if _is_by_layer(value, stack.total) and not _holds_indexes(key, value):
             own[key] = [value[index] for index in stack.kept]
-        elif _is_index(key, value):
-            own[key] = _reindex(value, stack)
     for key in _COUNTED_BEFORE:
         if isinstance(limit := own.get(key), int):
             own[key] = sum(index < limit for index in stack.kept)

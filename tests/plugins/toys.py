@@ -68,7 +68,7 @@ class Toy(nn.Module):
     """Tower, aligner and language model, as LLaVA is put together.
 
     Attributes of the config that tests set: ``per_image`` (the tower runs once for each),
-    ``crossing`` (layers that text rows pass over), ``own_dummy`` (text rows run the tower too).
+    ``cross_attention_layers`` (text rows pass over them), ``own_dummy`` (they run the tower too).
     """
 
     def __init__(self, config: Config) -> None:
@@ -104,9 +104,10 @@ class Toy(nn.Module):
             hidden = hidden.masked_scatter(at[..., None], features)
         elif getattr(self.config, "own_dummy", False):
             hidden = hidden + self.get_image_features(torch.zeros(1, 3, 56, 56)).sum() * 0
+        crossing = getattr(self.config, "cross_attention_layers", ())
         for number, layer in enumerate(self.layers):
-            if pixel_values is not None or number not in getattr(self.config, "crossing", ()):
-                hidden = layer(hidden)
+            if pixel_values is not None or number not in crossing:
+                hidden = layer(hidden) + hidden.mean(1, keepdim=True)
         logits = self.head(hidden)
         loss = None if labels is None else nn.functional.cross_entropy(logits[0], labels[0])
         return SimpleNamespace(loss=loss, logits=logits)
