@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import crossing, nothing
+from vlmguard_torch import crossing, inputs, nothing
 from vlmguard_torch.places import Places
 
 
@@ -30,7 +30,7 @@ class Runner:
         with _undisturbed(device), _still(towers):
             if self.places.crossing:
                 return [crossing.states(self.places.owner, **told)]
-            return nothing.used(getattr(self.places.owner, f"get_{kind}_features")(**told))
+            return nothing.used(inputs.method(self.places.owner, kind, told)(**told))
 
     def modules(self, kind: str) -> list[Any]:
         """The towers of ``kind``, and what may lie between them and the language model."""
