@@ -11,6 +11,7 @@ import torch
 
 _ENCODES = "_prepare_multimodal_encoder_kwargs_for_generation"
 _blanks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""Model → weak reference to its `Blank`, which the model's hooks keep alive."""
 
 
 class Generating:
@@ -46,7 +47,7 @@ def wrap(models: tuple[Any, ...], blank: Any) -> Callable[[], None]:
     """
     wrapped = [model for model in models if hasattr(type(model), "generate")]
     for model in wrapped:
-        _blanks[model] = blank
+        _blanks[model] = weakref.ref(blank)
         model.generate = types.MethodType(generate, model)
         if hasattr(type(model), _ENCODES):
             setattr(model, _ENCODES, types.MethodType(_encode, model))
@@ -60,9 +61,14 @@ def wrap(models: tuple[Any, ...], blank: Any) -> Callable[[], None]:
     return undo
 
 
+def _of(model: Any) -> Any:
+    held = _blanks.get(model)
+    return held() if held is not None else None
+
+
 def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
     """The model's own, watched."""
-    blank = _blanks.get(self)
+    blank = _of(self)
     own = type(self).generate
     if blank is None:
         return own(self, *args, **kwargs)
@@ -80,7 +86,7 @@ def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _encode(self: Any, *args: Any, **kwargs: Any) -> Any:
     """The model's own encoding before the first forward; what it did not run, runs behind it."""
     told = getattr(type(self), _ENCODES)(self, *args, **kwargs)
-    blank = _blanks.get(self)
+    blank = _of(self)
     if blank is not None:
         blank.encode()
     return told

@@ -7,7 +7,7 @@ have one, and few ways to hand over pixels.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -31,17 +31,29 @@ def from_config(model: Any, kind: str) -> Tensors:
     if not hasattr(type(model), f"get_{kind}_features"):
         raise CannotBlank(f"{name} has no get_{kind}_features")
     try:
-        made = _MAKERS[kind](model)
+        return _MAKERS[kind](model)
     except (AttributeError, TypeError, ValueError, IndexError, StopIteration) as error:
         raise CannotBlank(f"the config of {name} does not say enough: {error}") from error
-    if lacks := _lacks(model, kind, made):
-        raise CannotBlank(f"get_{kind}_features of {name} wants {lacks}, which is not known")
-    return made
 
 
-def method(model: Any, kind: str, made: Tensors) -> Callable[..., Any]:
+def fit(model: Any, kind: str, made: Mapping[str, Any]) -> dict[str, Any]:
+    """What of ``made`` goes to the method, and what else it asks of the config (the feature layer,
+    before transformers 4.52). Raises `CannotBlank` where something is lacking."""
+    if crossing.is_crossing(model):
+        return dict(made)
+    known = arguments(model, method(model, kind, made).__name__.split("_")[1])
+    told = {name: value for name, value in made.items() if name in known}
+    for name, needed in known.items():
+        if needed and name not in told:
+            if not hasattr(model.config, name):
+                raise CannotBlank(f"{type(model).__name__} wants {name}, which is not known")
+            told[name] = getattr(model.config, name)
+    return told
+
+
+def method(model: Any, kind: str, made: Mapping[str, Any]) -> Callable[..., Any]:
     """The method that takes ``made``: `kind`'s own, or the image's for a video."""
-    if kind == "video" and not {*made} <= {*arguments(model, kind)}:
+    if kind == "video" and not any("video" in name for name in made):
         kind = "image"
     return getattr(model, f"get_{kind}_features")  # type: ignore[no-any-return]
 
@@ -55,12 +67,6 @@ def arguments(model: Any, kind: str) -> dict[str, bool]:
         for name, parameter in list(told.items())[1:]
         if parameter.kind in named
     }
-
-
-def _lacks(model: Any, kind: str, made: Tensors) -> str:
-    of = method(model, kind, made).__name__.split("_")[1]
-    needed = [name for name, needed in arguments(model, of).items() if needed]
-    return ", ".join(name for name in needed if name not in made)
 
 
 def _image(model: Any) -> Tensors:

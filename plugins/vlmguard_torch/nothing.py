@@ -13,7 +13,7 @@ layer gets no gradient from a real image, and must get none from a blank one."""
 
 
 class _Nothing(torch.autograd.Function):
-    """``target`` itself; backward hands its gradient on, and zeros to every feature.
+    """A copy of ``target``; backward hands its gradient on, and zeros to every feature.
 
     The mean of the features times zero would be NaN where a feature is infinite.
     """
@@ -21,7 +21,7 @@ class _Nothing(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, target: torch.Tensor, *features: torch.Tensor) -> torch.Tensor:
         ctx.like = [(each.shape, each.dtype, each.device) for each in features]
-        return target.view_as(target)
+        return target.clone()  # a view could not be changed in place
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:

@@ -50,7 +50,8 @@ class Runner:
 def _moved(value: Any, device: torch.device, dtype: torch.dtype) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    return value.to(device, dtype if value.is_floating_point() else value.dtype)
+    with torch.inference_mode(False):  # a tensor made in it is not for a backward, ever
+        return value.clone().to(device, dtype if value.is_floating_point() else value.dtype)
 
 
 def _dtype(modules: list[Any]) -> torch.dtype:

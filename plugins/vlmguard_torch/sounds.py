@@ -23,13 +23,11 @@ def blank(model: Any) -> dict[str, torch.Tensor]:
     mels = int(first(config, "num_mel_bins", "input_feat_size", "n_mels"))
     if "feature_attention_mask" in names:  # Qwen-Omni: any length
         return {**_of(mels, FRAMES), "feature_attention_mask": _all(FRAMES)}
-    length = getattr(config, "max_source_positions", None)
-    if length is None:
-        raise CannotBlank(f"{type(config).__name__} does not say how long its input is")
-    told = _of(mels, 2 * int(length))  # Whisper's: two frames a position, always all of them
-    if "input_features_mask" in names:
-        told["input_features_mask"] = _all(2 * int(length))
-    return told
+    if "input_features_mask" not in names:
+        # Whisper's: two frames a position, always all of them.
+        return _of(mels, 2 * int(first(config, "max_source_positions")))
+    frames = 2 * int(getattr(config, "max_source_positions", FRAMES // 2))
+    return {**_of(mels, frames), "input_features_mask": _all(frames)}
 
 
 def _of(mels: int, frames: int) -> dict[str, torch.Tensor]:

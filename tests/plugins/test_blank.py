@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -217,6 +219,36 @@ def test_closed_it_leaves_nothing():
         assert not module._forward_pre_hooks
         assert not module._forward_hooks
     assert of_tower(step(model, text())[1]) == untouched(model)
+
+
+def test_it_keeps_no_model_alive():
+    model = build()
+    handle = blank.install(model)
+    step(model, text())
+    held = weakref.ref(model.model)
+    del model, handle
+    gc.collect()
+    assert held() is None
+
+
+def test_put_on_twice_it_runs_once():
+    model = build()
+    first = blank.install(model)
+    handle = blank.install(model)
+    step(model, text())
+    assert (first.fault, first.padded, handle.padded) == ("closed", 0, 1)
+    handle.close()
+    assert not model.model._forward_pre_hooks
+
+
+def test_inference_mode_leaves_nothing_that_training_cannot_use():
+    model = build()
+    with torch.inference_mode():
+        made = inputs.from_config(model.model, "image")
+        handle = blank.install(model, build=lambda *_: made)
+        model(**text())
+    step(model, text())
+    assert (handle.padded, handle.fault) == (2, "")
 
 
 def test_when():
