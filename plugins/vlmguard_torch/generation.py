@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -75,7 +76,7 @@ def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
     state = blank.generating
     if not state.depth:
         state.encoded, state.forwards = False, 0
-        _look(kwargs, blank)
+        _look(self, kwargs, blank)
     state.depth += 1
     try:
         return own(self, *args, **kwargs)
@@ -95,12 +96,30 @@ def _encode(self: Any, *args: Any, **kwargs: Any) -> Any:
 _encode.__name__ = _ENCODES  # a bound method is pickled by its function's name
 
 
-def _look(kwargs: dict[str, Any], blank: Any) -> None:
-    """A rank that is done before others would leave them waiting for its parameters."""
+def _look(model: Any, kwargs: dict[str, Any], blank: Any) -> None:
+    """A rank that is done before others leaves them waiting for its parameters."""
     dist = torch.distributed
-    alone = not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1
-    if not alone and blank.when == "always" and kwargs.get("synced_gpus") is False:
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return
+    if blank.when == "always" and not _synced(model, kwargs) and _partitioned(model):
         blank.say(
-            "vlmguard: generate(synced_gpus=False) on partitioned parameters: ranks that end"
-            " earlier leave the others waiting. Leave it out, or set it to True."
+            "vlmguard: generate() on partitioned parameters without synced_gpus=True: ranks that"
+            " end earlier leave the others waiting. Set it, or gather the parameters before."
         )
+
+
+def _synced(model: Any, kwargs: dict[str, Any]) -> bool:
+    """transformers' own choice where nothing is told: only what it partitioned itself."""
+    told = kwargs.get("synced_gpus")
+    if told is not None:
+        return bool(told)
+    deepspeed = sys.modules.get("transformers.integrations.deepspeed")
+    enabled = getattr(deepspeed, "is_deepspeed_zero3_enabled", lambda: False)()
+    return enabled or bool(getattr(model, "_is_fsdp_managed_module", False))
+
+
+def _partitioned(model: Any) -> bool:
+    """Whether this rank lacks a part of the first parameter, under ZeRO-3 or FSDP2, now."""
+    parameter = next(model.parameters(), None)
+    status = getattr(getattr(parameter, "ds_status", None), "name", "")
+    return status == "NOT_AVAILABLE" or hasattr(parameter, "placements")
