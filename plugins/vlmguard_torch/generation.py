@@ -22,6 +22,7 @@ class Generating:
         self.depth = 0
         self.encoded = False  # this generate has run its encoders
         self.forwards = 0
+        self.told = False  # that ranks may wait for each other
 
     def forward_ended(self) -> None:
         """A forward of the model is over."""
@@ -101,7 +102,11 @@ def _look(model: Any, kwargs: dict[str, Any], blank: Any) -> None:
     dist = torch.distributed
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return
-    if blank.when == "always" and not _synced(model, kwargs) and _partitioned(model):
+    state = blank.generating
+    if state.told or blank.when != "always" or _synced(model, kwargs):
+        return
+    if _partitioned(model):
+        state.told = True
         blank.say(
             "vlmguard: generate() on partitioned parameters without synced_gpus=True: ranks that"
             " end earlier leave the others waiting. Set it, or gather the parameters before."

@@ -227,12 +227,14 @@ class Blank:
         """``generate`` has run its encoders, before any forward.
 
         FSDP2 and, of parameters that a model holds itself (LLaVA-NeXT's newline), ZeRO-3 do not
-        gather here: a rank with an image fails by itself, one without must not remember it.
+        gather here: a rank with an image fails by itself, one without goes on without a word.
         """
+        said = self.say
         if self.when == "always" and not self.fault:
+            self.say = lambda _: None
             device = self.places.owner.get_submodule(self.places.embedding).weight.device
             self._features(device, None)
-            self.fault = ""
+            self.fault, self.say = "", said
         self._calls.clear()
         self.generating.encoded = True
 
