@@ -51,6 +51,17 @@ def fit(model: Any, kind: str, made: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
+_OPTIONS = (str, int, float, list, tuple)
+
+
+def options(method: Callable[..., Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a forward was asked that is no tensor and that ``method`` takes as well."""
+    if not asked:
+        return {}
+    known = inspect.signature(method).parameters
+    return {k: v for k, v in asked.items() if k in known and isinstance(v, _OPTIONS)}
+
+
 def method(model: Any, kind: str, made: Mapping[str, Any]) -> Callable[..., Any]:
     """The method that takes ``made``: `kind`'s own, or the image's for a video."""
     if kind == "video" and not any("video" in name for name in made):

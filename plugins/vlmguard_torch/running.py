@@ -23,14 +23,19 @@ class Runner:
         self.made = made
         self._placed: dict[tuple[str, torch.device, torch.dtype], dict[str, Any]] = {}
 
-    def run(self, kind: str, device: torch.device) -> list[torch.Tensor]:
-        """What the language model would read of it."""
-        towers = self.modules(kind)
+    def run(self, kind: str, device: torch.device, asked: Mapping[str, Any]) -> list[torch.Tensor]:
+        """What the language model would read of it.
+
+        asked: the forward's arguments; its options (a feature layer, a downsampling) decide which
+        modules a real image would run, and go to the blank one too.
+        """
+        owner, towers = self.places.owner, self.modules(kind)
         told = self._on(kind, device, _dtype(towers))
         with _undisturbed(device), _still(towers):
             if self.places.crossing:
-                return [crossing.states(self.places.owner, **told)]
-            return nothing.used(inputs.method(self.places.owner, kind, told)(**told))
+                return [crossing.states(owner, **told)]
+            method = inputs.method(owner, kind, told)
+            return nothing.used(method(**{**told, **inputs.options(method, asked)}))
 
     def modules(self, kind: str) -> list[Any]:
         """The towers of ``kind``, and what may lie between them and the language model."""

@@ -53,6 +53,7 @@ class Inner(nn.Module):
         self.vision_tower = Tower()
         self.multi_modal_projector = nn.Linear(HIDDEN, HIDDEN)
         self.language_model = Decoder()
+        self.asked = ""
         self.config = SimpleNamespace(
             model_type="toy", vision_config=SimpleNamespace(image_size=SIDE, num_channels=3)
         )
@@ -60,13 +61,14 @@ class Inner(nn.Module):
     def get_input_embeddings(self):
         return self.language_model.embed_tokens
 
-    def get_image_features(self, pixel_values):
+    def get_image_features(self, pixel_values, mode="plain"):
+        self.asked = mode
         return [self.multi_modal_projector(self.vision_tower(pixel_values))]
 
     def get_video_features(self, pixel_values_videos):
         return self.get_image_features(pixel_values_videos)
 
-    def forward(self, input_ids=None, inputs_embeds=None, pixel_values=None, cache=None):
+    def forward(self, input_ids=None, inputs_embeds=None, pixel_values=None, cache=None, mode=None):
         if inputs_embeds is None:
             inputs_embeds = self.get_input_embeddings()(input_ids)
         if pixel_values is not None:
@@ -293,6 +295,14 @@ def test_every_kind_of_input_runs_its_tower():
         calls.clear()
         step(model, batch)
         assert (len(calls), handle.padded) == (2, padded)
+
+
+def test_what_a_forward_is_asked_goes_to_the_tower():
+    model = build()
+    blank.install(model)
+    for mode in ("coarse", None):
+        model(**text(), mode=mode)
+        assert model.model.asked == (mode or "plain")
 
 
 def test_decoding_needs_none():
