@@ -6,7 +6,13 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help=__doc__)
+lab = typer.Typer(no_args_is_help=True)
+
+
+def add(app: typer.Typer) -> None:
+    """Put the commands into the program."""
+    app.add_typer(lab, name="lab", help="Measure release sets on this machine's CPU.")
+
 
 _Only = Annotated[
     list[str] | None,
@@ -14,7 +20,7 @@ _Only = Annotated[
 ]
 
 
-@app.command()
+@lab.command()
 def run(
     env: Annotated[str, typer.Option(help="a release set of compat/envs.toml")],
     only: _Only = None,
@@ -29,7 +35,7 @@ def run(
     raise typer.Exit(campaign.run(env, only or [], part, jobs, seed, again))
 
 
-@app.command()
+@lab.command()
 def envs(
     make: Annotated[list[str] | None, typer.Option(help="make this set's environment")] = None,
     remove: Annotated[list[str] | None, typer.Option(help="delete this torch release")] = None,
@@ -40,7 +46,7 @@ def envs(
     raise typer.Exit(campaign.environments(make or [], remove or []))
 
 
-@app.command()
+@lab.command()
 def bisect(
     env: Annotated[str, typer.Option(help="the release set whose other packages stay")],
     package: Annotated[str, typer.Option(help="torch, deepspeed, transformers or peft")],
@@ -58,7 +64,7 @@ def bisect(
     raise typer.Exit(code)
 
 
-@app.command()
+@lab.command()
 def agree(
     env: Annotated[str, typer.Option(help="a release set of compat/envs.toml")] = "newest",
     number: Annotated[int, typer.Option(help="cases to draw", min=1)] = 120,
@@ -74,7 +80,7 @@ def agree(
     raise typer.Exit(code)
 
 
-@app.command()
+@lab.command()
 def table() -> None:
     """The records to compat/verdicts.toml and docs/compatibility.md."""
     from vlmguard.lab import table
@@ -82,7 +88,7 @@ def table() -> None:
     table.write()
 
 
-@app.command()
+@lab.command()
 def defaults() -> None:
     """What releases do when nothing is said, from their sources: compat/defaults.toml."""
     from vlmguard.lab import defaults, table
@@ -91,7 +97,7 @@ def defaults() -> None:
     table.write()
 
 
-@app.command()
+@lab.command()
 def seams() -> None:
     """Where each seam is in every release of the frameworks: compat/seams.toml."""
     from vlmguard.lab import seamtable, table
