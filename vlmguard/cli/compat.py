@@ -56,8 +56,9 @@ def compat(
     ] = "on",
     as_json: Annotated[bool, typer.Option("--json", help="for another program")] = False,
 ) -> None:
-    """Which checkpointing works with these releases, this strategy, this training?
+    """Ask the measured tables.
 
+    Which gradient checkpointing works with these releases, strategy and training?
     Exit status: 0 something works, 1 nothing does, 2 the question was not understood.
     """
     given = {"strategy": strategy, "tuning": tuning, "model": model, "batch": batch,

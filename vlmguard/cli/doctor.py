@@ -36,7 +36,7 @@ _SOURCE = {
 OTHERWISE = """\
     vlmguard run -- swift sft …     (your command, behind "vlmguard run --")
     import vlmguard.auto            (first line of your script, before the framework)
-    pip install vlmguard            (into this environment, without --target: then nothing is needed)
+    pip install vlmguard            (into this environment, without --target)
 """
 
 
@@ -82,11 +82,12 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="for another program")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="each seam")] = False,
 ) -> None:
-    """Is the guard armed here, and what was measured for what is installed?
+    """Is the guard armed here?
 
-    Starts a Python as a training would be started and looks into it, then one for each framework,
-    which it imports (seconds to half a minute). Exit status: 0 all is well; 1 not armed, or
-    something of a framework is not guarded; 2 a setting cannot be read.
+    And what was measured for what is installed? Starts a Python as a training would be started
+    and looks into it, then one for each framework, which it imports (up to half a minute).
+    Exit status: 0 all is well; 1 not armed, or a part of a framework is not guarded; 2 a setting
+    cannot be read.
     """
     if not as_json and sys.stderr.isatty():
         typer.echo("starting a Python and importing the frameworks in it …", err=True)
@@ -198,9 +199,11 @@ def text(found: Report, verbose: bool = False) -> Iterator[str]:
         yield from words.columns(_rows(found.works))
     if found.defaults:
         yield ""
-        yield "defaults that changed with what is installed (--json has both values):"
+        yield "defaults that are not what they were in earlier releases:"
         for row in found.defaults:
-            yield f"  {row['package']} {row['since']} and later: {row['what']}"
+            short = max(len(row["value"]), len(row["before"])) < 30
+        values = f": {row['value']} (before: {row['before']})" if short else ""
+        yield f"  {row['package']} {row['since']} and later: {row['what']}{values}"
 
 
 def _arming(found: Report) -> Iterator[str]:

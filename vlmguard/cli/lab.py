@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-lab = typer.Typer(no_args_is_help=True)
+lab = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 def add(app: typer.Typer) -> None:
     """Put the commands into the program."""
     app.add_typer(lab, name="lab", help="Measure release sets on this machine's CPU.")
+
+
+@lab.callback()
+def _place(
+    folder: Annotated[
+        str, typer.Option(help="where records and tables go, outside of a checkout")
+    ] = "vlmguard-lab",
+) -> None:
+    """Measure release sets on this machine's CPU.
+
+    In a checkout records and tables are those of compat/; from a wheel they are copied into a
+    folder of yours at the first use. VLMGUARD_TABLES=FOLDER makes vlmguard read them.
+    """
+    from vlmguard.lab import place
+
+    made = place.enter(Path(folder))
+    if made is not None:
+        typer.echo(f"records and tables: {made} (vlmguard reads them with VLMGUARD_TABLES={made})")
 
 
 _Only = Annotated[

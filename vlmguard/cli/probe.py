@@ -40,7 +40,7 @@ try:
             release = metadata.version(owner)
         except metadata.PackageNotFoundError:
             release = ""
-        told["frameworks"].append([name, adapter, owner, release])
+        told["frameworks"].append([name, adapter, owner.replace("_", "-"), release])
 except Exception as error:
     told["error"] = f"{type(error).__name__}: {error}"
 print("\\n" + MARK + json.dumps(told))

@@ -53,7 +53,7 @@ def find(rules: Mapping[str, Any], which: str) -> dict[str, Any]:
     code = which.strip().upper()
     if code in rules:
         return {code: rules[code]}
-    named = {c: rule for c, rule in rules.items() if rule.NAME == which.strip().lower()}
+    named = {c: rule for c, rule in rules.items() if which.strip().lower() == rule.NAME}
     return named or {c: rule for c, rule in rules.items() if code and c.startswith(code)}
 
 

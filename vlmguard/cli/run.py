@@ -30,10 +30,10 @@ def add(app: typer.Typer) -> None:
 def run(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND …", help="swift sft …")],
 ) -> None:
-    """Run a command with the guard, where no .pth file may be installed.
+    """Run a command with the guard.
 
-    `vlmguard run -- swift sft …` is what `swift sft …` is after `pip install vlmguard`. Not needed
-    where `vlmguard doctor` says "armed: yes".
+    For places where no .pth file may be installed: `vlmguard run -- swift sft …` is there what
+    `swift sft …` is elsewhere. Not needed where `vlmguard doctor` says "armed: yes".
     """
     program = shutil.which(command[0])
     if program is None:

@@ -28,10 +28,11 @@ def selftest(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="for another program")] = False,
 ) -> None:
-    """Train a tiny model twice on this CPU: without the guard (it crashes) and with it (it trains).
+    """See it work, on this CPU.
 
-    Needs no GPU, downloads nothing, under a minute. Exit status: 0 both went as told; 1 one did
-    not; 2 there is nothing to test.
+    Trains a tiny model twice: without the guard (it crashes) and with it (it trains). Needs no
+    GPU, downloads nothing, takes under a minute.
+    Exit status: 0 both went as told; 1 one did not; 2 there is nothing to test.
     """
     chosen = _choose(framework)
     started = time.monotonic()

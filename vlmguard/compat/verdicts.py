@@ -9,6 +9,7 @@ records do not reach. A table that cannot be read is said once; nothing is raise
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,10 @@ class Verdicts:
 
 
 def folder() -> Path:
-    """The tables: inside the wheel, or the live folder of an editable install."""
+    """The tables: ``$VLMGUARD_TABLES``, else inside the wheel, or the live folder of a checkout."""
+    asked = os.environ.get("VLMGUARD_TABLES")
+    if asked:
+        return Path(asked)
     packed = Path(__file__).parents[1] / "_compat"
     return packed if packed.is_dir() else Path(__file__).parents[2] / "compat"
 
