@@ -147,9 +147,7 @@ def test_sets_are_named_in_the_order_of_their_releases(tables):
         ({"torch": "2.13.0"}, "fsdp2", "tied", "untested"),
     ],
 )
-def test_what_the_committed_tables_do_not_know_they_do_not_say(
-    releases, strategy, model, verdict
-):
+def test_what_the_committed_tables_do_not_know_they_do_not_say(releases, strategy, model, verdict):
     assert ask(releases, strategy, models=(model,)).verdict == verdict
 
 

@@ -172,6 +172,8 @@ def _told(asked: Mapping[str, str], query: Query, choice: Choice) -> Iterator[st
         yield f"  {choice.evidence}"
     if choice.untested:
         yield f"  not run by us: {', '.join(choice.untested)}"
+    for note in choice.notes:
+        yield f"  also: {note}"
     if choice.instead:
         yield f"  the nearest that works: {', '.join(choice.instead)}"
     yield from words.columns(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -294,6 +294,13 @@ def _matches(row: Mapping[str, Any], case: Case, releases: Mapping[str, str]) ->
     # Seldom asked with: a row about it is taken to match where its release is not known.
     asked = "transformers" in row and "transformers" in releases
     return not asked or holds(releases, "transformers", row["transformers"])
+
+
+def notes(strategy: str, releases: Mapping[str, str]) -> Iterator[str]:
+    """What was seen beside the verdicts, on another process group than theirs."""
+    for row in table("choice").get("note", ()):
+        if strategy in row["strategy"] and holds(releases, "deepspeed", row["deepspeed"]):
+            yield row["text"]
 
 
 def reached(releases: Mapping[str, str], name: str) -> bool:
