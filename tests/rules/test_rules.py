@@ -61,6 +61,7 @@ SPEAKS = [
     ("VG403", replace(ZERO2, clipping="missing"), "warning"),
     ("VG403", replace(ZERO3, clipping="missing", releases={"deepspeed": "0.19.3"}), "warning"),
     ("VG405", replace(ZERO3, releases=OLD, frozen=True, forwards=2), "error"),
+    ("VG406", replace(ZERO2, releases={"torch": "2.8.0", "deepspeed": "0.18.9"}), "warning"),
 ]
 SILENT = [
     ("VG101", replace(DDP, checkpointing=OTHER)),

@@ -108,7 +108,7 @@ def strategies_like(word: str) -> tuple[str, ...]:
     if exact or stage:
         return exact or (f"zero{stage[1]}",) if stage else exact
     if plain.startswith(("deepspeed", "ds")) or plain == "zero":
-        return tuple(s for s in cases.STRATEGIES if s.startswith("zero"))
+        return tuple(s for s in cases.STRATEGIES if s.startswith("zero") and "_" not in s)
     if plain.startswith("fsdp"):
         return ("fsdp2",)
     if plain in ("dataparallel", "distributeddataparallel", "dp", "multigpu"):
