@@ -121,7 +121,7 @@ def of(run: Run) -> Query:
 
 
 def _wrap(run: Run) -> str:
-    if run.strategy == "zero1" and getattr(run, "overlap_comm", False):
+    if run.strategy == "zero1" and run.overlap_comm:
         return "zero1_overlap"
     if run.strategy != "ddp":
         return run.strategy
