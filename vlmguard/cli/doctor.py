@@ -225,6 +225,9 @@ def _frameworks(found: Report, verbose: bool) -> Iterator[str]:
         if each.error:
             yield f"{name}: cannot be imported here: {each.error}"
             continue
+        if not each.seams:
+            yield f"{name}: guarded through the library that it trains with"
+            continue
         there = [seam for seam in each.seams if seam.state == "attached"]
         yield f"{name}: {len(there)} of {len(each.seams)} seams attached" + (
             "" if found.armed else " (when armed)"

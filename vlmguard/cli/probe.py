@@ -32,10 +32,13 @@ try:
     told["frameworks"] = []
     owners = metadata.packages_distributions()
     for name, (adapter, recognise) in sorted(_bootstrap._watcher.watched.items()):
-        spec = PathFinder.find_spec(name)
+        if adapter in [row[1] for row in told["frameworks"]]:
+            continue
+        top = name.partition(".")[0]
+        spec = PathFinder.find_spec(top)
         if spec is None or (recognise is not None and not recognise(spec)):
             continue
-        owner = next(iter(owners.get(name, ())), name)
+        owner = next(iter(owners.get(top, ())), top)
         try:
             release = metadata.version(owner)
         except metadata.PackageNotFoundError:
