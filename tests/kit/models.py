@@ -30,9 +30,22 @@ QWEN_IDS = {
     "image_token_id": QWEN_FIRST + 12,
     "video_token_id": QWEN_FIRST + 13,
 }
+CONTENT = (
+    "{% if m['content'] is string %}{{ m['content'] }}{% else %}{% for c in m['content'] %}"
+    "{% if c['type'] == 'image' %}IMAGE{% elif c['type'] == 'video' %}VIDEO"
+    "{% else %}{{ c['text'] }}{% endif %}{% endfor %}{% endif %}"
+)
 QWEN_TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
+    + CONTENT.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>").replace(
+        "VIDEO", "<|vision_start|><|video_pad|><|vision_end|>"
+    )
+    + "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+LLAVA_TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] }}: "
+    + CONTENT.replace("IMAGE", "<image>")
+    + "</s>\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
 )
 LOUDER = 4
 """The usual 0.02 makes attention in a model this small uniform: gradients of q and k drown in
@@ -194,6 +207,7 @@ def _llava(out: Path) -> transformers.PreTrainedModel:
         eos_token="</s>",
         pad_token="<pad>",
         model_max_length=4096,
+        chat_template=LLAVA_TEMPLATE,
     )
     image = 260
     processor = transformers.LlavaProcessor(
@@ -204,6 +218,7 @@ def _llava(out: Path) -> transformers.PreTrainedModel:
         patch_size=14,
         vision_feature_select_strategy="default",
         num_additional_image_tokens=1,
+        chat_template=LLAVA_TEMPLATE,
     )
     processor.save_pretrained(out)
     text = transformers.LlamaConfig(

@@ -53,8 +53,8 @@ def _weights(model: Any) -> dict[str, Any]:
     held = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            with _whole(parameter):
-                held[plain(name)] = copy(parameter.data)
+            with _whole(parameter) as whole:
+                held[plain(name)] = copy(whole)
     return held
 
 
@@ -63,29 +63,35 @@ def _digests(model: Any) -> dict[str, str]:
 
     made = {}
     for name, parameter in model.named_parameters():
-        with _whole(parameter):
-            made[plain(name)] = digest(parameter.data)
+        with _whole(parameter) as whole:
+            made[plain(name)] = digest(whole)
     return made
 
 
 @contextlib.contextmanager
-def _whole(parameter: Any) -> Iterator[None]:
-    """The parameter complete on this rank; a collective under ZeRO-3, in the same order on all."""
+def _whole(parameter: Any) -> Iterator[Any]:
+    """The parameter's values, complete on this rank; a collective under ZeRO-3 and FSDP2, in the
+    same order on all ranks."""
+    if hasattr(parameter, "full_tensor"):
+        yield parameter.full_tensor()
+        return
     if not hasattr(parameter, "ds_id"):
-        yield
+        yield parameter.data
         return
     import deepspeed
 
     with deepspeed.zero.GatheredParameters([parameter]):
-        yield
+        yield parameter.data
 
 
-def _wrapped(trainer: Any) -> str:
-    outer = trainer.model_wrapped
+def wrapper(outer: Any, inner: Any) -> str:
+    """What stands around the model; FSDP2 changes the model's own class."""
     kind = type(outer).__name__
     if kind == "DeepSpeedEngine":
         return f"{kind}/zero{outer.zero_optimization_stage()}"
-    return "none" if outer is trainer.model else kind
+    if "FSDPModule" in {each.__name__ for each in type(outer).__mro__}:
+        return "FSDPModule"
+    return "none" if outer is inner else kind
 
 
 def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
@@ -96,7 +102,7 @@ def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
     rank = Rank(
         rank=torch.distributed.get_rank() if grouped else int(os.environ.get("RANK", "0")),
         world=torch.distributed.get_world_size() if grouped else 1,
-        wrapped=_wrapped(trainer),
+        wrapped=wrapper(trainer.model_wrapped, trainer.model),
         initial=initial,
         final=_weights(trainer.model),
         losses=losses,
