@@ -1,19 +1,23 @@
-# make demo: the crash without vlmguard and the run with it, side by side. make test: everything.
+# make demo: the crash without vlmguard and the run with it, side by side. make test: all but the long
+# tail of real runs, which make frameworks adds.
 PYTHON ?= python3
 ENVS = $(PYTHON) tests/kit/envs.py
 DEV = .envs/dev/bin
 
-.PHONY: demo test fast lint envs clean
+.PHONY: demo test frameworks fast lint envs clean
 
 demo:
 	@$(ENVS) make swift
 	@$(PYTHON) tests/kit/demo.py
 
 test: envs lint fast
+	$(DEV)/python -m pytest -m "frameworks and not frameworks_all" -n 4 tests/frameworks tests/lab
+
+frameworks: envs
 	$(DEV)/python -m pytest -m frameworks -n 4 tests/frameworks tests/lab
 
 envs:
-	@$(ENVS) make dev swift swift32 flagembedding colossalai
+	@$(ENVS) make dev swift swift32 trl llamafactory flagembedding colossalai
 
 lint: envs
 	$(DEV)/ruff check .

@@ -37,6 +37,13 @@ BUCKETS = {
 }
 """Scaled down to the tiny model, as a real model fills the default ones many times: what goes
 wrong silently needs more than one bucket."""
+FSDP2 = {
+    "fsdp_version": 2,
+    "reshard_after_forward": True,
+    "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+    "cpu_ram_efficient_loading": False,
+    "state_dict_type": "SHARDED_STATE_DICT",
+}
 
 
 def build(out: Path) -> None:
@@ -56,6 +63,7 @@ def build(out: Path) -> None:
         plain = {key: value for key, value in config.items() if value != "auto"}
         (out / f"zero{stage}.json").write_text(json.dumps(config))
         (out / f"loop_zero{stage}.json").write_text(json.dumps(plain))
+    (out / "fsdp2.json").write_text(json.dumps(FSDP2))
 
 
 def _read(path: Path) -> list[Row]:

@@ -23,8 +23,9 @@ NONE = ["--gradient_checkpointing", "false"]
 UNUSED = ["--ddp_find_unused_parameters", "true"]
 ALL, LLM = ["--lora", ".*"], ["--lora", ".*language_model.*"]
 GRPO = ["--reward_funcs", "alternating.reward", "--num_generations", "2",
-        "--max_completion_length", "8", "--per_device_train_batch_size", "2"]  # fmt: skip
-FSDP2 = ["--fsdp", "full_shard", "--fsdp_config", '{"fsdp_version": 2}']
+        "--max_completion_length", "8", "--per_device_train_batch_size", "2",
+        "--shuffle_dataset", "False"]  # fmt: skip
+FSDP2 = ["--fsdp", "full_shard auto_wrap", "--fsdp_config", "{data}/fsdp2.json"]
 TOWER = {"freeze_vision_tower": False, "freeze_multi_modal_projector": False}
 UNCHECKED = {"disable_gradient_checkpointing": True}
 LF_ZERO2, LF_ZERO3 = "{data}/zero2.json", "{data}/zero3.json"

@@ -17,6 +17,7 @@ def install() -> None:
     vlmguard_imports.after("torch.cpu", _no_memory_to_log)
     vlmguard_imports.after("deepspeed.runtime.zero.partition_parameters", _early_process_group)
     vlmguard_imports.after("deepspeed.comm.torch", _no_compiled_collectives)
+    vlmguard_imports.after("accelerate.state", _fsdp_on_cpu)
 
 
 def _torchvision_operators() -> None:
@@ -64,3 +65,17 @@ def _early_process_group(partition: ModuleType) -> None:
 def _no_compiled_collectives(comm: ModuleType) -> None:
     """DeepSpeed would compile shared-memory collectives in every rank: minutes, behind a lock."""
     comm.build_shm_op = lambda: None
+
+
+def _fsdp_on_cpu(state: ModuleType) -> None:
+    """accelerate asks for FSDP on accelerators only; torch's own runs on CPU as well."""
+    start = state.AcceleratorState.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        start(self, *args, **kwargs)
+        plugin = kwargs.get("fsdp_plugin")
+        if plugin is not None and self.distributed_type == state.DistributedType.MULTI_CPU:
+            self.distributed_type = state.DistributedType.FSDP
+            self.fsdp_plugin = plugin
+
+    state.AcceleratorState.__init__ = __init__

@@ -1,0 +1,69 @@
+"""What is special about LLaMA-Factory's trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from vlmguard.core.facts import Certainty, Checkpointing, Strategy
+from vlmguard_transformers.profile import WORDS, Profile
+
+_FREEZES = {
+    "vision": "freeze_vision_tower",
+    "aligner": "freeze_multi_modal_projector",
+    "llm": "freeze_language_model",
+}
+
+
+class LlamaFactory(Profile):
+    """Trainers of all stages; its words for towers are those of its own flags."""
+
+    name = "LLaMA-Factory"
+    distributions = ("llamafactory",)
+    owns = ("llamafactory.*:*",)
+    flags: Mapping[str, str] = {
+        "FindUnused": "ddp_find_unused_parameters: {value}",
+        "SetVariant": "use_reentrant_gc: {use_reentrant}",
+        "NoCheckpointing": "disable_gradient_checkpointing: true",
+        "FreezeTower": "vlmguard_freeze: {tower}",
+    }
+    words: Mapping[str, str] = {
+        **WORDS,
+        "vision_tower": "vision",
+        "multi_modal_projector": "aligner",
+        "language_model": "llm",
+    }
+    speaks = True
+
+    def checkpointing(self, trainer: Any) -> Checkpointing:
+        """Switched on on the model, reentrant unless the user says otherwise."""
+        found = super().checkpointing(trainer)
+        if not found.on or found.use_reentrant is not True:
+            return found
+        return replace(found, asked=None, decided_by="LLaMA-Factory's default")
+
+    def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:
+        """Its collator puts a blank image into a batch with neither image nor video, for every
+        model whose plug-in has a token for one."""
+        template = getattr(_collator(trainer), "template", None)
+        plugin = getattr(template, "mm_plugin", None)
+        return "yes" if getattr(plugin, "image_token", None) is not None else "no"
+
+    def conflicting_flags(self, trainer: Any, policy: tuple[str, ...]) -> tuple[str, ...]:
+        args = getattr(trainer, "finetuning_args", None)
+        asked = [_FREEZES[word] for word in policy if word in _FREEZES]
+        # The language model trains by default: nobody asked for that.
+        told = [flag for flag in asked[:2] if getattr(args, flag, None) is False]
+        return tuple(f"{flag}: false" for flag in told if flag != _FREEZES["llm"])
+
+
+def _collator(trainer: Any) -> Any:
+    """The collator, out of what the Trainer or we put around it."""
+    found = getattr(trainer, "data_collator", None)
+    for name in ("data_collator", "collate"):
+        found = getattr(found, name, found)
+    return found
+
+
+PROFILE = LlamaFactory()
