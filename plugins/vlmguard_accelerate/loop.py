@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from vlmguard_torch import freezing, towers
-
 from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.advice import Advice, FindUnused, SetVariant
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
+from vlmguard_torch import freezing, towers
 from vlmguard_transformers import apply, steps, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile

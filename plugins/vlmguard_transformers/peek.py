@@ -10,7 +10,7 @@ import copy
 import time
 from typing import Any
 
-from vlmguard_torch import dry_run
+from vlmguard_torch import dry_run, towers
 from vlmguard_torch.gradients import kinds_of
 
 ROWS, SECONDS = 16, 3.0
@@ -24,6 +24,8 @@ def kinds(trainer: Any, dataset: Any) -> frozenset[str] | None:
     """
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         return None
+    if trainer.args.world_size < 2 or not towers.by_name(trainer.model):
+        return None  # nothing hangs on it
     rows = copy.copy(dataset)
     numbers = _spread(len(rows))
     found: set[str] = set()
