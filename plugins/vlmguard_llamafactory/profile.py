@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard_transformers.profile import WORDS, Profile
 
@@ -36,6 +39,10 @@ class LlamaFactory(Profile):
     }
     speaks = True
 
+    def spell(self, advice: Advice) -> str:
+        """YAML's words for true and false."""
+        return super().spell(advice).replace("True", "true").replace("False", "false")
+
     def checkpointing(self, trainer: Any) -> Checkpointing:
         """Switched on on the model, reentrant unless the user says otherwise."""
         found = super().checkpointing(trainer)
@@ -44,11 +51,13 @@ class LlamaFactory(Profile):
         return replace(found, asked=None, decided_by="LLaMA-Factory's default")
 
     def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:
-        """Its collator puts a blank image into a batch with neither image nor video, for every
-        model whose plug-in has a token for one."""
-        template = getattr(_collator(trainer), "template", None)
-        plugin = getattr(template, "mm_plugin", None)
-        return "yes" if getattr(plugin, "image_token", None) is not None else "no"
+        """From 0.9.2 its collator puts a blank image into a batch with neither image nor video, for
+        every model whose plug-in has a token for one."""
+        collator = _collator(trainer)
+        plugin = getattr(getattr(collator, "template", None), "mm_plugin", None)
+        if getattr(plugin, "image_token", None) is None:
+            return "no"
+        return "yes" if "fake_images" in _source(type(collator)) else "no"
 
     def conflicting_flags(self, trainer: Any, policy: tuple[str, ...]) -> tuple[str, ...]:
         args = getattr(trainer, "finetuning_args", None)
@@ -56,6 +65,15 @@ class LlamaFactory(Profile):
         # The language model trains by default: nobody asked for that.
         told = [flag for flag in asked[:2] if getattr(args, flag, None) is False]
         return tuple(f"{flag}: false" for flag in told if flag != _FREEZES["llm"])
+
+
+def _source(kind: type) -> str:
+    """What the collator and those that it inherits from do, as text; "" where it is not at hand."""
+    found = []
+    for each in kind.__mro__:
+        with contextlib.suppress(OSError, TypeError, KeyError):
+            found.append(inspect.getsource(vars(each)["__call__"]))
+    return "\n".join(found)
 
 
 def _collator(trainer: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Checkpointing
 from vlmguard_transformers import rows
 from vlmguard_transformers.profile import Profile
@@ -25,6 +26,11 @@ class Trl(Profile):
         "FreezeTower": "--vlmguard-freeze {tower}",
     }
     speaks = True
+
+    def spell(self, advice: Advice) -> str:
+        """JSON's words for true and false, within JSON."""
+        said = super().spell(advice)
+        return said.replace("True}", "true}").replace("False}", "false}")
 
     def checkpointing(self, trainer: Any) -> Checkpointing:
         """TRL forces reentrant for PEFT under ZeRO-3: then its word is not the user's."""
