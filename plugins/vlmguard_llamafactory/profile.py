@@ -37,7 +37,6 @@ class LlamaFactory(Profile):
         "multi_modal_projector": "aligner",
         "language_model": "llm",
     }
-    speaks = True
 
     def spell(self, advice: Advice) -> str:
         """YAML's words for true and false."""

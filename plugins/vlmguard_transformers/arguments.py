@@ -15,6 +15,7 @@ from typing import Any
 from vlmguard import guard
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
+from vlmguard.runtime import refusal
 from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.stop import bring_down
@@ -144,6 +145,7 @@ def _raised(what: str, call: Callable[..., Any], *args: Any) -> None:
         contain(what, call, *args)
     except SettingsError as error:
         contain("telling torchrun", bring_down, error)
+        contain("preparing to say it in one line", refusal.in_one_line)
         raise
 
 

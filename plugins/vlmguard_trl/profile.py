@@ -25,7 +25,6 @@ class Trl(Profile):
         "NoCheckpointing": "--gradient_checkpointing false",
         "FreezeTower": "--vlmguard-freeze {tower}",
     }
-    speaks = True
 
     def spell(self, advice: Advice) -> str:
         """JSON's words for true and false, within JSON."""

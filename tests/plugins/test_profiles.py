@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -237,3 +238,15 @@ def test_only_a_model_with_towers_that_trains_is_judged():
         True, False, False, False,
     ]  # fmt: skip
 
+
+
+@pytest.mark.parametrize(("rank", "said"), [("0", "vlmguard: --vlmguard: VG101"), ("1", "")])
+def test_a_setting_that_cannot_be_read_ends_in_one_line_a_node(monkeypatch, capsys, rank, said):
+    monkeypatch.setattr(sys, "excepthook", lambda *_: None)
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    with pytest.raises(SettingsError) as caught:
+        _parse({"vlmguard": {"VG101": "fx"}})
+    sys.excepthook(SettingsError, caught.value, None)
+    told = capsys.readouterr().err
+    assert told.startswith(said)
+    assert told.count("\n") == (1 if said else 0)

@@ -63,9 +63,9 @@ FRAMEWORKS = (
     )),
     Framework("colossalai", "colossalai", "vlmguard_colossalai", "0.3.0", "0.5.0"),
     Framework("trl", "trl", "vlmguard_trl", "0.15", "1.16.0", needs=(
-        ("SFT's image collator", (
+        ("SFT's image collator, optional", (
             "trl.trainer.sft_trainer:DataCollatorForVisionLanguageModeling.torch_call",)),
-        ("DPO's image collator", (
+        ("DPO's image collator, optional", (
             "trl.trainer.dpo_trainer:DataCollatorForVisionPreference.torch_call",
             "trl.trainer.dpo_trainer:PreferenceCollator.torch_call",
             "trl.trainer.dpo_trainer:DataCollatorForPreference.torch_call")),
@@ -76,6 +76,7 @@ FRAMEWORKS = (
         ("collator with a blank image", (
             "llamafactory.data.collator:MultiModalDataCollatorForSeq2Seq.__call__",)),
     )),
+    Framework("accelerate", "accelerate", "vlmguard_accelerate", "0.30", "1.15.0", True),
     Framework("transformers", "transformers", "vlmguard_transformers", "4.44", "5.23.0", True),
 )  # fmt: skip
 
