@@ -44,7 +44,11 @@ class Profile:
     name = "transformers"
     distributions: tuple[str, ...] = ("transformers",)
     owns: tuple[str, ...] = ("transformers.trainer:Trainer",)
-    flags: Mapping[str, str] = {}
+    flags: Mapping[str, str] = {
+        "SetVariant": 'gradient_checkpointing_kwargs={{"use_reentrant": {use_reentrant}}}',
+        "FindUnused": "ddp_find_unused_parameters={value}",
+        "NoCheckpointing": "gradient_checkpointing=False",
+    }
     words: Mapping[str, str] = WORDS
     speaks = False
     seams: tuple[Seam, ...] = ()
