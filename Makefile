@@ -1,5 +1,5 @@
-# make demo: the crash without vlmguard and the run with it, side by side. make test: all but the long
-# tail of real runs, which make frameworks adds.
+# make demo: the crash without vlmguard and the run with it, side by side. make test: everything but
+# the long campaign over model classes, which is make frameworks.
 PYTHON ?= python3
 ENVS = $(PYTHON) tests/kit/envs.py
 DEV = .envs/dev/bin
@@ -11,10 +11,10 @@ demo:
 	@$(PYTHON) tests/kit/demo.py
 
 test: envs lint fast
-	$(DEV)/python -m pytest -m "frameworks and not frameworks_all" -n 4 tests/frameworks tests/lab
+	$(DEV)/python -m pytest -m "frameworks and not campaign" -n 4 tests/frameworks tests/lab
 
 frameworks: envs
-	$(DEV)/python -m pytest -m frameworks -n 4 tests/frameworks tests/lab
+	$(DEV)/python -m pytest -m campaign -n 4 tests/frameworks
 
 envs:
 	@$(ENVS) make dev swift swift32 trl llamafactory flagembedding colossalai

@@ -146,9 +146,10 @@ def _tell(state: RunState, wanted: Plan, changes: Changes) -> None:
     told: set[str] = set()
     for finding in wanted.fixes:
         kinds = plan.kinds(finding)
-        if "blank" in kinds:
+        neutral = finding.level == "note"
+        if "blank" in kinds and not neutral:
             state.set[finding.code] = finding
-        outcome = "set" if "blank" in kinds or finding.level == "note" else "fixed"
+        outcome = "set" if "blank" in kinds or neutral else "fixed"
         done = [change for kind in kinds if kind not in told for change in changes.get(kind, ())]
         told.update(kinds)
         report.say(finding, outcome, "; ".join(done) or "the same change")

@@ -34,12 +34,16 @@ def fetch(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     before = contain("reading a data set", getattr, instance, "_idx", None)
     row = wrapped(*args, **kwargs)
     if before is not None:
-        contain("noting a replaced sample", _replaced, instance, before, args)
+        contain("noting a sample", _fetched, instance, before, args, row)
     return row
 
 
-def _replaced(dataset: Any, before: int, args: Args) -> None:
+def _fetched(dataset: Any, before: int, args: Args, row: Any) -> None:
+    from vlmguard_swift import sources
+
     if dataset._idx == before:
+        if args and isinstance(args[0], int):
+            sources.note(row, dataset.dataset, args[0])
         return
     state = runstate.inherited(settings.get)
     run = state.run if state is not None and state.run is not None else Run("ms-swift")

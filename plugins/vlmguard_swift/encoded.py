@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from vlmguard.core.facts import Batch, Phase, Sample
+from vlmguard_swift import sources
 from vlmguard_torch import families
 
 VISUAL = ("pixel_values", "pixel_values_videos", "image_grid_thw", "video_grid_thw", "image_sizes",
@@ -64,16 +67,28 @@ def _sample(
     listed = isinstance(tokens, (list, tuple)) and all(isinstance(t, int) for t in tokens[:1])
     if family is None or not listed or "inputs_embeds" in row:
         return Sample(keys=present, prefix=prefix)
-    missing = [
-        needed
+    missing = tuple(
+        needed if needed not in present else "pixel_values"
         for key, all_needed in family.needs.items()
         for needed in all_needed
         if (key in present) != (needed in present)
-    ]
-    return Sample(
-        placeholders=sum(token in ids for token in tokens) if ids else None,
-        expected=None if missing else family.expected(row, config, prefix),
-        keys=present,
-        missing=tuple(name if name not in present else "pixel_values" for name in missing),
-        prefix=prefix,
     )
+    count = sum(token in ids for token in tokens) if ids else None
+    expected = None if missing else family.expected(row, config, prefix)
+    sample = Sample(count, expected, keys=present, missing=missing, prefix=prefix)
+    odd = missing or (count and (not present or expected not in (None, count)))
+    return _known(sample, row, tokens, ids, config) if odd else sample
+
+
+def _known(
+    sample: Sample, row: Mapping[str, Any], tokens: Any, ids: frozenset[int], config: Any
+) -> Sample:
+    """What the row of the data says of an odd sample. Text may hold a placeholder's spelling."""
+    source = sources.of(row)
+    if source is not None:
+        return replace(sample, images=sources.media(source), name=sources.name(source))
+    start = getattr(config, "vision_start_token_id", None)
+    if start is None or sample.keys:
+        return sample
+    opened = any(before == start and token in ids for before, token in pairwise(tokens))
+    return sample if opened else replace(sample, images=0)

@@ -17,6 +17,10 @@ from vlmguard_torch.towers import without_adapters
 
 _PLAIN = "Template._post_encode"
 _ALWAYS, _UNDER_DEEPSPEED = "_get_inputs_embeds_hf", "is_deepspeed_enabled()"
+_MAKES = re.compile(r"dummy|Image\.new|torch\.(zeros|empty|ones|rand)|pixel_values is None")
+"""Words without which no code makes a picture of its own."""
+_LEAVES = re.compile(r"^(?:(?!inputs_embeds).)*$", re.DOTALL)
+"""A method that makes no embeddings leaves that to the model."""
 _DELEGATES = re.compile(r"(\w+|super\([^)]*\))\._post_encode\(")
 
 
@@ -32,7 +36,19 @@ def pads(trainer: Any, strategy: Strategy) -> Certainty:
         return "yes"
     if any(_UNDER_DEEPSPEED in source for source in sources):
         return "yes" if deepspeed else "no"
-    return "yes" if deepspeed and _patched(trainer) else "possible"
+    if deepspeed and _patched(trainer):
+        return "yes"
+    unread = not all(sources)
+    return "possible" if unread or any(_MAKES.search(source) for source in sources) else "no"
+
+
+def encodes(trainer: Any) -> bool:
+    """Whether the template runs the towers itself, before the model's forward: then the model alone
+    does not say how often they run."""
+    kind = type(trainer.template)
+    if getattr(kind._post_encode, "__qualname__", "") == _PLAIN:
+        return False
+    return not all(_LEAVES.search(source) for source in _sources(kind))
 
 
 def _patched(trainer: Any) -> bool:

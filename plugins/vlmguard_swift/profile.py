@@ -67,6 +67,9 @@ class Swift(Profile):
     def forwards(self, trainer: Any) -> int:
         return 2 if getattr(trainer, "chord_sft_dataset", None) else 1
 
+    def repeats(self, trainer: Any) -> Certainty | None:
+        return "possible" if own_blank.encodes(trainer) else None
+
     def rows(self, trainer: Any, dataset: Any) -> frozenset[str] | None:
         if getattr(trainer, "chord_sft_dataset", None):
             return None  # a second data set is mixed in

@@ -11,6 +11,7 @@ gradients of zero, and every rank runs the same modules in the same order. `hook
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = ["Blank", "Build", "CannotBlank", "When", "install", "possible"]
 Build = Callable[[Any, str], Mapping[str, torch.Tensor]]
 """(module with ``get_{kind}_features``, kind) → that method's arguments. Raises `CannotBlank`."""
 
+_installed: weakref.WeakKeyDictionary[Any, weakref.ref[Blank]] = weakref.WeakKeyDictionary()
 _log = logging.getLogger("vlmguard")
 
 
@@ -47,10 +49,14 @@ def install(
         same. None: the first of them that the model has.
     say: told once what went wrong, and that ``generate`` runs without ``synced_gpus``.
 
-    Nothing is put on where `CannotBlank` is raised.
+    Nothing is put on where `CannotBlank` is raised. What was put on before is closed.
     """
     found = places.find(model, towers)
     blank = Blank(found, _made(found, build, kinds), when, say)
+    before = _installed.get(found.owner, lambda: None)()
+    if before is not None:
+        before.close()
+    _installed[found.owner] = weakref.ref(blank)
     blank.put_on()
     return blank
 
@@ -71,6 +77,7 @@ def possible(
 
 def _made(
     found: places.Places, build: Build | None, kinds: tuple[str, ...] | None
-) -> dict[str, dict[str, torch.Tensor]]:
+) -> dict[str, dict[str, Any]]:
     make = build or inputs.from_config
-    return {kind: dict(make(found.owner, kind)) for kind in kinds or found.kinds[:1]}
+    owner = found.owner
+    return {kind: inputs.fit(owner, kind, make(owner, kind)) for kind in kinds or found.kinds[:1]}

@@ -130,14 +130,16 @@ def parameters(
     """The user's parameters, each with those of the copy that stand for it; a LoRA weight is stood
     for by the weights of the module it changes."""
     tiny = {name for name, _ in copy.named_parameters(remove_duplicate=False)}
+    beside: dict[str, list[str]] = {}
+    for own in sorted(tiny):
+        beside.setdefault(own.rpartition(".")[0], []).append(own)
     stands: dict[str, tuple[str, ...]] = {}
     for name in names:
         path, _, leaf = name.rpartition(".")
         some: list[str] = []
         for at in found.get(path, ()):
             exact = f"{at}.{leaf}" if at else leaf
-            beside = [own for own in tiny if own.rpartition(".")[0] == at]
-            some += [exact] if exact in tiny else beside
+            some += [exact] if exact in tiny else beside.get(at, [])
         stands[name] = tuple(some)
     return stands
 

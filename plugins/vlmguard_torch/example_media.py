@@ -29,13 +29,16 @@ def own_argument(model: Any, name: str) -> bool:
 
 def arguments(model: Any) -> frozenset[str]:
     """Names that the forward takes, those of the model inside it included where it has
-    ``**kwargs``: there they are handed on."""
+    ``**kwargs``, and those of its ``get_*_features``: there they are handed on."""
     own = signature(model)
     names = set(own)
     inner = getattr(model, getattr(model, "base_model_prefix", "") or "model", None)
     inner = inner if isinstance(inner, torch.nn.Module) else getattr(model, "model", None)
     if isinstance(inner, torch.nn.Module) and inner is not model and _open(own):
         names |= set(signature(inner))
+    for getter in _GETTERS.values():
+        if _open(own) and hasattr(model, getter):
+            names |= set(signature(getattr(model, getter)))
     return frozenset(names)
 
 
@@ -62,11 +65,16 @@ def special_ids(config: Any) -> frozenset[int]:
     return frozenset(found)
 
 
-def placeholder(config: Any, name: str) -> tuple[list[int], int | None, list[int]]:
-    """Ids before, in place of, and after one medium."""
-    pad = _id(config, f"{name}_token_id", f"{name}_token_index")
-    if pad is None and name == "image":
-        pad = _id(config, "im_patch_id", "media_placeholder_token_id", "img_context_token_id")
+def placeholders(config: Any, name: str) -> list[int | None]:
+    """Ids that may stand for one feature, likeliest first: GLM-4V's frames are images."""
+    own = _id(config, f"{name}_token_id", f"{name}_token_index")
+    image = _id(config, "image_token_id", "image_token_index", "media_placeholder_token_id")
+    found = [own, image] if name in ("image", "video") else [own]
+    return list(dict.fromkeys(at for at in found if at is not None)) or [None]
+
+
+def around(config: Any, name: str) -> tuple[list[int], list[int]]:
+    """Ids before and after one medium."""
     kinds = ("vision", name) if name != "audio" else (name,)
     first = next(
         (at for kind in kinds if (at := _id(config, f"{kind}_start_token_id")) is not None), None
@@ -74,7 +82,7 @@ def placeholder(config: Any, name: str) -> tuple[list[int], int | None, list[int
     last = next(
         (at for kind in kinds if (at := _id(config, f"{kind}_end_token_id")) is not None), None
     )
-    return [first] * (first is not None), pad, [last] * (last is not None)
+    return [first] if first is not None else [], [last] if last is not None else []
 
 
 def _id(config: Any, *names: str) -> int | None:
@@ -143,6 +151,8 @@ class Shape:
         self.patch = self.whole("patch_size", 14)
         self.side = self.whole("image_size", self.patch * 8)
         self.channels = self.whole("num_channels", 0) or self.whole("in_channels", 3)
+        high = getattr(config, "high_res_vision_config", None)
+        self.high = getattr(high, "image_size", self.side)
         self.temporal = self.whole("temporal_patch_size", 0) or self.whole("patch_temporal", 1)
         self.merge = self.whole("spatial_merge_size", 0) or self.whole("merge_size", 2)
         self.tiles = self.whole("max_num_tiles", 4)
@@ -151,7 +161,7 @@ class Shape:
             or self.whole("input_feat_size", 0)
             or self.whole("input_dim", 80)
         )
-        self.positions = self.whole("max_source_positions", 50)
+        self.positions = self.whole("max_source_positions", 48)
 
     def whole(self, name: str, otherwise: int) -> int:
         for part in self._order:
@@ -206,16 +216,12 @@ def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
     if "image_sizes" in names:
         yield {key: torch.rand(number, 2, channels, side, side), "image_sizes": sizes}
     stacked = torch.rand(number, channels, side, side)
-    high = (
-        {"high_res_pixel_values": torch.rand(number, 3, 1024, 1024)}
-        if "high_res_pixel_values" in names
-        else {}
-    )
+    high = torch.rand(number, channels, shape.high, shape.high)
     yield {
         key: stacked,
         "image_sizes": sizes,
         "pixel_mask": torch.ones(number, side, side).bool(),
-        **high,
+        "high_res_pixel_values": high,
     }
     yield {
         key: stacked[None],
@@ -234,6 +240,7 @@ def _videos(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
                 "video_grid_thw": grid,
                 "video_merge_sizes": torch.full((number,), shape.merge),
                 "second_per_grid_ts": torch.ones(number),
+                "video_second_per_grid": torch.ones(number),
             }
     if "target_sizes_videos" in names:
         yield {

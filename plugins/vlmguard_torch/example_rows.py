@@ -6,9 +6,8 @@ many placeholders a row needs is asked of the model, which counts its features i
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -35,57 +34,85 @@ def kinds_of(model: Any) -> tuple[str, ...]:
     return tuple(kind for kind, parts in KINDS.items() if {name for name, _ in parts} <= accepted)
 
 
-def run(model: Any, kind: str, step: Callable[[dict[str, Any]], Any]) -> Any:
-    """What ``step`` returns for the first row of this kind that the model takes.
+Part = tuple[str, int, int | None, dict[str, Any]]
+"""A medium, how many of it, the placeholder, and the inputs they make."""
+Step = Callable[[dict[str, Any]], Any]
 
-    Raises the first candidate's error where it takes none.
+
+class Rows:
+    """Rows for one model; what was found right for a medium alone serves a row of several.
+
+    Attributes:
+    model: the model that takes them.
+    giving_up: errors that no other candidate would mend.
     """
-    first: Exception | None = None
-    for parts in _combinations(model, KINDS[kind]):
-        try:
-            return _counted(model, parts, step)
-        except Exception as error:
-            first = first or error
-    raise first or TypeError(f"no input for a row of kind {kind!r}")
 
+    def __init__(self, model: Any, giving_up: type[Exception]) -> None:
+        self.model = model
+        self.giving_up = giving_up
+        self._right: dict[str, int] = {}
 
-Part = tuple[str, int, dict[str, Any]]
+    def run(self, kind: str, step: Step) -> Any:
+        """What ``step`` returns for the first row of this kind that the model takes.
 
-
-def _combinations(model: Any, wanted: tuple[tuple[str, int], ...]) -> Iterator[list[Part]]:
-    """Candidates of each medium; of two media, the one found right for each alone."""
-    if not wanted:
-        yield []
-        return
-    (name, number), rest = wanted[0], wanted[1:]
-    for inputs in media.candidates(model, name, number):
-        for others in _combinations(model, rest):
-            yield [(name, number, inputs), *others]
-
-
-def _counted(model: Any, parts: list[Part], step: Callable[[dict[str, Any]], Any]) -> Any:
-    """The step on a row with as many placeholders as the model has features."""
-    counts = [media.count(model, name, inputs) for name, _, inputs in parts]
-    for _ in range(len(parts) + 1):
-        try:
-            return step(
-                row(model, parts, [count or number for count, (_, number, _) in zip(counts, parts)])
-            )
-        except ValueError as error:
-            told = _TOO_FEW.search(str(error))
-            wrong = None if told is None else _wrong(parts, counts, int(told[1]))
-            if told is None or wrong is None:
+        Raises the first candidate's error where it takes none.
+        """
+        wanted = KINDS[kind]
+        first: Exception | None = None
+        for chosen in self._choices(wanted):
+            try:
+                done = self._counted(self._parts(wanted, chosen), step)
+            except self.giving_up:
                 raise
-            counts[wrong] = int(told[2])
-    return step(row(model, parts, [count or 1 for count in counts]))
+            except Exception as error:
+                first = first or error
+                continue
+            self._right.update({name: at for (name, _), at in zip(wanted, chosen, strict=True)})
+            return done
+        raise first or TypeError(f"no input is known for a row of kind {kind!r}")
 
+    def _choices(self, wanted: tuple[tuple[str, int], ...]) -> list[tuple[int, ...]]:
+        """Numbers of candidates to try, one for each medium."""
+        known = [self._right.get(name) for name, _ in wanted]
+        if None not in known:
+            return [tuple(at for at in known if at is not None)]
+        if len(wanted) > 1:
+            return []
+        return [
+            (at,) for name, number in wanted for at in range(len(self._candidates(name, number)))
+        ]
 
-def _wrong(parts: list[Part], counts: list[int | None], tokens: int) -> int | None:
-    """Which medium the message is about: the one with that many placeholders."""
-    for index, (_, number, _) in enumerate(parts):
-        if (counts[index] or number) == tokens:
-            return index
-    return None
+    def _candidates(self, name: str, number: int) -> list[Part]:
+        pads = media.placeholders(self.model.config, name)
+        made = list(media.candidates(self.model, name, number))
+        return [(name, number, pad, inputs) for pad in pads for inputs in made]
+
+    def _parts(self, wanted: tuple[tuple[str, int], ...], chosen: tuple[int, ...]) -> list[Part]:
+        return [
+            self._candidates(name, number)[at]
+            for (name, number), at in zip(wanted, chosen, strict=True)
+        ]
+
+    def _counted(self, parts: list[Part], step: Step) -> Any:
+        """The step on a row with as many placeholders as the model has features: as it says
+        itself, else as its error says, else one an item."""
+        asked = [media.count(self.model, name, inputs) for name, _, _, inputs in parts]
+        numbers = [number for _, number, _, _ in parts]
+        counts = [count or 2 * number for count, number in zip(asked, numbers, strict=True)]
+        for _ in range(len(parts) + 1):
+            try:
+                return step(row(self.model, parts, counts))
+            except self.giving_up:
+                raise
+            except Exception as error:
+                told = _TOO_FEW.search(str(error))
+                if told is not None and int(told[1]) in counts:
+                    counts[counts.index(int(told[1]))] = int(told[2])
+                elif None in asked and counts != numbers:
+                    counts = numbers
+                else:
+                    raise
+        return step(row(self.model, parts, counts))
 
 
 def row(model: Any, parts: list[Part], counts: list[int]) -> dict[str, Any]:
@@ -94,11 +121,11 @@ def row(model: Any, parts: list[Part], counts: list[int]) -> dict[str, Any]:
     words = [number for number in range(5, 5 + 40 + len(taken)) if number not in taken]
     ids, types = words[:TEXT], [0] * TEXT
     inputs: dict[str, Any] = {}
-    for (name, number, given), count in zip(parts, counts, strict=True):
+    for (name, number, pad, given), count in zip(parts, counts, strict=True):
         inputs.update(given)
         for item in range(number):
             share = count // number + (count % number if item == number - 1 else 0)
-            before, pad, after = media.placeholder(model.config, name)
+            before, after = media.around(model.config, name)
             run_of = [
                 *before,
                 *[pad] * (share if pad is not None else 0),
@@ -124,10 +151,6 @@ def _along(
         made["token_type_ids"] = (types > 0).long()
     if "mm_token_type_ids" in names:
         made["mm_token_type_ids"] = types
-    if "use_cache" in names or any(
-        part.kind is inspect.Parameter.VAR_KEYWORD for part in media.signature(model).values()
-    ):
-        made["use_cache"] = False
     if "cross_attention_mask" in names and "aspect_ratio_mask" in inputs:
         tiles = inputs["aspect_ratio_mask"]
         made["cross_attention_mask"] = tiles[:, None].expand(-1, length, -1, -1).clone()

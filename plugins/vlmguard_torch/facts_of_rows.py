@@ -61,6 +61,39 @@ class View:
         """What gets no gradient from any of these kinds."""
         return self._cover(n for n in self.stands if all(self.used(n, k) is False for k in kinds))
 
+    def never(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What gets no gradient from any kind that ran, in two: what is called nevertheless, or
+        lies in a stack with layers that are called; and what is not called at all, which an input
+        of a sort unknown here may yet call."""
+        names = [n for n in self.stands if all(self.used(n, k) is False for k in self.traces)]
+        idle = {name for name in names if self._idle(name)}
+        return self._cover(n for n in names if n not in idle), self._cover(
+            n for n in names if n in idle
+        )
+
+    def _idle(self, name: str) -> bool:
+        above = [".".join(name.split(".")[:end]) for end in range(1, name.count(".") + 1)]
+        called = [path in self._called for path in above]
+        if not above:
+            return False
+        if called[-1]:  # its own weights wait with a part of it that nothing calls
+            owner = above[-1] + "."
+            return any(
+                path.startswith(owner) and path not in self._called for path in self._with_weights
+            )
+        first = called[::-1].index(True) if True in called else len(called)
+        outermost = above[len(above) - first :]  # below the innermost module that is called
+        stacks = [path for path in outermost if path.rpartition(".")[2].isdigit()]
+        return not any(self._has_called_sibling(path) for path in stacks[:1])
+
+    def _has_called_sibling(self, path: str) -> bool:
+        stack = path.rpartition(".")[0]
+        return any(other.rpartition(".")[0] == stack for other in self._called)
+
+    @cached_property
+    def _called(self) -> frozenset[str]:
+        return frozenset(path for kind in self.traces for path, n in self.calls(kind).items() if n)
+
     def _cover(self, names: Iterator[str]) -> tuple[str, ...]:
         return tuple(self.whole(path) for path in cover(names, self.stands))
 
@@ -104,7 +137,7 @@ def kind_facts(view: View, copy: Any, kind: str) -> KindFacts:
     """The facts of a kind that ran."""
     trace, calls = view.traces[kind], view.calls(kind)
     text = view.calls("text") if "text" in view.traces else calls
-    towers = _outermost({path: n for path, n in calls.items() if n and not text.get(path)})
+    towers = _outermost({path: 1 for path, n in calls.items() if n and not text.get(path)})
     repeats = _outermost({path: n for path, n in calls.items() if n > 1})
     order = [path for path in trace.order if not re.search(r"\.\d+(\.|$)", path)]
     return KindFacts(

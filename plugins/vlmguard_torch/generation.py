@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import torch
 
 _ENCODES = "_prepare_multimodal_encoder_kwargs_for_generation"
 _blanks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""Model → weak reference to its `Blank`, which the model's hooks keep alive."""
 
 
 class Generating:
@@ -20,6 +22,7 @@ class Generating:
         self.depth = 0
         self.encoded = False  # this generate has run its encoders
         self.forwards = 0
+        self.told = False  # that ranks may wait for each other
 
     def forward_ended(self) -> None:
         """A forward of the model is over."""
@@ -46,7 +49,7 @@ def wrap(models: tuple[Any, ...], blank: Any) -> Callable[[], None]:
     """
     wrapped = [model for model in models if hasattr(type(model), "generate")]
     for model in wrapped:
-        _blanks[model] = blank
+        _blanks[model] = weakref.ref(blank)
         model.generate = types.MethodType(generate, model)
         if hasattr(type(model), _ENCODES):
             setattr(model, _ENCODES, types.MethodType(_encode, model))
@@ -60,16 +63,21 @@ def wrap(models: tuple[Any, ...], blank: Any) -> Callable[[], None]:
     return undo
 
 
+def _of(model: Any) -> Any:
+    held = _blanks.get(model)
+    return held() if held is not None else None
+
+
 def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
     """The model's own, watched."""
-    blank = _blanks.get(self)
+    blank = _of(self)
     own = type(self).generate
     if blank is None:
         return own(self, *args, **kwargs)
     state = blank.generating
     if not state.depth:
         state.encoded, state.forwards = False, 0
-        _look(kwargs, blank)
+        _look(self, kwargs, blank)
     state.depth += 1
     try:
         return own(self, *args, **kwargs)
@@ -80,7 +88,7 @@ def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _encode(self: Any, *args: Any, **kwargs: Any) -> Any:
     """The model's own encoding before the first forward; what it did not run, runs behind it."""
     told = getattr(type(self), _ENCODES)(self, *args, **kwargs)
-    blank = _blanks.get(self)
+    blank = _of(self)
     if blank is not None:
         blank.encode()
     return told
@@ -89,12 +97,34 @@ def _encode(self: Any, *args: Any, **kwargs: Any) -> Any:
 _encode.__name__ = _ENCODES  # a bound method is pickled by its function's name
 
 
-def _look(kwargs: dict[str, Any], blank: Any) -> None:
-    """A rank that is done before others would leave them waiting for its parameters."""
+def _look(model: Any, kwargs: dict[str, Any], blank: Any) -> None:
+    """A rank that is done before others leaves them waiting for its parameters."""
     dist = torch.distributed
-    alone = not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1
-    if not alone and blank.when == "always" and kwargs.get("synced_gpus") is False:
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return
+    state = blank.generating
+    if state.told or blank.when != "always" or _synced(model, kwargs):
+        return
+    if _partitioned(model):
+        state.told = True
         blank.say(
-            "vlmguard: generate(synced_gpus=False) on partitioned parameters: ranks that end"
-            " earlier leave the others waiting. Leave it out, or set it to True."
+            "vlmguard: generate() on partitioned parameters without synced_gpus=True: ranks that"
+            " end earlier leave the others waiting. Set it, or gather the parameters before."
         )
+
+
+def _synced(model: Any, kwargs: dict[str, Any]) -> bool:
+    """transformers' own choice where nothing is told: only what it partitioned itself."""
+    told = kwargs.get("synced_gpus")
+    if told is not None:
+        return bool(told)
+    deepspeed = sys.modules.get("transformers.integrations.deepspeed")
+    enabled = getattr(deepspeed, "is_deepspeed_zero3_enabled", lambda: False)()
+    return enabled or bool(getattr(model, "_is_fsdp_managed_module", False))
+
+
+def _partitioned(model: Any) -> bool:
+    """Whether this rank lacks a part of the first parameter, under ZeRO-3 or FSDP2, now."""
+    parameter = next(model.parameters(), None)
+    status = getattr(getattr(parameter, "ds_status", None), "name", "")
+    return status == "NOT_AVAILABLE" or hasattr(parameter, "placements")

@@ -47,7 +47,7 @@ class Blank:
         self._busy = False  # a blank runs: its calls of towers do not count
         self._settled = True  # nothing is to be done until the next forward begins
         self._given = False  # this forward was given embeddings
-        self._told: set[str] = set()  # arguments of this forward
+        self._told: dict[str, Any] = {}  # arguments of this forward
         self._waiting: list[torch.Tensor] = []  # features that wait for the embeddings
         self._handles: list[Any] = []
         self._placed: dict[str, tuple[Any, list[Any]]] = {}  # path → module, handles on it
@@ -95,7 +95,7 @@ class Blank:
             return
         self._settled = False
         self._given = kwargs.get("inputs_embeds") is not None
-        self._told = {name for name, value in kwargs.items() if value is not None}
+        self._told = {name: value for name, value in kwargs.items() if value is not None}
         self._waiting.clear()
         with self._contained():
             self._go_first()
@@ -104,6 +104,7 @@ class Blank:
         if not _in_backward():
             self._settled = True
             self._calls.clear()
+            self._told = {}
             self._waiting.clear()
             self.generating.forward_ended()
 
@@ -207,7 +208,7 @@ class Blank:
         left = dict(self._calls)
         missing = []
         for kind, arguments in self._runner.made.items():
-            if not self.places.decoders and self._told.intersection(arguments):
+            if not self.places.decoders and {*self._told} & {*arguments}:
                 continue  # it is going to
             paths = self.places.towers.get(kind, ())
             if not max((left.get(path, 0) for path in paths), default=0):
@@ -219,7 +220,7 @@ class Blank:
     def _run(self, kind: str, device: torch.device) -> list[torch.Tensor]:
         self._busy = True
         try:
-            return self._runner.run(kind, device)
+            return self._runner.run(kind, device, self._told)
         finally:
             self._busy = False
 
@@ -227,12 +228,14 @@ class Blank:
         """``generate`` has run its encoders, before any forward.
 
         FSDP2 and, of parameters that a model holds itself (LLaVA-NeXT's newline), ZeRO-3 do not
-        gather here: a rank with an image fails by itself, one without must not remember it.
+        gather here: a rank with an image fails by itself, one without goes on without a word.
         """
+        said = self.say
         if self.when == "always" and not self.fault:
+            self.say = lambda _: None
             device = self.places.owner.get_submodule(self.places.embedding).weight.device
             self._features(device, None)
-            self.fault = ""
+            self.fault, self.say = "", said
         self._calls.clear()
         self.generating.encoded = True
 

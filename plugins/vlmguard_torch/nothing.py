@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-_NOT_USED = frozenset({"last_hidden_state", "hidden_states", "attentions"})
-"""Fields of an encoder's output that the language model does not read: a layer behind the feature
+_NOT_USED = ("hidden_state", "hidden_states", "attentions")
+"""Ends of the names of fields that the language model does not read: a layer behind the feature
 layer gets no gradient from a real image, and must get none from a blank one."""
 
 
 class _Nothing(torch.autograd.Function):
-    """``target`` itself; backward hands its gradient on, and zeros to every feature.
+    """A copy of ``target``; backward hands its gradient on, and zeros to every feature.
 
     The mean of the features times zero would be NaN where a feature is infinite.
     """
@@ -21,7 +21,7 @@ class _Nothing(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, target: torch.Tensor, *features: torch.Tensor) -> torch.Tensor:
         ctx.like = [(each.shape, each.dtype, each.device) for each in features]
-        return target.view_as(target)
+        return target.clone()  # a view could not be changed in place
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -42,7 +42,7 @@ def add(target: torch.Tensor, features: list[torch.Tensor]) -> torch.Tensor:
 def used(output: Any) -> list[torch.Tensor]:
     """The floating tensors of ``get_image_features``' output that the language model reads."""
     if hasattr(output, "items") and hasattr(output, "to_tuple"):  # a transformers ModelOutput
-        kept = {name: value for name, value in output.items() if name not in _NOT_USED}
+        kept = {name: value for name, value in output.items() if not name.endswith(_NOT_USED)}
         pooled = kept or {"last_hidden_state": output.get("last_hidden_state")}
         return [each for value in pooled.values() for each in tensors(value)]
     return list(tensors(output))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -20,11 +20,12 @@ import torch
 from vlmguard_torch import counterparts, example_rows, observed_cache, record
 from vlmguard_torch.facts_of_rows import View, kind_facts, per_item, shared, skipped
 from vlmguard_torch.observed import KindFacts, Observed, may
-from vlmguard_torch.shrink import shrink
+from vlmguard_torch.shrink import MOST_LAYERS, shrink
 from vlmguard_torch.untraced import untraced
 
-SECONDS = 3.0
-"""A process; what is not run by then is not known."""
+SECONDS, WAIT = 3.0, 10.0
+"""Of work and of waiting for the processor; what is not run by then is not known."""
+ALL_LAYERS = 10_000
 MOST_WEIGHTS = 150_000_000
 """Of a copy; more means that a width was not recognised, and the copy would not be tiny."""
 Blank = Callable[[torch.nn.Module], AbstractContextManager[Any]]
@@ -75,7 +76,7 @@ def _observe(model: Any, blank: Blank | None, cache: bool, begun: float) -> Obse
     known = observed_cache.load(key) if cache else None
     if known is not None:
         return known
-    facts = measure(model, part, blank, begun + SECONDS)
+    facts = _cut_or_whole(model, part, blank, record.Limit.of(SECONDS, WAIT))
     over = any("TooLong" in one.reason for one in facts.kinds) or "TooLong" in facts.reason
     if cache and not over:
         observed_cache.store(key, facts)
@@ -93,21 +94,43 @@ def subject(model: Any) -> tuple[str, Any]:
     raise TypeError(f"{type(model).__qualname__} has no config to copy it from")
 
 
+def _cut_or_whole(model: Any, part: str, blank: Blank | None, limit: record.Limit) -> Observed:
+    """A class that builds its layers by a rule of its own may not stand a cut; all of them then."""
+    try:
+        facts = measure(model, part, blank, limit)
+        failed = None if facts else facts
+    except record.TooLong:
+        raise
+    except Exception as error:
+        failed = may(reason(error), _name(model))
+    if failed is None:
+        return facts
+    try:
+        return measure(model, part, blank, limit, ALL_LAYERS) or failed
+    except Exception:
+        return failed
+
+
 def measure(
-    model: Any, part: str = "", blank: Blank | None = None, until: float = float("inf")
+    model: Any,
+    part: str = "",
+    blank: Blank | None = None,
+    limit: record.Limit = record.NO_LIMIT,
+    most_layers: int = MOST_LAYERS,
 ) -> Observed:
     """Observe without cache, switch or containment; call it under `untraced`."""
     begun = time.monotonic()
-    shrunk = shrink(model.config)
-    copy = tiny(type(model), shrunk.config)
+    shrunk = shrink(model.config, most_layers)
+    copy = tiny(type(model), shrunk.config, limit)
     found = counterparts.modules(model, copy, shrunk.stacks)
     names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
     stands = counterparts.parameters(names, found, copy)
-    traces, refused = _run(copy, until)
+    traces, refused = _run(copy, limit)
     if not traces:
-        return may(next(iter(refused.values()), "no kind of row is known for it"), _name(model))
+        return may("; ".join(f"{kind}: {why}" for kind, why in refused.items()), _name(model))
     neutral = _neutral(copy, blank) if blank is not None and "text" in traces else None
     view = View(part, stands, found, traces)
+    never, uncalled = view.never()
     kinds = [
         KindFacts(kind, refused[kind]) if kind in refused else kind_facts(view, copy, kind)
         for kind in (*traces, *refused)
@@ -117,7 +140,8 @@ def measure(
         model=_name(model),
         part=part,
         kinds=tuple(kinds),
-        never_used=None if refused else view.unused(*traces),
+        never_used=None if _alone(refused) else never,
+        never_called=uncalled,
         skipped=skipped(view, model),
         per_item=per_item(view),
         shared=shared(model, part),
@@ -129,17 +153,27 @@ def measure(
     )
 
 
-def tiny(kind: type, config: Any) -> torch.nn.Module:
+def tiny(kind: type, config: Any, limit: record.Limit) -> torch.nn.Module:
     """A small model of the class, every weight trainable.
 
-    Built without memory first: a width that was not recognised would make it large. Raises
-    MemoryError then, else whatever the class raises.
+    Weights are counted as they come, before memory is touched: a width that was not recognised
+    would make the copy large. Raises MemoryError then, TooLong at the limit, else whatever the
+    class raises.
     """
-    with torch.device("meta"):
-        weights = sum(weight.numel() for weight in build(kind, config).parameters())
-    if weights > MOST_WEIGHTS:
-        raise MemoryError(f"a copy would still have {weights / 1e6:.0f} million weights")
-    copy = build(kind, config).train()
+    count = 0
+
+    def counted(_: Any, __: str, weight: Any) -> None:
+        nonlocal count
+        count += 0 if weight is None else weight.numel()
+        limit.check()
+        if count > MOST_WEIGHTS:
+            raise MemoryError(f"a copy would have more than {count / 1e6:.0f} million weights")
+
+    handle = torch.nn.modules.module.register_module_parameter_registration_hook(counted)
+    try:
+        copy = build(kind, config).train()
+    finally:
+        handle.remove()
     for weight in copy.parameters():
         weight.requires_grad_(weight.is_floating_point())
     return copy
@@ -152,26 +186,27 @@ def build(kind: Any, config: Any) -> torch.nn.Module:
     return kind(config)  # type: ignore[no-any-return]
 
 
-def _run(copy: torch.nn.Module, until: float) -> tuple[dict[str, record.Trace], dict[str, str]]:
+def _run(
+    copy: torch.nn.Module, limit: record.Limit
+) -> tuple[dict[str, record.Trace], dict[str, str]]:
     """Traces of the kinds that ran, and why the others did not."""
     traces: dict[str, record.Trace] = {}
     refused: dict[str, str] = {}
+    rows = example_rows.Rows(copy, record.TooLong)
     for kind in example_rows.kinds_of(copy):
         try:
-            traces[kind] = example_rows.run(
-                copy, kind, lambda row: _seen(copy, row, traces.get("text"), until)
-            )
+            traces[kind] = rows.run(kind, lambda row: _seen(copy, row, traces.get("text"), limit))
         except Exception as error:
             refused[kind] = reason(error)
     return traces, refused
 
 
 def _seen(
-    copy: torch.nn.Module, row: Mapping[str, Any], text: record.Trace | None, until: float
+    copy: torch.nn.Module, row: Mapping[str, Any], text: record.Trace | None, limit: record.Limit
 ) -> record.Trace:
     """The trace of a row whose media the model looked at: it called what a text row does not, or
     its loss depends on them. Raises ValueError for a row whose media it dropped."""
-    trace = record.trace(copy, row, until)
+    trace = record.trace(copy, row, limit)
     media = {key: value for key, value in row.items() if _is_media(value)}
     if text is None or not media or not trace.calls.keys() <= text.calls.keys():
         return trace
@@ -192,12 +227,18 @@ def _neutral(copy: torch.nn.Module, blank: Blank) -> bool | None:
     def loss(row: Mapping[str, Any]) -> float:
         return record.loss_only(copy, row)
 
+    rows = example_rows.Rows(copy, record.TooLong)
     try:
-        without = example_rows.run(copy, "text", loss)
+        without = rows.run("text", loss)
         with blank(copy):
-            return bool(example_rows.run(copy, "text", loss) == without)
+            return bool(rows.run("text", loss) == without)
     except Exception:
         return None
+
+
+def _alone(kinds: Iterable[str]) -> bool:
+    """Whether a kind with one medium, or none, is among them: rows of several use nothing else."""
+    return any(len(example_rows.KINDS[kind]) < 2 for kind in kinds)
 
 
 def _name(model: Any) -> str:

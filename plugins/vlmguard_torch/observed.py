@@ -42,7 +42,9 @@ class Observed:
     model: the class that was copied.
     part: path of the module of the user's model that was copied, empty for the whole.
     kinds: one entry for each kind of row that the class accepts.
-    never_used: what gets no gradient from any kind; None where an accepted kind could not be run.
+    never_used: what gets no gradient from any kind although it is called, or its neighbours in the
+        stack are (layers behind LLaVA's feature layer); None where an accepted kind was not run.
+    never_called: what else gets none: nothing calls it, or an input of a sort unknown here does.
     skipped: what a text row leaves unused although its neighbours in the same stack are used
         (Mllama's cross-attention layers).
     per_item: modules called more often the more images a row has.
@@ -61,6 +63,7 @@ class Observed:
     part: str = ""
     kinds: tuple[KindFacts, ...] = ()
     never_used: tuple[str, ...] | None = None
+    never_called: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     per_item: tuple[str, ...] = ()
     shared: tuple[tuple[str, ...], ...] = ()
@@ -127,7 +130,10 @@ def from_data(data: Any) -> Observed:
     )
     shared = tuple(_texts(group) for group in _list(data.pop("shared")))
     never = data.pop("never_used")
-    lists = {name: _texts(data.pop(name)) for name in ("skipped", "per_item", "unsure", "patched")}
+    lists = {
+        name: _texts(data.pop(name))
+        for name in ("never_called", "skipped", "per_item", "unsure", "patched")
+    }
     words = {name: _text(data.pop(name)) for name in ("provenance", "reason", "model", "part")}
     neutral, seconds = _maybe(data.pop("blank_neutral")), float(data.pop("seconds"))
     if data or words["provenance"] not in ("observed", "may"):

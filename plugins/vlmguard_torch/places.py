@@ -71,8 +71,10 @@ def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Plac
         raise CannotBlank(f"{type(owner).__name__} compares text with images and generates nothing")
     embedding = _path_of(owner, _embedding(base))
     names = towers.by_name(owner) if named is None else _below(base, owner, named)
-    if not {"vision", "audio"} & {*names}:
-        raise CannotBlank(f"no module of {type(owner).__name__} has the name of a tower")
+    names = names or _beside(owner, embedding)
+    seeing = [path for kind in ("vision", "audio") for path in names.get(kind, ())]
+    if any(embedding.startswith(path + ".") for path in seeing):
+        raise CannotBlank(f"{type(owner).__name__} embeds no tokens")
     return Places(
         owner,
         tuple(chain[: chain.index(owner) + 1]),
@@ -94,6 +96,20 @@ def _below(
         kind: tuple(path.removeprefix(above) for path in where if path.startswith(above))
         for kind, where in named.items()
     }
+
+
+def _beside(owner: Any, embedding: str) -> dict[str, tuple[str, ...]]:
+    """Where no name tells: what lies beside the language model, if there is one kind of tower."""
+    kinds = {"audio" if kind == "audio" else "vision" for kind in features_of(owner)}
+    language = embedding.split(".")[0]
+    weighty = [
+        name
+        for name, child in owner.named_children()
+        if name != language and any(True for _ in child.parameters())
+    ]
+    if len(kinds) > 1 or not weighty:
+        raise CannotBlank(f"no module of {type(owner).__name__} has the name of a tower")
+    return {kinds.pop(): tuple(weighty)}
 
 
 def features_of(module: Any) -> tuple[str, ...]:

@@ -31,15 +31,37 @@ class TooLong(RuntimeError):
     """The time set for observing is over."""
 
 
-def trace(model: torch.nn.Module, row: Mapping[str, Any], until: float = float("inf")) -> Trace:
+@dataclass(frozen=True)
+class Limit:
+    """Seconds of this thread's own work and of waiting: the first is nearly the same in every
+    process, however busy the machine is, and so decides before the second."""
+
+    work: float = float("inf")
+    wall: float = float("inf")
+
+    @staticmethod
+    def of(work: float, wall: float) -> Limit:
+        """So many seconds from now."""
+        return Limit(time.thread_time() + work, time.monotonic() + wall)
+
+    def check(self) -> None:
+        """Raises TooLong once one of them is over."""
+        if time.thread_time() > self.work or time.monotonic() > self.wall:
+            raise TooLong("the time for observing is over")
+
+
+NO_LIMIT = Limit()
+
+
+def trace(model: torch.nn.Module, row: Mapping[str, Any], limit: Limit) -> Trace:
     """Forward and backward of one row, seeded; leaves neither gradients nor hooks.
 
-    Raises TooLong once `time.monotonic()` is past `until`, else whatever the model raises.
+    Raises TooLong when the limit is reached, else whatever the model raises.
     """
     calls: Counter[str] = Counter()
     torch.default_generator.manual_seed(0)
     hooks = [
-        module.register_forward_pre_hook(_counter(calls, path, until))
+        module.register_forward_pre_hook(_counter(calls, path, limit))
         for path, module in model.named_modules()
         if path
     ]
@@ -56,11 +78,10 @@ def trace(model: torch.nn.Module, row: Mapping[str, Any], until: float = float("
     return Trace(float(loss.detach()), dict(calls), tuple(calls), frozenset(reached))
 
 
-def _counter(calls: Counter[str], path: str, until: float) -> Any:
+def _counter(calls: Counter[str], path: str, limit: Limit) -> Any:
     def count(*_: Any) -> None:
         calls[path] += 1
-        if time.monotonic() > until:
-            raise TooLong("the time for observing is over")
+        limit.check()
 
     return count
 

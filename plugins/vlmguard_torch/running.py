@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import crossing, nothing
+from vlmguard_torch import crossing, inputs, nothing
 from vlmguard_torch.places import Places
 
 
@@ -23,14 +23,19 @@ class Runner:
         self.made = made
         self._placed: dict[tuple[str, torch.device, torch.dtype], dict[str, Any]] = {}
 
-    def run(self, kind: str, device: torch.device) -> list[torch.Tensor]:
-        """What the language model would read of it."""
-        towers = self.modules(kind)
+    def run(self, kind: str, device: torch.device, asked: Mapping[str, Any]) -> list[torch.Tensor]:
+        """What the language model would read of it.
+
+        asked: the forward's arguments; its options (a feature layer, a downsampling) decide which
+        modules a real image would run, and go to the blank one too.
+        """
+        owner, towers = self.places.owner, self.modules(kind)
         told = self._on(kind, device, _dtype(towers))
         with _undisturbed(device), _still(towers):
             if self.places.crossing:
-                return [crossing.states(self.places.owner, **told)]
-            return nothing.used(getattr(self.places.owner, f"get_{kind}_features")(**told))
+                return [crossing.states(owner, **told)]
+            method = inputs.method(owner, kind, told)
+            return nothing.used(method(**{**told, **inputs.options(method, asked)}))
 
     def modules(self, kind: str) -> list[Any]:
         """The towers of ``kind``, and what may lie between them and the language model."""
@@ -50,7 +55,8 @@ class Runner:
 def _moved(value: Any, device: torch.device, dtype: torch.dtype) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    return value.to(device, dtype if value.is_floating_point() else value.dtype)
+    with torch.inference_mode(False):  # a tensor made in it is not for a backward, ever
+        return value.clone().to(device, dtype if value.is_floating_point() else value.dtype)
 
 
 def _dtype(modules: list[Any]) -> torch.dtype:

@@ -13,20 +13,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard_torch.stacks import Stack, keep
+from vlmguard_torch.stacks import Stack, count, cut
 
 HIDDEN, HEADS, HEAD = 32, 2, 16
-SIDE = 8
-"""Patches along one side of an image."""
-FRAMES = 50
+SIDE = 4
+"""Patches along one side of an image, at least."""
+_JOINED = ("scale_factor", "downsample_factor", "spatial_merge_size")
+FRAMES = 48
 """Positions of an audio encoder with learned ones (Whisper: 1500, for 30 s)."""
-MOST_LAYERS = 32
+MOST_LAYERS = 12
 """Of one stack; see `stacks.keep`."""
 
-_LAYERS = re.compile(
-    r"(conf_)?num_hidden_layers|depth|num_layers|n_layers?|(vision_|text_)?layers"
-    r"|num_(encoder|decoder|global)_layers|(encoder|decoder)_layers"
-)
 _HEADS = re.compile(
     r"((swa_|conf_|encoder_|decoder_|num_sliding_)?num_|encoder_|decoder_)?attention_heads"
     r"|conf_num_attention_heads|num_heads|n_heads?|resampler_(n_)?heads"
@@ -53,7 +50,6 @@ _AT_MOST = {
     "num_nextn_predict_layers": 0, "resampler_depth": 2, "ngram_vocab_size_base": 1000,
     "hidden_size_per_layer_input": 4,
 }  # fmt: skip
-_INDEXES = re.compile(r"\w*(indexes|indices|idxs|layers|layer_ids?)")
 _IDS = ("_token_id", "_token_index")
 _TOKENS = ("mm_tokens_per_image", "image_seq_length", "num_image_tokens")
 
@@ -77,9 +73,10 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS) -> Shrunk:
     tiny = copy.deepcopy(config)
     parts = list(_parts(tiny))
     known = {width for part in parts if isinstance(width := _own_width(part), int)}
-    stacks: list[Stack] = []
+    stacks = []
     for part in parts:
-        stacks += _layers(vars(part), most_layers)
+        seen = part is getattr(tiny, "vision_config", None)
+        stacks += cut(vars(part), most_layers, vars(tiny) if seen else None)
     for part in parts:
         _widths(vars(part), _own_width(part), known)
     _images(parts)
@@ -109,101 +106,15 @@ def _own_width(part: Any) -> int | None:
     return None
 
 
-# Layers
-
-
-def _layers(own: dict[str, Any], most: int) -> list[Stack]:
-    """Cuts every stack of one config; lists by layer and lists of layers follow the first."""
-    counts = [name for name, value in own.items() if _LAYERS.fullmatch(name) and _count(value)]
-    stacks = []
-    for number, name in enumerate(counts):
-        total = own[name]
-        by_layer = [value for value in own.values() if _is_by_layer(value, total)]
-        named = [_as_indexes(value, total) for key, value in own.items() if _is_index(key, value)]
-        stack = Stack(
-            total, keep(total, most, by_layer, [index for part in named for index in part])
-        )
-        stacks.append(stack)
-        own[name] = len(stack.kept)
-        if number == 0:
-            _follow(own, stack, set(counts))
-    return stacks
-
-
-def _follow(own: dict[str, Any], stack: Stack, counts: set[str]) -> None:
-    for key, value in own.items():
-        if key in counts:
-            continue
-        if _is_by_layer(value, stack.total) and not _holds_indexes(key, value):
-            own[key] = [value[index] for index in stack.kept]
-        elif _is_index(key, value):
-            own[key] = _reindex(value, stack)
-    for key in ("first_k_dense_replace", "max_window_layers", "num_kv_shared_layers"):
-        if isinstance(own.get(key), int):
-            own[key] = sum(index < own[key] for index in stack.kept)
-
-
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _is_by_layer(value: Any, total: int) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) == total and total > 1
-
-
-def _holds_indexes(key: str, value: Sequence[Any]) -> bool:
-    """A list as long as the stack that still names layers, like ``moe_layers`` of all of them."""
-    return bool(_INDEXES.fullmatch(key)) and list(value) == list(range(len(value)))
-
-
-def _is_index(key: str, value: Any) -> bool:
-    """A layer's number, or several: ``vision_feature_layer``, ``deepstack_visual_indexes``."""
-    if key in ("vision_feature_layer", "feature_layer", "mm_vision_select_layer", "insert_layer_id",
-               "spatial_vision_layer") and isinstance(value, int):  # fmt: skip
-        return True
-    if not _INDEXES.fullmatch(key) and key != "vision_feature_layer":
-        return False
-    return (
-        isinstance(value, (list, tuple))
-        and bool(value)
-        and all(isinstance(item, int) and not isinstance(item, bool) for item in value)
-        and len(set(value)) == len(value)
-    )
-
-
-def _as_indexes(value: Any, total: int) -> list[int]:
-    """As numbers from the front; the first and last three suffice when many are named."""
-    values = [value] if isinstance(value, int) else sorted(value)
-    front = [item if item >= 0 else total + item for item in values]
-    return front if len(front) <= 6 else front[:3] + front[-3:]
-
-
-def _reindex(value: Any, stack: Stack) -> Any:
-    """Where the same layers are in the cut stack; those cut off are no longer named."""
-    if isinstance(value, int):
-        return _reindex_one(value, stack)
-    moved = [_reindex_one(item, stack) for item in value]
-    return list(dict.fromkeys(item for item in moved if item is not None))
-
-
-def _reindex_one(value: int, stack: Stack) -> int | None:
-    front = value if value >= 0 else stack.total + value
-    if front == stack.total:  # of hidden states there is one more than layers
-        return len(stack.kept)
-    if front not in stack.kept:
-        return None
-    return stack.kept.index(front) - (len(stack.kept) if value < 0 else 0)
-
-
-# Widths
-
-
 def _widths(own: dict[str, Any], width: int | None, known: set[int]) -> None:
-    heads = next(
-        (value for key, value in own.items() if _HEADS.fullmatch(key) and _count(value)), 0
-    )
+    heads = next((value for key, value in own.items() if _HEADS.fullmatch(key) and count(value)), 0)
     for key, value in own.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        if _many(value) and value and all(map(count, value)):
+            if _HEADS.fullmatch(key) or key == "num_groups":
+                own[key] = [HEADS for _ in value]
+            elif _WIDTH.fullmatch(key) or key == "hidden_sizes":
+                own[key] = [HIDDEN for _ in value]
+        if not count(value):
             continue
         if _HEADS.fullmatch(key):
             own[key] = HEADS
@@ -232,20 +143,28 @@ def _in_proportion(value: int, widths: Iterable[int | None], otherwise: int) -> 
 
 
 def _images(parts: Sequence[Any]) -> None:
-    """Images of `SIDE` x `SIDE` patches, and as many tokens as they then give."""
+    """Images of few patches, and as many tokens as they then give."""
+    side = _side(parts)
     before = after = None
     for part in parts:
         patch, size = _first(getattr(part, "patch_size", None)), getattr(part, "image_size", None)
-        if _count(old := _first(size)):
-            patch = patch if _count(patch) else 14
-            before, after = max(1, old // patch), patch * SIDE
+        if count(old := _first(size)):
+            patch = patch if count(patch) else 14
+            before, after = max(1, old // patch), patch * side
             part.image_size = type(size)(after for _ in size) if _many(size) else after
     for part in parts:
         for key in _TOKENS:
-            if before and _count(value := vars(part).get(key)):
-                setattr(part, key, max(1, round(math.sqrt(value) * SIDE / before)) ** 2)
+            if before and count(value := vars(part).get(key)):
+                setattr(part, key, max(1, round(math.sqrt(value) * side / before)) ** 2)
         if after and vars(part).get("image_grid_pinpoints"):
             part.image_grid_pinpoints = [[after, after]]
+
+
+def _side(parts: Sequence[Any]) -> int:
+    """Patches along one side of an image: `SIDE`, or more where they are joined by another number
+    (SmolVLM joins three by three)."""
+    joined = {value for part in parts for key in _JOINED if count(value := vars(part).get(key))}
+    return 2 * math.lcm(*joined) if any(SIDE % value for value in joined) else SIDE
 
 
 def _vocabulary(config: Any, parts: Sequence[Any]) -> None:
@@ -254,7 +173,7 @@ def _vocabulary(config: Any, parts: Sequence[Any]) -> None:
     largest = max((value for value in ids if isinstance(value, int)), default=0)
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     for part in (text, config):
-        if _count(value := vars(part).get("vocab_size")):
+        if count(value := vars(part).get("vocab_size")):
             part.vocab_size = max(value, largest + 1)
 
 
@@ -272,7 +191,7 @@ def _rotary(own: dict[str, Any]) -> None:
         for rope in _dicts(own.get(key)):
             half = max(1, int(HEAD * (rope.get("partial_rotary_factor") or 1.0)) // 2)
             if "rope_theta" in rope or "mrope_section" in rope:  # unread where a class has none
-                rope["mrope_section"] = scaled(rope.get("mrope_section") or (16, 24, 24), half)
+                rope["mrope_section"] = scaled(rope.get("mrope_section") or (3, 3, 2), half)
             for factor in ("short_factor", "long_factor"):
                 if isinstance(rope.get(factor), list):
                     rope[factor] = rope[factor][:half]
@@ -299,6 +218,8 @@ def _plain(own: dict[str, Any]) -> None:
     for key, value in own.items():
         if key.endswith("layerdrop") and isinstance(value, float):
             own[key] = 0.0
+        elif key == "use_cache":
+            own[key] = False
         elif key in ("dtype", "torch_dtype", "_dtype"):
             own[key] = None
         elif key in ("_attn_implementation_internal", "_experts_implementation_internal"):

@@ -66,10 +66,11 @@ def _randomness() -> Iterator[None]:
 def _defaults() -> Iterator[None]:
     """Default dtype and device, gradient mode, inference mode, autocast."""
     dtype = torch.get_default_dtype()
+    elsewhere = torch.get_default_device().type != "cpu"
     try:
         torch.set_default_dtype(torch.float32)
         with (
-            torch.device("cpu"),
+            torch.device("cpu") if elsewhere else contextlib.nullcontext(),  # slow, so only then
             torch.inference_mode(False),
             torch.enable_grad(),
             torch.autocast("cpu", enabled=False),

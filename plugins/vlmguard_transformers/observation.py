@@ -8,20 +8,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vlmguard.core import runstate
-from vlmguard.core.facts import Certainty, Provenance, Tower
+from vlmguard.core.facts import MEDIA, Certainty, Provenance, Tower
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.towers import kind_of, plain
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.shared_rows import Meets
+from vlmguard_transformers.shared_rows import Meets, senses
 
 _KEY = "observed"
 
 
 @dataclass(frozen=True)
 class Known:
-    """Facts of `Run`, and how each is known."""
+    """Facts of `Run`, and how each is known.
 
+    Attributes:
+        text_uses_towers: whether a row of text alone runs the towers all the same, as in a model
+            with a dummy of its own; None if that is not known.
+    """
+
+    text_uses_towers: bool | None = None
     repeats: Certainty = "no"
     never_used: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
@@ -35,11 +41,12 @@ def of(trainer: Any, profile: Profile, towers: tuple[Tower, ...], meets: Meets) 
         if hf.strategy(trainer) != "ddp":
             return Known()
         return Known(never_used=_declared(trainer, profile, provenance), provenance=provenance)
+    uses = _text_uses_towers(trainer, meets, provenance)
     repeats = _repeats(trainer, profile, towers, meets, provenance)
     if hf.strategy(trainer) != "ddp":
-        return Known(repeats, provenance=provenance)
+        return Known(uses, repeats, provenance=provenance)
     never, skips = _unused(trainer, profile, meets, provenance)
-    return Known(repeats, never, skips, provenance)
+    return Known(uses, repeats, never, skips, provenance)
 
 
 def _copy(trainer: Any) -> Any:
@@ -55,6 +62,21 @@ def _observe(model: Any) -> Any:
     from vlmguard_torch.observe import observe
 
     return observe(model)
+
+
+def _text_uses_towers(trainer: Any, meets: Meets, provenance: dict[str, Provenance]) -> bool | None:
+    """Asked only where rows of both kinds are possible."""
+    found = meets.all if meets.complete else None
+    if found and len({senses(row) for row in found}) == 1:
+        return None
+    observed = _copy(trainer)
+    media = [observed.of(kind) for kind in MEDIA] if observed else []
+    seen = [facts.towers for facts in media if facts is not None]
+    if not seen or observed.of("text") is None or "" in observed.patched:
+        provenance["may_be_unused"] = "assumed"
+        return None
+    provenance["may_be_unused"] = "observed"
+    return not any(seen)
 
 
 def _repeats(
@@ -78,22 +100,42 @@ def _repeats(
         provenance["repeats"] = "assumed"
         return "possible"
     provenance["repeats"] = "observed"
-    if _any_below(observed.per_item, paths):
+    if any(_blocks(trainer, path) for path in _below(observed.per_item, paths)):
         return "yes"
     kinds = meets.train if meets.complete else None
-    if kinds is None:
-        return "possible" if observed.repeats(("image+video",)) is not False else "no"
-    found = observed.repeats(kinds)
-    return "possible" if found is None else "yes" if found else "no"
+    facts = [observed.of(kind) for kind in kinds or ("image+video",)]
+    twice = {path for each in facts if each is not None for path, _ in each.repeats}
+    if any(_blocks(trainer, path) for path in _below(twice, paths)):
+        return "yes" if kinds else "possible"
+    return "possible" if None in facts else "no"
+
+
+def _blocks(trainer: Any, path: str) -> bool:
+    """Whether a module holds blocks that can be checkpointed: others may run as often as they
+    like."""
+    from vlmguard_torch.towers import without_adapters
+
+    try:
+        module = without_adapters(trainer.model).get_submodule(path)
+    except AttributeError:
+        return True  # a parameter, or a name that only the copy has
+    return any(hasattr(each, "gradient_checkpointing") for each in module.modules())
+
+
+def _below(names: Iterable[str], paths: list[str]) -> list[str]:
+    """Of ``names``, those that are one of ``paths``, lie below one, or hold one."""
+    return [
+        one
+        for one in names
+        if any(
+            one == other or one.startswith(other + ".") or other.startswith(one + ".")
+            for other in paths
+        )
+    ]
 
 
 def _any_below(names: Iterable[str], paths: list[str]) -> bool:
-    """Whether a module is one of ``paths``, lies below one, or holds one."""
-    return any(
-        one == other or one.startswith(other + ".") or other.startswith(one + ".")
-        for one in names
-        for other in paths
-    )
+    return bool(_below(names, paths))
 
 
 def _unused(

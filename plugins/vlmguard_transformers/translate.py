@@ -27,7 +27,9 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
     hooked = (*SEAMS, *profile.seams)
     meets = shared_rows.of(trainer, profile)
     observed = observation.of(trainer, profile, towers, meets)
-    unused = _may_be_unused(trainer, profile, strategy, towers, meets)
+    unused: Certainty = "no"
+    if observed.text_uses_towers is not True:
+        unused = _may_be_unused(trainer, profile, strategy, towers, meets)
     obstacle = padding.obstacle(trainer, meets.all) if unused != "no" and not ddp else ""
     state = runstate.of(trainer)
     if state is not None:

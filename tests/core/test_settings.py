@@ -81,6 +81,7 @@ def test_bad_environment(tmp_path, monkeypatch, value, says):
         ("VLMGUARDS", "off", "did you mean VLMGUARD"),
         ("VLMGUARD_DRY_STEP", "maybe", "VLMGUARD_DRY_STEP: invalid value 'maybe'"),
         ("VLMGUARD", "of", "VLMGUARD: invalid value 'of'; use on or off"),
+        ("VLMGUARD_OBSERVE", "of", "VLMGUARD_OBSERVE: invalid value 'of'"),
         ("VLMGUARD_CONFIG", "/no/such/file.toml", "cannot be read"),
     ],
 )
@@ -90,7 +91,9 @@ def test_an_unknown_name_or_value_is_an_error(tmp_path, monkeypatch, name, value
         resolve(folder=tmp_path)
 
 
-@pytest.mark.parametrize("name", [*settings.NAMES[6:], "VLMGUARD_ENVS", "VLMGUARD_TEST_CAPTURE"])
+@pytest.mark.parametrize(
+    "name", ["VLMGUARD_LANG", "VLMGUARD_TABLES", "VLMGUARD_ENVS", "VLMGUARD_TEST_CAPTURE"]
+)
 def test_other_names_of_ours_are_known(tmp_path, monkeypatch, name):
     monkeypatch.setenv(name, "x")
     resolve(folder=tmp_path)
@@ -110,10 +113,10 @@ def test_every_name_that_the_sources_use_is_known():
     from pathlib import Path
 
     root = Path(settings.__file__).parents[2]
-    files = [f for top in ("vlmguard", "plugins", "tests") for f in (root / top).rglob("*.py")]
-    used = {name for f in files for name in re.findall(r"VLMGUARD_[A-Z_]+\b", f.read_text())}
-    for name in used - {"VLMGUARD_RULE", "VLMGUARD_FREZE", "VLMGUARD_"}:
-        settings.check_environment({name: "x"})
+    files = [f for top in ("vlmguard", "plugins") for f in (root / top).rglob("*.py")]
+    names = {n for f in files for n in re.findall(r"[\"'](VLMGUARD_[A-Z_]+)[\"']", f.read_text())}
+    for name in names - {"VLMGUARD_TEST_"}:
+        settings.check_environment({name: "on"})
 
 
 def test_unknown_code_names_the_nearest():

@@ -34,7 +34,9 @@ _QWEN3_VISION = {
 _QWEN3_TEXT = {
     "head_dim": 128, "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36,
     "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 262144,
-    "rope_scaling": {"mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default"},
+    "rope_scaling": {
+        "mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default",
+    },
     "rope_theta": 5000000, "vocab_size": 151936, "bos_token_id": 151643, "eos_token_id": 151645,
 }  # fmt: skip
 _LLAMA2 = {
@@ -118,7 +120,9 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "vision_feature_select_strategy": "default", "projector_hidden_act": "gelu",
     },
     "LlavaNextForConditionalGeneration": {
-        "text_config": {**_LLAMA3, "model_type": "mistral", "vocab_size": 32064, "sliding_window": None},
+        "text_config": {
+            **_LLAMA3, "model_type": "mistral", "vocab_size": 32064, "sliding_window": None,
+        },
         "vision_config": _CLIP_LARGE, "image_token_index": 32000, "image_seq_length": 576,
         "image_grid_pinpoints": _PINPOINTS, "vision_feature_layer": -2,
         "vision_feature_select_strategy": "default", "use_image_newline_parameter": True,
@@ -148,7 +152,9 @@ CONFIGS: dict[str, dict[str, Any]] = {
             "num_hidden_layers": 18, "num_attention_heads": 8, "num_key_value_heads": 1,
             "num_image_tokens": 256, "vocab_size": 257216,
         },
-        "vision_config": {**_SIGLIP, "image_size": 224, "projection_dim": 2048, "num_image_tokens": 256},
+        "vision_config": {
+            **_SIGLIP, "image_size": 224, "projection_dim": 2048, "num_image_tokens": 256,
+        },
     },
     "Idefics3ForConditionalGeneration": {
         "image_token_id": 128257, "scale_factor": 2, "pad_token_id": 128002,
@@ -238,7 +244,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
     "Pixtral: LlavaForConditionalGeneration": {
         "image_token_index": 10, "vision_feature_layer": -1, "image_seq_length": 1,
-        "vision_feature_select_strategy": "full", "text_config": _MISTRAL, "vision_config": _PIXTRAL,
+        "vision_feature_select_strategy": "full", "text_config": _MISTRAL,
+        "vision_config": _PIXTRAL,
     },
     "AyaVisionForConditionalGeneration": {
         "image_token_index": 255036, "downsample_factor": 2, "adapter_layer_norm_eps": 1e-6,
@@ -252,7 +259,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "vision_config": {**_SIGLIP, "image_size": 364},
     },
     "Qwen2AudioForConditionalGeneration": {
-        "audio_token_index": 151646, "audio_config": {"model_type": "qwen2_audio_encoder", **_WHISPER},
+        "audio_token_index": 151646,
+        "audio_config": {"model_type": "qwen2_audio_encoder", **_WHISPER},
         "text_config": {
             **_QWEN2, "model_type": "qwen2", "hidden_size": 4096, "intermediate_size": 11008,
             "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
@@ -264,7 +272,9 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "vision_start_token_id": 151652, "vision_end_token_id": 151653,
         "audio_start_token_id": 151647, "audio_end_token_id": 151648, "user_token_id": 872,
         "position_id_per_seconds": 25, "seconds_per_chunk": 2,
-        "text_config": {**_QWEN2, "rope_scaling": {"rope_type": "default", "mrope_section": [16, 24, 24]}},
+        "text_config": {
+            **_QWEN2, "rope_scaling": {"rope_type": "default", "mrope_section": [16, 24, 24]},
+        },
         "vision_config": _QWEN2_5_VISION,
         "audio_config": {**_WHISPER, "n_window": 100, "output_dim": 3584},
     },

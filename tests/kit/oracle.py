@@ -23,7 +23,7 @@ cancels), which two right runs do not share."""
 
 
 class Vacuous(AssertionError):
-    """The comparison proves nothing: not distributed, nothing moved, or nothing to learn from."""
+    """The comparison proves nothing: alone, clipped, nothing moved or nothing to learn."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,8 @@ def _learning(who: str, ranks: Sequence[Rank]) -> None:
     spread = [log["reward_std"] for log in ranks[0].log if "reward_std" in log]
     if spread and not any(value > 0 for value in spread):
         raise Vacuous(f"{who}: all rewards are equal, so there is no gradient (reward_std 0)")
+    if limit := ranks[0].extra.get("gradient_clipping"):
+        raise Vacuous(f"{who}: DeepSpeed clips gradients at {limit}, so updates do not tell")
     if not ranks[0].losses:
         raise Vacuous(f"{who}: no step was logged")
 

@@ -27,11 +27,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit import envs, processes
+from tests.kit.models.families import FAMILIES
 from tests.kit.standins.vlmguard_capture import Rank, read
 from tests.kit.turns import turn
 
 KIT = Path(__file__).resolve().parent
 CACHE = envs.HOME / ".cache"
+MODELS = KIT / "models"
 QUIET = 60.0
 """Seconds without a line of output after which a training run counts as hung; imports count
 too, so a busy machine needs this much."""
@@ -181,12 +183,13 @@ def session() -> Path:
 def model_folder(env: str, family: str, over: str = "") -> Path:
     """A tiny checkpoint for this environment, built by it when its recipe is new."""
     pins = [*envs.sections()[env], *envs.sections().get(over, [])]
-    recipe = (KIT / "models.py").read_text() + "\n".join(pins)
+    modules = ("tiny", "tiny_qwen", FAMILIES[family][0])
+    recipe = "\n".join([(MODELS / f"{name}.py").read_text() for name in modules] + pins)
     python = envs.program(env)
 
     def build(out: Path) -> None:
         given = {**os.environ, "PYTHONPATH": search_path(env, over), "VLMGUARD": "off"}
-        command = [python, str(KIT / "models.py"), str(out), family]
+        command = [python, str(MODELS), str(out), family]
         done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"cannot build {family} in {env}:\n{done.stderr[-4000:]}")

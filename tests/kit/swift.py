@@ -13,11 +13,10 @@ from pathlib import Path
 
 from tests.kit import data as datasets
 from tests.kit import envs, runs
+from tests.kit.models.families import FAMILIES, MODEL_TYPES
 from tests.kit.runs import KIT, QUIET, Outcome, model_folder
 
 OF_SWIFT = {"MAX_PIXELS": "16384", "NPROC_PER_NODE": "2"}
-TYPES = {"llava": "llava1_5_hf"}
-"""ms-swift's name of a family, where ours differs."""
 
 EVERY_RUN = shlex.split("""
     --torch_dtype float32 --fp16 false --bf16 false --use_cpu true --ddp_backend gloo
@@ -47,11 +46,12 @@ def command(
     over: str = "",
 ) -> list[str]:
     """The whole command line after `swift`; the flags come last, so they win."""
-    name = TYPES.get(model, model)
+    name = FAMILIES[model][1]
     rate = LEARNING_RATES["full" if "full" in flags else "lora"]
     places = ["--model", str(model_folder(env, model, over))]
     places += ["--dataset", f"{dataset()}/{data}.jsonl"]
-    types = ["--model_type", name, "--template", name, "--learning_rate", rate]
+    types = ["--model_type", MODEL_TYPES.get(name, name), "--template", name]
+    types += ["--learning_rate", rate]
     return [*verb, *places, *types, *EVERY_RUN, *shlex.split(OF_RELEASE[env]), *flags]
 
 
@@ -62,29 +62,31 @@ def run(
     flags: Sequence[str] = (),
     *,
     guard: bool,
+    world: int = 2,
     env: str = "swift",
     over: str = "",
     timeout: float = 420,
     quiet: float = QUIET,
     extra: Mapping[str, str | None] | None = None,
 ) -> Outcome:
-    """Run `swift …` in two ranks, or return what became of it earlier in this session.
+    """Run `swift …` in `world` ranks, or return what became of it earlier in this session.
 
     Args:
         verb: `["sft"]`, or `["rlhf", "--rlhf_type", "dpo"]`.
-        model: a family of models.py.
+        model: a family of models/families.py.
         data: a data set of data.py.
         env: an environment of constraints.txt.
         over: a section of constraints.txt that is laid over it.
         extra: environment variables besides the usual ones; None takes one away.
     """
     line = command(verb, model, data, flags, env, over)
+    more = {"NPROC_PER_NODE": str(world), **(extra or {})}
 
     def make(folder: Path) -> Outcome:
-        every = runs.variables(env, folder, guard, over) | OF_SWIFT | dict(extra or {})
+        every = runs.variables(env, folder, guard, over) | OF_SWIFT | more
         return runs.execute([envs.program(env, "swift"), *line], folder, every, timeout, quiet)
 
-    return runs.once([line, env, over, guard, dict(extra or {})], make)
+    return runs.once([line, env, over, guard, more], make)
 
 
 @functools.cache

@@ -94,13 +94,11 @@ def _tokens(family: Family, model: Any, told: dict[str, torch.Tensor]) -> int:
     if family.name == "mllama":
         return 1
     if family.name not in _counted:
-        from vlmguard_torch import nothing, places
+        from vlmguard_torch import inputs, nothing, places
 
         owner = places.find(family.model()).owner
-        names = inspect.signature(type(owner).get_image_features).parameters
-        fits = {name: value for name, value in told.items() if name in names}
         with torch.no_grad():
-            output = owner.get_image_features(**fits)
+            output = owner.get_image_features(**inputs.fit(owner, "image", told))
         pooled = list(nothing.tensors(getattr(output, "pooler_output", output)))
         _counted[family.name] = sum(each.numel() for each in pooled) // 32
     return _counted[family.name]

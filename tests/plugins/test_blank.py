@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -51,6 +53,7 @@ class Inner(nn.Module):
         self.vision_tower = Tower()
         self.multi_modal_projector = nn.Linear(HIDDEN, HIDDEN)
         self.language_model = Decoder()
+        self.asked = ""
         self.config = SimpleNamespace(
             model_type="toy", vision_config=SimpleNamespace(image_size=SIDE, num_channels=3)
         )
@@ -58,13 +61,14 @@ class Inner(nn.Module):
     def get_input_embeddings(self):
         return self.language_model.embed_tokens
 
-    def get_image_features(self, pixel_values):
+    def get_image_features(self, pixel_values, mode="plain"):
+        self.asked = mode
         return [self.multi_modal_projector(self.vision_tower(pixel_values))]
 
     def get_video_features(self, pixel_values_videos):
         return self.get_image_features(pixel_values_videos)
 
-    def forward(self, input_ids=None, inputs_embeds=None, pixel_values=None, cache=None):
+    def forward(self, input_ids=None, inputs_embeds=None, pixel_values=None, cache=None, mode=None):
         if inputs_embeds is None:
             inputs_embeds = self.get_input_embeddings()(input_ids)
         if pixel_values is not None:
@@ -219,6 +223,36 @@ def test_closed_it_leaves_nothing():
     assert of_tower(step(model, text())[1]) == untouched(model)
 
 
+def test_it_keeps_no_model_alive():
+    model = build()
+    handle = blank.install(model)
+    step(model, text())
+    held = weakref.ref(model.model)
+    del model, handle
+    gc.collect()
+    assert held() is None
+
+
+def test_put_on_twice_it_runs_once():
+    model = build()
+    first = blank.install(model)
+    handle = blank.install(model)
+    step(model, text())
+    assert (first.fault, first.padded, handle.padded) == ("closed", 0, 1)
+    handle.close()
+    assert not model.model._forward_pre_hooks
+
+
+def test_inference_mode_leaves_nothing_that_training_cannot_use():
+    model = build()
+    with torch.inference_mode():
+        made = inputs.from_config(model.model, "image")
+        handle = blank.install(model, build=lambda *_: made)
+        model(**text())
+    step(model, text())
+    assert (handle.padded, handle.fault) == (2, "")
+
+
 def test_when():
     model = build()
     handle = blank.install(model, when="training")
@@ -261,6 +295,14 @@ def test_every_kind_of_input_runs_its_tower():
         calls.clear()
         step(model, batch)
         assert (len(calls), handle.padded) == (2, padded)
+
+
+def test_what_a_forward_is_asked_goes_to_the_tower():
+    model = build()
+    blank.install(model)
+    for mode in ("coarse", None):
+        model(**text(), mode=mode)
+        assert model.model.asked == (mode or "plain")
 
 
 def test_decoding_needs_none():
@@ -343,10 +385,13 @@ def test_ranks_that_generate_alone_are_told(monkeypatch):
     blank.install(model, say=said.append)
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    model.generate(**text())  # whole parameters: each rank may end when it likes
+    next(model.parameters()).ds_status = SimpleNamespace(name="NOT_AVAILABLE")
     model.generate(**text(), synced_gpus=True)
     assert not said
+    model.generate(**text())
     model.generate(**text(), synced_gpus=False)
-    assert "synced_gpus" in said[0]
+    assert [("synced_gpus" in line) for line in said] == [True]
 
 
 def test_what_cannot_be_made_is_said_and_nothing_is_put_on():

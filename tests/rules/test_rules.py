@@ -45,7 +45,7 @@ SPEAKS = [
     ("VG106", replace(IDLE, towers=(LLM, FROZEN), strategy="fsdp2"), "error"),
     ("VG106", replace(IDLE, phase="eval"), "error"),
     ("VG106", replace(IDLE, can_pad=False), "error"),
-    ("VG106", replace(IDLE, provenance={"rows": "assumed"}), "note"),
+    ("VG106", replace(IDLE, provenance={"may_be_unused": "assumed"}), "note"),
     ("VG106", replace(UNUSED, may_be_unused="no", never_used=("visual.last",)), "error"),
     ("VG106", replace(UNUSED, towers=(LLM, FROZEN), text_skips=("layers.3.q",)), "error"),
     ("VG107", replace(DDP, find_unused=False), "note"),

@@ -36,10 +36,12 @@ RESOLVED = "VLMGUARD_RESOLVED"
 _KEYS = ("rules", "freeze", "report", "dry_step")
 _READ = ("VLMGUARD_RULES", "VLMGUARD_FREEZE", "VLMGUARD_REPORT", "VLMGUARD_DRY_STEP",
          "VLMGUARD_CONFIG")  # fmt: skip
-NAMES = ("VLMGUARD", *_READ, "VLMGUARD_LANG", "VLMGUARD_OBSERVE")
+_SWITCHES = ("VLMGUARD", "VLMGUARD_OBSERVE")
+NAMES = (*_SWITCHES, *_READ, "VLMGUARD_LANG", "VLMGUARD_TABLES")
 """What a user may set."""
 _OWN = (RESOLVED, "VLMGUARD_RUN", "VLMGUARD_COMPLETE", "VLMGUARD_ENVS", "VLMGUARD_RECORDS",
-        "VLMGUARD_LAB", "VLMGUARD_DRAW")  # fmt: skip
+        "VLMGUARD_LAB", "VLMGUARD_DRAW", "VLMGUARD_PATH", "VLMGUARD_ANY_PYTHON",
+        "VLMGUARD_RANKS_AS_GLOO", "VLMGUARD_PLAIN_MATCHER")  # fmt: skip
 _OF_TESTS = "VLMGUARD_TEST_"
 
 
@@ -77,15 +79,16 @@ class Settings:
 
 
 def check_environment(env: Mapping[str, str]) -> None:
-    """Raise `SettingsError` for a ``VLMGUARD…`` name, or a value of ``VLMGUARD``, that is none."""
+    """Raise `SettingsError` for an unknown ``VLMGUARD…`` name, or value of a switch."""
     for name in sorted(env):
         if not name.startswith("VLMGUARD") or name in (*NAMES, *_OWN):
             continue
         if not name.startswith(_OF_TESTS):
             raise SettingsError(f"unknown environment variable {name}{nearest(name, NAMES)}")
-    word = env.get("VLMGUARD", "").strip().lower()
-    if word and word not in (*ON, *OFF):
-        raise SettingsError(f"VLMGUARD: invalid value {env['VLMGUARD']!r}; use on or off.")
+    for name in _SWITCHES:
+        word = env.get(name, "").strip().lower()
+        if word and word not in (*ON, *OFF):
+            raise SettingsError(f"{name}: invalid value {env[name]!r}; use on or off.")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _ddp(run: Run) -> Finding | None:
         if run.world > 1
         else "DDP fails at the step after one (`Expected to have finished reduction`)"
     )
-    if run.may_be_unused == "yes":
+    if run.may_be_unused == "yes" and run.known("may_be_unused"):
         return _finding(
             "error",
             f"Rows without an image skip {skipped}, and some "
@@ -109,7 +109,7 @@ def _collectives(run: Run) -> Finding | None:
     gathers = (
         ", which gathers frozen weights as well" if partitioned and not run.trained_towers else ""
     )
-    certain = run.may_be_unused == "yes" and run.known("rows")
+    certain = run.may_be_unused == "yes" and run.known("may_be_unused")
     cannot = (
         ""
         if run.can_pad

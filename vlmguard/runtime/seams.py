@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from vlmguard import _bootstrap
 from vlmguard.runtime.stub import Hook, Place
@@ -23,8 +22,7 @@ Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 Where = Literal["attached", "lost", "waiting", "missing"]
 
 
-@dataclass(frozen=True)
-class Seam:
+class Seam(NamedTuple):  # no dataclass: `import swift` alone imports neither that nor inspect
     """One place in a framework. Two that are equal are one seam: it is attached once.
 
     Attributes:

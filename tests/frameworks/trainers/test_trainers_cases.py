@@ -1,6 +1,6 @@
 """TRL, LLaMA-Factory, a plain Trainer and an accelerate loop: guard off, guard on, the reference.
 
-`make test` runs the telling ones; the rest is marked `frameworks_all` as well (`make frameworks`).
+`make test` runs the telling ones; the rest is marked `campaign` as well (`make frameworks`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TELLING_HEALTHY = ("trl-sft-mixed", "lf-zero3-phases")
 
 def chosen(names, telling):
     """The names as parameters; those that are not telling carry the second mark."""
-    rest = pytest.mark.frameworks_all
+    rest = pytest.mark.campaign
     return [pytest.param(name, marks=[] if name in telling else [rest]) for name in names]
 
 

@@ -16,8 +16,8 @@ def install() -> None:
     vlmguard_imports.after("torch.cuda", _no_cuda_device_to_set)
     vlmguard_imports.after("torch.cpu", _no_memory_to_log)
     vlmguard_imports.after("deepspeed.runtime.zero.partition_parameters", _early_process_group)
-    vlmguard_imports.after("deepspeed.comm.torch", _no_compiled_collectives)
     vlmguard_imports.after("accelerate.state", _fsdp_on_cpu)
+    vlmguard_imports.after("deepspeed.comm.torch", _no_compiled_collectives)
 
 
 def _torchvision_operators() -> None:
@@ -68,14 +68,16 @@ def _no_compiled_collectives(comm: ModuleType) -> None:
 
 
 def _fsdp_on_cpu(state: ModuleType) -> None:
-    """accelerate asks for FSDP on accelerators only; torch's own runs on CPU as well."""
+    """accelerate takes FSDP for accelerators only: on CPU it would be plain DDP, without a word."""
     start = state.AcceleratorState.__init__
+    kinds = state.DistributedType
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         start(self, *args, **kwargs)
         plugin = kwargs.get("fsdp_plugin")
-        if plugin is not None and self.distributed_type == state.DistributedType.MULTI_CPU:
-            self.distributed_type = state.DistributedType.FSDP
+        if plugin is not None and self.distributed_type == kinds.MULTI_CPU:
+            self.distributed_type = kinds.FSDP
             self.fsdp_plugin = plugin
+            state.PartialState._shared_state["distributed_type"] = kinds.FSDP
 
     state.AcceleratorState.__init__ = __init__

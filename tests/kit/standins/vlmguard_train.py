@@ -53,8 +53,8 @@ def _weights(model: Any) -> dict[str, Any]:
     held = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            with _whole(parameter) as whole:
-                held[plain(name)] = copy(whole)
+            with _whole(parameter):
+                held[plain(name)] = copy(_full(parameter))
     return held
 
 
@@ -63,25 +63,27 @@ def _digests(model: Any) -> dict[str, str]:
 
     made = {}
     for name, parameter in model.named_parameters():
-        with _whole(parameter) as whole:
-            made[plain(name)] = digest(whole)
+        with _whole(parameter):
+            made[plain(name)] = digest(_full(parameter))
     return made
 
 
 @contextlib.contextmanager
-def _whole(parameter: Any) -> Iterator[Any]:
-    """The parameter's values, complete on this rank; a collective under ZeRO-3 and FSDP2, in the
-    same order on all ranks."""
-    if hasattr(parameter, "full_tensor"):
-        yield parameter.full_tensor()
-        return
+def _whole(parameter: Any) -> Iterator[None]:
+    """The parameter complete on this rank; a collective under ZeRO-3, in the same order on all."""
     if not hasattr(parameter, "ds_id"):
-        yield parameter.data
+        yield
         return
     import deepspeed
 
     with deepspeed.zero.GatheredParameters([parameter]):
-        yield parameter.data
+        yield
+
+
+def _full(parameter: Any) -> Any:
+    """FSDP2 keeps a DTensor: a collective, in the same order on all."""
+    data = parameter.data
+    return data.full_tensor() if hasattr(data, "full_tensor") else data
 
 
 def wrapper(outer: Any, inner: Any) -> str:
@@ -89,9 +91,15 @@ def wrapper(outer: Any, inner: Any) -> str:
     kind = type(outer).__name__
     if kind == "DeepSpeedEngine":
         return f"{kind}/zero{outer.zero_optimization_stage()}"
-    if "FSDPModule" in {each.__name__ for each in type(outer).__mro__}:
-        return "FSDPModule"
+    if kind.startswith("FSDP"):
+        return "FSDP2"
     return "none" if outer is inner else kind
+
+
+def _clipping(outer: Any) -> dict[str, float]:
+    """What DeepSpeed clips at, its default counted in: releases from 0.19.3 on clip at 1.0."""
+    value = getattr(outer, "gradient_clipping", None)
+    return {"gradient_clipping": float(value())} if callable(value) else {}
 
 
 def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
@@ -108,5 +116,6 @@ def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
         losses=losses,
         digests=_digests(trainer.model),
         log=[dict(entry) for entry in trainer.state.log_history],
+        extra=_clipping(trainer.model_wrapped),
     )
     write(os.environ["VLMGUARD_TEST_CAPTURE"], rank)

@@ -1,0 +1,85 @@
+"""Ranks with different kinds of rows, on real models in real ranks: without the blank input they
+part, with it every weight update is plain torch's."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.kit import envs
+
+pytestmark = pytest.mark.frameworks
+HERE = Path(__file__).parent
+KIT = Path(envs.__file__).parent
+EXACT = 1e-4
+"""Relative error of the worst tensor's update that counts as right: measured are 1e-6 to 8e-5, the
+larger where ZeRO-3 sums a small gradient in another order."""
+
+PARTS = (
+    "llava/zero3/trained/differ/off",
+    "llava/zero3/lora/differ/off",
+    "llava/zero2/trained/differ/off",
+    "llava/fsdp2/trained/differ/off",
+    "mllama/zero2/frozen/differ/off",
+)
+RIGHT = (
+    "llava/zero3/trained/most/before",
+    "llava/zero3/lora/most/before",
+    "llava/zero2/trained/most/after",
+    "llava/fsdp2/trained/most/before",
+    "llava/fsdp2/lora/differ/after",
+    "mllama/zero3/trained/most/before",
+    "mllama/zero2/frozen/differ/before",
+    "qwen2_vl/zero3/trained/generate/after",
+    "qwen3_vl/zero3/trained+ckpt/differ/before",
+    "minicpmv4_6/zero2/trained/differ/before",
+    "idefics3/fsdp2/trained/most/before",
+    "llava_next/zero3@3/tower/most/before",
+)
+
+
+@functools.cache
+def measured() -> dict[str, dict]:
+    """Every cell's line, from one process that imports once."""
+    sources = [str(KIT / "standins"), str(envs.ROOT), str(envs.ROOT / "plugins")]
+    variables = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sources),
+        "VLMGUARD": "off",
+        "CUDA_VISIBLE_DEVICES": "",
+        "DS_ACCELERATOR": "cpu",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        [envs.program("swift"), str(HERE / "blank_ranks.py"), *PARTS, *RIGHT],
+        env=variables, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"cell"')]
+    assert len(lines) == len(PARTS + RIGHT), done.stdout[-2000:] + done.stderr[-4000:]
+    return {line["cell"]: line for line in lines}
+
+
+@pytest.mark.parametrize("cell", PARTS)
+def test_without_it_ranks_part(cell):
+    told = measured()[cell]
+    assert told["verdict"] == "mismatch", told
+    one, other = told["sites"]
+    assert one != other
+    assert one.startswith("step 0"), told
+
+
+@pytest.mark.parametrize("cell", RIGHT)
+def test_with_it_updates_are_right(cell):
+    told = measured()[cell]
+    assert told["verdict"] == "ok", told
+    assert told["fault"] == ""
+    assert min(told["padded"]) > 0
+    assert told["update"] < EXACT, told
+    assert told["losses"] < EXACT, told
+    assert told["tokens"], told

@@ -1,0 +1,554 @@
+"""Observation on toys, with nothing but torch: what is found, what is "may", what remains."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import sys
+import types
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.plugins.toys import Config, Toy, config  # noqa: E402
+from vlmguard_torch import observe, observed, observed_cache, record, shrink  # noqa: E402
+from vlmguard_torch.counterparts import NoCounterpart, cover, modules, parameters  # noqa: E402
+from vlmguard_torch.stacks import Stack, cut, keep  # noqa: E402
+from vlmguard_torch.untraced import untraced  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "vlmguard" / "observed"
+
+
+def full(kind=Toy, **changed):
+    """The user's model at its full size, without memory."""
+    with torch.device("meta"):
+        return kind(config(**changed))
+
+
+# What is observed
+
+
+def test_what_each_kind_of_row_uses():
+    facts = observe.observe(full())
+    assert facts
+    assert [kind.kind for kind in facts.kinds] == ["text", "image", "images"]
+    assert facts.of("text").unused == ("aligner", "tower")
+    assert facts.of("image").unused == ("tower.layers.23",)
+    assert facts.of("image").towers == ("tower", "aligner")
+    assert facts.of("image").towers_first is False
+    assert facts.never_used == ("tower.layers.23",)
+    assert facts.stacks == (
+        ("tower.layers", 24, (0, 1, 2, 21, 22, 23)),
+        ("layers", 20, (0, 1, 2, 17, 18, 19)),
+    )
+    assert facts.unused("tower.layers.7.linear.weight", ["text", "image"]) is True
+    assert facts.unused("tower.layers.7.linear.weight", ["image"]) is False
+    assert facts.unused("layers.7.linear.weight", ["text", "image"]) is False
+    assert facts.unused("layers.7.linear.weight", ["text", "video"]) is None
+    assert facts.repeats(["text", "image", "images"]) is False
+
+
+@pytest.mark.parametrize("feature_layer", [-5, 9, 24, -1])
+def test_layers_behind_any_feature_layer_in_a_cut_stack(feature_layer):
+    facts = observe.observe(full(vision_feature_layer=feature_layer))
+    first = feature_layer if feature_layer >= 0 else 25 + feature_layer
+    assert facts.never_used == tuple(f"tower.layers.{n}" for n in range(first, 24))
+
+
+def test_a_tower_that_runs_once_for_each_image():
+    facts = observe.observe(full(per_image=True))
+    assert facts.per_item == ("tower",)
+    assert facts.of("image").repeats == ()
+    assert facts.of("images").repeats == (("tower", 2),)
+    assert facts.repeats(["images"]) is True
+
+
+def test_layers_that_text_rows_pass_over():
+    facts = observe.observe(full(cross_attention_layers=[3, 8, 13]))
+    assert facts.skipped == ("layers.3", "layers.8", "layers.13")
+    assert facts.never_used == ("tower.layers.23",)
+
+
+def test_a_model_with_a_dummy_of_its_own_leaves_nothing_unused_in_text_rows():
+    facts = observe.observe(full(own_dummy=True))
+    assert facts.of("text").unused == ("tower.layers.23",)
+    assert facts.of("image") is not None  # seen by its loss, since text rows run the tower as well
+
+
+def test_a_row_whose_pixels_the_model_drops_is_no_observation():
+    class Deaf(Toy):
+        def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+            return super().forward(input_ids, attention_mask, None, labels)
+
+    facts = observe.observe(full(Deaf))
+    assert facts.of("image") is None
+    assert "ignored" in facts.kinds[1].reason
+    assert facts.never_used is None
+    assert facts.unused("tower.embed.weight", ["image"]) is None
+    assert facts.unused("tower.embed.weight", ["text"]) is True
+
+
+def test_what_an_unknown_input_may_call_is_not_called_unused():
+    class Third(Toy):
+        def __init__(self, config):
+            super().__init__(config)
+            self.touch = torch.nn.Linear(4, 4)
+
+    facts = observe.observe(full(Third))
+    assert facts.never_called == ("touch",)
+    assert facts.never_used == ("tower.layers.23",)
+
+
+def test_weights_with_two_names():
+    model = full()
+    model.head.weight = model.words.weight
+    assert observe.observe(model).shared == (("words.weight", "head.weight"),)
+
+
+def test_a_forward_replaced_on_the_instance_is_reported():
+    model = full()
+    model.tower.forward = lambda pixels: pixels
+    assert observe.observe(model).patched == ("tower",)
+
+
+def test_whether_the_blank_changes_a_text_rows_loss():
+    import contextlib
+
+    @contextlib.contextmanager
+    def neutral(copy):
+        handle = copy.words.register_forward_hook(
+            lambda *args: args[2] + 0 * copy.get_image_features(torch.ones(1, 3, 56, 56)).sum()
+        )
+        yield
+        handle.remove()
+
+    @contextlib.contextmanager
+    def loud(copy):
+        handle = copy.words.register_forward_hook(lambda *args: args[2] + 1)
+        yield
+        handle.remove()
+
+    assert observe.observe(full(), blank=neutral).blank_neutral is True
+    assert observe.observe(full(), blank=loud, cache=False).blank_neutral is False
+    assert observe.observe(full()).blank_neutral is None
+
+
+def test_the_answer_is_the_same_each_time_and_whatever_the_seed():
+    torch.manual_seed(1)
+    first = observe.observe(full(), cache=False)
+    torch.manual_seed(2)
+    assert observe.observe(full(), cache=False) == first
+
+
+# "May"
+
+
+def test_switched_off(monkeypatch):
+    monkeypatch.setenv("VLMGUARD_OBSERVE", "off")
+    facts = observe.observe(full())
+    assert not facts
+    assert "VLMGUARD_OBSERVE" in facts.reason
+    assert facts.unused("words.weight", ["text"]) is None
+    assert facts.repeats(["text"]) is None
+
+
+def broken(where):
+    class Broken(Toy):
+        def __init__(self, config):
+            super().__init__(config)
+            if where == "build" and config.hidden_size < 1000:
+                raise RuntimeError("Triton needs a GPU")
+
+        def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+            if where == "run":
+                raise RuntimeError("Triton needs a GPU")
+            return super().forward(input_ids, attention_mask, pixel_values, labels)
+
+    return full(Broken)
+
+
+@pytest.mark.parametrize("where", ["build", "run"])
+def test_a_class_that_does_not_run_here(where):
+    facts = observe.observe(broken(where))
+    assert not facts
+    assert "Triton needs a GPU" in facts.reason
+
+
+def test_no_config_and_no_model():
+    assert "no config" in observe.observe(torch.nn.Linear(1, 1)).reason
+    assert not observe.observe(None)
+    assert not observe.observe(object())
+
+
+def test_a_width_nobody_knows_is_stopped_before_its_memory_is_used():
+    class Wide(Toy):
+        def __init__(self, config):
+            super().__init__(config)
+            self.wide = torch.nn.Linear(config.strange_size, config.strange_size)
+
+    facts = observe.observe(full(Wide, strange_size=20_000))
+    assert not facts
+    assert "million weights" in facts.reason
+
+
+def test_time_that_runs_out_is_not_kept(monkeypatch, cache):
+    monkeypatch.setattr(observe, "SECONDS", 0.0)
+    facts = observe.observe(full())
+    assert not facts
+    assert "TooLong" in facts.reason
+    assert not cache.exists()
+
+
+# Nothing is left behind
+
+
+def test_random_states_defaults_and_modes_are_as_before(monkeypatch):
+    numpy = pytest.importorskip("numpy")
+    torch.manual_seed(5), random.seed(5), numpy.random.seed(5)
+    before = torch.get_rng_state(), random.getstate(), str(numpy.random.get_state())
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.device("meta"), torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
+            assert observe.observe(full()).of("image") is not None
+            assert torch.empty(1).device.type == "meta"
+            assert torch.is_autocast_enabled("cpu")
+            assert torch.is_inference_mode_enabled()
+            assert not torch.is_grad_enabled()
+        assert torch.get_default_dtype() == torch.bfloat16
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1:] == (random.getstate(), str(numpy.random.get_state()))
+
+
+def test_the_users_model_is_not_touched():
+    model = Toy(config(hidden_size=16, vocab_size=1000)).eval()
+    given = json.dumps(model.config.to_dict())
+    assert observe.observe(model)
+    assert json.dumps(model.config.to_dict()) == given
+    assert not model.training
+    assert not any(part._forward_pre_hooks for part in model.modules())
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+def noisy():
+    class Noisy(Toy):
+        def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+            logger = logging.getLogger("toy")
+            logger.error("said")
+            getattr(logger, "warning_once", logger.error)("said once")
+            warnings.warn("warned", stacklevel=1)
+            return super().forward(input_ids, attention_mask, pixel_values, labels)
+
+    return full(Noisy)
+
+
+def test_nothing_is_said_nor_remembered_as_said(caplog, recwarn, monkeypatch):
+    said = []
+
+    def warning_once(self, text):
+        said.append(text)
+
+    monkeypatch.setattr(logging.Logger, "warning_once", warning_once, raising=False)
+    assert observe.observe(noisy())
+    assert not said
+    assert not caplog.records
+    assert not recwarn.list
+    assert logging.Logger.warning_once is warning_once
+    assert logging.root.manager.disable == logging.NOTSET
+
+
+def test_hooks_on_every_module_see_nothing_and_stay():
+    seen = []
+    hook = torch.nn.modules.module.register_module_forward_hook(lambda *args: seen.append(args))
+    try:
+        assert observe.observe(full())
+        assert not seen
+        torch.nn.Identity()(1)
+        assert len(seen) == 1
+    finally:
+        hook.remove()
+
+
+def test_no_process_group_is_found_and_all_is_restored(monkeypatch):
+    class Together(Toy):
+        def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+            assert not torch.distributed.is_initialized()
+            return super().forward(input_ids, attention_mask, pixel_values, labels)
+
+    def initialized():
+        return True
+
+    monkeypatch.setattr(torch.distributed, "is_initialized", initialized)
+    assert observe.observe(full(Together))
+    assert torch.distributed.is_initialized is initialized
+
+
+def test_zero3_is_set_aside_and_put_back(monkeypatch):
+    calls = []
+    ours: Any = types.ModuleType("transformers.integrations.deepspeed")
+    ours._hf_deepspeed_config_weak_ref = reference = object()
+    zero: Any = types.ModuleType("deepspeed.runtime.zero.partition_parameters")
+    zero.top_level_context = types.SimpleNamespace(patched=True)
+    zero.shutdown_init_context = lambda: calls.append("down")
+    zero.restore_init_context = lambda: calls.append("up")
+    monkeypatch.setitem(sys.modules, ours.__name__, ours)
+    monkeypatch.setitem(sys.modules, zero.__name__, zero)
+
+    class Asks(Toy):
+        def __init__(self, config):
+            super().__init__(config)
+            if config.hidden_size < 1000:
+                calls.append(ours._hf_deepspeed_config_weak_ref)
+
+    assert observe.observe(full(Asks), cache=False)
+    assert calls == ["down", None, "up"]
+    assert ours._hf_deepspeed_config_weak_ref is reference
+
+
+def leave(error):
+    torch.rand(3), random.random()
+    raise error
+
+
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
+def test_all_is_restored_behind_an_error(error):
+    state = torch.get_rng_state()
+    with pytest.raises(error), untraced():
+        leave(error)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert logging.root.manager.disable == logging.NOTSET
+
+
+# Kept on disk
+
+
+def test_observed_once(cache, monkeypatch):
+    first = observe.observe(full())
+    monkeypatch.setattr(observe, "measure", lambda *_: pytest.fail("measured again"))
+    assert observe.observe(full()) == first
+    assert [file.suffix for file in cache.iterdir()] == [".json"]
+
+
+def test_what_is_another_model_is_observed_anew(cache):
+    observe.observe(full())
+    observe.observe(full(vision_feature_layer=-3))  # another config
+    model = full()
+    model.head.weight = model.words.weight  # the same classes, put together differently
+    observe.observe(model)
+
+    class Other(Toy):
+        pass
+
+    observe.observe(full(Other))
+    assert len(list(cache.iterdir())) == 4
+
+
+def test_a_patched_forward_is_another_class(monkeypatch):
+    model = full()
+    before = observed_cache.key(model, model.config)
+    forward = Toy.forward
+
+    def patched(self, *args, **inputs):
+        return forward(self, *args, **inputs)
+
+    monkeypatch.setattr(Toy, "forward", patched)
+    assert observed_cache.key(model, model.config) != before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\xff\xfe", b"{}", b"[]", b"null", b'{"key": 1}', b"[" * 100_000,
+        b'{"key": "KEY", "observed": {"provenance": "observed"}}',
+        b'{"key": "KEY", "observed": []}', b'{"key": "KEY", "observed": null}',
+    ],
+)  # fmt: skip
+def test_a_file_that_is_not_ours_is_measured_anew(cache, content):
+    first = observe.observe(full())
+    (file,) = cache.iterdir()
+    file.write_bytes(content.replace(b"KEY", file.stem.encode()))
+    assert observe.observe(full()) == first
+    assert json.loads(file.read_text())["key"] == file.stem  # and written again
+
+
+@pytest.mark.parametrize("wrong", [{"x": 1}, [[1]], object()])
+def test_a_field_of_another_type_is_refused(wrong):
+    data = observed.to_data(observed.may("a reason"))
+    assert observed.from_data(dict(data)) == observed.may("a reason")
+    for field in data:
+        with pytest.raises((TypeError, ValueError)):
+            observed.from_data({**data, field: wrong})
+
+
+def test_another_models_file_is_not_taken(cache):
+    observe.observe(full())
+    (file,) = cache.iterdir()
+    assert observed_cache.load(file.stem) is not None
+    file.rename(file.with_stem("0" * 40))
+    assert observed_cache.load("0" * 40) is None
+
+
+def test_to_data_and_back_through_json():
+    facts = observe.observe(full(per_image=True), cache=False)
+    assert observed.from_data(json.loads(json.dumps(observed.to_data(facts)))) == facts
+
+
+def test_where_observations_lie(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
+    assert observed_cache.folder() == tmp_path / "x" / "vlmguard" / "observed"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert observed_cache.folder() == tmp_path / ".cache" / "vlmguard" / "observed"
+
+
+def test_a_home_that_takes_no_file(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert observe.observe(full())
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_a_write_that_fails_leaves_nothing_half(cache, monkeypatch):
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    assert observe.observe(full())
+    assert list(cache.iterdir()) == []
+
+
+# Layers and names
+
+
+def test_the_layers_that_are_kept():
+    assert keep(6, 12, [], []) == tuple(range(6))
+    assert keep(40, 12, [], []) == (0, 1, 2, 37, 38, 39)
+    assert keep(40, 12, [], [10]) == (0, 1, 2, 9, 10, 11, 37, 38, 39)
+    kinds = ["linear", "linear", "linear", "full"] * 10
+    assert keep(40, 12, [kinds], []) == (0, 1, 2, 3, 37, 38, 39)
+
+
+def test_what_names_layers_still_names_the_same_ones():
+    own = {
+        "num_hidden_layers": 40, "layer_types": ["a", "a", "b", "a"] * 10,
+        "deepstack_visual_indexes": [8, 20], "first_k_dense_replace": 3, "hidden_size": 64,
+    }  # fmt: skip
+    around = {"vision_feature_layer": -4, "num_hidden_layers": 9, "vision_config": None}
+    (stack,) = cut(own, 12, around)
+    assert {7, 8, 9, 19, 20, 21, 35, 36, 37} <= set(stack.kept)
+    assert own["num_hidden_layers"] == len(stack.kept)
+    assert own["layer_types"] == [["a", "a", "b", "a"][index % 4] for index in stack.kept]
+    assert [stack.kept[index] for index in own["deepstack_visual_indexes"]] == [8, 20]
+    assert stack.kept[around["vision_feature_layer"]] == 36
+    assert own["first_k_dense_replace"] == 3
+    assert around["num_hidden_layers"] == 9
+
+
+def test_a_config_is_copied_and_its_widths_keep_their_proportions():
+    vision = Config(
+        hidden_size=1280, intermediate_size=5120, vision_output_dim=7680, image_size=560,
+        patch_size=14, num_attention_heads=16, rope_parameters={"mrope_section": [16, 24, 24]},
+    )  # fmt: skip
+    heads = {"num_attention_heads": 32, "num_key_value_heads": 8}
+    given = config(vision_config=vision, dtype="bf16", **heads)
+    tiny = shrink.shrink(given).config
+    assert given.hidden_size == 4096
+    assert (tiny.hidden_size, tiny.vision_config.hidden_size) == (32, 32)
+    assert tiny.vision_config.intermediate_size == 4 * 32
+    assert tiny.vision_config.vision_output_dim == 6 * 32
+    assert tiny.vision_config.image_size == 4 * 14
+    assert (tiny.num_attention_heads, tiny.num_key_value_heads) == (2, 1)
+    assert sum(tiny.vision_config.rope_parameters["mrope_section"]) == shrink.HEAD // 2
+    assert (tiny.vocab_size, tiny.image_token_id, tiny.dtype) == (1000, 900, None)
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 4, 8])
+def test_rotary_sections_add_up(total):
+    for sections in ([16, 24, 24], [24, 20, 20], [11, 11, 10], [8, 12, 12], [1, 1, 100]):
+        parts = shrink.scaled(sections, total)
+        assert sum(parts) == total
+        assert min(parts) >= 0
+
+
+def stack_of(*layers):
+    return torch.nn.ModuleDict({"layers": torch.nn.ModuleList(layers)})
+
+
+def linear():
+    return torch.nn.Linear(1, 1)
+
+
+def test_a_layer_cut_off_is_stood_for_by_its_like_on_both_sides():
+    norm = torch.nn.LayerNorm
+    model = stack_of(*(linear() if n % 2 else norm(1) for n in range(10)))
+    copy = stack_of(norm(1), linear(), norm(1), linear())
+    found = modules(model, copy, [Stack(10, (0, 1, 8, 9))])
+    assert found["layers.0"] == ("layers.0",)
+    assert found["layers.4"] == ("layers.0", "layers.2")
+    assert found["layers.5"] == ("layers.1", "layers.3")
+    assert found["layers.9"] == ("layers.3",)
+
+
+def test_stacks_that_differ_in_build_are_refused():
+    with pytest.raises(NoCounterpart, match=r"layers\.3 is built differently"):
+        modules(
+            stack_of(linear(), linear(), linear(), torch.nn.LayerNorm(1)),
+            stack_of(linear(), linear()),
+            [Stack(4, (0, 3))],
+        )
+    with pytest.raises(NoCounterpart, match="4 layers, its copy 2"):
+        modules(
+            stack_of(*(torch.nn.LayerNorm(1) for _ in range(4))), stack_of(linear(), linear())
+        )
+
+
+def test_all_experts_are_stood_for_by_one():
+    found = modules(stack_of(*(linear() for _ in range(8))), stack_of(linear(), linear()))
+    assert set(found["layers.7"]) == {"layers.0"}
+
+
+def test_what_peft_puts_in_is_stood_for_by_what_it_changes():
+    adapted = torch.nn.Module()
+    adapted.base_layer = linear()
+    adapted.lora_A = torch.nn.ModuleDict({"default": linear()})
+    model = torch.nn.ModuleDict({"tower": adapted, "extra": linear()})
+    copy = torch.nn.ModuleDict({"tower": linear()})
+    found = modules(model, copy)
+    names = ["tower.base_layer.weight", "tower.lora_A.default.weight", "extra.weight"]
+    assert parameters(names, found, copy) == {
+        "tower.base_layer.weight": ("tower.weight",),
+        "tower.lora_A.default.weight": ("tower.weight",),
+        "extra.weight": (),
+    }
+    assert observed.plain("base_model.model.tower.lora_A.default.weight").startswith("tower.")
+
+
+def test_names_are_covered_by_the_fewest_paths():
+    everything = ["a.b.w", "a.b.v", "a.c.w", "d.w", "a.layers.10.w", "a.layers.9.w"]
+    assert cover(["a.b.w", "a.b.v"], everything) == ("a.b",)
+    assert cover(["a.b.w"], everything) == ("a.b.w",)
+    assert cover(["a.layers.10.w", "a.layers.9.w", "d.w"], everything) == ("a.layers", "d")
+    assert cover([], everything) == ()
+
+
+def test_a_trace_leaves_neither_hooks_nor_gradients():
+    model = Toy(config(hidden_size=16, vision_config=Config(
+        hidden_size=8, num_hidden_layers=2, image_size=56, patch_size=14)))  # fmt: skip
+    row = {"input_ids": torch.tensor([[5, 6]]), "labels": torch.tensor([[5, 6]])}
+    traced = record.trace(model, row, record.NO_LIMIT)
+    assert traced.calls["layers.0"] == 1
+    assert "tower" not in traced.calls
+    assert traced.order[0] == "words"
+    assert "words.weight" in traced.reached
+    assert not any(part._forward_pre_hooks for part in model.modules())
+    assert all(weight.grad is None for weight in model.parameters())
+    with pytest.raises(record.TooLong):
+        record.trace(model, row, record.Limit(0.0))
+    assert not any(part._forward_pre_hooks for part in model.modules())
