@@ -14,6 +14,7 @@ from vlmguard.core.advice import Advice, FindUnused, SetVariant
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import freezing, towers
+from vlmguard_torch.onlooker import Onlooker
 from vlmguard_transformers import apply, steps, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
@@ -61,8 +62,8 @@ class Loop:
         )
         self.inputs: dict[str, bool | None] = {}
 
-    def note(self, module: Any, args: Args, kwargs: Options) -> None:
-        """A forward hook: which inputs this batch has, no tensor of it."""
+    def note(self, module: Any, args: Args, kwargs: Mapping[str, Any]) -> None:
+        """Before a forward: which inputs this batch has, no tensor of it."""
         given = args[0] if args and isinstance(args[0], Mapping) else kwargs
         self.inputs = {name: None if value is None else True for name, value in given.items()}
 
@@ -108,8 +109,7 @@ def _begin(accelerator: Any, objects: Args) -> None:
     state.kept[_KEY] = loop
     for owner in (accelerator, model):
         runstate.bind(owner, state)
-    hook = model.register_forward_pre_hook(loop.note, with_kwargs=True)
-    state.at_close(hook.remove)
+    state.at_close(Onlooker("noting a batch", loop.note).on(model).remove)
     contain("watching gradients", steps.start, loop, PROFILE, state)
 
 

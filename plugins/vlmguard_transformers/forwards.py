@@ -8,6 +8,7 @@ from typing import Any
 
 from vlmguard import guard, registry
 from vlmguard.core.runstate import RunState
+from vlmguard_torch.onlooker import Onlooker
 
 _KEY = "forwards"
 
@@ -17,9 +18,9 @@ class Count:
 
     def __init__(self, model: Any) -> None:
         self.number = 0
-        self._handle = model.register_forward_pre_hook(self._forward)
+        self._handle = Onlooker("counting forwards", self._forward).on(model)
 
-    def _forward(self, module: Any, args: Any) -> None:
+    def _forward(self, module: Any, args: Any, kwargs: Any) -> None:
         import torch
 
         if module.training and torch.is_grad_enabled():

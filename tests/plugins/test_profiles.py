@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ from vlmguard.core.facts import Checkpointing, Run
 from vlmguard.core.runstate import RunState
 from vlmguard_accelerate import loop
 from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
+from vlmguard_torch.onlooker import Onlooker
 from vlmguard_transformers import arguments, forwards, peek
 from vlmguard_trl import wishes
 from vlmguard_trl.profile import PROFILE as TRL
@@ -250,3 +253,21 @@ def test_a_setting_that_cannot_be_read_ends_in_one_line_a_node(monkeypatch, caps
     told = capsys.readouterr().err
     assert told.startswith(said)
     assert told.count("\n") == (1 if said else 0)
+
+
+def test_an_onlookers_fault_is_ours_and_goes_with_no_copy_of_the_model(capsys):
+    model, seen = Model(), []
+
+    def look(*given):
+        seen.append(given)
+        raise RuntimeError("made to fail")
+
+    handle = Onlooker("looking", look).on(model)
+    model(torch.ones(1, 2))
+    assert "made to fail" in capsys.readouterr().err
+    copied, kept = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+    for other in (copied, kept):
+        other(torch.ones(1, 2))
+    handle.remove()
+    model(torch.ones(1, 2))
+    assert len(seen) == 1

@@ -47,7 +47,7 @@ def trainings(guard: bool) -> Path:
         script = str(Path(__file__).with_name("apart.py"))
         subprocess.run(
             [envs.program(launch.ENV), script, str(half / "jobs.json")],
-            env=launch._variables(half, guard, None),
+            env=runs.variables(launch.ENV, half, guard),
             cwd=half,
             timeout=600,
             check=True,
