@@ -1,4 +1,4 @@
-"""Flags, YAML keys and freeze policies in real commands of TRL and LLaMA-Factory; what is stopped."""
+"""Flags, YAML keys and freeze policies in real commands of TRL and LLaMA-Factory; stops."""
 
 from __future__ import annotations
 
