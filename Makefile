@@ -30,7 +30,7 @@ dev:
 	@$(ENVS) make dev
 
 envs:
-	@$(ENVS) make dev docs swift swift32 flagembedding colossalai
+	@$(ENVS) make dev docs swift swift32 trl llamafactory flagembedding colossalai
 
 docs:
 	@$(ENVS) make docs

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from vlmguard import guard
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
+from vlmguard.runtime import refusal
 from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.stop import bring_down
@@ -94,15 +95,77 @@ def parse(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
     """Take our flags out, then let the framework parse what is left."""
     given = args[0] if args else kwargs.get("args")
     source = sys.argv[1:] if given is None else given
+    rest = settle(source)
+    if len(rest) == len(source):
+        parsed = wrapped(*args, **kwargs)
+    elif args:
+        parsed = wrapped(rest, *args[1:], **kwargs)
+    else:
+        parsed = wrapped(**{**kwargs, "args": rest})
+    check_freeze(parsed)
+    return parsed
+
+
+def parse_dict(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The same of a YAML or JSON file, whose keys ``vlmguard``, ``vlmguard_freeze``, … are ours."""
+    told = args[0] if args else kwargs.get("args")
+    if not isinstance(told, Mapping):
+        return wrapped(*args, **kwargs)
+    settle(contain("reading the keys of a file", words, told) or [])
+    left = {key: value for key, value in told.items() if not _ours(key)}
+    parsed = wrapped(left, *args[1:], **kwargs) if args else wrapped(**{**kwargs, "args": left})
+    check_freeze(parsed)
+    return parsed
+
+
+def settle(source: Sequence[str]) -> list[str]:
+    """Resolve the settings with our flags in ``source``; what is left of it.
+
+    Raises:
+        SettingsError: a flag that cannot be read. torchrun has been told.
+    """
     taken = contain("reading the command line", take, source) or Taken(rest=list(source))
     if not is_off():
-        try:
-            contain("resolving settings", resolve, taken)
-        except SettingsError as error:
-            contain("telling torchrun", bring_down, error)
-            raise
-    if len(taken.rest) == len(source):
-        return wrapped(*args, **kwargs)
-    if args:
-        return wrapped(taken.rest, *args[1:], **kwargs)
-    return wrapped(**{**kwargs, "args": taken.rest})
+        _raised("resolving settings", resolve, taken)
+    return taken.rest
+
+
+def check_freeze(parsed: Any) -> None:
+    """Raise `SettingsError` for a freeze policy that the model named in the parsed arguments cannot
+    obey: before its weights are loaded."""
+    if is_off() or not settings.get().freeze:
+        return
+    from vlmguard_transformers import early
+
+    _raised("checking the freeze policy early", early.check, parsed)
+
+
+def _raised(what: str, call: Callable[..., Any], *args: Any) -> None:
+    try:
+        contain(what, call, *args)
+    except SettingsError as error:
+        contain("telling torchrun", bring_down, error)
+        contain("preparing to say it in one line", refusal.in_one_line)
+        raise
+
+
+def words(told: Mapping[str, Any]) -> list[str]:
+    """Our keys of a file as the command line would give them: ``vlmguard: {VG101: warn}``,
+    ``vlmguard: off``, ``vlmguard_freeze: [vision, aligner]``."""
+    found: list[str] = []
+    for key, value in told.items():
+        if _ours(key) and value is not None:
+            found += ["--" + key.replace("_", "-"), *_values(value)]
+    return found
+
+
+def _ours(key: Any) -> bool:
+    return isinstance(key, str) and key.startswith("vlmguard")
+
+
+def _values(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [json.dumps(value)]
+    if isinstance(value, (list, tuple)):
+        return [str(each) for each in value]
+    return [str(value)]  # YAML's bare off is False, which reads as off

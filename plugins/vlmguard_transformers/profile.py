@@ -16,7 +16,7 @@ from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard.runtime.seams import Seam
 from vlmguard_torch import dry_run, families, model_checkpointing, parameters, towers
 from vlmguard_torch.transaction import Transaction
-from vlmguard_transformers import checkpointing, rows
+from vlmguard_transformers import checkpointing, peek, rows
 
 Paths = Mapping[str, tuple[str, ...]]
 
@@ -44,7 +44,11 @@ class Profile:
     name = "transformers"
     distributions: tuple[str, ...] = ("transformers",)
     owns: tuple[str, ...] = ("transformers.trainer:Trainer",)
-    flags: Mapping[str, str] = {}
+    flags: Mapping[str, str] = {
+        "SetVariant": 'gradient_checkpointing_kwargs={{"use_reentrant": {use_reentrant}}}',
+        "FindUnused": "ddp_find_unused_parameters={value}",
+        "NoCheckpointing": "gradient_checkpointing=False",
+    }
     words: Mapping[str, str] = WORDS
     speaks = False
     seams: tuple[Seam, ...] = ()
@@ -143,8 +147,10 @@ class Profile:
     # The rows
 
     def rows(self, trainer: Any, dataset: Any) -> frozenset[str] | None:
-        """Kinds of rows that a data set holds; None if that cannot be told without decoding."""
-        return rows.kinds(dataset)
+        """Kinds of rows that a data set holds; None if that cannot be told."""
+        if rows.columns(dataset):
+            return rows.kinds(dataset)
+        return peek.kinds(trainer, dataset)
 
     def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:
         """Whether the framework itself runs the towers on something where a batch has nothing."""

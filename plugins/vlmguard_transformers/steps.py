@@ -12,6 +12,7 @@ from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
 from vlmguard_torch.gradients import Watch, kinds_of
+from vlmguard_transformers import forwards
 from vlmguard_transformers.profile import Profile
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
@@ -36,7 +37,8 @@ _KEY = "watched"
 
 
 def start(trainer: Any, profile: Profile, state: RunState) -> None:
-    """Watch the gradients of ``trainer`` where the strategy lets hooks see them."""
+    """Count forwards; watch the gradients of ``trainer`` where the strategy lets hooks see them."""
+    forwards.start(trainer.model, state)
     if state.run is None or state.run.strategy not in _HOOKED:
         return
     untrained = (*profile.untrained(trainer), *state.run.never_used)
@@ -65,13 +67,17 @@ def left(state: RunState) -> None:
 def at_engine(engine: Any) -> None:
     """DeepSpeed is about to step."""
     state = runstate.current()
-    found = state.kept.get(_KEY) if state is not None else None
+    if state is None:
+        return
+    forwards.judge(state)
+    found = state.kept.get(_KEY)
     if found is not None and found.stepping and engine.is_gradient_accumulation_boundary():
         _judge(state, found)
 
 
 def after(trainer: Any, state: RunState) -> None:
     """A step is over: at the end of a window its gradients are judged, if they were not."""
+    forwards.judge(state)
     guard.first_step(state)
     found = state.kept.get(_KEY)
     if found is None or found.judged or not getattr(trainer.accelerator, "sync_gradients", True):

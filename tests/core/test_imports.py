@@ -34,8 +34,9 @@ WATCHER_ARMS = ("_bootstrap", "runtime")
 """The one arrow that runs up: at the first import of a framework the watcher calls `arm`."""
 
 FRAMEWORKS = {"transformers": ("torch", "transformers"), "colossalai": ("torch",)}
-"""Adapter → whose folders it may use. Every Trainer framework stands on `vlmguard_transformers`."""
-TRAINERS = ("swift", "flagembedding", "trl", "llamafactory")
+"""Adapter → whose folders it may use. Every Trainer framework stands on `vlmguard_transformers`,
+and so do loops, which are read as a Trainer is."""
+TRAINERS = ("swift", "flagembedding", "trl", "llamafactory", "accelerate")
 BEFORE_THE_SPLIT = {"colossalai": ("torch", "transformers")}
 
 

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tests.kit import swift
+from tests.kit import runs
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -17,5 +17,5 @@ def pytest_configure(config: pytest.Config) -> None:
     folder to keep the runs, and to find them made the next time.
     """
     if "VLMGUARD_TEST_SESSION" not in os.environ:
-        config.add_cleanup(lambda: shutil.rmtree(swift.session(), ignore_errors=True))
-        swift.session()
+        config.add_cleanup(lambda: shutil.rmtree(runs.session(), ignore_errors=True))
+        runs.session()

@@ -7,8 +7,8 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import envs
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tests.kit import envs
 
 COMMAND = ["--tuner_type", "lora", "--gradient_checkpointing_kwargs", '{"use_reentrant": true}']
 CRASH = "Expected to mark a variable ready only once"
@@ -21,7 +21,7 @@ def _tick(what: str, done: threading.Event) -> None:
 
 
 def _run(guard: bool):
-    import swift
+    from tests.kit import swift
 
     done = threading.Event()
     what = f"swift sft in 2 ranks, guard {'on' if guard else 'off'}"

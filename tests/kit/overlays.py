@@ -11,8 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.kit import envs
-from tests.kit import swift as kit
+from tests.kit import envs, runs
 
 
 @functools.cache
@@ -36,4 +35,4 @@ def folder(name: str, under: str) -> Path:
             shutil.rmtree(out, ignore_errors=True)
             sys.exit(f"cannot install {name}:\n{done.stderr[-4000:]}")
 
-    return kit._built(name, "\n".join([*pins, *envs.sections()[under]]), install)
+    return runs.built(name, "\n".join([*pins, *envs.sections()[under]]), install)

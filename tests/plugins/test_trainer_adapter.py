@@ -203,7 +203,9 @@ def test_a_tie_is_an_error():
 def test_advice_is_spelt_by_the_profile():
     assert SWIFT.spell(FindUnused()) == "--ddp_find_unused_parameters true"
     assert "'{\"use_reentrant\": false}'" in SWIFT.spell(SetVariant(False))
-    assert Profile().spell(SetVariant(False)) == ""
+    assert Profile().spell(FreezeTower()) == ""
+    plain = 'gradient_checkpointing_kwargs={"use_reentrant": False}'
+    assert Profile().spell(SetVariant(False)) == plain
     told = sentence((SetVariant(False), FreezeTower()), FLAG.spell)
     assert told == "set use_reentrant=False; or freeze vision (--vlmguard-freeze vision)"
 

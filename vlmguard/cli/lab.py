@@ -108,18 +108,22 @@ def table() -> None:
 
 
 @lab.command()
-def defaults() -> None:
+def defaults(
+    only: Annotated[list[str] | None, typer.Option(help="read this package only")] = None,
+) -> None:
     """What releases do when nothing is said, from their sources: compat/defaults.toml."""
     from vlmguard.lab import defaults, table
 
-    defaults.write()
+    defaults.write(only or ())
     table.write()
 
 
 @lab.command()
-def seams() -> None:
+def seams(
+    only: Annotated[list[str] | None, typer.Option(help="read this framework only")] = None,
+) -> None:
     """Where each seam is in every release of the frameworks: compat/seams.toml."""
     from vlmguard.lab import seamtable, table
 
-    seamtable.write()
+    seamtable.write(only or ())
     table.write()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,6 +204,48 @@ def deepspeed_clipping(source: Source) -> str:
     raise LookupError("no GRADIENT_CLIPPING_DEFAULT")
 
 
+def llamafactory_variant(source: Source) -> str:
+    """LLaMA-Factory: ``use_reentrant`` where the user says nothing."""
+    for part in ast.walk(ast.parse(source.module("llamafactory.hparams.model_args") or "")):
+        if isinstance(part, ast.AnnAssign) and ast.unparse(part.target) == "use_reentrant_gc":
+            words = part.value.keywords if isinstance(part.value, ast.Call) else []
+            return next((ast.unparse(w.value) for w in words if w.arg == "default"), "?")
+    module = "llamafactory.model.model_utils.checkpointing"
+    node = function(source, module, "prepare_model_for_training")
+    found = re.search(r"'use_reentrant': (\w+)", ast.unparse(node))
+    if found is None:
+        raise LookupError(f"{module} names no use_reentrant")
+    return found[1]
+
+
+def llamafactory_find_unused(source: Source) -> str:
+    """LLaMA-Factory: DDP's ``find_unused_parameters`` where the user says nothing."""
+    for part in ast.walk(ast.parse(source.module("llamafactory.hparams.parser") or "")):
+        if not isinstance(part, ast.If) or "ddp_find_unused" not in ast.unparse(part.test):
+            continue
+        for inner in part.body:
+            if isinstance(inner, ast.Assign):
+                rest = [_test(each) for each in _all_of(part.test) if "is None" not in _test(each)]
+                return f"{ast.unparse(inner.value)} if {' and '.join(rest)}"
+    return "transformers' default"
+
+
+def _all_of(test: ast.expr) -> list[ast.expr]:
+    return list(test.values) if isinstance(test, ast.BoolOp) else [test]
+
+
+def _test(part: ast.expr) -> str:
+    return ast.unparse(part).replace("training_args.", "").replace("finetuning_args.", "")
+
+
+def llamafactory_blank(source: Source) -> str:
+    """LLaMA-Factory: to which batches its collator adds a blank image."""
+    for part in ast.walk(ast.parse(source.module("llamafactory.data.collator") or "")):
+        if isinstance(part, ast.If) and "sum(batch_imglens)" in ast.unparse(part.test):
+            return f"if {ast.unparse(part.test).replace('self.template.', '')}"
+    return "none"
+
+
 DEFAULTS = (
     Default("transformers", "checkpoint variant", "4.30",
             "use_reentrant of gradient_checkpointing_enable() without keywords",
@@ -217,14 +260,27 @@ DEFAULTS = (
             "use_reentrant of SFTTrainer without gradient_checkpointing_kwargs", trl_variant),
     Default("trl", "checkpoint variant, PEFT with ZeRO-3", "0.7",
             "use_reentrant of SFTTrainer with PEFT under ZeRO-3", trl_zero3),
+    Default("llamafactory", "checkpoint variant", "0.9.0",
+            "use_reentrant without use_reentrant_gc", llamafactory_variant),
+    Default("llamafactory", "find_unused", "0.9.0",
+            "DDP's find_unused_parameters without ddp_find_unused_parameters",
+            llamafactory_find_unused),
+    Default("llamafactory", "blank image", "0.9.0",
+            "batches to which the collator adds a blank image", llamafactory_blank),
     Default("deepspeed", "gradient_clipping", "0.14.5",
             "clipping norm for a config without the key gradient_clipping; 0.0 is none",
             deepspeed_clipping),
 )  # fmt: skip
 
 
-def write(say: Say = print) -> None:
-    """Measure all of `DEFAULTS` and replace ``compat/defaults.toml``."""
-    rows = [measure(default, say) for default in DEFAULTS]
-    data = {"format": verdicts.FORMAT, "default": rows}
+def write(only: Iterable[str] = (), say: Say = print) -> None:
+    """Measure `DEFAULTS` and replace ``compat/defaults.toml``.
+
+    Args:
+        only: packages to measure; the others' rows stay.
+    """
+    wanted = set(only)
+    kept = [row for row in verdicts.table("defaults")["default"] if row["package"] not in wanted]
+    rows = [measure(each, say) for each in DEFAULTS if not wanted or each.package in wanted]
+    data = {"format": verdicts.FORMAT, "default": [*(kept if wanted else []), *rows]}
     toml.write(verdicts.folder() / "defaults.toml", "defaults", data)

@@ -62,6 +62,21 @@ FRAMEWORKS = (
                               "FlagEmbedding.BGE_M3.trainer:BiTrainer")),
     )),
     Framework("colossalai", "colossalai", "vlmguard_colossalai", "0.3.0", "0.5.0"),
+    Framework("trl", "trl", "vlmguard_trl", "0.15", "1.16.0", needs=(
+        ("SFT's image collator, optional", (
+            "trl.trainer.sft_trainer:DataCollatorForVisionLanguageModeling.torch_call",)),
+        ("DPO's image collator, optional", (
+            "trl.trainer.dpo_trainer:DataCollatorForVisionPreference.torch_call",
+            "trl.trainer.dpo_trainer:PreferenceCollator.torch_call",
+            "trl.trainer.dpo_trainer:DataCollatorForPreference.torch_call")),
+    )),
+    Framework("llamafactory", "llamafactory", "vlmguard_llamafactory", "0.9.0", "0.9.5", needs=(
+        ("checkpointing on the model", (
+            "llamafactory.model.model_utils.checkpointing:prepare_model_for_training",)),
+        ("collator with a blank image", (
+            "llamafactory.data.collator:MultiModalDataCollatorForSeq2Seq.__call__",)),
+    )),
+    Framework("accelerate", "accelerate", "vlmguard_accelerate", "0.30", "1.15.0", True),
     Framework("transformers", "transformers", "vlmguard_transformers", "4.44", "5.23.0", True),
 )  # fmt: skip
 
@@ -159,8 +174,18 @@ def spans(places: dict[str, str]) -> list[dict[str, str]]:
     return made
 
 
-def write(say: Say = print) -> None:
-    """Measure all of `FRAMEWORKS` and replace ``compat/seams.toml``."""
-    rows = [measure(framework, say) for framework in FRAMEWORKS]
+def write(only: Iterable[str] = (), say: Say = print) -> None:
+    """Measure `FRAMEWORKS` and replace ``compat/seams.toml``.
+
+    Args:
+        only: names of those to measure; the others' rows stay.
+    """
+    wanted = set(only)
+    kept = {row["name"]: row for row in verdicts.table("seams")["framework"]} if wanted else {}
+    rows = [
+        kept[each.name] if wanted and each.name not in wanted else measure(each, say)
+        for each in FRAMEWORKS
+        if not wanted or each.name in wanted or each.name in kept
+    ]
     data = {"format": verdicts.FORMAT, "framework": rows}
     toml.write(verdicts.folder() / "seams.toml", "seams", data)

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from tests.kit import envs, overlays, processes, swift
+from tests.kit import envs, overlays, processes, runs
 from tests.kit.standins.vlmguard_capture import Rank, digest
 from tests.kit.turns import turn
 
@@ -104,7 +104,7 @@ def run(
     if path := [*envs.SOURCES, *laid]:
         env = {**(env or {}), "PYTHONPATH": os.pathsep.join(path)}
     key = json.dumps([list(cases), guard, world, dict(env or {})], sort_keys=True)
-    folder = swift.session() / f"colossalai-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    folder = runs.session() / f"colossalai-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     with _locked(folder):
         kept = folder / "done.json"
         if not kept.exists():
@@ -140,7 +140,7 @@ def _launch(
 @functools.cache
 def models() -> Path:
     """Tiny checkpoints of every family, built once a session."""
-    folder = swift.session() / "colossalai-models"
+    folder = runs.session() / "colossalai-models"
     with _locked(folder):
         if not (folder / "done").exists():
             for kind in MODELS:

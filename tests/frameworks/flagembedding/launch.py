@@ -1,26 +1,21 @@
 """Runs the real `torchrun … -m FlagEmbedding.finetune.…` on CPU, and tells what became of it.
 
-As tests/kit/swift.py does for the `swift` command, whose outcome, session and turns it shares.
+As tests/kit/swift.py does for the `swift` command.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kit import envs, overlays, processes
-from tests.kit import swift as kit
-from tests.kit.swift import Outcome
-from tests.kit.turns import turn
+from tests.kit import envs, runs
+from tests.kit.runs import Outcome
 
 ENV = "flagembedding"
 BUILD = Path(__file__).with_name("build.py")
@@ -87,54 +82,18 @@ def run(
         over: an overlay, a section of constraints.txt.
         extra: environment variables besides the usual ones.
     """
-    key = json.dumps([ENV, module, list(flags), guard, over, ranks, dict(extra or {})])
-    folder = kit.session() / hashlib.sha256(key.encode()).hexdigest()[:16]
-    with kit._locked(folder.with_suffix(".lock")):
-        kept = folder / "outcome.json"
-        if not kept.exists():
-            launcher = [envs.program(ENV, "torchrun"), "--standalone", f"--nproc_per_node={ranks}"]
-            line = [*launcher, *arguments(module, flags)]
-            variables = _variables(folder, guard, over) | dict(extra or {})
-            for _ in range(ATTEMPTS):
-                outcome = _execute(line, folder, variables, timeout)
-                if not (ABORTS in outcome.output and len(outcome.ranks) == ranks):
-                    break
-            kept.write_text(json.dumps(asdict(outcome)))
-        return Outcome(**json.loads(kept.read_text()))
+    launcher = [envs.program(ENV, "torchrun"), "--standalone", f"--nproc_per_node={ranks}"]
+    line = [*launcher, *arguments(module, flags)]
 
+    def make(folder: Path) -> Outcome:
+        every = runs.variables(ENV, folder, guard, over or "") | dict(extra or {})
+        for _ in range(ATTEMPTS):
+            outcome = runs.execute(line, folder, every, timeout)
+            if not (ABORTS in outcome.output and len(outcome.ranks) == ranks):
+                break
+        return outcome
 
-def _execute(
-    line: Sequence[str], folder: Path, variables: dict[str, str], timeout: float
-) -> Outcome:
-    shutil.rmtree(folder, ignore_errors=True)
-    for each in ("home", "work", "tmp"):
-        (folder / each).mkdir(parents=True)
-    with turn():
-        ended = processes.watch(line, variables, folder / "work", timeout=timeout, quiet=kit.QUIET)
-    kit._tidy(folder)
-    return Outcome([Path(line[0]).name, *line[1:]], str(folder), **asdict(ended))
-
-
-def _variables(folder: Path, guard: bool, over: str | None) -> dict[str, str]:
-    """The whole environment of a run: nothing of the caller's but the search path."""
-    laid = [str(overlays.folder(over, "flagembedding"))] if over else []
-    path = [str(kit.KIT / "standins"), *envs.SOURCES, *laid]
-    variables = {
-        "PATH": f"{envs.path(ENV) / 'bin'}:{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join(path),
-        "LANG": "C.UTF-8",
-        "HOME": str(folder / "home"),
-        "TMPDIR": str(folder / "tmp"),
-        "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "CUDA_VISIBLE_DEVICES": "",
-        "DS_ACCELERATOR": "cpu",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "VLMGUARD_TEST_CAPTURE": str(folder / "capture"),
-        "VLMGUARD_REPORT": str(folder / "report" / "findings.jsonl"),
-    }
-    return variables if guard else {**variables, "VLMGUARD": "off"}
+    return runs.once([ENV, module, list(flags), guard, over, ranks, dict(extra or {})], make)
 
 
 def arguments(module: str, flags: Sequence[str]) -> list[str]:
@@ -159,4 +118,4 @@ def built() -> Path:
         if done.returncode:
             sys.exit(f"cannot build FlagEmbedding's models:\n{done.stderr[-4000:]}")
 
-    return kit._built("flagembedding", "\n".join([BUILD.read_text(), *envs.sections()[ENV]]), build)
+    return runs.built("flagembedding", "\n".join([BUILD.read_text(), *envs.sections()[ENV]]), build)

@@ -10,7 +10,7 @@ import pytest
 from tests.frameworks.flagembedding import launch
 from tests.frameworks.flagembedding.cases import CASES, HEALTHY, Case, Healthy
 from tests.kit.oracle import bitwise, compare
-from tests.kit.swift import Outcome
+from tests.kit.runs import Outcome
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.frameworks.flagembedding import launch
 from tests.frameworks.flagembedding.cases import CHECKPOINTS, ONCE, ONE_FORWARD
-from tests.kit import envs, swift
+from tests.kit import envs, runs
 from tests.kit.adapters import functions
 from tests.kit.oracle import bitwise
 from tests.kit.standins.vlmguard_capture import Rank, read
@@ -34,8 +34,8 @@ TARGETS = functions("vlmguard_flagembedding", {"train"})
 def trainings(guard: bool) -> Path:
     """A folder with one training in ``KIND/TARGET`` for each kind and each function, and in
     ``KIND/none`` one in which nothing is made to fail."""
-    home = swift.session() / f"flagembedding-faults-{'on' if guard else 'off'}"
-    with swift._locked(home.with_suffix(".lock")):
+    home = runs.session() / f"flagembedding-faults-{'on' if guard else 'off'}"
+    with runs.locked(home.with_suffix(".lock")):
         if home.exists():
             return home
         half = home.with_suffix(".half")
@@ -47,7 +47,7 @@ def trainings(guard: bool) -> Path:
         script = str(Path(__file__).with_name("apart.py"))
         subprocess.run(
             [envs.program(launch.ENV), script, str(half / "jobs.json")],
-            env=launch._variables(half, guard, None),
+            env=runs.variables(launch.ENV, half, guard),
             cwd=half,
             timeout=600,
             check=True,

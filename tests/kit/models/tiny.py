@@ -41,6 +41,15 @@ def louder(model: transformers.PreTrainedModel, below: float = QUIET) -> None:
                 weight.mul_(LOUDER)
 
 
+def content(image: str, video: str = "") -> str:
+    """A chat template's line of a message, whose content is a string or a list of parts."""
+    return (
+        "{% if m['content'] is string %}{{ m['content'] }}{% else %}{% for c in m['content'] %}"
+        f"{{% if c['type'] == 'image' %}}{image}{{% elif c['type'] == 'video' %}}{video}"
+        "{% else %}{{ c['text'] }}{% endif %}{% endfor %}{% endif %}"
+    )
+
+
 def bytes_tokenizer(special: Mapping[str, int]) -> Tokenizer:
     """One token per byte (ids 0 to 255), and the special ones with the ids given."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

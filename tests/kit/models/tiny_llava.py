@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import transformers
-from tiny import TEXT, VISION, fast_tokenizer, louder, numbered
+from tiny import TEXT, VISION, content, fast_tokenizer, louder, numbered
 
 SIDE, PATCH = 28, 14
 PINPOINTS = [[28, 28], [28, 56], [56, 28], [56, 56]]
@@ -14,6 +14,12 @@ LLAMA = {"vocab_size": 320, "bos_token_id": 257, "eos_token_id": 258, "pad_token
 IMAGE = 260
 ENDOFTEXT = 151643
 """ms-swift's template of LLaVA-OneVision names Qwen2's id of the image token, 151646."""
+TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] }}: "
+    + content("<image>")
+    + "</s>\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+)
+"""TRL and scripts read it; ms-swift has templates of its own."""
 
 
 def build(out: Path, family: str) -> transformers.PreTrainedModel:
@@ -25,7 +31,12 @@ def _llava(out: Path) -> transformers.PreTrainedModel:
     images = transformers.CLIPImageProcessor(
         size={"shortest_edge": SIDE}, crop_size={"height": SIDE, "width": SIDE}
     )
-    transformers.LlavaProcessor(images, _llama_tokenizer(), **_features()).save_pretrained(out)
+    tokenizer = _llama_tokenizer()
+    tokenizer.chat_template = TEMPLATE
+    processor = transformers.LlavaProcessor(
+        images, tokenizer, **_features(), chat_template=TEMPLATE
+    )
+    processor.save_pretrained(out)
     config = transformers.LlavaConfig(
         text_config=transformers.LlamaConfig(**TEXT, **LLAMA),
         vision_config=_clip(),

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import transformers
-from tiny import TEXT, bytes_tokenizer, louder, numbered
+from tiny import TEXT, bytes_tokenizer, content, louder, numbered
 
 QWEN_FIRST = 151643
 QWEN_TOKENS = (
@@ -27,8 +27,11 @@ QWEN_IDS = {
     "video_token_id": QWEN_FIRST + 13,
 }
 QWEN_TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
+    + content(
+        "<|vision_start|><|image_pad|><|vision_end|>", "<|vision_start|><|video_pad|><|vision_end|>"
+    )
+    + "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 PROCESSORS = {
     "qwen2_vl": "Qwen2VLProcessor",

@@ -86,14 +86,14 @@ def _full(parameter: Any) -> Any:
     return data.full_tensor() if hasattr(data, "full_tensor") else data
 
 
-def _wrapped(trainer: Any) -> str:
-    outer = trainer.model_wrapped
+def wrapper(outer: Any, inner: Any) -> str:
+    """What stands around the model; FSDP2 changes the model's own class."""
     kind = type(outer).__name__
     if kind == "DeepSpeedEngine":
         return f"{kind}/zero{outer.zero_optimization_stage()}"
     if kind.startswith("FSDP"):
         return "FSDP2"
-    return "none" if outer is trainer.model else kind
+    return "none" if outer is inner else kind
 
 
 def _clipping(outer: Any) -> dict[str, float]:
@@ -110,7 +110,7 @@ def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
     rank = Rank(
         rank=torch.distributed.get_rank() if grouped else int(os.environ.get("RANK", "0")),
         world=torch.distributed.get_world_size() if grouped else 1,
-        wrapped=_wrapped(trainer),
+        wrapped=wrapper(trainer.model_wrapped, trainer.model),
         initial=initial,
         final=_weights(trainer.model),
         losses=losses,

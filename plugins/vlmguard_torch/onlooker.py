@@ -1,0 +1,37 @@
+"""A forward hook that only looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vlmguard.runtime.faults import contain
+
+Look = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], None]
+
+
+def _away(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """What a copied or pickled model's onlooker does."""
+
+
+class Onlooker:
+    """Calls ``look(module, args, kwargs)`` before each forward of a module; its faults are ours.
+
+    Goes with no copy of the model, and into no file of it.
+    """
+
+    def __init__(self, what: str = "looking on", look: Look = _away) -> None:
+        self.what, self.look = what, look
+
+    def on(self, module: Any) -> Any:
+        """Put it on; answers with the handle that takes it off."""
+        return module.register_forward_pre_hook(self, with_kwargs=True)
+
+    def __call__(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        contain(self.what, self.look, module, args, kwargs)
+
+    def __deepcopy__(self, memo: Any) -> Onlooker:
+        return Onlooker()
+
+    def __reduce__(self) -> Any:
+        return Onlooker, ()

@@ -1,0 +1,130 @@
+"""Commands that must go from broken to right, and healthy ones, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.kit.trainers import Command, llamafactory, loop, plain, trl, zero
+
+ONCE = "Expected to mark a variable ready only once"
+REDUCED = "has already been reduced"
+UNFINISHED = "Expected to have finished reduction"
+HANGS = "hang"
+"""It hangs, or, under gloo, ends in whatever the first collective on which ranks part says."""
+WRONG = "wrong"
+"""Exit 0, and weights that are not those of the reference."""
+
+LORA = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "all-linear"]
+LORA_LLM = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "q_proj", "v_proj"]
+"""Names that the tower does not have: it stays frozen."""
+REENTRANT = ["--gradient_checkpointing_kwargs", '{"use_reentrant": true}']
+CHECKPOINTS = ["--gradient_checkpointing", "true"]
+NONE = ["--gradient_checkpointing", "false"]
+UNUSED = ["--ddp_find_unused_parameters", "true"]
+ALL, LLM = ["--lora", ".*"], ["--lora", ".*language_model.*"]
+GRPO = ["--reward_funcs", "alternating.reward", "--num_generations", "2",
+        "--max_completion_length", "8", "--per_device_train_batch_size", "2",
+        "--shuffle_dataset", "False"]  # fmt: skip
+FSDP2 = ["--fsdp", "full_shard auto_wrap", "--fsdp_config", "{data}/fsdp2.json"]
+TOWER = {"freeze_vision_tower": False, "freeze_multi_modal_projector": False}
+UNCHECKED = {"disable_gradient_checkpointing": True}
+LF_ZERO2, LF_ZERO3 = "{data}/zero2.json", "{data}/zero3.json"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One user command.
+
+    Attributes:
+        broken: the message of the crash with the guard off, HANGS or WRONG.
+        fixes: codes that the report must name as fixed.
+        reference: the right run.
+        ranks: in how many ranks it is run.
+    """
+
+    name: str
+    command: Command
+    broken: str
+    fixes: frozenset[str]
+    reference: Command
+    ranks: int = 2
+    limit: float = 150
+
+
+def case(name: str, command: Command, broken: str, fixes: str, reference: Command,
+         ranks: int = 2) -> Case:  # fmt: skip
+    return Case(name, command, broken, frozenset(fixes.split()), reference, ranks)
+
+
+def sft(data: str, *flags: str, **more: object) -> Command:
+    return trl("sft", f"sft_{data}", *flags, **more)  # type: ignore[arg-type]
+
+
+PHASES, MIXED = sft("phases", *NONE), sft("mixed", *NONE)
+LLAVA_PHASES = sft("phases", *NONE, model="llava")
+DPO_PHASES = trl("dpo", "dpo_phases", *NONE)
+LF_LORA = llamafactory("iv", **TOWER, **UNCHECKED)
+LF_FULL = llamafactory("iv", tuning="full", **TOWER, **UNCHECKED)
+TRL = [
+    case("trl-sft-zero3-phases", sft("phases", *zero(3)), WRONG, "VG108", PHASES),
+    case("trl-sft-zero3-phases-3", sft("phases", *zero(3)), WRONG, "VG108", PHASES, ranks=3),
+    case("trl-sft-zero3-phases-llava", sft("phases", *zero(3), model="llava"), WRONG, "VG108",
+         LLAVA_PHASES),
+    case("trl-module-zero3-phases", sft("phases", *zero(3), module=True), WRONG, "VG108", PHASES),
+    case("trl-dpo-zero3-phases", trl("dpo", "dpo_phases", *zero(3)), WRONG, "VG108", DPO_PHASES),
+    case("trl-sft-zero3-mixed", sft("mixed", *zero(3)), HANGS, "VG106", MIXED),
+    case("trl-sft-zero2-mixed", sft("mixed", *zero(2)), HANGS, "VG106", MIXED),
+    case("trl-sft-fsdp2-mixed", sft("mixed", *FSDP2), HANGS, "VG106", MIXED),
+    case("trl-sft-zero3-mixed-frozen", sft("mixed", *LORA_LLM, *zero(3)), HANGS, "VG106",
+         sft("mixed", *LORA_LLM, *NONE)),
+    case("trl-sft-lora-reentrant", sft("image", *LORA, *REENTRANT), ONCE, "VG101",
+         sft("image", *LORA, *NONE)),
+    case("trl-grpo-zero3-mixed", trl("grpo", "grpo_mixed", *GRPO, *zero(3)), HANGS, "VG106",
+         trl("grpo", "grpo_mixed", *GRPO, *NONE)),
+    case("trl-0.25-sft-lora", sft("image", *LORA, over="trl-0.25"), ONCE, "VG101",
+         sft("image", *LORA, *NONE, over="trl-0.25")),
+]  # fmt: skip
+LLAMAFACTORY = [
+    case("lf-lora-iv", llamafactory("iv", **TOWER), WRONG, "VG107", LF_LORA),
+    case("lf-lora-iv-3", llamafactory("iv", **TOWER), WRONG, "VG107", LF_LORA, ranks=3),
+    case("lf-lora-zero3-iv", llamafactory("iv", deepspeed=LF_ZERO3, **TOWER), WRONG, "VG102",
+         LF_LORA),
+    case("lf-full-zero3-iv", llamafactory("iv", tuning="full", deepspeed=LF_ZERO3, **TOWER),
+         WRONG, "VG102", LF_FULL),
+    case("lf-full-zero2-iv", llamafactory("iv", tuning="full", deepspeed=LF_ZERO2, **TOWER),
+         REDUCED, "VG102", LF_FULL),
+    case("lf-lora-unused", llamafactory("image", ddp_find_unused_parameters=True), ONCE, "VG101",
+         llamafactory("image", **UNCHECKED)),
+]  # fmt: skip
+PLAIN = [
+    case("plain-mixed", plain("mixed", *CHECKPOINTS), HANGS, "VG106",
+         plain("mixed", *NONE, *UNUSED)),
+    case("plain-zero3-phases", plain("phases", *CHECKPOINTS, *zero(3)), WRONG, "VG108",
+         plain("phases", *NONE, *UNUSED)),
+    case("plain-lora-reentrant", plain("image", *CHECKPOINTS, *REENTRANT, *ALL), ONCE, "VG101",
+         plain("image", *NONE, *ALL)),
+    case("plain-iv-reentrant", plain("image+video", *CHECKPOINTS, *REENTRANT), ONCE, "VG101",
+         plain("image+video", *NONE)),
+    case("plain-zero3-iv-reentrant", plain("image+video", *CHECKPOINTS, *REENTRANT, *zero(3)),
+         WRONG, "VG102", plain("image+video", *NONE)),
+    case("plain-on-the-model", plain("image+video", "--on_the_model", "true", *zero(3)),
+         WRONG, "VG102", plain("image+video", *NONE)),
+    case("plain-4.57-lora", plain("image", *CHECKPOINTS, *ALL, over="trl-0.25"), ONCE, "VG101",
+         plain("image", *NONE, *ALL, over="trl-0.25")),
+    case("loop-mixed", loop("mixed", "--checkpointing", "default"), UNFINISHED, "VG106",
+         loop("mixed", "--find_unused")),
+]  # fmt: skip
+CASES = {each.name: each for each in (*TRL, *LLAMAFACTORY, *PLAIN)}
+TWO_FORWARDS = plain("image", "--two_forwards", "true", *CHECKPOINTS, *REENTRANT, *zero(3))
+ONE_LOSS = plain("image", "--two_forwards", "true", *NONE)
+HEALTHY = {
+    "trl-sft-mixed": sft("mixed"),
+    "trl-sft-lora": sft("image", *LORA),
+    "trl-sft-lora-zero3": sft("image", *LORA, *zero(3)),
+    "trl-sft-zero3": sft("image", *zero(3)),
+    "lf-dpo-lora": llamafactory("dpo_image", stage="dpo", pref_beta=0.1),
+    "lf-zero3-phases": llamafactory("phases", tuning="full", deepspeed=LF_ZERO3, **TOWER),
+    "plain-lora": plain("image", *CHECKPOINTS, *ALL),
+    "plain-zero2": plain("image", *CHECKPOINTS, *zero(2)),
+    "loop-image": loop("image", "--checkpointing", "default"),
+}

@@ -1,0 +1,89 @@
+"""TRL, LLaMA-Factory, a plain Trainer and an accelerate loop: guard off, guard on, the reference.
+
+`make test` runs the telling ones; the rest is marked `campaign` as well (`make frameworks`).
+"""
+
+from __future__ import annotations
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.frameworks.trainers.cases import CASES, HANGS, HEALTHY, WRONG
+from tests.kit import trainers
+from tests.kit.oracle import bitwise, compare
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+TELLING = ("trl-sft-zero3-phases", "lf-lora-iv", "plain-mixed")
+TELLING_HEALTHY = ("trl-sft-mixed", "lf-zero3-phases")
+
+
+def chosen(names, telling):
+    """The names as parameters; those that are not telling carry the second mark."""
+    rest = pytest.mark.campaign
+    return [pytest.param(name, marks=[] if name in telling else [rest]) for name in names]
+
+
+@functools.cache
+def pool():
+    return ThreadPoolExecutor(4)
+
+
+def _start(case, command, guard):
+    return pool().submit(
+        trainers.run, command, guard=guard, ranks=case.ranks, timeout=case.limit
+    )
+
+
+@functools.cache
+def three(name):
+    """Futures of the guard-off, guard-on and reference runs."""
+    case = CASES[name]
+    return (
+        _start(case, case.command, False),
+        _start(case, case.command, True),
+        _start(case, case.reference, False),
+    )
+
+
+def tail(outcome):
+    return outcome.output[-3000:]
+
+
+@pytest.mark.parametrize("name", chosen(CASES, TELLING))
+def test_broken_without_the_guard(name):
+    case, (off, _, reference) = CASES[name], three(name)
+    off = off.result()
+    if case.broken == HANGS:
+        assert off.hung or off.returncode != 0, tail(off)
+        assert len(off.ranks) < case.ranks
+    elif case.broken == WRONG:
+        assert off.returncode == 0, tail(off)
+        assert not compare(off.ranks, reference.result().ranks, world=case.ranks)
+    else:
+        assert off.returncode != 0
+        assert case.broken in off.output, tail(off)
+
+
+@pytest.mark.parametrize("name", chosen(CASES, TELLING))
+def test_right_with_the_guard(name):
+    case, (_, on, reference) = CASES[name], three(name)
+    on, reference = on.result(), reference.result()
+    assert reference.returncode == 0, tail(reference)
+    assert on.returncode == 0, tail(on)
+    verdict = compare(on.ranks, reference.ranks, world=case.ranks)
+    assert verdict, str(verdict)
+    assert case.fixes <= on.fixed(), on.findings
+    assert "VG902" not in {finding["code"] for finding in on.findings}
+
+
+@pytest.mark.parametrize("name", chosen(HEALTHY, TELLING_HEALTHY))
+def test_healthy_runs_stay_bitwise_equal(name):
+    futures = [pool().submit(trainers.run, HEALTHY[name], guard=guard) for guard in (False, True)]
+    off, on = (future.result() for future in futures)
+    assert off.returncode == 0, tail(off)
+    assert on.returncode == 0, tail(on)
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, str(verdict)
+    assert {finding["level"] for finding in on.findings} <= {"note"}, on.findings

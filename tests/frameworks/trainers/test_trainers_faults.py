@@ -1,0 +1,48 @@
+"""Each function of the new profiles raises in a real run that reaches it: as with the guard off."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frameworks.trainers.cases import CHECKPOINTS, LORA, sft
+from tests.kit import trainers
+from tests.kit.adapters import functions
+from tests.kit.oracle import bitwise
+from tests.kit.trainers import llamafactory, loop, plain
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.campaign, pytest.mark.timeout(900)]
+# What the framework calls: it runs outside containment, and does nothing but hand on.
+WRAPPERS = {"initialised", "created", "prepare", "backward", "step", "end"}
+HERE = "vlmguard_transformers"
+RUNS = {
+    "vlmguard_trl": sft("image", *LORA),
+    "vlmguard_llamafactory": llamafactory("image"),
+    "vlmguard_accelerate": loop("image", "--checkpointing", "default"),
+    HERE: plain("image", *CHECKPOINTS),
+}
+MINE = {
+    f"{HERE}.{name}"
+    for name in (
+        "forwards:start", "forwards:judge", "forwards:Count.__init__", "forwards:Count._forward",
+        "peek:kinds", "peek:_spread",
+    )
+}  # fmt: skip
+# Reached only where there is advice to spell, or a policy that conflicts with flags.
+UNREACHED = {"Trl.spell", "LlamaFactory.spell", "Accelerate.spell"}
+
+
+def targets():
+    for package in RUNS:
+        found = MINE if package == HERE else functions(package, WRAPPERS)
+        reached = (each for each in sorted(found) if each.partition(":")[2] not in UNREACHED)
+        yield from ((package, each) for each in reached)
+
+
+@pytest.mark.parametrize(("package", "target"), list(targets()), ids=lambda each: each)
+def test_a_fault_of_ours_is_as_if_the_guard_were_off(package, target):
+    off = trainers.run(RUNS[package], guard=False)
+    on = trainers.run(RUNS[package], guard=True, extra={"VLMGUARD_TEST_FAULT": target})
+    assert (off.returncode, on.returncode) == (0, 0), on.output[-3000:]
+    assert "VG902" in {finding["code"] for finding in on.findings}, "it was not reached"
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, str(verdict)

@@ -1,0 +1,88 @@
+"""A user's own train.py around transformers.Trainer, as the scripts of many models are.
+
+    torchrun --nproc_per_node 2 train.py --model DIR --data mixed <TrainingArguments>
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import torch
+from rows import Collate, Rows
+from transformers import (
+    AutoModelForImageTextToText,
+    AutoTokenizer,
+    HfArgumentParser,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+
+@dataclasses.dataclass
+class Mine:
+    """The script's own arguments.
+
+    Attributes:
+        lora: a regular expression of module names that get an adapter; none: full training.
+        on_the_model: checkpointing is switched on here, before a trainer exists.
+        two_forwards: a loss that calls the model twice.
+        evaluate: a data set to evaluate on after each step.
+    """
+
+    model: str = ""
+    data: str = "image"
+    lora: str = ""
+    freeze_vision: bool = False
+    on_the_model: bool = False
+    two_forwards: bool = False
+    evaluate: str = ""
+
+
+class TwoForwards(Trainer):
+    """A consistency term: the same rows once more, at half the weight."""
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        return model(**inputs).loss + 0.5 * model(**inputs).loss
+
+
+def adapted(model, pattern, checkpointing):
+    """The model with LoRA on its linear layers whose names match."""
+    from peft import LoraConfig, get_peft_model
+
+    linear = [n for n, each in model.named_modules() if isinstance(each, torch.nn.Linear)]
+    names = [n for n in linear if "lm_head" not in n and re.fullmatch(pattern, n)]
+    model = get_peft_model(model, LoraConfig(r=4, lora_alpha=8, target_modules=names))
+    if checkpointing:
+        model.enable_input_require_grads()
+    return model
+
+
+def main():
+    mine, args = HfArgumentParser((Mine, TrainingArguments)).parse_args_into_dataclasses()
+    args.remove_unused_columns = False
+    set_seed(args.seed)
+    model = AutoModelForImageTextToText.from_pretrained(
+        mine.model, attn_implementation="eager", torch_dtype=torch.float32
+    )
+    config, tokenizer = model.config, AutoTokenizer.from_pretrained(mine.model)
+    for name, parameter in model.named_parameters():
+        if mine.freeze_vision and re.search(r"\bvisual\b|vision_tower", name):
+            parameter.requires_grad_(False)
+    if mine.lora:
+        model = adapted(model, mine.lora, args.gradient_checkpointing or mine.on_the_model)
+    if mine.on_the_model:
+        model.gradient_checkpointing_enable({"use_reentrant": True})
+    trainer = (TwoForwards if mine.two_forwards else Trainer)(
+        model=model,
+        args=args,
+        train_dataset=Rows(mine.data),
+        eval_dataset=Rows(mine.evaluate, 4) if mine.evaluate else None,
+        data_collator=Collate(tokenizer, config),
+    )
+    trainer.train()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""What TRL, LLaMA-Factory and accelerate loops say of themselves, on stand-ins of their objects."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from vlmguard.core import settings
+from vlmguard.core.advice import FindUnused, SetVariant
+from vlmguard.core.errors import SettingsError, Stop
+from vlmguard.core.facts import Checkpointing, Run
+from vlmguard.core.runstate import RunState
+from vlmguard_accelerate import loop
+from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
+from vlmguard_torch.onlooker import Onlooker
+from vlmguard_transformers import arguments, forwards, peek
+from vlmguard_trl import wishes
+from vlmguard_trl.profile import PROFILE as TRL
+
+
+class Model(torch.nn.Module):
+    """A vision tower and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.visual = torch.nn.Linear(2, 2)
+        self.lm_head = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.lm_head(self.visual(x))
+
+
+class Arguments:
+    def __init__(self, **kwargs) -> None:
+        self.gradient_checkpointing = True
+        self.gradient_checkpointing_kwargs = kwargs
+
+
+def test_a_wish_survives_what_trl_writes_over_it():
+    told = Arguments(use_reentrant=False)
+    wishes.initialised(lambda: None, told, (), {})
+    told.gradient_checkpointing_kwargs["use_reentrant"] = True
+    assert wishes.of(told) is False
+    assert wishes.of(Arguments(use_reentrant=True)) is True
+    assert wishes.of(Arguments()) is None
+    key = id(told)
+    del told
+    assert key not in wishes._asked
+
+
+@pytest.mark.parametrize(
+    ("columns", "kinds"),
+    [
+        (["input_ids", "labels"], {"text"}),
+        (["input_ids", "pixel_values"], None),
+        (["prompt"], None),
+    ],
+)
+def test_trl_tokenizes_beforehand_only_what_has_no_media(columns, kinds):
+    dataset = SimpleNamespace(column_names=columns)
+    assert TRL.rows(None, dataset) == kinds
+
+
+def test_grpo_keeps_reward_models_among_its_functions():
+    model, reward, reference = Model(), Model(), Model()
+    trainer = SimpleNamespace(model=model, ref_model=reference, reward_funcs=[len, reward])
+    assert TRL.models(trainer) == [model, reference, reward]
+
+
+@pytest.mark.parametrize(
+    ("profile", "advice", "said"),
+    [
+        (TRL, FindUnused(True), "--ddp_find_unused_parameters True"),
+        (TRL, SetVariant(False), "--gradient_checkpointing_kwargs '{\"use_reentrant\": false}'"),
+        (LLAMAFACTORY, SetVariant(False), "use_reentrant_gc: false"),
+        (LLAMAFACTORY, FindUnused(True), "ddp_find_unused_parameters: true"),
+        (loop.PROFILE, FindUnused(True),
+         "DistributedDataParallelKwargs(find_unused_parameters=True)"),
+    ],
+)  # fmt: skip
+def test_advice_in_the_frameworks_own_words(profile, advice, said):
+    assert profile.spell(advice) == said
+
+
+def test_llamafactorys_words_for_towers_are_ours(monkeypatch):
+    monkeypatch.setenv("VLMGUARD_FREEZE", "vision_tower multi_modal_projector language_model x.*")
+    assert LLAMAFACTORY.policy() == ("vision", "aligner", "llm", "x.*")
+
+
+class _Pads:
+    def __call__(self, features):
+        if self.template.mm_plugin.image_token is not None:
+            fake_images = features
+            return fake_images
+        return features
+
+
+@pytest.mark.parametrize(("token", "answer"), [("<image>", "yes"), (None, "no")])
+def test_llamafactorys_own_blank_image_is_recognised(token, answer):
+    collator = _Pads()
+    collator.template = SimpleNamespace(mm_plugin=SimpleNamespace(image_token=token))
+    wrapped = SimpleNamespace(data_collator=SimpleNamespace(collate=collator))
+    assert LLAMAFACTORY.pads_itself(wrapped, "zero3") == answer
+    collator = lambda features: features  # noqa: E731
+    assert LLAMAFACTORY.pads_itself(SimpleNamespace(data_collator=collator), "zero3") == "no"
+
+
+def _parse(told):
+    """What the parser is given, with our keys taken out."""
+    return arguments.parse_dict(lambda given, **_: given, None, (told,), {})
+
+
+def test_the_keys_of_a_yaml_file_become_settings():
+    told = {"lr": 1, "vlmguard": {"VG101": "warn"}, "vlmguard_freeze": ["vision", "llm"]}
+    assert _parse(told) == {"lr": 1}
+    assert settings.get().rules == {"VG101": "warn"}
+    assert settings.get().freeze == ("vision", "llm")
+    assert "vlmguard" in told  # the caller's dictionary is his own
+
+
+def test_yamls_bare_off_switches_everything_off(monkeypatch):
+    monkeypatch.setenv("VLMGUARD", "on")
+    assert _parse({"vlmguard": False, "lr": 1}) == {"lr": 1}
+    assert arguments.is_off()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("vlmguard_frezze", "vision", "--vlmguard-freeze"),
+        ("vlmguard", {"VG101": "fx"}, "use off, warn, fix or error"),
+        ("vlmguard", {"VG999": "fix"}, "no rule has the code VG999"),
+    ],
+)
+def test_a_broken_key_is_an_error_that_names_the_nearest(key, value, said):
+    with pytest.raises(SettingsError, match=said):
+        _parse({key: value})
+
+
+def _counted(calls, run):
+    state = RunState(settings.get(), run=run)
+    model = Model()
+    forwards.start(model, state)
+    for _ in range(calls):
+        model(torch.ones(1, 2))
+    with torch.no_grad():
+        model(torch.ones(1, 2))  # a rollout
+    return state
+
+
+ZERO3 = Run("x", {"torch": "2.13.0", "deepspeed": "0.19.8"}, "zero3", 2,
+            checkpointing=Checkpointing(True, True))  # fmt: skip
+
+
+def test_two_forwards_are_seen_in_the_first_step_and_stopped():
+    forwards.judge(_counted(1, ZERO3))
+    state = _counted(2, ZERO3)
+    with pytest.raises(Stop, match="VG103"):
+        forwards.judge(state)
+    assert state.run.forwards == 2
+    forwards.judge(state)  # once
+
+
+def test_two_forwards_that_are_right_stop_nothing():
+    from dataclasses import replace
+
+    state = _counted(2, replace(ZERO3, checkpointing=Checkpointing(True, False)))
+    forwards.judge(state)
+    assert state.run.forwards == 2
+
+
+class Rows:
+    def __init__(self, kinds) -> None:
+        self.kinds, self.read = kinds, []
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def __getitem__(self, row):
+        self.read.append(row)
+        torch.rand(1)
+        return self.kinds[row]
+
+
+def _collate(rows):
+    keys = {"text": [], "image": ["pixel_values"], "both": ["pixel_values", "pixel_values_videos"]}
+    return dict.fromkeys(["input_ids", *keys[rows[0]]], torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("rows", "kinds"),
+    [
+        (["image", "text"], {"image", "text"}),
+        (["image"] * 4, {"image"}),
+        (["both"] * 3, {"image+video"}),
+        (["image"] * 100, None),  # those not looked at may be text
+        (["image"] * 50 + ["text"] * 50, {"image", "text"}),
+    ],
+)
+def test_a_few_rows_of_a_users_data_set_are_collated(rows, kinds):
+    args = SimpleNamespace(world_size=2)
+    trainer = SimpleNamespace(model=Model(), data_collator=_collate, args=args)
+    dataset, before = Rows(rows), torch.get_rng_state()
+    assert peek.kinds(trainer, dataset) == kinds
+    assert len(dataset.read) <= peek.ROWS
+    assert torch.get_rng_state().equal(before)
+    assert peek.kinds(trainer, iter(rows)) is None
+    args.world_size = 1
+    assert peek.kinds(trainer, dataset) is None
+
+
+class Accelerator:
+    """As much of accelerate's as a loop's life touches."""
+
+    def __init__(self) -> None:
+        self.num_processes, self.process_index, self.gradient_accumulation_steps = 2, 0, 1
+        self.device, self.ddp_handler = torch.device("cpu"), SimpleNamespace(
+            find_unused_parameters=False, static_graph=False
+        )
+        self.distributed_type, self.state = "MULTI_CPU", SimpleNamespace()
+
+
+def test_a_trainers_accelerator_is_left_to_it(monkeypatch):
+    begun = []
+    monkeypatch.setattr(loop, "_begin", lambda *given: begun.append(given))
+    mine, its = Accelerator(), Accelerator()
+    loop.created(lambda: None, SimpleNamespace(accelerator=its), (), {})
+    for accelerator in (its, mine):
+        assert loop.prepare(lambda *given: given, accelerator, ("model",), {}) == ("model",)
+    assert [given[0] for given in begun] == [mine]
+
+
+def test_only_a_model_with_towers_that_trains_is_judged():
+    frozen = Model().requires_grad_(False)
+    assert [loop._trains_towers(each) for each in (Model(), frozen, torch.nn.Linear(1, 1), 3)] == [
+        True, False, False, False,
+    ]  # fmt: skip
+
+
+
+@pytest.mark.parametrize(("rank", "said"), [("0", "vlmguard: --vlmguard: VG101"), ("1", "")])
+def test_a_setting_that_cannot_be_read_ends_in_one_line_a_node(monkeypatch, capsys, rank, said):
+    monkeypatch.setattr(sys, "excepthook", lambda *_: None)
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    with pytest.raises(SettingsError) as caught:
+        _parse({"vlmguard": {"VG101": "fx"}})
+    sys.excepthook(SettingsError, caught.value, None)
+    told = capsys.readouterr().err
+    assert told.startswith(said)
+    assert told.count("\n") == (1 if said else 0)
+
+
+def test_an_onlookers_fault_is_ours_and_goes_with_no_copy_of_the_model(capsys):
+    model, seen = Model(), []
+
+    def look(*given):
+        seen.append(given)
+        raise RuntimeError("made to fail")
+
+    handle = Onlooker("looking", look).on(model)
+    model(torch.ones(1, 2))
+    assert "made to fail" in capsys.readouterr().err
+    copied, kept = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+    for other in (copied, kept):
+        other(torch.ones(1, 2))
+    handle.remove()
+    model(torch.ones(1, 2))
+    assert len(seen) == 1

@@ -1,0 +1,69 @@
+"""A checkpoint variant that the framework puts in place of yours.
+
+What it does
+    Fires where you asked for one variant of gradient checkpointing and the framework runs
+    the other, and says what the measured tables know of yours. `VG111=fix` sets yours again
+    where they say that it works.
+
+Why it is bad
+    TRL from 0.28 on sets use_reentrant to True for PEFT under ZeRO-3, whatever you say.
+    DeepSpeed needed that before 0.19.3; since then both variants are right, and the
+    reentrant one is the slower one and breaks with more than one forward.
+
+When it is wrong
+    Where DeepSpeed is older than 0.19.3: then the tables say so, and nothing is changed.
+
+Example
+    trl sft --use_peft --deepspeed zero3.json --gradient_checkpointing_kwargs
+    '{"use_reentrant": false}'
+
+Use instead
+    VG111=fix, or leave the variant to the framework.
+
+Evidence
+    huggingface/trl#6356, huggingface/trl#4951; TRL's sources, 0.28.0 - 1.16.0; own runs of
+    DeepSpeed 0.14.5 - 0.19.8.
+"""
+
+from __future__ import annotations
+
+from vlmguard.compat import choice as compat
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Finding, Remedy, Variant
+from vlmguard.core.hookspecs import hookimpl
+
+CODE = "VG111"
+NAME = "forced-variant"
+DEFAULT = "warn"
+
+
+@hookimpl
+def pre_wrap(run: Run) -> Finding | None:
+    checkpointing = run.checkpointing
+    asked, effective = checkpointing.asked, checkpointing.use_reentrant
+    if not checkpointing.on or asked is None or effective is None or asked == effective:
+        return None
+    known, remedies = _verdict(run, asked)
+    by = checkpointing.decided_by or run.framework
+    return Finding(
+        CODE,
+        "note",
+        f"you asked for use_reentrant={asked}, {by} sets {effective}: {known}",
+        remedies=remedies,
+        advice="VG111=fix keeps yours" if remedies else "",
+        evidence="huggingface/trl#6356; compat/verdicts.toml",
+    )
+
+
+def _verdict(run: Run, asked: bool) -> tuple[str, tuple[Remedy, ...]]:
+    """What is known of the variant that the user wants here, and the way to it."""
+    wanted = "reentrant" if asked else "non_reentrant"
+    choice = compat.choose(run)
+    if broken := choice.verdict_of(wanted):
+        return f"rightly so, yours fails on these releases ({broken})", ()
+    options = [each for each in choice.options if each.checkpointing == wanted and each.seen]
+    if any(each.sure and not each.broken for each in options):
+        return "that is not needed, yours was measured to work on these releases", (
+            Variant(use_reentrant=asked),
+        )
+    return "yours was not measured on these releases", ()
