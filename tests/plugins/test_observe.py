@@ -22,6 +22,15 @@ from vlmguard_torch.stacks import Stack, cut, keep  # noqa: E402
 from vlmguard_torch.untraced import untraced  # noqa: E402
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Many threads on few processors only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -114,10 +123,33 @@ def test_weights_with_two_names():
     assert observe.observe(model).shared == (("words.weight", "head.weight"),)
 
 
-def test_a_forward_replaced_on_the_instance_is_reported():
+def test_a_forward_replaced_on_the_instance_is_run_in_the_copy(cache):
     model = full()
-    model.tower.forward = lambda pixels: pixels
-    assert observe.observe(model).patched == ("tower",)
+    old, tower, users = model.forward, model.tower, id(model)
+
+    def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+        assert id(self) != users
+        assert tower is self.tower  # from the closure
+        if pixel_values is None:
+            input_ids = input_ids + 0 * tower(torch.zeros(1, 3, 56, 56)).sum().long()
+        return old(input_ids, attention_mask, pixel_values, labels)
+
+    model.old_forward = old
+    model.forward = types.MethodType(forward, model)
+    model.head.forward = lambda hidden: pytest.fail("a kernel")
+    facts = observe.observe(model)
+    assert facts.patched == ("head",)
+    assert facts.of("text").unused == ("aligner", "tower")  # called, but no gradient comes back
+    assert observe.observe(full()).patched == ()
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_a_replaced_forward_that_holds_a_layer_cut_off_is_not_run():
+    model = full()
+    layer = model.layers[7]
+    model.forward = types.MethodType(lambda self, **inputs: layer(inputs), model)
+    facts = observe.observe(model)
+    assert facts.of("text") is None or facts.stacks == ()
 
 
 def test_whether_the_blank_changes_a_text_rows_loss():
@@ -296,7 +328,8 @@ def test_no_process_group_is_found_and_all_is_restored(monkeypatch):
 def test_zero3_is_set_aside_and_put_back(monkeypatch):
     calls = []
     ours: Any = types.ModuleType("transformers.integrations.deepspeed")
-    ours._hf_deepspeed_config_weak_ref = reference = object()
+    told = types.SimpleNamespace(is_zero3=lambda: True)
+    ours._hf_deepspeed_config_weak_ref = reference = lambda: told
     zero: Any = types.ModuleType("deepspeed.runtime.zero.partition_parameters")
     zero.top_level_context = types.SimpleNamespace(patched=True)
     zero.shutdown_init_context = lambda: calls.append("down")
@@ -309,6 +342,10 @@ def test_zero3_is_set_aside_and_put_back(monkeypatch):
             super().__init__(config)
             if config.hidden_size < 1000:
                 calls.append(ours._hf_deepspeed_config_weak_ref)
+
+        def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+            assert ours._hf_deepspeed_config_weak_ref is reference
+            return super().forward(input_ids, attention_mask, pixel_values, labels)
 
     assert observe.observe(full(Asks), cache=False)
     assert calls == ["down", None, "up"]

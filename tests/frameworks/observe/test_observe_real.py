@@ -140,6 +140,13 @@ def test_checkpointing_replaced_for_the_whole_process_is_neither_used_nor_change
     assert facts_of(found["checkpoint"]) == facts_of(found["Qwen2VLForConditionalGeneration"])
 
 
+def test_a_dummy_image_that_a_framework_runs_under_deepspeed_is_seen(found):
+    plain, deepspeed = map(facts_of, found["own dummy"])
+    assert plain.of("text").unused == ("model.visual",)
+    assert deepspeed.of("text").unused == ()
+    assert deepspeed.of("image").unused == ()
+
+
 def test_zero3_changes_no_answer_and_goes_on(found):
     *done, last = found["zero3"]
     names = ["Qwen2VLForConditionalGeneration", "LlavaForConditionalGeneration"] * 2
