@@ -21,11 +21,25 @@ import torch
 def untraced(seed: int = 0) -> Iterator[None]:
     """On the CPU, in float32, seeded, alone, silent and unpartitioned; all as before afterwards."""
     with contextlib.ExitStack() as stack:
-        for state in (_quiet, _randomness, _defaults, _no_zero_init, _alone, _no_global_hooks):
+        for state in _SET_ASIDE:
             stack.enter_context(state())
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
         yield
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Tiny work on many threads, in every rank of a node at once, is only waiting. Left alone where
+    training itself may be on the CPU: even the same number set again can change its last bits."""
+    threads = torch.get_num_threads() if torch.cuda.is_initialized() else 1
+    try:
+        if threads > 1:
+            torch.set_num_threads(1)
+        yield
+    finally:
+        if threads > 1:
+            torch.set_num_threads(threads)
 
 
 @contextlib.contextmanager
@@ -164,3 +178,8 @@ def _no_global_hooks() -> Iterator[None]:
         for table, entries in zip(tables, kept, strict=True):
             table.clear()
             table.update(entries)
+
+
+_SET_ASIDE = (
+    _one_thread, _quiet, _randomness, _defaults, _no_zero_init, _alone, _no_global_hooks,
+)  # fmt: skip

@@ -262,6 +262,17 @@ def test_random_states_defaults_and_modes_are_as_before(monkeypatch):
     assert before[1:] == (random.getstate(), str(numpy.random.get_state()))
 
 
+def test_threads_are_few_beside_a_gpu_and_then_as_before(monkeypatch):
+    torch.set_num_threads(2)
+    with untraced():
+        assert torch.get_num_threads() == 2  # training may be on the CPU
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with untraced():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+
+
 def test_the_users_model_is_not_touched():
     model = Toy(config(hidden_size=16, vocab_size=1000)).eval()
     given = json.dumps(model.config.to_dict())
