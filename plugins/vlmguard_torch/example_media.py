@@ -161,6 +161,7 @@ class Shape:
             or self.whole("input_feat_size", 0)
             or self.whole("input_dim", 80)
         )
+        self.mels *= self.whole("num_stacked_frames", 1)
         self.positions = self.whole("max_source_positions", 48)
 
     def whole(self, name: str, otherwise: int) -> int:
@@ -279,5 +280,7 @@ def _sounds(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
         }
         yield {"input_features": torch.rand(number, shape.mels, frames), **masks}
         yield {"input_features": torch.rand(number, frames, shape.mels), **masks}
+    for frames in (2 * shape.positions, 200):
+        yield {"input_features": torch.rand(number, frames, shape.mels)}
     wave = torch.rand(number, 1, 24000)
     yield {"input_values": wave, "padding_mask": torch.ones(number, 1, 24000).bool()}
