@@ -20,7 +20,7 @@ import torch
 from vlmguard_torch import counterparts, example_rows, observed_cache, record
 from vlmguard_torch.facts_of_rows import View, kind_facts, per_item, shared, skipped
 from vlmguard_torch.observed import KindFacts, Observed, may
-from vlmguard_torch.rebind import carry_over
+from vlmguard_torch.rebind import carry_over, idle
 from vlmguard_torch.shrink import MOST_LAYERS, shrink
 from vlmguard_torch.untraced import strategy, unpartitioned, untraced
 
@@ -132,10 +132,12 @@ def measure(
     carry_over(model, copy, found)
     names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
     stands = counterparts.parameters(names, found, copy)
-    traces, refused = _run(copy, limit)
+    with idle(model):
+        traces, refused = _run(copy, limit)
     if not traces:
         return may("; ".join(f"{kind}: {why}" for kind, why in refused.items()), _name(model))
-    neutral = _neutral(copy, blank) if blank is not None and "text" in traces else None
+    with idle(model):
+        neutral = _neutral(copy, blank) if blank is not None and "text" in traces else None
     view = View(part, stands, found, traces)
     never, uncalled = view.never()
     kinds = [

@@ -6,9 +6,11 @@ with the old one bound to the model in a closure. The copy is of the class and h
 
 from __future__ import annotations
 
+import contextlib
+import copy as shallow
 import functools
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -33,7 +35,11 @@ def carry_over(
         stands = found.get(path, ())
         twins[id(part)] = copy.get_submodule(stands[0]) if len(stands) == 1 else None
     for part in list(model.modules()):
-        functions = {key: one for key, one in vars(part).items() if isinstance(one, _CALLABLE)}
+        functions = {
+            key: one
+            for key, one in vars(part).items()
+            if isinstance(one, _CALLABLE) or (key == "forward" and _calls_on(one))
+        }
         twin = twins[id(part)]
         if not functions or not any(True for _ in part.children()):
             continue
@@ -49,7 +55,7 @@ def rebound(value: Any, twins: Mapping[int, Any], memo: dict[int, Any]) -> Any:
         if id(value) in twins and twins[id(value)] is None:
             raise NotRebound(f"a function holds a {type(value).__qualname__} without a copy")
         return twins.get(id(value), value)
-    if not isinstance(value, _CALLABLE):
+    if not isinstance(value, _CALLABLE) and not _calls_on(value):
         return value
     if id(value) not in memo:
         memo[id(value)] = value  # a function that holds itself
@@ -66,6 +72,10 @@ def _function(value: Any, twins: Mapping[int, Any], memo: dict[int, Any]) -> Any
         given = [rebound(one, twins, memo) for one in value.args]
         named = {key: rebound(one, twins, memo) for key, one in value.keywords.items()}
         return functools.partial(rebound(value.func, twins, memo), *given, **named)
+    if not isinstance(value, types.FunctionType):
+        new = shallow.copy(value)
+        vars(new).update({key: rebound(one, twins, memo) for key, one in vars(value).items()})
+        return new
     cells = tuple(_cell(cell, twins, memo) for cell in value.__closure__ or ())
     if all(new is old for new, old in zip(cells, value.__closure__ or (), strict=True)):
         return value
@@ -74,6 +84,31 @@ def _function(value: Any, twins: Mapping[int, Any], memo: dict[int, Any]) -> Any
     )
     new.__kwdefaults__ = value.__kwdefaults__
     return new
+
+
+def _calls_on(value: Any) -> bool:
+    """Whether it is an object to be called that holds what it calls, as accelerate's are."""
+    inside = getattr(value, "__dict__", {}).values()
+    if isinstance(value, type) or not callable(value):
+        return False
+    return any(isinstance(one, (torch.nn.Module, *_CALLABLE)) for one in inside)
+
+
+@contextlib.contextmanager
+def idle(model: torch.nn.Module) -> Iterator[None]:
+    """While the copy runs, the user's own modules must not: whatever would, is stopped by
+    NotRebound before it comes to a weight."""
+    own = {id(part) for part in model.modules()}
+
+    def refuse(module: Any, _: Any) -> None:
+        if id(module) in own:
+            raise NotRebound("a replaced function would have run the user's own model")
+
+    handle = torch.nn.modules.module.register_module_forward_pre_hook(refuse)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _cell(cell: Any, twins: Mapping[int, Any], memo: dict[int, Any]) -> Any:

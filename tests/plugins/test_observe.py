@@ -144,6 +144,45 @@ def test_a_forward_replaced_on_the_instance_is_run_in_the_copy(cache):
     assert len(list(cache.iterdir())) == 2
 
 
+class Holding:
+    """As accelerate wraps a forward: an object that holds the bound method."""
+
+    def __init__(self, forward):
+        self.forward = forward
+
+    def __call__(self, *args, **inputs):
+        return self.forward(*args, **inputs)
+
+
+def test_a_forward_held_by_an_object_is_bound_to_the_copy():
+    model = Toy(config(hidden_size=16))
+    held = Holding(model.forward)
+
+    def forward(input_ids, attention_mask=None, pixel_values=None, labels=None):
+        return held(input_ids, attention_mask, pixel_values, labels)
+
+    for model.forward in (forward, held):
+        facts = observe.observe(model, cache=False)
+        assert facts.never_used == ("tower.layers.23",)
+    assert all(weight.grad is None for weight in model.parameters())
+    assert held.forward.__self__ is model
+
+
+def test_the_users_own_model_never_runs():
+    model = Toy(config(hidden_size=16))
+    hidden_away = [model.forward]  # where nobody looks
+
+    def forward(input_ids, attention_mask=None, pixel_values=None, labels=None):
+        return hidden_away[0](input_ids, attention_mask, pixel_values, labels)
+
+    model.forward = forward
+    facts = observe.observe(model)
+    assert not facts
+    assert "the user's own model" in facts.reason
+    assert all(weight.grad is None for weight in model.parameters())
+    assert not torch.nn.modules.module._global_forward_pre_hooks
+
+
 def test_a_replaced_forward_that_holds_a_layer_cut_off_is_not_run():
     model = full()
     layer = model.layers[7]

@@ -58,7 +58,7 @@ def found():
     with turn():
         done = subprocess.run(
             [envs.program("swift"), worker],
-            env=environment, capture_output=True, text=True, timeout=240, check=False,
+            env=environment, capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     assert lines, done.stdout[-2000:] + done.stderr[-4000:]
