@@ -18,9 +18,14 @@ _GETTERS = {name: f"get_{name}_features" for name in NAMES}
 
 
 def signature(function: Any) -> Mapping[str, inspect.Parameter]:
-    """Parameters of a model's forward, or of a function."""
-    function = function.forward if isinstance(function, torch.nn.Module) else function
-    return inspect.signature(function).parameters
+    """Parameters of a model's forward, or of a function. A forward put on the instance that takes
+    whatever it is given has the class's."""
+    if not isinstance(function, torch.nn.Module):
+        return inspect.signature(function).parameters
+    own = inspect.signature(function.forward).parameters
+    if any(part.kind is part.POSITIONAL_OR_KEYWORD for part in own.values()):
+        return own
+    return dict(list(inspect.signature(type(function).forward).parameters.items())[1:])
 
 
 def own_argument(model: Any, name: str) -> bool:

@@ -83,6 +83,7 @@ def _function(value: Any, twins: Mapping[int, Any], memo: dict[int, Any]) -> Any
         value.__code__, value.__globals__, value.__name__, value.__defaults__, cells
     )
     new.__kwdefaults__ = value.__kwdefaults__
+    new.__dict__.update(value.__dict__)  # __wrapped__ tells its signature
     return new
 
 
