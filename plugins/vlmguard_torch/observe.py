@@ -132,11 +132,11 @@ def measure(
     carry_over(model, copy, found)
     names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
     stands = counterparts.parameters(names, found, copy)
-    with idle(model):
+    with idle(model, copy):
         traces, refused = _run(copy, limit)
     if not traces:
         return may("; ".join(f"{kind}: {why}" for kind, why in refused.items()), _name(model))
-    with idle(model):
+    with idle(model, copy):
         neutral = _neutral(copy, blank) if blank is not None and "text" in traces else None
     view = View(part, stands, found, traces)
     never, uncalled = view.never()

@@ -96,10 +96,11 @@ def _calls_on(value: Any) -> bool:
 
 
 @contextlib.contextmanager
-def idle(model: torch.nn.Module) -> Iterator[None]:
+def idle(model: torch.nn.Module, copy: torch.nn.Module) -> Iterator[None]:
     """While the copy runs, the user's own modules must not: whatever would, is stopped by
-    NotRebound before it comes to a weight."""
-    own = {id(part) for part in model.modules()}
+    NotRebound before it comes to a weight. What both hold, as transformers' activations that exist
+    once in the process, may."""
+    own = {id(part) for part in model.modules()} - {id(part) for part in copy.modules()}
 
     def refuse(module: Any, _: Any) -> None:
         if id(module) in own:

@@ -168,6 +168,21 @@ def test_a_forward_held_by_an_object_is_bound_to_the_copy():
     assert held.forward.__self__ is model
 
 
+def test_an_activation_that_exists_once_in_the_process_runs_in_both():
+    once = torch.nn.GELU()
+
+    class Sharing(Toy):
+        def __init__(self, config):
+            super().__init__(config)
+            self.activation = once
+
+        def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+            self.activation(torch.zeros(1))
+            return super().forward(input_ids, attention_mask, pixel_values, labels)
+
+    assert observe.observe(full(Sharing)).of("image") is not None
+
+
 def test_the_users_own_model_never_runs():
     model = Toy(config(hidden_size=16))
     hidden_away = [model.forward]  # where nobody looks
