@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -82,7 +83,8 @@ class Values:
         return bool(self.get(name))
 
 
-def of(classes: Iterable[sources.Class]) -> dict[str, Field]:
+@functools.cache
+def of(classes: tuple[sources.Class, ...]) -> dict[str, Field]:
     """The fields of dataclasses, inherited ones too; the most derived definition wins."""
     found: dict[str, Field] = {}
     for one in classes:
@@ -209,7 +211,6 @@ def parser(fields: Mapping[str, Field]) -> argparse.ArgumentParser:
 
 def parse(fields: Mapping[str, Field], argv: Sequence[str]) -> tuple[Values, list[str]]:
     """Values and the words that are left over. Raises `Wrong` with argparse's own message."""
-    argv = [word for word in argv if not word.startswith("--vlmguard")] if argv else []
     try:
         given, rest = parser(fields).parse_known_args(list(argv))
     except argparse.ArgumentError as error:

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vlmguard.check import sources
+from vlmguard.check import options, sources
 from vlmguard.check.facts import Draft
 from vlmguard.check.fields import Field, Values, leftover, of, parse
 from vlmguard.check.files import Files
@@ -25,6 +25,22 @@ class Edit:
 
     flag: str
     after: str | None
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A parsed command.
+
+    Attributes:
+        job: as its config completes it (its ranks may stand there).
+        rest: words that no field takes.
+        mine: vlmguard's own flags.
+    """
+
+    values: Values
+    job: Job
+    rest: list[str]
+    mine: dict[str, list[str]]
 
 
 class Framework:
@@ -70,16 +86,20 @@ class Framework:
         """Its own message for words that no field takes."""
         return f"Some specified arguments are not used by the HfArgumentParser: {list(rest)}"
 
-    def values(self, job: Job, files: Files, entry: str) -> tuple[Values, Job, list[str]]:
-        """Parse a job. Raises `fields.Wrong`.
-
-        Returns:
-            the values, the job (its ranks may stand in a config), words that were left over.
-        """
-        fields = of(self.classes(entry))
+    def values(self, job: Job, files: Files, entry: str) -> Parsed:
+        """Parse a job. Raises `fields.Wrong`."""
+        try:
+            classes = tuple(self.classes(entry))
+        except LookupError as missing:
+            raise CannotTell(f"its argument class {missing.args[0]} is not installed here") from None
+        absent = [name for one in classes for name in sources.lacking(one)]
+        if absent:
+            raise CannotTell(f"its argument class {absent[0]} was not found in the sources")
+        fields = of(classes)
         argv, job = self.argv(job, files)
+        mine, argv = options.take(argv)
         values, rest = parse(fields, argv)
-        return values, job, rest
+        return Parsed(values, job, rest, mine)
 
     def edits(self, plan: Plan, values: Values) -> list[Edit]:
         """The plan as flags of this framework."""
@@ -108,6 +128,10 @@ class Framework:
             if value is not None:
                 found.append(Edit(flag, str(value).lower()))
         return found
+
+    def words(self, edit: Edit, job: Job) -> list[str]:
+        """An edit as words of the command."""
+        return [] if edit.after is None else [edit.flag, edit.after]
 
     def frozen(self, word: str) -> list[Edit]:
         """How a tower is frozen; [] where only the guard can."""

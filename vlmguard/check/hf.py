@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from vlmguard.check import scripts
 from vlmguard.check.facts import Draft
 from vlmguard.check.fields import Values
 from vlmguard.check.files import Files, Unreadable
@@ -176,3 +177,71 @@ def older(release: str | None, than: str) -> bool:
         return release is not None and Version(Version(release).base_version) < Version(than)
     except InvalidVersion:
         return False
+
+
+_MATTERS = ("gradient_checkpointing", "gradient_checkpointing_kwargs", "deepspeed", "fsdp",
+            "fsdp_config", "ddp_find_unused_parameters", "ddp_static_graph", "use_peft",
+            "gradient_accumulation_steps", "activation_checkpointing",
+            "activation_checkpointing_kwargs", "model_name_or_path")  # fmt: skip
+
+
+def script(values: Values, module: str, draft: Draft) -> None:
+    """What a script sets on its arguments in its own code comes last."""
+    told, other = scripts.overrides(module)
+    for name, value in told.items():
+        if name in values.fields and name in _MATTERS:
+            values.given[name] = value
+            draft.doubt(f"the script itself sets {name} to {value}")
+    for name in other:
+        if name in values.fields and name in _MATTERS:
+            draft.doubt(f"the script itself sets {name}, to what is not known")
+
+
+def default_reentrant() -> bool:
+    """What transformers' ``gradient_checkpointing_enable`` asks for where nobody does [read]."""
+    return older(releases("transformers").get("transformers"), "5.0")
+
+
+def checkpointing(values: Values) -> bool:
+    """The Trainer's flag, under both of its names (transformers 5.23 renamed it)."""
+    return values.true("activation_checkpointing") or values.true("gradient_checkpointing")
+
+
+def datasets(values: Values, *names: str) -> list[str]:
+    """Data sets that a command names, under any of ``names``."""
+    found: list[str] = []
+    for name in names:
+        value = values.get(name)
+        texts = value if isinstance(value, list) else [value]
+        found += [text for text in texts if isinstance(text, str) and text]
+    return found
+
+
+def with_config(argv: list[str], flag: str, files: Files) -> tuple[list[str], dict[str, str]]:
+    """A YAML file behind ``flag`` as flags in front of the others (which win), and its ``env``.
+
+    Raises:
+        Unreadable: the file cannot be read.
+    """
+    if flag not in argv:
+        return argv, {}
+    at = argv.index(flag)
+    data = files.data(argv[at + 1]) if at + 1 < len(argv) else {}
+    if not isinstance(data, dict):
+        raise Unreadable(f"{argv[at + 1]}: not a table")
+    env = {str(k): str(v) for k, v in (data.pop("env", None) or {}).items()}
+    return [*flags(data), *argv[:at], *argv[at + 2 :]], env
+
+
+def flags(config: Mapping[str, Any]) -> list[str]:
+    """A table as flags; nothing for null."""
+    words: list[str] = []
+    for name, value in config.items():
+        if value is None:
+            continue
+        words.append(f"--{name}")
+        if isinstance(value, list):
+            words += [str(item) for item in value]
+        else:
+            words.append(json.dumps(value) if isinstance(value, dict) else str(value))
+    return words

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vlmguard import guard, registry
-from vlmguard.check import facts, framework, hf, options, redact
+from vlmguard.check import facts, framework, hf, options, redact, unknown
 from vlmguard.check.fields import Values, Wrong
 from vlmguard.check.files import Files, Unreadable
 from vlmguard.check.framework import CannotTell, Edit, Framework
@@ -65,7 +65,9 @@ def job(job: Job, files: Files, trace: Trace, releases: Mapping[str, str]) -> Ve
     files = replace(files, folder=job.call.folder)
     found = framework.of_job(job, files)
     if found is None:
-        return Verdict(job, CANNOT, f"{trace.shown(job.target)} is no framework that is known here")
+        reason = unknown.reason(job, files)
+        state = CANNOT if unknown.may_train(job, files) else NOTHING
+        return Verdict(job, state, trace.shown(reason))
     owner, entry = found
     nothing = owner.trains(entry)
     if nothing:
@@ -86,13 +88,12 @@ def _judged(
     if owner.package and not _installed(owner):
         raise CannotTell(f"{owner.name} is not installed here: {owner.install}, or run this in its "
                          "environment")  # fmt: skip
-    mine, argv = options.take(job.argv)
-    bare = replace(job, argv=tuple(argv))
-    values, bare, rest = owner.values(bare, files, entry)
+    parsed = owner.values(job, files, entry)
+    values, bare, rest = parsed.values, parsed.job, parsed.rest
     clear = [word for word in rest if known(word)]
     if clear:
         raise Wrong(owner.refused(clear, values.fields) + owner.hint(clear, values.fields))
-    used = options.settings_of(mine, job.call.folder, bare.env)
+    used = options.settings_of(parsed.mine, job.call.folder, bare.env)
     draft = owner.draft(values, bare, files, entry)
     draft.releases = {**hf.releases(owner.distribution, *owner.beside), **releases}
     draft.freeze = used.freeze
@@ -107,7 +108,7 @@ def _judged(
     return Verdict(
         job, JUDGED, "", owner.name, run, tuple(_told(wanted)), edits,
         {edit.flag: _given(edit.flag, bare.argv) for edit in edits},
-        tuple(_guarded(wanted, edits)), tuple(applied(job, edits)), tuple(draft.doubts),
+        tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)), tuple(draft.doubts),
         tuple(_renamed(owner, values, releases)),
     )  # fmt: skip
 
@@ -163,8 +164,9 @@ def _renamed(owner: Framework, values: Values, releases: Mapping[str, str]) -> l
     return found
 
 
-def _spellings(flag: str) -> tuple[str, str]:
-    return flag, "--" + flag.lstrip("-").replace("_", "-")
+def _spellings(flag: str) -> tuple[str, ...]:
+    bare = flag.lstrip("-")
+    return flag, "--" + bare.replace("_", "-"), bare
 
 
 def _span(flag: str, argv: Sequence[str]) -> tuple[int, int] | None:
@@ -189,12 +191,12 @@ def _given(flag: str, argv: Sequence[str]) -> str:
     return " ".join(argv[span[0] + 1 : span[1]])
 
 
-def applied(job: Job, edits: Sequence[Edit]) -> list[str]:
+def applied(job: Job, edits: Sequence[Edit], owner: Framework) -> list[str]:
     """The whole command with the edits: a flag that stands there is changed in its place."""
     argv = list(job.argv)
     for edit in edits:
         span = _span(edit.flag, argv)
-        new = [] if edit.after is None else [edit.flag, edit.after]
+        new = owner.words(edit, job)
         if span is None:
             argv += new
         else:

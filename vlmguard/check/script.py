@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vlmguard.check import launcher
 from vlmguard.check.launcher import Job
@@ -70,15 +71,20 @@ def of_file(path: str, arguments: Sequence[str], env: Mapping[str, str]) -> Read
 
 
 def of_words(words: Sequence[str], env: Mapping[str, str]) -> Reading:
-    """A command as it was typed behind ``--``."""
-    if words and (words[0].endswith(".sh") or os.path.basename(words[0]) in ("bash", "sh")):
-        import shlex
+    """A command as it was typed behind ``--``: every word stands for itself.
 
-        trace, files = evaluate(shlex.join(words), "command line", os.getcwd(), env)
-        return _sorted("command line", trace, files)
-    call = Call(tuple(cleaned(word) for word in words), dict(env), os.getcwd(), 0, "command line")
-    trace = Trace(calls=[call])
-    return _sorted("command line", trace, {})
+    ``NAME=value`` in front is set for it, as a shell does.
+    """
+    name = "command line"
+    at = 0
+    while at < len(words) and re.match(r"[A-Za-z_]\w*=", words[at]):
+        at += 1
+    given = [word.partition("=")[::2] for word in words[:at]]
+    source = " ".join([*(f"{key}={shlex.quote(value)}" for key, value in given),
+                       shlex.join(words[at:])])  # fmt: skip
+    trace, files = evaluate(source, name, os.getcwd(), env)
+    trace.calls = [replace(call, line=0) if call.source == name else call for call in trace.calls]
+    return _sorted(name, trace, files)
 
 
 def _text(path: str) -> str:

@@ -34,7 +34,9 @@ def package(name: str) -> Path | None:
 
 @functools.cache
 def module_file(name: str) -> Path | None:
-    """The file of a module, by its dotted name."""
+    """The file of a module, by its dotted name, or ``file:PATH`` for a script."""
+    if name.startswith("file:"):
+        return Path(name.removeprefix("file:"))
     top, _, rest = name.partition(".")
     folder = package(top)
     if folder is None:
@@ -80,6 +82,7 @@ def absolute(module: str, node: ast.ImportFrom) -> str:
     return ".".join([*parts, *([node.module] if node.module else [])])
 
 
+@functools.cache
 def find(module: str, name: str, depth: int = 0) -> Class | None:
     """A class by the name that it has in ``module``, through imports."""
     module = _HOME.get((module, name), module)
@@ -89,6 +92,12 @@ def find(module: str, name: str, depth: int = 0) -> Class | None:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == name:
             return Class(module, node)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            alike = any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+            found = find(module, node.value.id, depth + 1) if alike else None
+            if found is not None:
+                return found
     stars = []
     for imported in _imports(tree):
         target = absolute(module, imported)
@@ -110,6 +119,22 @@ def _imports(tree: ast.Module) -> Iterator[ast.ImportFrom]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
 
 
+_PLAIN = {"object", "Generic", "Protocol", "ABC", "Enum", "str", "int", "dict", "list"}
+
+
+def lacking(one: Class) -> list[str]:
+    """Names of base classes, of it or above it, that were not found in sources."""
+    found = []
+    for each in order(one):
+        known = len(bases(each))
+        names = [ast.unparse(base).partition("[")[0] for base in each.node.bases]
+        names = [name for name in names if name.rpartition(".")[2] not in _PLAIN]
+        if len(names) > known:
+            found += names
+    return found
+
+
+@functools.cache
 def bases(one: Class) -> list[Class]:
     """The base classes that can be found in sources."""
     found = []
@@ -141,6 +166,7 @@ def _aliased(module: str, name: str) -> str:
     return name
 
 
+@functools.cache
 def order(one: Class) -> list[Class]:
     """Method resolution order, as Python makes it."""
     parents = bases(one)
