@@ -22,6 +22,7 @@ _TEMPLATES = ("swift.template.templates", "swift.llm.template.template")
 _PATCHED = ("qwen3_vl", "qwen3_omni")
 _ALWAYS, _UNDER_DEEPSPEED = "_get_inputs_embeds_hf", "is_deepspeed_enabled()"
 _DELEGATES = re.compile(r"(\w+|super\([^)]*\))\._post_encode\(")
+_LEFT = re.compile(r":\s*\n\s*return inputs\s*\Z")  # embedding is left to the model
 _HEARS_ONLY = re.compile(r"audio|asr|tts|speech|voice")
 
 
@@ -144,6 +145,8 @@ def _read(call: ast.Call) -> _Entry | None:
                         if _attribute(a)[0].endswith("TemplateType")), "")  # fmt: skip
             for name in _ids(group):
                 ids[name] = own or template
+    if not template and len(set(ids.values())) == 1:  # ms-swift asks, where several fit
+        template = next(iter(ids.values()))
     return _Entry(kind, owner.startswith("MLLM"), template, _attribute(words.get("model_arch"))[1],
                   ids, tuple(str(name) for name in names))  # fmt: skip
 
@@ -167,7 +170,7 @@ def pads(known: Known, strategy: str) -> Certainty:
     owner = _template(known.template)
     if owner is None:
         return patched
-    texts = list(_texts(owner, 4))
+    texts = [text for text in _texts(owner, 4) if not _LEFT.search(text)]
     if not texts:
         return patched
     if any(_ALWAYS in text for text in texts):
