@@ -84,7 +84,9 @@ class LlamaFactory(Framework):
         return f"Some specified arguments are not used by the HfArgumentParser: {list(rest)}"
 
     def draft(self, values: Values, job: Job, files: Files, entry: str) -> Draft:
-        if "do_train" in values.given and not values.true("do_train") or "do_train" not in values.given:
+        if (
+            "do_train" in values.given and not values.true("do_train")
+        ) or "do_train" not in values.given:
             raise CannotTell("do_train is not set: this does not train")
         if values.true("use_kt"):
             raise CannotTell("KTransformers: not judged")

@@ -10,8 +10,8 @@ import sys
 import time
 
 import pytest
-from tests.check import hostile
 
+from tests.check import hostile
 from vlmguard.check import script
 
 _WATCHED: list[str] = []

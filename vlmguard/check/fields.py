@@ -223,7 +223,7 @@ def parse(fields: Mapping[str, Field], argv: Sequence[str]) -> tuple[Values, lis
 
 def check_choice(one: Field, value: Any) -> None:
     """Raise `Wrong` as argparse does for a value outside of the choices."""
-    if not one.choices or None in one.choices and value is None:
+    if not one.choices or (None in one.choices and value is None):
         return
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, str) and not known(item):

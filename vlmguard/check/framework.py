@@ -67,7 +67,7 @@ class Framework:
         raise NotImplementedError
 
     def trains(self, entry: str) -> str:
-        """"" if that entry trains under guard, else why there is nothing to judge."""
+        """ "" if that entry trains under guard, else why there is nothing to judge."""
         return ""
 
     def classes(self, entry: str) -> list[sources.Class]:
@@ -91,7 +91,9 @@ class Framework:
         try:
             classes = tuple(self.classes(entry))
         except LookupError as missing:
-            raise CannotTell(f"its argument class {missing.args[0]} is not installed here") from None
+            raise CannotTell(
+                f"its argument class {missing.args[0]} is not installed here"
+            ) from None
         absent = [name for one in classes for name in sources.lacking(one)]
         if absent:
             raise CannotTell(f"its argument class {absent[0]} was not found in the sources")

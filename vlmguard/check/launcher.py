@@ -138,9 +138,7 @@ def _script(job: Job, words: list[str], at: int) -> Job | None:
     return _end(job, words[at], words, at + 1)
 
 
-def _options(
-    words: list[str], at: int, flags: set[str]
-) -> tuple[dict[str, str], int]:
+def _options(words: list[str], at: int, flags: set[str]) -> tuple[dict[str, str], int]:
     """A launcher's options from ``words[at]`` on, and where its target stands."""
     found: dict[str, str] = {}
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
@@ -193,9 +191,7 @@ def _torchrun(job: Job, words: list[str], depth: int) -> Job | None:
     return _target(job, words, at, options, depth)
 
 
-def _target(
-    job: Job, words: list[str], at: int, options: dict[str, str], depth: int
-) -> Job | None:
+def _target(job: Job, words: list[str], at: int, options: dict[str, str], depth: int) -> Job | None:
     if at >= len(words):
         return None
     if "module" in options:
@@ -282,8 +278,20 @@ def _runner(skip: int, valued: str = "") -> Callable[[Job, list[str], int], Job 
             return None
         at = 2
         while at < len(words) and words[at].startswith("-"):
-            takes = words[at] in ("-n", "-p", "--name", "--prefix", "--with", "--python", "--extra",
-                                  "--project", "--directory", "--group", "-e", "--environment")
+            takes = words[at] in (
+                "-n",
+                "-p",
+                "--name",
+                "--prefix",
+                "--with",
+                "--python",
+                "--extra",
+                "--project",
+                "--directory",
+                "--group",
+                "-e",
+                "--environment",
+            )
             at += 2 if takes else 1
         inner = words[at:]
         if inner and inner[0].endswith(".py"):

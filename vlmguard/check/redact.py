@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable
 
 BLACK = "***"
-_WORD = r"(?:token|api_?key|access_?key|secret|passwd|password|passphrase|credential|auth|webhook_url)"
+_WORD = (
+    r"(?:token|api_?key|access_?key|secret|passwd|password|passphrase|credential|auth|webhook_url)"
+)
 _NOT = {"max_new_tokens", "num_tokens", "tokenizer", "tokens", "max_tokens"}
 _NAME = re.compile(rf"(?:^|[^a-z]){_WORD}s?(?:$|[^a-z])|{_WORD}$|(?:^|_)key$|^sk$", re.I)
 _SHAPES = re.compile(
@@ -16,9 +18,7 @@ _SHAPES = re.compile(
 )
 _URL = re.compile(r"(\b[a-z][\w+.-]*://)([^\s/@]+)@", re.I)
 _QUERY = re.compile(rf"([?&][\w-]*{_WORD}[\w-]*=)[^&\s]+", re.I)
-_PAIR = re.compile(
-    rf"""(["']?[\w.-]*{_WORD}["']?\s*[=:]\s*)(["']?)[^\s"',}}]+""", re.I
-)
+_PAIR = re.compile(rf"""(["']?[\w.-]*{_WORD}["']?\s*[=:]\s*)(["']?)[^\s"',}}]+""", re.I)
 _HEADER = re.compile(r"(\b(?:authorization|x-[\w-]*key)\s*:\s*)(?:bearer\s+|basic\s+)?\S+", re.I)
 
 

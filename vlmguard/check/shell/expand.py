@@ -9,7 +9,17 @@ import re
 from collections.abc import Callable, Iterator
 
 from vlmguard.check.shell import arith, patterns
+from vlmguard.check.shell.braces import MOST, braces
 from vlmguard.check.shell.state import LONGEST, Array, State, Trace, known, marks, scheduled
+from vlmguard.check.shell.strings import (
+    keys,
+    part_quoted,
+    replace,
+    split,
+    spreads,
+    tilde,
+    trim,
+)
 from vlmguard.check.shell.tree import (
     Arithmetic,
     NotUnderstood,
@@ -21,7 +31,6 @@ from vlmguard.check.shell.tree import (
 )
 
 Field = list[tuple[str, bool]]
-_MOST = 10_000
 
 
 class Expander:
@@ -38,7 +47,7 @@ class Expander:
         for one in braces(word):
             for field in self._fields(one, state):
                 found.extend(self._names(field, state))
-            if len(found) > _MOST:
+            if len(found) > MOST:
                 raise NotUnderstood("a word that becomes too many")
         return found
 
@@ -46,7 +55,7 @@ class Expander:
         """One string, neither split nor matched: assignments, redirections, ``case``."""
         parts = word.parts
         if parts and isinstance(parts[0], Text) and not parts[0].quoted:
-            parts = (Text(_tilde(parts[0].value, state), True), *parts[1:])
+            parts = (Text(tilde(parts[0].value, state), True), *parts[1:])
         return self._checked("".join(self._joined(part, state) for part in parts))
 
     def pattern(self, word: Word, state: State) -> str:
@@ -82,7 +91,7 @@ class Expander:
         current: Field = []
         parts = word.parts
         if parts and isinstance(parts[0], Text) and not parts[0].quoted:
-            parts = (Text(_tilde(parts[0].value, state)), *parts[1:])
+            parts = (Text(tilde(parts[0].value, state)), *parts[1:])
         for part in parts:
             if isinstance(part, Text):
                 current.append((part.value, part.quoted))
@@ -129,7 +138,7 @@ class Expander:
         if len(re.findall(r"\*", bare)) > 4 or state.path(pattern).startswith(("/proc", "/sys")):
             yield text
             return
-        found = itertools.islice(files.iglob(pattern, root_dir=state.folder), _MOST)
+        found = itertools.islice(files.iglob(pattern, root_dir=state.folder), MOST)
         matches = sorted(name for name in found if not os.path.basename(name).startswith("."))
         yield from matches or [text]
 
@@ -259,14 +268,14 @@ class Expander:
         if not known(pattern):
             return [v + marks(pattern) for v in values]
         if op in ("#", "##", "%", "%%"):
-            return [_trim(value, pattern, op) for value in values]
+            return [trim(value, pattern, op) for value in values]
         if op in ("^", "^^", ",", ",,"):
             change = str.upper if op[0] == "^" else str.lower
             if len(op) == 2:
                 return [change(value) for value in values]
             return [change(value[:1]) + value[1:] for value in values]
         with_ = self.text(args[1], state) if len(args) > 1 else ""
-        return [self._checked(_replace(value, pattern, op, with_)) for value in values]
+        return [self._checked(replace(value, pattern, op, with_)) for value in values]
 
     def _slice(self, part: Param, values: list[str], state: State) -> list[str]:
         try:
@@ -285,142 +294,3 @@ class Expander:
             stop = start + numbers[1] if numbers[1] >= 0 else len(whole) + numbers[1]
         cut = whole[start:stop]
         return cut if isinstance(cut, list) else [cut]
-
-
-def spreads(part: Param) -> bool:
-    """Whether it gives several fields: ``$@``, ``${a[@]}``."""
-    if part.name in ("@", "*"):
-        return True
-    return part.index is not None and part.index.literal in ("@", "*")
-
-
-def part_quoted(part: Part) -> bool:
-    return part.quoted
-
-
-def keys(array: Array) -> list[str]:
-    return list(array.items) if array.named else sorted(array.items, key=int)
-
-
-def split(text: str, separators: str) -> tuple[list[str], bool, bool]:
-    """Pieces between separators, and whether one stood before or behind all."""
-    if not separators:
-        return ([text] if text else []), False, False
-    blank = "".join(c for c in separators if c in " \t\n")
-    rest = "".join(c for c in separators if c not in " \t\n")
-    if not rest:
-        inner = re.split(f"[{re.escape(blank)}]+", text.strip(blank)) if text.strip(blank) else []
-        return inner, text[:1] in blank and bool(text), text[-1:] in blank and bool(text)
-    pieces = re.split(f"[{re.escape(separators)}]", text)
-    if pieces and not pieces[-1]:
-        pieces.pop()
-    return [piece.strip(blank) for piece in pieces], False, False
-
-
-def _tilde(text: str, state: State) -> str:
-    if text == "~" or text.startswith("~/"):
-        return state.text("HOME", "~") + text[1:]
-    return text
-
-
-def _trim(text: str, pattern: str, op: str) -> str:
-    found = patterns.glob(pattern)
-    cuts = range(len(text) + 1)
-    if op in ("##", "%"):
-        cuts = range(len(text), -1, -1)
-    if len(text) > 5000:
-        raise NotUnderstood("a pattern on a long text")
-    for cut in cuts:
-        piece = text[:cut] if op.startswith("#") else text[cut:]
-        if found.fullmatch(piece):
-            return text[cut:] if op.startswith("#") else text[:cut]
-    return text
-
-
-def _replace(text: str, pattern: str, op: str, with_: str) -> str:
-    if not pattern:
-        return text
-    found = patterns.glob(pattern).pattern
-    if op == "/#":
-        found = rf"\A(?:{found})"
-    elif op == "/%":
-        found = rf"(?:{found})\Z"
-    return re.sub(found, lambda _: with_, text, count=0 if op == "//" else 1, flags=re.S)
-
-
-def braces(word: Word) -> list[Word]:
-    """``{a,b}`` and ``{1..4}`` outside of quotes."""
-    if not any(isinstance(p, Text) and not p.quoted and "{" in p.value for p in word.parts):
-        return [word]
-    atoms: list[Part] = []
-    for part in word.parts:
-        if isinstance(part, Text) and not part.quoted:
-            atoms.extend(Text(c) for c in part.value)
-        else:
-            atoms.append(part)
-    made = [Word(_glued(one)) for one in _braces(atoms)]
-    return made
-
-
-def _glued(atoms: list[Part]) -> tuple[Part, ...]:
-    made: list[Part] = []
-    for atom in atoms:
-        last = made[-1] if made else None
-        if (
-            isinstance(atom, Text)
-            and not atom.quoted
-            and isinstance(last, Text)
-            and not last.quoted
-        ):
-            made[-1] = Text(last.value + atom.value)
-        else:
-            made.append(atom)
-    return tuple(made)
-
-
-def _bare(atom: Part, text: str) -> bool:
-    return isinstance(atom, Text) and not atom.quoted and atom.value == text
-
-
-def _braces(atoms: list[Part]) -> list[list[Part]]:
-    for start, atom in enumerate(atoms):
-        if not _bare(atom, "{"):
-            continue
-        depth = 0
-        commas = [start]
-        for end in range(start, len(atoms)):
-            depth += _bare(atoms[end], "{") - _bare(atoms[end], "}")
-            if depth == 1 and _bare(atoms[end], ","):
-                commas.append(end)
-            if depth == 0:
-                break
-        else:
-            continue
-        inside = _choices(atoms, start, end, commas)
-        if inside is None:
-            continue
-        rests = _braces(atoms[end + 1 :])
-        if len(inside) * len(rests) > _MOST:
-            raise NotUnderstood("braces that give too many words")
-        return [atoms[:start] + one + rest for one in inside for rest in rests]
-    return [atoms]
-
-
-def _choices(atoms: list[Part], start: int, end: int, commas: list[int]) -> list[list[Part]] | None:
-    if len(commas) > 1:
-        stops = [*commas[1:], end]
-        pieces = [atoms[a + 1 : b] for a, b in zip(commas, stops, strict=True)]
-        return [one for piece in pieces for one in _braces(piece)]
-    text = Word(tuple(atoms[start + 1 : end])).literal
-    found = re.fullmatch(r"(-?\d+|\w)\.\.(-?\d+|\w)(?:\.\.(-?\d+))?", text or "")
-    if not found:
-        return None
-    first, last = found[1], found[2]
-    numbers = first.lstrip("-").isdigit() and last.lstrip("-").isdigit()
-    a, b = (int(first), int(last)) if numbers else (ord(first), ord(last))
-    step = abs(int(found[3] or 1)) or 1
-    if abs(a - b) // step > _MOST:
-        raise NotUnderstood("braces that give too many words")
-    row = range(a, b + 1, step) if a <= b else range(a, b - 1, -step)
-    width = max(len(first), len(last)) if numbers and re.match(r"-?0\d", first) else 0
-    return [[Text(f"{n:0{width}d}" if numbers else chr(n))] for n in row]

@@ -8,11 +8,12 @@ import time
 from collections.abc import Mapping, Sequence
 
 from vlmguard.check.shell import arith, conditions, patterns, programs, tree
-from vlmguard.check.shell.builtins import BUILTINS, Leave, Status, assign, status
+from vlmguard.check.shell.builtins import BUILTINS, Leave, Status, status
 from vlmguard.check.shell.expand import Expander
 from vlmguard.check.shell.parse import parse
 from vlmguard.check.shell.state import Call, Remark, State, Trace, cleaned, known, marks
 from vlmguard.check.shell.tree import NotUnderstood
+from vlmguard.check.shell.variables import assign
 
 STEPS, SECONDS, ROUNDS = 50_000, 10.0, 1_000
 """Commands, seconds and rounds of one loop after which reading ends."""
