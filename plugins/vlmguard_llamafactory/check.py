@@ -14,7 +14,7 @@ from vlmguard.check.facts import Draft
 from vlmguard.check.fields import Field, Values, Wrong
 from vlmguard.check.files import Files, Unreadable
 from vlmguard.check.framework import CannotTell, Edit, Framework
-from vlmguard.check.launcher import Job, _count
+from vlmguard.check.launcher import Job, count
 from vlmguard.check.shell.state import known
 from vlmguard.core.findings import Variant
 
@@ -77,8 +77,8 @@ class LlamaFactory(Framework):
                            doubts=("the number of ranks: as many as there are GPUs",))  # fmt: skip
         per = env.get("NPROC_PER_NODE")
         doubts = () if per else ("without NPROC_PER_NODE: as many ranks as there are GPUs",)
-        return replace(job, launched=True, per_node=_count(per), doubts=doubts,
-                       nodes=_count(env.get("NNODES", "1")))  # fmt: skip
+        return replace(job, launched=True, per_node=count(per), doubts=doubts,
+                       nodes=count(env.get("NNODES", "1")))  # fmt: skip
 
     def refused(self, rest: Sequence[str], fields: Mapping[str, Field]) -> str:
         return f"Some specified arguments are not used by the HfArgumentParser: {list(rest)}"

@@ -13,7 +13,7 @@ from vlmguard.check.facts import Draft
 from vlmguard.check.fields import Field, Values, Wrong
 from vlmguard.check.files import Files
 from vlmguard.check.framework import CannotTell, Edit, Framework
-from vlmguard.check.launcher import Job, _count
+from vlmguard.check.launcher import Job, count
 from vlmguard_swift import check_registry as registry
 
 _CLASSES = {
@@ -81,8 +81,8 @@ class Swift(Framework):
         env = {str(k): str(v) for k, v in (config.pop("ENV", None) or {}).items()}
         env = {**env, **job.env}
         if job.target.startswith("swift ") and ("NPROC_PER_NODE" in env or "NNODES" in env):
-            job = replace(job, launched=True, nodes=_count(env.get("NNODES", "1")),
-                          per_node=_count(env.get("NPROC_PER_NODE", "1")))  # fmt: skip
+            job = replace(job, launched=True, nodes=count(env.get("NNODES", "1")),
+                          per_node=count(env.get("NPROC_PER_NODE", "1")))  # fmt: skip
         job = replace(job, call=replace(job.call, env=env))
         return [*_flags(config), *argv[1:]], job
 

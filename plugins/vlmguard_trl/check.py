@@ -11,7 +11,7 @@ from vlmguard.check.facts import Draft
 from vlmguard.check.fields import Values
 from vlmguard.check.files import Files
 from vlmguard.check.framework import CannotTell, Framework
-from vlmguard.check.launcher import _ACCELERATE, Job
+from vlmguard.check.launcher import ACCELERATE, Job
 
 _OTHER = ("env", "vllm-serve", "chat", "skills")
 # Flags of `trl sft` that it hands on to `accelerate launch`.
@@ -129,7 +129,7 @@ def _launch(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         name, equals, value = word.partition("=")
         if name.startswith("--") and name.lstrip("-").replace("-", "_") in _LAUNCH:
             key = name.lstrip("-").replace("-", "_")
-            bare = name in _ACCELERATE
+            bare = name in ACCELERATE
             options[key] = value if equals else "true" if bare or not words else words.pop(0)
         else:
             rest.append(word)
@@ -137,12 +137,10 @@ def _launch(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _trainer(entry: str) -> str:
-    """The source of the trainer behind a command: its script's name says which."""
-    name = re.sub(r"(_vlm|\.py)$", "", entry.rsplit("/", 1)[-1].rsplit(".", 1)[-1] if not
-                  entry.endswith(".py") else entry.rsplit("/", 1)[-1].removesuffix(".py"))  # fmt: skip
-    name = re.sub(r"_vlm.*$", "", name)
-    for candidate in (name, "sft"):
-        file = sources.module_file(f"trl.trainer.{candidate}_trainer")
+    """The source of the trainer behind a command; a script's name says which ("dpo_vlm.py")."""
+    last = entry.removesuffix(".py").rsplit("/", 1)[-1].rsplit(".", 1)[-1]
+    for name in (re.sub(r"_vlm.*$", "", last), "sft"):
+        file = sources.module_file(f"trl.trainer.{name}_trainer")
         if file is not None:
             return file.read_text("utf-8", "replace")
     return ""

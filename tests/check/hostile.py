@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (one snippet a line)
 """Scripts that do something as soon as anything executes them: real bash leaves ``$CANARY``.
 
 Each is one way past a guard: a trap taken away, a redirection that opens before the command is

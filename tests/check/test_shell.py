@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (one snippet a line)
 """The script reader says what bash says. The oracle is bash itself, on harmless snippets."""
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ import subprocess
 
 import pytest
 
-from vlmguard.check.shell.machine import evaluate
+from vlmguard.check.shell.evaluate import evaluate
 
 SNIPPETS = r"""
 a=1; b="$a 2"; echo $b "$b" '$b' \$b

@@ -12,14 +12,14 @@ from vlmguard.check.shell.state import Call, known
 # Options that take no value; every other option of the launcher takes one.
 _TORCHRUN = {"--standalone", "--no-python", "--no_python", "-m", "--module", "--run-path",
              "--run_path", "--use-agent-store", "--enable-cpu-affinity", "--virtual-local-rank",
-             "--help", "-h", "--use_env", "--use-env", "--disable-agent-store"}  # fmt: skip
-_ACCELERATE = {"--multi_gpu", "--multi-gpu", "--cpu", "--tpu", "--use_deepspeed", "--use_fsdp", "-m",
-               "--use-deepspeed", "--use-fsdp", "--use_parallelism_config", "--use_megatron_lm",
-               "--ipex", "--use_xpu", "--quiet", "-q", "--module", "--no_python", "--debug",
-               "--same_network", "--main_training_function_x", "--enable_cpu_affinity"}  # fmt: skip
+             "--help", "-h", "--use_env", "--use-env"}  # fmt: skip
+ACCELERATE = {"--multi_gpu", "--multi-gpu", "--cpu", "--tpu", "--use_deepspeed", "--use_fsdp", "-m",
+              "--use-deepspeed", "--use-fsdp", "--use_parallelism_config", "--use_megatron_lm",
+              "--ipex", "--use_xpu", "--quiet", "-q", "--module", "--no_python", "--debug",
+              "--same_network", "--enable_cpu_affinity"}  # fmt: skip
 _DEEPSPEED = {"--no_python", "--module", "-m", "--no_local_rank", "--force_multi", "--save_pid",
-              "--no_ssh", "--elastic_training", "--bind_cores_to_rank", "--no_ssh_check",
-              "--enable_each_rank_log_x", "--local_rank_x"}  # fmt: skip
+              "--no_ssh", "--elastic_training", "--bind_cores_to_rank",
+              "--no_ssh_check"}  # fmt: skip
 _PYTHON = {"-u", "-O", "-OO", "-s", "-S", "-E", "-I", "-B", "-b", "-v", "-q", "-P", "-i"}
 _UNSEEN = {"sbatch", "srun", "salloc", "ssh", "docker", "podman", "nerdctl", "kubectl", "mpirun",
            "mpiexec", "pdsh", "qsub", "bsub", "apptainer", "singularity", "helm", "dlc", "parallel",
@@ -159,7 +159,7 @@ def _options(words: list[str], at: int, flags: set[str]) -> tuple[dict[str, str]
     return found, at + (words[at : at + 1] == ["--"])
 
 
-def _count(text: str | None) -> int | None:
+def count(text: str | None) -> int | None:
     """A number of processes; of an elastic ``1:4`` the larger one."""
     if text is None or not known(text):
         return None
@@ -180,13 +180,12 @@ def _torchrun(job: Job, words: list[str], depth: int) -> Job | None:
     options, at = _options(words, 1, _TORCHRUN)
     nodes = options.get("nnodes", "1")
     per = options.get("nproc_per_node", job.env.get("PET_NPROC_PER_NODE", "1"))
-    count = _count(per)
+    number = count(per)
     if per in ("gpu", "auto"):
-        count = _visible(job)
-    doubts = [f"--{name} is not a number here" for name, text, number in
-              (("nnodes", nodes, _count(nodes)), ("nproc_per_node", per, count))
-              if number is None]  # fmt: skip
-    job = replace(job, nodes=_count(nodes), per_node=count, launched=True,
+        number = _visible(job)
+    told = {"nnodes": count(nodes), "nproc_per_node": number}
+    doubts = [f"--{name} is not a number here" for name, value in told.items() if value is None]
+    job = replace(job, nodes=count(nodes), per_node=number, launched=True,
                   chain=(*job.chain, "torchrun"), doubts=(*job.doubts, *doubts))  # fmt: skip
     return _target(job, words, at, options, depth)
 
@@ -208,9 +207,9 @@ def _accelerate(job: Job, words: list[str], depth: int) -> Job | None:
 
 
 def _accelerate_launch(job: Job, words: list[str], depth: int, at: int = 1) -> Job | None:
-    options, at = _options(words, at, _ACCELERATE)
-    nodes = _count(options.get("num_machines", "1"))
-    world = _count(options.get("num_processes"))
+    options, at = _options(words, at, ACCELERATE)
+    nodes = count(options.get("num_machines", "1"))
+    world = count(options.get("num_processes"))
     per = world // nodes if world and nodes else None
     job = replace(job, nodes=nodes, per_node=per, launched=True,
                   chain=(*job.chain, "accelerate"),
@@ -220,8 +219,8 @@ def _accelerate_launch(job: Job, words: list[str], depth: int, at: int = 1) -> J
 
 def _deepspeed(job: Job, words: list[str], depth: int) -> Job | None:
     options, at = _options(words, 1, _DEEPSPEED)
-    per = _count(options.get("num_gpus")) or _included(options) or _visible(job)
-    nodes = _count(options.get("num_nodes", "1"))
+    per = count(options.get("num_gpus")) or _included(options) or _visible(job)
+    nodes = count(options.get("num_nodes", "1"))
     doubts = []
     if "hostfile" in options and "num_nodes" not in options:
         nodes = None
@@ -244,7 +243,7 @@ def _colossalai(job: Job, words: list[str], depth: int) -> Job | None:
     options, at = _options(words, 2, {"-m", "--module"})
     hosts = options.get("host", options.get("hostfile"))
     nodes = 1 if hosts is None else len(hosts.split(",")) if "host" in options else None
-    job = replace(job, nodes=nodes, per_node=_count(options.get("nproc_per_node", "1")),
+    job = replace(job, nodes=nodes, per_node=count(options.get("nproc_per_node", "1")),
                   launched=True, chain=(*job.chain, "colossalai run"))  # fmt: skip
     return _target(job, words, at, options, depth)
 
@@ -257,8 +256,8 @@ def _swift(job: Job, words: list[str], depth: int) -> Job | None:
     launched = "NPROC_PER_NODE" in env or "NNODES" in env
     nodes, per = env.get("NNODES", "1"), env.get("NPROC_PER_NODE", "1")
     doubts = [f"{name} is not known here" for name, text in
-              (("NNODES", nodes), ("NPROC_PER_NODE", per)) if _count(text) is None]  # fmt: skip
-    job = replace(job, nodes=_count(nodes), per_node=_count(per), launched=launched,
+              (("NNODES", nodes), ("NPROC_PER_NODE", per)) if count(text) is None]  # fmt: skip
+    job = replace(job, nodes=count(nodes), per_node=count(per), launched=launched,
                   doubts=(*job.doubts, *doubts))  # fmt: skip
     return _end(job, f"{os.path.basename(words[0])} {words[1]}", words, 2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import os
 import re
@@ -128,7 +129,7 @@ def _json(path: str) -> Rows:
 def _parquet(path: str) -> Rows:
     """Only what the footer tells: which columns there are."""
     try:
-        from pyarrow import parquet
+        parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
         return Rows()
     file = parquet.ParquetFile(path)
@@ -155,8 +156,8 @@ def of(names: Iterable[str], files: Files) -> tuple[Rows, list[str]]:
         elif os.path.isfile(path):
             found = of_file(path)
             if not found.complete:
-                doubts.append(f"{bare}: not every row was looked at ({found.seen} were)"
-                              if found.seen else f"{bare}: its rows were not looked at")  # fmt: skip
+                seen = f"only {found.seen} of its rows" if found.seen else "none of its rows"
+                doubts.append(f"{bare}: {seen} were looked at")
         elif os.path.isdir(path):
             found = _folder(path)
             doubts.append(f"{bare}: a folder; the kinds of its rows are known in part")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from vlmguard.check import launcher
 from vlmguard.check.launcher import Job
-from vlmguard.check.shell.machine import evaluate
+from vlmguard.check.shell.evaluate import evaluate
 from vlmguard.check.shell.state import Call, Remark, Trace, read_file
 
 # What #SBATCH lines tell, as the variables that Slurm then sets.

@@ -131,7 +131,7 @@ def _last(answer: Answer, strict: bool) -> str:
     judged = sum(verdict.state == judge.JUDGED for verdict in answer.verdicts)
     levels = [finding.level for verdict in answer.verdicts for finding, _ in verdict.findings]
     told = ", ".join(
-        f"{levels.count(level)} {level}{'s' if levels.count(level) != 1 else ''}"  # type: ignore[arg-type]
+        f"{levels.count(level)} {level}{'s' if levels.count(level) != 1 else ''}"
         for level in ("error", "warning", "note")
         if level in levels
     )

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import pytest
+
 from tests.frameworks.swift.cases import CASES, HEALTHY
 from tests.kit import envs
 

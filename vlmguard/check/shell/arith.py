@@ -126,7 +126,7 @@ class _Reader:
         for op, act in (("-", lambda v: -v), ("+", int), ("!", lambda v: int(not v)),
                         ("~", lambda v: ~v)):  # fmt: skip
             if self.take(op):
-                return wrap(act(self.unary()))  # type: ignore[no-untyped-call]
+                return wrap(act(self.unary()))
         return self.postfix()
 
     def name(self) -> re.Match[str]:

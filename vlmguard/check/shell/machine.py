@@ -2,82 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import re
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from vlmguard.check.shell import arith, conditions, patterns, programs, tree
-from vlmguard.check.shell.builtins import BUILTINS, Leave, Status, status
+from vlmguard.check.shell import arith, conditions, patterns, tree
+from vlmguard.check.shell.builtins import Leave, Status, status
+from vlmguard.check.shell.commands import Commands
 from vlmguard.check.shell.expand import Expander
 from vlmguard.check.shell.parse import parse
-from vlmguard.check.shell.state import Call, Remark, State, Trace, cleaned, known, marks
+from vlmguard.check.shell.state import Remark, State, Stdin, Trace, known
 from vlmguard.check.shell.tree import NotUnderstood
-from vlmguard.check.shell.variables import assign
 
 STEPS, SECONDS, ROUNDS = 50_000, 10.0, 1_000
 """Commands, seconds and rounds of one loop after which reading ends."""
-_LOCAL = ("local", "declare", "typeset")
-_SHELLS = {"bash", "sh", "dash", "zsh", "ksh"}
-# Programs that start another one: word → how many operands stand before the command.
-_WRAPPERS = {"nohup": 0, "exec": 0, "command": 0, "builtin": 0, "sudo": 0, "nice": 0, "setsid": 0,
-             "ionice": 0, "stdbuf": 0, "time": 0, "timeout": 1, "numactl": 0, "taskset": 1,
-             "unbuffer": 0, "env": 0, "catchsegv": 0, "chrt": 1, "proxychains": 0,
-             "proxychains4": 0}  # fmt: skip
-_VALUED = {"sudo": "ugpC", "nice": "n", "ionice": "cnp", "stdbuf": "ioe", "timeout": "ks",
-           "numactl": "NmCpi", "env": "uC", "exec": "a", "taskset": "", "time": "fo"}  # fmt: skip
 
 
-class Stdin:
-    """A command's standard input, read piece by piece."""
-
-    def __init__(self, text: str = "") -> None:
-        self.text = text
-
-    def take(self, between: str) -> str | None:
-        """Up to ``between``; None at the end."""
-        if not self.text:
-            return None
-        line, _, self.text = self.text.partition(between)
-        return line
-
-    def rest(self) -> str:
-        text, self.text = self.text, ""
-        return text
-
-
-def evaluate(
-    source: str,
-    name: str,
-    folder: str,
-    env: Mapping[str, str],
-    arguments: Sequence[str] = (),
-) -> tuple[Trace, dict[str, str]]:
-    """Read a script from its beginning to its end.
-
-    Returns:
-        what was met, and the files that it would have written (path → text).
-    """
-    state = State(
-        {key: cleaned(value) for key, value in env.items()},
-        set(env),
-        arguments=tuple(arguments),
-        name=name,
-        folder=folder,
-    )
-    state.variables.update(PWD=folder, BASH_SOURCE=name, BASH_VERSION="5.2.15(1)-release",
-                           OSTYPE="linux-gnu", SHLVL="1", UID=str(os.getuid()))  # fmt: skip
-    machine = Machine(name)
-    try:
-        machine.source(cleaned(source), state)
-    except Leave:
-        pass
-    except RecursionError:
-        machine.refuse("nested too deeply")
-    return machine.trace, state.files
-
-
-class Machine:
+class Machine(Commands):
     """One reading. ``trace`` collects what was met."""
 
     def __init__(self, name: str) -> None:
@@ -204,6 +145,11 @@ class Machine:
                 answer = None
             except arith.Unknown:
                 answer = None
+            except (Leave, RecursionError):
+                raise
+            except Exception as error:  # a fault of this reader: no verdict, and no crash
+                self.refuse(f"could not be read ({type(error).__name__})", item.line)
+                answer = None
             state.status = answer
         return answer
 
@@ -229,10 +175,8 @@ class Machine:
 
     def maybe(self, command: tree.Command, state: State) -> None:
         """Evaluate what may or may not run: it is met, and changes nothing."""
-        try:
+        with contextlib.suppress(Leave):
             self.run(command, state.copy(certain=False))
-        except Leave:
-            pass
 
     def do_andor(self, command: tree.AndOr, state: State) -> Status:
         answer = self.run(command.first, state)
@@ -343,174 +287,3 @@ class Machine:
             return int(self.expander.number(command.expression, state) == 0)
         except arith.Unknown:
             return None
-
-    # simple commands
-    def do_simple(self, command: tree.Simple, state: State) -> Status:
-        if command.redirections:
-            inner = tree.Simple(command.line, command.assignments, command.words)
-            return self.redirected(inner, command.redirections, state)
-        words: list[str] = []
-        for word in command.words:
-            if isinstance(word, tree.Assignment):
-                if words[0] in _LOCAL and "-g" not in words:
-                    state.localise(word.name)
-                if "-A" in words:
-                    BUILTINS["declare"](self, ["-A", word.name], state, "")
-                assign(self, word, state)
-                words.append(word.name)
-            else:
-                words.extend(self.expander.fields(word, state))
-        if not words:
-            state.status = 0
-            for one in command.assignments:
-                assign(self, one, state)
-            return state.status
-        if not command.assignments:
-            return self.call(words, state)
-        return self.with_env(command.assignments, words, state)
-
-    def with_env(
-        self, assignments: Sequence[tree.Assignment], words: list[str], state: State
-    ) -> Status:
-        """``NAME=value command``: the variables are exported for this command alone."""
-        before = {one.name: state.get(one.name) for one in assignments}
-        exported = set(state.exported)
-        for one in assignments:
-            assign(self, one, state)
-            state.exported.add(one.name)
-        try:
-            return self.call(words, state)
-        finally:
-            state.exported = exported | (state.exported - exported - set(before))
-            for name, value in before.items():
-                if value is None:
-                    state.variables.pop(name, None)
-                else:
-                    state.variables[name] = value
-
-    def call(self, words: list[str], state: State) -> Status:
-        """A command by its words: function, builtin, a program that reads, or one that is met."""
-        name = words[0]
-        if not known(name):
-            self.refuse(f"a command that is not known: {self.trace.shown(' '.join(words))[:80]}")
-            return None
-        if name in state.functions:
-            return self.function(words, state)
-        if name in BUILTINS:
-            return BUILTINS[name](self, words[1:], state, "")
-        base = os.path.basename(name)
-        if base in ("export", "local") or not name:
-            return 0
-        if base in _WRAPPERS:
-            return self.wrapped(base, words, state)
-        if base in _SHELLS or name.endswith(".sh"):
-            return self.shell(base, words, state)
-        stdin = self.stdin.text
-        if base == "tee":
-            self.say(self.stdin.rest())
-            return 0
-        unclear = "".join(dict.fromkeys("".join(marks(word) for word in words[1:]) + marks(stdin)))
-        if base in programs.PROGRAMS and unclear and base not in ("cat", "basename", "dirname"):
-            self.say(unclear + "\n")
-            return None
-        found = programs.answer(base, words[1:], stdin, state)
-        if found is not None:
-            self.say(found[1])
-            return found[0]
-        return self.met(words, state)
-
-    def met(self, words: list[str], state: State) -> Status:
-        """A program that is not started."""
-        if os.path.basename(words[0]) == "mkdir":
-            state.folders.update(state.path(w) for w in words[1:] if w[:1] != "-" and known(w))
-        call = Call(tuple(words), state.env, state.folder, self.line, self.script,
-                    state.certain, self.piped)  # fmt: skip
-        if call not in self.trace.calls:
-            self.trace.calls.append(call)
-        shown = self.trace.shown(" ".join(words))
-        self.say(self.trace.unknown(f"the output of {shown[:60]}"))
-        return None
-
-    def function(self, words: list[str], state: State) -> Status:
-        if len(state.scopes) > 40:
-            self.refuse(f"the function {words[0]} calls itself too deeply")
-            raise Leave("exit")
-        before = state.arguments
-        state.arguments = tuple(words[1:])
-        state.scopes.append({})
-        try:
-            return self.run(state.functions[words[0]], state)
-        except Leave as leave:
-            if leave.kind != "return":
-                raise
-            return state.status
-        finally:
-            state.arguments = before
-            state.leave_function()
-
-    def wrapped(self, base: str, words: list[str], state: State) -> Status:
-        """``nohup``, ``env``, ``exec``, …: what they start is met in their place."""
-        rest = words[1:]
-        own: dict[str, str] = {}
-        valued = _VALUED.get(base, "")
-        if base == "command" and rest[:1] in (["-v"], ["-V"]):
-            return BUILTINS["type"](self, rest[1:], state, "")
-        while rest and (rest[0].startswith("-") or (base in ("env", "sudo") and "=" in rest[0])):
-            word = rest.pop(0)
-            if word == "--":
-                break
-            if not word.startswith("-"):
-                name, _, value = word.partition("=")
-                own[name] = value
-            elif len(word) == 2 and word[1] in valued and rest:
-                rest.pop(0)
-            elif base == "env" and word in ("-i", "-", "--ignore-environment"):
-                return self.met(words, state)
-        rest = rest[_WRAPPERS[base] :]
-        if not rest:
-            return 0
-        inner = state.copy()
-        inner.variables.update(own)
-        inner.exported.update(own)
-        if base in ("command", "builtin") and rest[0] in inner.functions:
-            del inner.functions[rest[0]]
-        shares = base in ("command", "builtin", "time") and not own
-        if base == "exec":
-            self.call(rest, inner)
-            raise Leave("exit")
-        target = state if shares and rest[0] not in state.functions else inner
-        return self.call(rest, target)
-
-    def shell(self, base: str, words: list[str], state: State) -> Status:
-        """``bash script``, ``bash -c text``, ``./script.sh``: read like this one."""
-        rest = list(words) if base not in _SHELLS else words[1:]
-        text: str | None = None
-        name = base
-        while rest and base in _SHELLS and re.match(r"[-+]\w", rest[0]):
-            flag = rest.pop(0)
-            if "c" in flag and rest:
-                text = rest.pop(0)
-                name = rest.pop(0) if rest else base
-                break
-            if flag.endswith("o") and rest:
-                rest.pop(0)
-        if text is None and not rest:
-            text = self.stdin.rest()
-        elif text is None:
-            name = rest.pop(0)
-            text = state.read(name) if known(name) else None
-            if text is None:
-                return self.met(words, state)
-        if not known(text):
-            self.refuse(f"{base} runs what is not known: {self.trace.shown(text)[:80]}")
-            return None
-        inner = state.copy()
-        inner.functions = {}
-        inner.arguments, inner.name = tuple(rest), name
-        inner.variables["BASH_SOURCE"] = name
-        inner.variables = {k: v for k, v in inner.variables.items()
-                           if k in inner.exported or k in ("BASH_SOURCE", "PWD", "UID")}  # fmt: skip
-        try:
-            return self.inside(text, inner, name)
-        except Leave:
-            return inner.status

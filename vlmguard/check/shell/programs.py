@@ -61,7 +61,8 @@ def date(words: Words, stdin: str, state: State) -> Result:
 
 def seq(words: Words, stdin: str, state: State) -> Result:
     if any(re.fullmatch(r"-\d+", word) for word in words):
-        flags, rest = {}, list(words)
+        flags: dict[str, str] = {}
+        rest = list(words)
     else:
         flags, rest = flags_of(words, "sf")
     if set(flags) - {"s"} or not rest or not all(re.fullmatch(r"-?\d+", word) for word in rest):
@@ -137,8 +138,11 @@ def _fixed(give: Callable[[], str], allowed: str = "") -> Callable[[Words, str, 
 
 
 def _id(words: Words, stdin: str, state: State) -> Result:
-    known = {("-u",): lambda: str(os.getuid()), ("-g",): lambda: str(os.getgid()),
-             ("-un",): getpass.getuser}  # fmt: skip
+    known: dict[tuple[str, ...], Callable[[], str]] = {
+        ("-u",): lambda: str(os.getuid()),
+        ("-g",): lambda: str(os.getgid()),
+        ("-un",): getpass.getuser,
+    }
     give = known.get(tuple(words))
     return None if give is None else (0, give() + "\n")
 

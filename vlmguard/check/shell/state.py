@@ -163,10 +163,10 @@ class State:
             raise NotUnderstood(f"{name} grows beyond {LONGEST} characters")
         self.variables[name] = value
 
-    def localise(self, name: str) -> None:
-        """``local name``: what it was comes back when the function ends."""
+    def localise(self, name: str, before: Value | None) -> None:
+        """``local name``: what it was before comes back when the function ends."""
         if self.scopes and name not in self.scopes[-1]:
-            self.scopes[-1][name] = self.variables.pop(name, None)
+            self.scopes[-1][name] = before
 
     def leave_function(self) -> None:
         for name, value in self.scopes.pop().items():
@@ -202,6 +202,24 @@ class State:
         before = (self.read(path) or "") if append else ""
         if len(before) + len(text) <= LONGEST:
             self.files[path] = before + text
+
+
+class Stdin:
+    """A command's standard input, read piece by piece."""
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+
+    def take(self, between: str) -> str | None:
+        """Up to ``between``; None at the end."""
+        if not self.text:
+            return None
+        line, _, self.text = self.text.partition(between)
+        return line
+
+    def rest(self) -> str:
+        text, self.text = self.text, ""
+        return text
 
 
 def read_file(path: str) -> str | None:

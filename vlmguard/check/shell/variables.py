@@ -39,7 +39,8 @@ def declare_(machine: Machine, words: list[str], state: State, stdin: str) -> St
         if name.startswith("-"):
             continue
         if state.scopes and "g" not in flags and name not in state.scopes[-1]:
-            state.localise(name)
+            state.localise(name, state.get(name))
+            state.variables.pop(name, None)
         if "A" in flags and not isinstance(state.get(name), Array):
             state.set(name, Array(named=True))
         elif "a" in flags and state.get(name) is None:
