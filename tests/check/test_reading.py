@@ -81,7 +81,8 @@ def test_a_file_that_the_script_writes_is_read_from_memory(read, tmp_path):
 
 
 def test_a_function_hides_a_launcher_as_in_bash(read):
-    reading = read('run() { swift "$@" --seed 2; }\nfor lr in 1 2; do run sft --lr $lr & done; wait')
+    text = 'run() { swift "$@" --seed 2; }\nfor lr in 1 2; do run sft --lr $lr & done; wait'
+    reading = read(text)
     assert [argv(reading, n) for n in (0, 1)] == [["--lr", "1", "--seed", "2"],
                                                   ["--lr", "2", "--seed", "2"]]  # fmt: skip
 
@@ -122,3 +123,19 @@ def test_a_command_of_words_is_taken_literally(monkeypatch, tmp_path):
     reading = script.of_words(words, ENV)
     assert reading.jobs[0].world == 2
     assert reading.jobs[0].argv == ("--x", "$(touch y)", "a b", ";", "rm")
+
+
+@pytest.mark.parametrize("path", ["/proc/self/environ", "/dev/null", "/sys/kernel/notes"])
+def test_the_kernels_files_are_not_opened(read, path):
+    assert "‹" in argv(read(f"swift sft --model x$(cat {path})x"))[1]
+
+
+def test_a_script_ends_where_it_exits(read):
+    reading = read("swift sft; [ -f nowhere ] || { echo no; exit 1; }; swift pt")
+    assert [job.target for job in reading.jobs] == ["swift sft"]
+
+
+def test_a_trap_may_train(read):
+    reading = read("trap 'swift sft --resume' EXIT; swift pt")
+    assert [(job.target, job.call.certain) for job in reading.jobs] == [
+        ("swift sft", False), ("swift pt", True)]  # fmt: skip
