@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from vlmguard.check.rows import Rows
-from vlmguard.core import facts
-from vlmguard.core.facts import Certainty, Checkpointing, Run, Strategy, Tower
-
-PARTITIONED = ("zero3", "fsdp", "fsdp2")
-_TODAY = {one.name for one in dataclasses.fields(Run)}
-# Names of this edition → of the one before.
-_BEFORE = {"may_be_unused": "idle", "can_pad": "completes", "pads": "completing",
-           "unfrozen": "frees", "conflicting_flags": "defied"}  # fmt: skip
+from vlmguard.core.facts import PARTITIONED, Certainty, Checkpointing, Run, Strategy, Tower
 
 
 @dataclass
@@ -87,8 +79,7 @@ def run(draft: Draft) -> Run:
         "conflicting_flags": draft.conflicting_flags,
         "rows": tuple(sorted(draft.rows.kinds)),
     }
-    named = {name if name in _TODAY else _BEFORE.get(name, name): v for name, v in values.items()}
-    return Run(**{name: value for name, value in named.items() if name in _TODAY})
+    return Run(**values)
 
 
 def _tower(kind: str, how: str, draft: Draft) -> Tower:
@@ -104,7 +95,7 @@ def _may_be_unused(draft: Draft) -> Certainty:
     """Whether a batch can leave a tower unused that the strategy minds."""
     kinds = {"vision", "audio", "aligner"}
     towers = {kind: how for kind, how in draft.trains.items() if kind in kinds}
-    minds = draft.strategy in PARTITIONED and hasattr(Run, "image_towers")
+    minds = draft.strategy in PARTITIONED
     if draft.strategy == "single" or not towers or draft.pads_itself == "yes":
         return "no"
     if not minds and not any(towers.values()):
@@ -120,8 +111,3 @@ def _may_be_unused(draft: Draft) -> Certainty:
     if plain:  # no rank ever uses a tower: ZeRO and FSDP have nothing to wait for, DDP does
         return "yes" if draft.strategy == "ddp" else "no"
     return "no"
-
-
-def strategies() -> tuple[str, ...]:
-    """All words for a strategy."""
-    return facts.Strategy.__args__  # type: ignore[attr-defined,no-any-return]

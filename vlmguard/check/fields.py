@@ -131,8 +131,6 @@ def _value(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            return node.attr.lower() if node.value.id[:1].isupper() else COMPUTED
         return COMPUTED
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from vlmguard.check.facts import Draft
 from vlmguard.check.fields import Field, Values, leftover, of, parse
 from vlmguard.check.files import Files
 from vlmguard.check.launcher import Job
+from vlmguard.core.advice import Advice, FindUnused, FreezeTower, SetVariant, StaticGraph
 from vlmguard.core.findings import Variant
 from vlmguard.core.plan import Plan
 
@@ -130,6 +132,21 @@ class Framework:
             if value is not None:
                 found.append(Edit(flag, str(value).lower()))
         return found
+
+    def spell(self, advice: Advice) -> str:
+        """A piece of advice in this framework's flags; "" where it has none."""
+        none = Values({})
+        if isinstance(advice, SetVariant):
+            edits = self.variant(Variant(use_reentrant=advice.use_reentrant), none)
+        elif isinstance(advice, FindUnused):
+            edits = self.variant(Variant(find_unused=advice.value), none)
+        elif isinstance(advice, StaticGraph):
+            edits = self.variant(Variant(static_graph=advice.value), none)
+        elif isinstance(advice, FreezeTower):
+            edits = self.frozen(advice.tower)
+        else:
+            return ""
+        return " ".join(f"{edit.flag} {shlex.quote(edit.after or '')}" for edit in edits)
 
     def words(self, edit: Edit, job: Job) -> list[str]:
         """An edit as words of the command."""

@@ -14,6 +14,7 @@ from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job
 from vlmguard.check.shell.state import Trace, known
 from vlmguard.core import plan as planning
+from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Finding
@@ -30,6 +31,7 @@ class Verdict:
             "does not train".
         reason: why, where it is not "judged".
         findings: each with "fixed", "stopped", "warned" or "".
+        advice: what the user can do about each, in the framework's flags.
         edits: the flags that would mend it.
         guarded: what the guard does in the run that no flag can.
         command: the whole command with the edits, as words.
@@ -43,6 +45,7 @@ class Verdict:
     framework: str = ""
     run: Run | None = None
     findings: tuple[tuple[Finding, str], ...] = ()
+    advice: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
     before: Mapping[str, str] = dataclasses.field(default_factory=dict)
     guarded: tuple[str, ...] = ()
@@ -94,6 +97,8 @@ def _judged(
     if clear:
         raise Wrong(owner.refused(clear, values.fields) + owner.hint(clear, values.fields))
     used = options.settings_of(parsed.mine, job.call.folder, bare.env)
+    settings.check_environment(bare.env)
+    settings.check_codes(used, registry.get().rules)
     draft = owner.draft(values, bare, files, entry)
     draft.releases = {**hf.releases(owner.distribution, *owner.beside), **releases}
     draft.freeze = used.freeze
@@ -105,8 +110,10 @@ def _judged(
         registry.get().pre_wrap(run), used, guard.default_policy, run, guard.chosen
     )
     edits = tuple(owner.edits(wanted, values))
+    told = tuple(_told(wanted))
     return Verdict(
-        job, JUDGED, "", owner.name, run, tuple(_told(wanted)), edits,
+        job, JUDGED, "", owner.name, run, told,
+        tuple(finding.advise(owner.spell) for finding, _ in told), edits,
         {edit.flag: _given(edit.flag, bare.argv) for edit in edits},
         tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)), tuple(draft.doubts),
         tuple(_renamed(owner, values, releases)),
@@ -129,7 +136,7 @@ def _told(wanted: planning.Plan) -> list[tuple[Finding, str]]:
 def _guarded(wanted: planning.Plan, edits: Sequence[Edit]) -> list[str]:
     """What no flag says and the guard does."""
     found = []
-    if getattr(wanted, "pad", False) or wanted.dummy_image:
+    if wanted.pad or wanted.dummy_image:
         found.append("a forward without an image runs the towers on a blank one, times zero")
     named = " ".join(edit.flag for edit in edits)
     for word in wanted.freeze:

@@ -11,6 +11,7 @@ from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
 from vlmguard.core.settings import Settings
 
+_READ = ("VLMGUARD_RULES", "VLMGUARD_FREEZE", "VLMGUARD_CONFIG")
 FLAGS = ("--vlmguard", "--vlmguard-freeze", "--vlmguard-dry-step", "--vlmguard-dry-run")
 
 
@@ -51,7 +52,7 @@ def settings_of(mine: Mapping[str, Sequence[str]], folder: str, env: Mapping[str
     freeze = None
     if "--vlmguard-freeze" in mine:
         freeze = settings.read_freeze(list(mine["--vlmguard-freeze"]), "--vlmguard-freeze")
-    given = {name: env[name] for name in ("VLMGUARD_RULES", "VLMGUARD_FREEZE") if name in env}
+    given = {name: env[name] for name in _READ if name in env}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
     try:

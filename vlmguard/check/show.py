@@ -12,8 +12,7 @@ from vlmguard import __version__
 from vlmguard.check import judge, redact
 from vlmguard.check.answer import Answer
 from vlmguard.check.judge import Verdict
-from vlmguard.check.shell.state import Call, Trace
-from vlmguard.core.findings import Finding
+from vlmguard.check.shell.state import Call, Trace, scheduled
 
 _SHELLS_OWN = {"PWD", "OLDPWD", "SHLVL", "_"}
 _MOST = 12
@@ -31,16 +30,12 @@ def mended(verdict: Verdict, trace: Trace) -> str:
     """The command with the edits, with the variables that its script sets for it."""
     env = verdict.job.env
     set_here = {name: value for name, value in env.items()
-                if os.environ.get(name) != value and name not in _SHELLS_OWN}  # fmt: skip
+                if os.environ.get(name) != value and name not in _SHELLS_OWN
+                and not scheduled(name)}  # fmt: skip
     pairs = [f'{name}="${name}"' if redact.secret(name) else
              f"{name}={shlex.quote(redact.text(trace.shown(value)))}"
              for name, value in set_here.items()]  # fmt: skip
     return " ".join([*pairs, line(verdict.command, trace)])
-
-
-def _advice(finding: Finding) -> str:
-    advise = getattr(finding, "advise", None)
-    return str(advise()) if advise else str(finding.advice)
 
 
 # Text
@@ -73,10 +68,10 @@ def _verdict(verdict: Verdict, answer: Answer) -> Iterator[str]:
     release = run.releases.get({"ms-swift": "ms-swift"}.get(run.framework, run.framework), "")
     ranks = f"{run.world} rank{'s' if run.world != 1 else ''}"
     yield f"  {run.framework} {release}, {run.strategy}, {ranks}, {run.tuning}"
-    for finding, outcome in verdict.findings:
+    for (finding, outcome), advice in zip(verdict.findings, verdict.advice, strict=True):
         yield f"  {finding.code} {finding.level}: {finding.why}"
-        if _advice(finding):
-            yield f"      {_advice(finding)}"
+        if advice:
+            yield f"      {advice}"
         if outcome == "fixed":
             yield "      vlmguard sets this right in the run"
     if not verdict.findings:
@@ -184,9 +179,9 @@ def _job(verdict: Verdict, trace: Trace) -> dict[str, Any]:
         "world": run.world if run else verdict.job.world,
         "releases": dict(run.releases) if run else {},
         "findings": [
-            {"code": f.code, "level": f.level, "why": f.why, "advice": _advice(f),
-             "outcome": outcome, "evidence": f.evidence}
-            for f, outcome in verdict.findings
+            {"code": f.code, "level": f.level, "why": f.why, "advice": advice,
+             "outcome": outcome, "evidence": f.evidence, "url": f.url}
+            for (f, outcome), advice in zip(verdict.findings, verdict.advice, strict=True)
         ],
         "edits": [
             {"flag": e.flag, "before": redact.text(trace.shown(verdict.before.get(e.flag, ""))),
@@ -212,8 +207,8 @@ def _results(answers: Iterable[Answer]) -> Iterator[tuple[str, str, str, str, in
         for verdict in answer.verdicts:
             call = verdict.job.call
             place = (call.source, max(call.line, 1))
-            for finding, _ in verdict.findings:
-                told = f"{finding.why}. {_advice(finding)}".rstrip(". ")
+            for (finding, _), advice in zip(verdict.findings, verdict.advice, strict=True):
+                told = f"{finding.why}. {advice}".rstrip(". ")
                 yield finding.code, finding.level, told, *place
             if verdict.state in (judge.WRONG, judge.CANNOT):
                 level = "error" if verdict.state == judge.WRONG else "warning"
