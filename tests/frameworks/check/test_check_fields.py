@@ -7,6 +7,7 @@ import os
 import subprocess
 
 import pytest
+
 from tests.kit import envs
 
 pytestmark = pytest.mark.frameworks

@@ -132,7 +132,7 @@ def test_the_kernel_saw_nothing(tmp_path):
     assert [x for x in acts if "execve" not in x] == []
     assert len([x for x in acts if "execve" in x]) == 1
     assert writes == []
-    assert not [x for x in lines if re.search(r"libcuda|/dev/nvidia|libtorch", x) and "ENOENT" not in x]
+    assert not [x for x in lines if re.search(r"libcuda|/dev/nvidia|libtorch", x)]
 
 
 def test_it_takes_a_second(tmp_path):
