@@ -11,7 +11,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import typer
 
 EPILOG = (
     "Exit status: 0, nothing above a note; 1, an error (--strict: or a warning), or a command that "
@@ -61,6 +64,20 @@ def main(words: Sequence[str] | None = None) -> int:
     else:
         print(show.text(answer, asked.strict))
     return answer.code(asked.strict)
+
+
+def add(app: typer.Typer) -> None:
+    """Make it a command of ``vlmguard``. Its words are read here: typer would swallow ``--``."""
+    import typer
+
+    @app.command(
+        "check",
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        add_help_option=False,
+        help="what a training command or script will do, before it starts",
+    )
+    def command() -> None:
+        raise typer.Exit(main(sys.argv[sys.argv.index("check") + 1 :]))
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
