@@ -100,7 +100,7 @@ def _judged(
     settings.check_environment(bare.env)
     settings.check_codes(used, registry.get().rules)
     draft = owner.draft(values, bare, files, entry)
-    draft.releases = {**hf.releases(owner.distribution, *owner.beside), **releases}
+    draft.releases = _releases(owner, releases)
     draft.freeze = used.freeze
     if rest:
         draft.doubt("words that are not known here: " + trace.shown(" ".join(rest)))
@@ -118,6 +118,13 @@ def _judged(
         tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)), tuple(draft.doubts),
         tuple(_renamed(owner, values, releases)),
     )  # fmt: skip
+
+
+def _releases(owner: Framework, asked: Mapping[str, str]) -> dict[str, str]:
+    """By distribution, and the framework's own by its name, as adapters give them."""
+    found = {**hf.releases(owner.distribution, *owner.beside), **asked}
+    own = found.get(owner.distribution)
+    return {**found, owner.name: own} if own else found
 
 
 def _installed(owner: Framework) -> bool:

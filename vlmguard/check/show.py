@@ -15,7 +15,7 @@ from vlmguard.check.judge import Verdict
 from vlmguard.check.shell.state import Call, Trace, scheduled
 
 _SHELLS_OWN = {"PWD", "OLDPWD", "SHLVL", "_"}
-_MOST = 12
+_MOST = 40
 """Skipped commands that the text names one by one."""
 _SARIF = {"error": "error", "warning": "warning", "note": "note"}
 
@@ -65,7 +65,7 @@ def _verdict(verdict: Verdict, answer: Answer) -> Iterator[str]:
         return
     run = verdict.run
     assert run is not None
-    release = run.releases.get({"ms-swift": "ms-swift"}.get(run.framework, run.framework), "")
+    release = run.releases.get(run.framework, "")
     ranks = f"{run.world} rank{'s' if run.world != 1 else ''}"
     yield f"  {run.framework} {release}, {run.strategy}, {ranks}, {run.tuning}"
     for (finding, outcome), advice in zip(verdict.findings, verdict.advice, strict=True):
