@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from tests.frameworks.check.test_check_swift import ask
 from tests.kit import envs
 
