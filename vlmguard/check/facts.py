@@ -41,6 +41,7 @@ class Draft:
     static_graph: bool | None = None
     accumulation: int = 1
     clipping: str = ""
+    overlap_comm: bool = False
     freeze: tuple[str, ...] = ()
     conflicting_flags: tuple[str, ...] = ()
     doubts: list[str] = field(default_factory=list)
@@ -75,6 +76,7 @@ def run(draft: Draft) -> Run:
         "static_graph": draft.static_graph if ddp else None,
         "accumulation": draft.accumulation,
         "clipping": draft.clipping,
+        "overlap_comm": draft.overlap_comm,
         "freeze": draft.freeze,
         "conflicting_flags": draft.conflicting_flags,
         "rows": tuple(sorted(draft.rows.kinds)),

@@ -82,6 +82,8 @@ def strategy(values: Values, job: Job, files: Files, draft: Draft) -> Mapping[st
         if not config:
             config = _deepspeed_of(accelerate, files)
         draft.strategy = stage(config)
+        zero = config.get("zero_optimization")
+        draft.overlap_comm = isinstance(zero, dict) and zero.get("overlap_comm") is True
         draft.clipping = "written" if "gradient_clipping" in config else "missing"
         if kind == "DEEPSPEED" and "gradient_clipping" not in config:
             draft.clipping = "written"  # accelerate fills it in

@@ -29,13 +29,12 @@ IMAGE = {**TEXT, "images": ["a.png"]}
 ROWS = {"mixed": [IMAGE, TEXT], "phases": [IMAGE, TEXT], "text": [TEXT, TEXT]}
 CHECK = """
 import contextlib, io, json, sys
-from vlmguard.cli.main import main
+from vlmguard.cli import check
 answers = []
 for words in json.load(sys.stdin):
-    sys.argv = ["vlmguard", "check", "--format", "json", "--", *words]
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        code = main()
+        code = check.main(["--format", "json", "--", *words])
     answers.append({**json.loads(said.getvalue()), "exit": code})
 json.dump({"answers": answers, "loaded": [m for m in ("torch", "swift", "transformers")
                                            if m in sys.modules]}, sys.stdout)
