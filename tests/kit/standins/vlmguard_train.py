@@ -20,6 +20,8 @@ def _wrap(module: ModuleType) -> None:
     train = module.Trainer.train
 
     def captured(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if os.environ.get("VLMGUARD_TEST_SAME_ADAPTERS"):
+            _same_adapters(self.model)
         initial = _weights(self.model)
         losses: list[float] = []
         with _recorded(self, losses):
@@ -47,6 +49,20 @@ def _recorded(trainer: Any, losses: list[float]) -> Iterator[None]:
         del trainer.training_step
 
 
+def _same_adapters(model: Any) -> None:
+    """LoRA draws its first weights otherwise under ZeRO-3: here each gets what its name says."""
+    import zlib
+
+    import torch
+
+    for name, parameter in model.named_parameters():
+        if ".lora_A." in name:
+            with _whole(parameter, write=True):
+                seed = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+                drawn = torch.randn(parameter.shape, generator=seed) * parameter.shape[-1] ** -0.5
+                parameter.data.copy_(drawn)
+
+
 def _weights(model: Any) -> dict[str, Any]:
     from vlmguard_capture import copy, plain
 
@@ -69,14 +85,14 @@ def _digests(model: Any) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _whole(parameter: Any) -> Iterator[None]:
+def _whole(parameter: Any, write: bool = False) -> Iterator[None]:
     """The parameter complete on this rank; a collective under ZeRO-3, in the same order on all."""
     if not hasattr(parameter, "ds_id"):
         yield
         return
     import deepspeed
 
-    with deepspeed.zero.GatheredParameters([parameter]):
+    with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0 if write else None):
         yield
 
 
