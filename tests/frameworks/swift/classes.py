@@ -31,6 +31,10 @@ UNFINISHED = "Expected to have finished reduction"
 BATCHES = ["--per_device_train_batch_size", "2"]
 
 
+LISA = ["--lisa_activated_layers", "1", "--lisa_step_interval", "1", "--max_steps", "4"]
+"""Layers are frozen and unfrozen while training."""
+
+
 def zero(stage: int) -> list[str]:
     """Our own configuration: no clipping, and buckets that a tiny model fills."""
     return ["--deepspeed", str(KIT / "deepspeed" / f"zero{stage}.json")]
@@ -135,6 +139,8 @@ RUNS = [
     Run("llava-dpo-zero3-mixed", DPO, "llava", "dpo_mixed", [*TRAINED, *zero(3)], PART, "right",
         REFERENCE),
     Run("qwen2_vl-literal", SFT, "qwen2_vl", "literal", LORA, "right", "right", [*LORA, *PLAIN]),
+    Run("qwen2_vl-lisa", SFT, "qwen2_vl", "image", [*FULL, *UNUSED, *LISA], "right", "right",
+        [*FULL, *PLAIN, *LISA]),
     Run("llava-zero3-three", SFT, "llava", "mixed", [*TRAINED, *zero(3)], PART, "right",
         REFERENCE, world=3),
     Run("gemma3-zero2-three", SFT, "gemma3", "mixed", [*TRAINED, *zero(2)], PART, "right",

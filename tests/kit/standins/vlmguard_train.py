@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -63,12 +63,13 @@ def _same_adapters(model: Any) -> None:
                 parameter.data.copy_(drawn)
 
 
-def _weights(model: Any) -> dict[str, Any]:
+def _weights(model: Any, names: Collection[str] | None = None) -> dict[str, Any]:
+    """Parameters that train, or those named: callbacks may have frozen some since (LISA)."""
     from vlmguard_capture import copy, plain
 
     held = {}
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad if names is None else plain(name) in names:
             with _whole(parameter):
                 held[plain(name)] = copy(_full(parameter))
     return held
@@ -128,7 +129,7 @@ def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
         world=torch.distributed.get_world_size() if grouped else 1,
         wrapped=_wrapped(trainer),
         initial=initial,
-        final=_weights(trainer.model),
+        final=_weights(trainer.model, initial.keys()),
         losses=losses,
         digests=_digests(trainer.model),
         log=[dict(entry) for entry in trainer.state.log_history],
