@@ -39,7 +39,7 @@ def start(trainer: Any, profile: Profile, state: RunState) -> None:
     """Watch the gradients of ``trainer`` where the strategy lets hooks see them."""
     if state.run is None or state.run.strategy not in _HOOKED:
         return
-    untrained = (*profile.untrained(trainer), *state.run.never_used)
+    untrained = (*profile.untrained(trainer), *state.run.never_used, *state.run.text_skips)
     watch = Watch(profile.model(trainer), profile.towers(trainer), untrained)
     state.kept[_KEY] = Watched(watch)
     state.at_close(watch.close)
