@@ -80,4 +80,8 @@ def _made(
 ) -> dict[str, dict[str, Any]]:
     make = build or inputs.from_config
     owner = found.owner
-    return {kind: inputs.fit(owner, kind, make(owner, kind)) for kind in kinds or found.kinds[:1]}
+    wanted = kinds or found.kinds[:1]
+    if unknown := [kind for kind in wanted if kind not in found.kinds]:
+        raise CannotBlank(f"{type(owner).__name__} has no get_{unknown[0]}_features")
+    ordered = sorted(wanted, key=found.kinds.index)
+    return {kind: inputs.fit(owner, kind, make(owner, kind)) for kind in ordered}

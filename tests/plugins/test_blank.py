@@ -106,6 +106,25 @@ class Flat(Inner):
         return self.layer(embeds)
 
 
+class Hearing(Inner):
+    """Hears and sees, by a tower each, in this order: as Qwen-Omni."""
+
+    def __init__(self):
+        super().__init__()
+        self.audio_tower = nn.Linear(3, HIDDEN)
+
+    def get_audio_features(self, input_features):
+        return self.audio_tower(input_features)
+
+    def forward(self, input_ids=None, inputs_embeds=None, pixel_values=None, sound=None):
+        embeds = self.get_input_embeddings()(input_ids)
+        if sound is not None:
+            embeds = embeds + self.get_audio_features(sound)[:, None]
+        if pixel_values is not None:
+            embeds = embeds + self.get_image_features(pixel_values)[0][:, None]
+        return self.language_model(inputs_embeds=embeds)
+
+
 class Model(nn.Module):
     """What users hold: as LlavaForConditionalGeneration."""
 
@@ -295,6 +314,26 @@ def test_every_kind_of_input_runs_its_tower():
         calls.clear()
         step(model, batch)
         assert (len(calls), handle.padded) == (2, padded)
+
+
+def hear(owner, kind):
+    return ones(owner, kind) if kind == "image" else {"input_features": torch.ones(2, 3)}
+
+
+def test_towers_run_in_the_models_order_whichever_the_row_has():
+    model = build(Hearing)
+    sound = {"sound": torch.ones(2, 3)}
+    handle = blank.install(model, kinds=("image", "audio"), build=hear)
+    order = []
+    names = ("audio_tower", "vision_tower", "multi_modal_projector", "language_model")
+    for name in names:
+        getattr(model.model, name).register_forward_pre_hook(lambda *_, n=name: order.append(n))
+    for number, batch in enumerate((text(), {**text(), **sound}, picture(), picture() | sound)):
+        order.clear()
+        _, gradients = step(model, batch)
+        assert tuple(order) == names
+        assert all(gradient is not None for gradient in gradients.values())
+        assert handle.padded == min(number + 1, 3)
 
 
 def test_what_a_forward_is_asked_goes_to_the_tower():
