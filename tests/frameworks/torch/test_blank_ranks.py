@@ -58,7 +58,7 @@ def measured() -> dict[str, dict]:
     }
     done = subprocess.run(
         [envs.program("swift"), str(HERE / "blank_ranks.py"), *PARTS, *RIGHT],
-        env=variables, capture_output=True, text=True, timeout=300, check=False,
+        env=variables, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"cell"')]
     assert len(lines) == len(PARTS + RIGHT), done.stdout[-2000:] + done.stderr[-4000:]
