@@ -41,6 +41,16 @@ def in_backward() -> bool:
     return getattr(torch._C, "_current_graph_task_id", lambda: -1)() != -1
 
 
+class Seen:
+    """The hook that sees a tower run, and tells ``blank`` which."""
+
+    def __init__(self, blank: Any, path: str) -> None:
+        self.blank, self.path = blank, path
+
+    def __call__(self, module: Any, args: Any) -> None:
+        self.blank.seen(self.path)
+
+
 class Inert:
     """What a pickled model has in our place: hooks that do nothing."""
 

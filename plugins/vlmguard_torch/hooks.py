@@ -47,12 +47,13 @@ class Blank:
         self._busy = False  # a blank runs: its calls of towers do not count
         self._settled = True  # nothing is to be done until the next forward begins
         self._padded = False  # this forward has run a blank
+        self._crosses = False  # and its language model reads it
         self._given = False  # this forward was given embeddings
         self._told: dict[str, Any] = {}  # arguments of this forward
         self._waiting: list[torch.Tensor] = []  # features that wait for the embeddings
         self._handles: list[Any] = []
         self._placed: dict[str, tuple[Any, list[Any]]] = {}  # path → module, handles on it
-        self._counts: dict[str, tuple[Any, Any]] = {}  # tower → module, handle on it
+        self._first: dict[str, tuple[Any, Any]] = {}  # tower or layer → module, hook in front of it
         self._undo: Callable[[], None] = lambda: None
 
     def __deepcopy__(self, memo: Any) -> Blank:
@@ -75,21 +76,24 @@ class Blank:
         ]
         for path in self.places.watched:
             tower = owner.get_submodule(path)
-            self._counts[path] = tower, tower.register_forward_pre_hook(_Count(self, path))
+            self._first[path] = tower, tower.register_forward_pre_hook(calls.Seen(self, path))
+        throw = crossing.ThrowAway(self._is_crossing)
         for path in self.places.crossing:
             layer = owner.get_submodule(path)
-            self._handles.append(layer.register_forward_hook(crossing.throw_away, with_kwargs=True))
+            first = layer.register_forward_pre_hook(throw.before, with_kwargs=True)
+            self._first[path] = layer, first
+            self._handles.append(layer.register_forward_hook(throw.after, with_kwargs=True))
         self._undo = generation.wrap(self.places.above, self)
 
     def close(self) -> None:
         """Take every hook off."""
         self._undo()
         placed = [handle for _, handles in self._placed.values() for handle in handles]
-        for handle in [*self._handles, *placed, *(count for _, count in self._counts.values())]:
+        for handle in [*self._handles, *placed, *(hook for _, hook in self._first.values())]:
             handle.remove()
         self._handles.clear()
         self._placed.clear()
-        self._counts.clear()
+        self._first.clear()
         self.fault = self.fault or "closed"
 
     # The model's own forward
@@ -107,7 +111,7 @@ class Blank:
 
     def _end(self, owner: Any, args: Any, output: Any) -> None:
         if not calls.in_backward():
-            self._settled = True
+            self._settled, self._crosses = True, False
             self._calls.clear()
             self._told = {}
             self._waiting.clear()
@@ -143,8 +147,8 @@ class Blank:
         early = self.places.early
         for path in self.places.decoders:
             self._hook(path, self._before, None)
-        for module, count in self._counts.values():
-            module._forward_pre_hooks.move_to_end(count.id, last=False)
+        for module, hook in self._first.values():
+            module._forward_pre_hooks.move_to_end(hook.id, last=False)
         if early or not self.places.decoders:
             front = self._in_front if early else None
             self._hook(self.places.embedding, front, self._behind)
@@ -185,7 +189,14 @@ class Blank:
         if tokens is None or crossing.given(kwargs):
             return None
         found = self._features(tokens.device, kwargs.get("past_key_values"))
-        return (args, crossing.give(kwargs, found[0], len(tokens))) if found else None
+        if not found:
+            return None
+        self._crosses = True
+        return args, crossing.give(kwargs, found[0], len(tokens))
+
+    def _is_crossing(self) -> bool:
+        """Whether the language model reads a blank image now."""
+        return self._crosses and not calls.in_backward()
 
     def _in_front(self, embedding: Any, args: Any, kwargs: Any) -> None:
         """The tokens are about to be embedded, by a model that runs its towers before."""
@@ -224,7 +235,10 @@ class Blank:
         return self.generating.may_blank(cache)
 
     def _trains(self) -> bool:
-        modules = (self.places.owner.get_submodule(path) for path in self.places.seeing)
+        owner = self.places.owner
+        if any(p.requires_grad for p in owner.parameters(recurse=False)):  # LLaVA-NeXT's newline
+            return True
+        modules = (owner.get_submodule(path) for path in self.places.seeing)
         return any(p.requires_grad for module in modules for p in module.parameters())
 
     def _missing(self, kinds: Iterable[str] | None = None) -> list[str]:
@@ -277,13 +291,3 @@ class Blank:
             self.fault = f"{type(error).__name__}: {error}"
             name = type(self.places.owner).__name__
             self.say(f"vlmguard: {name} runs on no blank input from here on: {self.fault}")
-
-
-class _Count:
-    """The hook that sees a tower run."""
-
-    def __init__(self, blank: Blank, path: str) -> None:
-        self.blank, self.path = blank, path
-
-    def __call__(self, module: Any, args: Any) -> None:
-        self.blank.seen(self.path)
