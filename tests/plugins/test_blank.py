@@ -129,6 +129,69 @@ class Hearing(Inner):
         return self.language_model(inputs_embeds=embeds)
 
 
+class Crossing(nn.Module):
+    """Reads images through a layer of its language model, which text rows skip: as Mllama."""
+
+    class Vision(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patch = nn.Linear(3 * SIDE * SIDE, HIDDEN)
+
+        def forward(self, pixel_values, aspect_ratio_ids, aspect_ratio_mask):
+            seen = self.patch(pixel_values.flatten(3))  # (rows, images, tiles, hidden)
+            return SimpleNamespace(last_hidden_state=seen)
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.look = nn.Linear(HIDDEN, HIDDEN)
+
+        def forward(self, hidden, cross_attention_states=None, past_key_values=None):
+            if cross_attention_states is None:
+                return hidden + past_key_values.kept
+            seen = self.look(cross_attention_states).mean(1, keepdim=True)
+            if past_key_values is not None:
+                past_key_values.kept = seen
+            return hidden + seen
+
+    class Language(nn.Module):
+        cross_attention_layers = (0,)
+
+        def __init__(self):
+            super().__init__()
+            self.embed_tokens = nn.Embedding(16, HIDDEN)
+            self.layers = nn.ModuleList([Crossing.Layer()])
+
+        def forward(self, input_ids=None, cross_attention_states=None, past_key_values=None):
+            hidden = self.embed_tokens(input_ids)
+            told = {
+                "cross_attention_states": cross_attention_states,
+                "past_key_values": past_key_values,
+            }
+            if cross_attention_states is None and not hasattr(past_key_values, "kept"):
+                return hidden
+            return self.layers[0](hidden, **told)
+
+    def __init__(self):
+        super().__init__()
+        self.vision_model, self.language_model = Crossing.Vision(), Crossing.Language()
+        self.multi_modal_projector = nn.Linear(HIDDEN, HIDDEN)
+        vision = SimpleNamespace(image_size=SIDE, num_channels=3, max_num_tiles=1)
+        self.config = SimpleNamespace(model_type="toy", vision_config=vision)
+
+    def get_input_embeddings(self):
+        return self.language_model.embed_tokens
+
+    def forward(self, input_ids=None, pixel_values=None, cache=None):
+        states = None
+        if pixel_values is not None:
+            seen = self.vision_model(pixel_values, None, None).last_hidden_state
+            states = self.multi_modal_projector(seen).reshape(-1, 1, HIDDEN)
+        return self.language_model(
+            input_ids=input_ids, cross_attention_states=states, past_key_values=cache
+        )
+
+
 class Model(nn.Module):
     """What users hold: as LlavaForConditionalGeneration."""
 
@@ -222,6 +285,38 @@ def test_text_alone_gives_the_tower_zeros_and_changes_nothing_else(inner):
     zeros = {name: torch.zeros_like(gradient) for name, gradient in of_tower(after).items()}
     assert same(after.values(), {**before, **zeros}.values())
     assert (handle.padded, handle.fault) == (1, "")
+
+
+def test_layers_that_read_images_run_and_are_thrown_away():
+    model = build(Crossing)
+    picture_ = {**text(), "pixel_values": torch.randn(2, 1, 1, 3, SIDE, SIDE)}
+    loss, before = step(model, text())
+    seen = step(model, picture_)
+    handle = blank.install(model)
+    again, after = step(model, text())
+    assert (again, handle.padded) == (loss, 1)
+    idle = {name for name, gradient in before.items() if gradient is None}
+    assert {name.split(".")[1] for name in idle} == {
+        "vision_model", "language_model", "multi_modal_projector"
+    }  # fmt: skip
+    zeros = {name: torch.zeros_like(after[name]) for name in idle}
+    assert same(after.values(), {**before, **zeros}.values())
+    both = step(model, picture_)
+    assert both[0] == seen[0]
+    assert same(both[1].values(), seen[1].values())
+
+
+def test_what_a_cache_keeps_of_a_blank_image_is_thrown_away_too():
+    model = build(Crossing).eval()
+    with torch.no_grad():
+        expected = model(**text()).item()
+        handle = blank.install(model)
+        cache = SimpleNamespace(get_seq_length=lambda: 0)
+        assert model(**text(), cache=cache).item() == expected
+        cache.get_seq_length = lambda: 3
+        assert cache.kept.any()
+        assert model(**text(), cache=cache).item() == expected
+    assert handle.padded == 1
 
 
 def test_buffers_stay():

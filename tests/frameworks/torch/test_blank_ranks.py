@@ -35,6 +35,8 @@ RIGHT = (
     "llava/fsdp2/lora/differ/after",
     "mllama/zero3/trained/most/before",
     "mllama/zero2/frozen/differ/before",
+    "mllama/fsdp2/trained/differ/before",
+    "llava_next/zero2/frozen/differ/before",
     "qwen2_vl/zero3/trained/generate/after",
     "qwen3_vl/zero3/trained+ckpt/differ/before",
     "minicpmv4_6/zero2/trained/differ/before",
