@@ -101,8 +101,7 @@ class Blank:
     def _begin(self, owner: Any, args: Any, kwargs: Any) -> None:
         if self.fault or calls.in_backward():
             return
-        self._settled = False
-        self._padded = False
+        self._settled = self._padded = False
         self._given = kwargs.get("inputs_embeds") is not None
         self._told = {name: value for name, value in kwargs.items() if value is not None}
         self._waiting.clear()
@@ -122,7 +121,8 @@ class Blank:
         if self._busy or calls.in_backward():
             return
         if not self._is_settled() and self._several:
-            self._run_before(path)
+            with self._contained():
+                self._run_before(path)
         self._calls[path] = self._calls.get(path, 0) + 1
 
     @property
@@ -144,13 +144,12 @@ class Blank:
     def _go_first(self) -> None:
         """Anew in each forward: DeepSpeed and FSDP put their hooks on when they wrap the model, and
         FSDP may put a module of its own in between."""
-        early = self.places.early
         for path in self.places.decoders:
             self._hook(path, self._before, None)
         for module, hook in self._first.values():
             module._forward_pre_hooks.move_to_end(hook.id, last=False)
-        if early or not self.places.decoders:
-            front = self._in_front if early else None
+        if self.places.early or not self.places.decoders:
+            front = self._in_front if self.places.early else None
             self._hook(self.places.embedding, front, self._behind)
 
     def _hook(self, path: str, front: Any, behind: Any) -> None:
@@ -172,8 +171,12 @@ class Blank:
         """The language model is called: all towers that this forward runs have run."""
         if self._is_settled():
             return None
-        if self.places.crossing:
-            return self._cross(args, kwargs)
+        with self._contained():
+            return (self._cross if self.places.crossing else self._add)(args, kwargs)
+        return None
+
+    def _add(self, args: Any, kwargs: Any) -> Any:
+        """The same call with nothing added to its embeddings; None if there is nothing to do."""
         where, embeds = calls.embeddings(args, kwargs)
         if embeds is None:
             return None
@@ -189,10 +192,8 @@ class Blank:
         if tokens is None or crossing.given(kwargs):
             return None
         found = self._features(tokens.device, kwargs.get("past_key_values"))
-        if not found:
-            return None
-        self._crosses = True
-        return args, crossing.give(kwargs, found[0], len(tokens))
+        self._crosses = bool(found)
+        return (args, crossing.give(kwargs, found[0], len(tokens))) if found else None
 
     def _is_crossing(self) -> bool:
         """Whether the language model reads a blank image now."""
@@ -200,7 +201,9 @@ class Blank:
 
     def _in_front(self, embedding: Any, args: Any, kwargs: Any) -> None:
         """The tokens are about to be embedded, by a model that runs its towers before."""
-        if not self._is_settled() and not self._given:
+        if self._is_settled() or self._given:
+            return
+        with self._contained():
             self._waiting += self._features(args[0].device, None)
 
     def _behind(self, embedding: Any, args: Any, output: Any) -> Any:
@@ -208,8 +211,10 @@ class Blank:
         if self._is_settled() or self._given:
             return None
         self._settled = True
-        found = [] if self.places.early else self._features(output.device, None)
-        return nothing.add(output, self._waiting + found)
+        with self._contained():
+            found = [] if self.places.early else self._features(output.device, None)
+            return nothing.add(output, self._waiting + found)
+        return None
 
     def _is_settled(self) -> bool:
         return bool(self.fault) or self._settled or self._busy or calls.in_backward()
