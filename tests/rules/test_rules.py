@@ -216,7 +216,7 @@ def test_the_release_that_mends_it_comes_from_the_table(host):
     frozen = replace(ZERO3, releases=OLD, frozen=True, checkpointing=OTHER)
     failure = Failure("CheckpointError", FAILURES["VG504"])
     assert "DeepSpeed 0.19.3 or newer" in host.on_error(frozen, None, failure)[0].advice
-    assert "a newer DeepSpeed" in host.on_error(DDP, None, failure)[0].advice
+    assert "DeepSpeed" not in host.on_error(DDP, None, failure)[0].advice
 
 
 def test_explains_nothing_unknown(host):
@@ -241,5 +241,6 @@ def test_every_rule_has_its_page(rule):
 
 
 def test_every_rule_is_tried():
-    tried = {case[0] for case in (*SPEAKS, *STEPS)} | {"VG204", "VG302", "VG406"} | set(FAILURES)
-    assert tried == {rule.CODE for rule in RULES if not rule.CODE.startswith("VG9")}
+    """VG5xx beyond these: tests/explain."""
+    tried = {case[0] for case in (*SPEAKS, *STEPS)} | {"VG204", "VG302", "VG406"}
+    assert tried == {rule.CODE for rule in RULES if rule.CODE[:3] not in ("VG5", "VG9")}

@@ -21,6 +21,7 @@ from vlmguard.explain.notes import NOTES
 
 STATUS = {"finished": 0, "explained": 1, "unknown": 3, "unfinished": 4}
 UNREADABLE = 2
+DISTINCT = 22  # a shorter sign of an exception is reached through the exception's own frame
 LONGEST = 36  # bytes of a sign that are looked for in the stream: terminals wrap long lines
 # What tells of an exception, a launcher's or a rank's end, whatever the failure.
 _STRUCTURE = (
@@ -32,6 +33,12 @@ _STRUCTURE = (
     "WorkNCCL(SeqNum",
     "Error: ",
     "Exception: ",
+    "Timeout: ",
+    "AssertionError",
+    "NotImplementedError",
+    "KeyboardInterrupt",
+    "MemoryError",
+    "what():  ",
     "exits with return code",
     "(exitcode: ",
     "srun: error:",
@@ -50,7 +57,8 @@ def strings(catalogue: Sequence[Known]) -> list[bytes]:
     found = dict.fromkeys(_STRUCTURE)
     for known in catalogue:
         for sign in known.signs:
-            found[_start(sign.text)] = None
+            if sign.where == "line" or (sign.where == "message" and len(sign.text) >= DISTINCT):
+                found[_start(sign.text)] = None
     for note in NOTES:
         found[_start(note)] = None
     kept = [text for text in found if not any(o != text and o in text for o in found)]

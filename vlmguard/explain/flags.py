@@ -22,15 +22,15 @@ _SPELT: dict[str, dict[str, str]] = {
         "hf": _KWARGS.format(value="false"),
         "LLaMA-Factory": "use_reentrant_gc: false",
         "axolotl": "gradient_checkpointing_kwargs: {{use_reentrant: false}}",
-        "": "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs="
-        '{{"use_reentrant": False}})',
+        "": "use_reentrant=False: model.gradient_checkpointing_enable("
+        'gradient_checkpointing_kwargs={{"use_reentrant": False}})',
     },
     "reentrant": {
         "hf": _KWARGS.format(value="true"),
         "LLaMA-Factory": "use_reentrant_gc: true",
         "axolotl": "gradient_checkpointing_kwargs: {{use_reentrant: true}}",
-        "": "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs="
-        '{{"use_reentrant": True}})',
+        "": "use_reentrant=True: model.gradient_checkpointing_enable("
+        'gradient_checkpointing_kwargs={{"use_reentrant": True}})',
     },
     "find_unused": {
         "hf": "--ddp_find_unused_parameters true",

@@ -11,31 +11,33 @@ if TYPE_CHECKING:
     from vlmguard.core.facts import Run
 
 
-def _partitioned(facts: Facts) -> bool:
-    return facts.zero == 3 or "'shape': torch.Size([0])" in facts.message
+def _elsewhere(facts: Facts) -> bool:
+    """Whether this is known not to be ZeRO-3."""
+    gathered = "torch.Size([0])" not in facts.message
+    return gathered and facts.strategy not in ("", "unknown", "zero3")
 
 
 def _why(facts: Facts) -> str:
-    if _partitioned(facts) or facts.zero is None and not facts.fsdp:
+    if _elsewhere(facts):
         return (
-            "non-reentrant checkpointing with frozen parameters under ZeRO-3, on a DeepSpeed that "
-            "cannot: the recomputation sees parameters that are not gathered (shape [0])"
+            "the recomputed forward saved other tensors than the first one: the block does not do "
+            "the same twice (random state, a cache that is filled, a shape that depends on the step)"
         )
     return (
-        "the recomputed forward saved other tensors than the first one: the block does not do the "
-        "same twice (random state, a cache that is filled, a shape that depends on the step)"
+        "non-reentrant checkpointing with frozen parameters under ZeRO-3, on a DeepSpeed that "
+        "cannot: the recomputation sees parameters that are not gathered (shape [0])"
     )
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    if not _partitioned(facts) and (facts.zero is not None or facts.fsdp):
+    if _elsewhere(facts):
         return (
-            Do("no_cache", "none while training"),
-            Do("reentrant", "under plain DDP it brings back 'ready only once'"),
-            Do("TORCH_CHECKPOINT debug: checkpoint(…, debug=True) names the operator that differs"),
+            Do("no_cache", "none while it trains"),
+            Do("torch.utils.checkpoint.checkpoint(…, debug=True): it names the operator", "slow"),
+            Do("reentrant", "does not compare; under plain DDP it brings back 'ready only once'"),
         )
     return (
-        Do(f"DeepSpeed {_newer(facts)} or newer: pip install -U deepspeed", "none"),
+        Do(f"DeepSpeed {_newer(facts)} or newer (pip install -U deepspeed)", "none"),
         Do("reentrant", "right under ZeRO-3 only where no checkpointed part runs twice (VG102)"),
         Do("zero2", "more memory: every rank holds all parameters"),
     )
@@ -47,12 +49,11 @@ def _newer(facts: Facts) -> str:
         return "0.19.3"
     from dataclasses import replace
 
-    from vlmguard import compat
-    from vlmguard.compat import cases
+    from vlmguard.compat import cases, choice
 
     run = cast("Run", facts.run)
     asked = replace(cases.of(run), checkpointing=("non_reentrant",))
-    named = compat.newer(asked, "deepspeed") if asked.strategy == "zero3" else ""
+    named = choice.newer(asked, "deepspeed") if asked.strategy == "zero3" else ""
     return named or "0.19.3"
 
 
