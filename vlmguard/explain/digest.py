@@ -14,7 +14,7 @@ from vlmguard.explain.progress import Progress
 from vlmguard.explain.reader import Reading
 from vlmguard.explain.sources import Source
 
-_QUIET = ("WARN", "[INFO", "Warning:", " INFO ", "[DEBUG")
+_QUIET = ("WARNING", "[WARN", "WARN:", "[INFO", "Warning:", " INFO ", "[DEBUG")
 MAX_TELLING = 400
 
 

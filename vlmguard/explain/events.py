@@ -16,8 +16,9 @@ _FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, 
 _RICH = re.compile(r"^│ (/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
 _TYPE = re.compile(
     r"^((?:[A-Za-z_]\w{0,60}\.){0,8}"
-    r"(?:[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop|Warning)"
-    r"|EnforceNotMet|IoException|CheckpointError\w{0,20}|GatedRepo\w{0,10}|Stop))(?::(?:\s|$)(.*)|$)"
+    r"(?:[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop)"
+    r"|Exception|Timeout|EnforceNotMet|IoException|CheckpointError|GatedRepo|Stop|RaySystemError"
+    r"|OutOfResources))(?::(?:\s|$)(.*)|$)"
 )
 _WHAT = re.compile(r"^\s{0,4}what\(\):\s{1,3}(.{1,4000})")
 _TERMINATE = re.compile(r"terminate called after throwing an instance of '([^'\n]{1,120})'")
@@ -37,6 +38,7 @@ class Event:
         frames: (file, line, function), outermost first.
         cause: the exception that this one was raised from or while handling.
         ignored: from a destructor or a side thread: it ended nothing by itself.
+        caught: a logger wrote it as a warning or less.
         lines: the log's lines, for evidence.
     """
 
@@ -47,6 +49,7 @@ class Event:
     trace: list[str] = field(default_factory=list)
     cause: Event | None = None
     ignored: bool = False
+    caught: bool = False
     last: Line | None = None
     rank: int | None = None
     traced: bool = False
@@ -100,7 +103,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     text = line.text
     if _START in text:
         event = Event(line, rank=line.rank, traced=True)
-        event.ignored = lane.ignored
+        event.ignored, event.caught = lane.ignored, _logged(text)
         event.cause = lane.done if lane.chained else None
         lane.open.append(event)
         lane.fresh, lane.chained, lane.ignored = 0, False, False
@@ -128,6 +131,12 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     elif lane.open and len(lane.open[-1].trace) < MAX_TRACE:
         lane.open[-1].trace.append(text)
     return None
+
+
+def _logged(text: str) -> bool:
+    """Whether a logger wrote this traceback as a warning or less: it was caught."""
+    before = text.partition(_START)[0]
+    return bool(re.search(r"WARN|INFO|DEBUG", before)) or before.startswith(("W1", "W0"))
 
 
 def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:

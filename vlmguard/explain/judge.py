@@ -136,13 +136,14 @@ def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
 def _candidates(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Candidate]:
     found: list[Candidate] = []
     for digest in digests:
-        raised = [e for e in digest.events if not _survived(e.at, digest, digests)]
+        raised = [e for e in digest.events if not e.caught and not _survived(e.at, digest, digests)]
         here = [
             Candidate(classify(e, catalogue), e.line, e, e.rank)
             for e in raised
             if e.type.rpartition(".")[2] not in _WRAPPERS and not _wraps(e, raised)
         ]
         here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
+        here = _marked(here)
         found += _last_of_each(here, digest)
         found += [
             Candidate(known, line, None, line.rank)
@@ -150,6 +151,14 @@ def _candidates(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[C
             if not _survived(line.at, digest, digests)
         ]
     return found
+
+
+def _marked(here: list[Candidate]) -> list[Candidate]:
+    """torch marks what ends a rank; beside that, earlier exceptions without a mark were caught."""
+    ends = [c.at for c in here if c.line.marked and c.order == 0]
+    if not ends:
+        return here
+    return [c for c in here if c.line.marked or c.at > max(ends)]
 
 
 def _wraps(event: Event, others: list[Event]) -> bool:
@@ -173,7 +182,7 @@ def _survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
     told = digest.progress
     if told.finished(after) or told.after(after) >= STEPS_THAT_PROVE:
         return True
-    if ends and told.after(at) - told.after(min(ends)) >= 2 * STEPS_THAT_PROVE:
+    if ends and told.after(at) - told.after(min(ends)) >= STEPS_THAT_PROVE:
         return True  # many steps between it and the end: not what ended the run
     if told.steps or told.done:
         return False
@@ -193,7 +202,9 @@ def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:
         for candidate in reversed(stream[:-1]):
             event, after = candidate.event, kept[0].line
             last = event.last if event and event.last else candidate.line
-            if candidate.line.marked or after.number - last.number <= NEAR:
+            stepped = digest.progress.after(last.at) > digest.progress.after(after.at)
+            near = after.number - last.number <= NEAR and not stepped
+            if candidate.line.marked or near:
                 kept.insert(0, candidate)
             elif not any(k.order == 0 for k in kept) and candidate.order == 0:
                 kept.insert(0, candidate)

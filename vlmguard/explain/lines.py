@@ -16,7 +16,7 @@ Time = tuple[int, ...]  # (month, day, hour, minute, second, microsecond), to co
 _TIME = r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:Z|[+-]\d\d:?\d\d)?"
 _ISO = re.compile(rf"^\[?{_TIME}\]?[\s|]+(?:std(?:out|err) [FP] )?")
 _ANY_TIME = re.compile(rf"^[\[(]?{_TIME}")
-_GLOG = re.compile(r"^\[?([IWEF])(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})[^\]]{0,120}\]\s?")
+_GLOG = re.compile(r"^\[?([IWEF])(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})[^\]]{0,120}\]\s?")
 _RANKS = re.compile(
     r"^(?:\[rank\s?(\d{1,5})\]:?\s?|\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
     r"|\[\d+,(\d{1,5})\]<std(?:out|err)>:\s?|\[Rank (\d{1,5})\]:?\s)"

@@ -154,6 +154,8 @@ FAILURE = Known(
         Sign("CUDA out of memory", releases="torch 1.x to 2.15"),
         Sign("OutOfMemoryError", no=("SIGKILL",)),
         Sign("CUDA error: out of memory"),
+        Sign("CUDA Error: out of memory"),
+        Sign("Cuda error: out of memory"),
         Sign("HIP out of memory"),
         Sign("NPU out of memory"),
         Sign("XPU out of memory"),

@@ -24,6 +24,7 @@ FAILURE = Known(
         Sign("The client socket has timed out after"),
         Sign("failed to recv, got 0 bytes", also=("TCPStore",), no=("peer",)),
         Sign("Timed out initializing process group"),
+        Sign("waiting for clients"),
         Sign("timed out after", also=("clients joined",)),
         Sign("RendezvousTimeoutError"),
         Sign("store->get('", also=("imeout",)),

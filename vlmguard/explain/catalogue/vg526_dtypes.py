@@ -27,7 +27,7 @@ FAILURE = Known(
         Sign("Expected tensor for argument", also=("to have one of the following scalar types",)),
         Sign("self and mat2 must have the same dtype"),
         Sign("Index put requires the source and destination dtypes match"),
-        Sign("masked_scatter_: expected self and source to have same dtypes"),
+        Sign("expected self and source to have same dtypes"),
         Sign("Found dtype", also=("but expected",)),
     ),
     examples=(

@@ -33,7 +33,6 @@ FAILURE = Known(
         Sign("DUE TO JOB REQUEUE", where="line"),
         Sign("Preempting job", where="line"),
         Sign("preemption notice", where="line"),
-        Sign("CANCELLED AT", where="line", no=("DUE TO TIME LIMIT", "DUE TO NODE FAILURE")),
     ),
     examples=(
         Example(

@@ -27,6 +27,7 @@ FAILURE = Known(
         Sign("[Errno 122]"),
         Sign("PytorchStreamWriter failed writing file"),
         Sign("unexpected pos"),
+        Sign("basic_ios::clear: iostream error"),
         Sign("write failed: file write failed"),
         Sign("File too large"),
         Sign("Not enough disk space"),

@@ -43,7 +43,7 @@ FAILURE = Known(
             "c10/cuda/CUDAFunctions.cpp, torch 2.4",
         ),
         Example(
-            "ncclInvalidUsage: This usually reflects invalid usage of NCCL library. Last error: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 3b000",
+            "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.21.5\nncclInvalidUsage: This usually reflects invalid usage of NCCL library. Last error: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 3b000",
             "nccl/src/init.cc, 2.18",
         ),
     ),

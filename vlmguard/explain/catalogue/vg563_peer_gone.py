@@ -24,6 +24,8 @@ FAILURE = Known(
     wrong="Nothing here says that the ranks had different inputs.",
     signs=(
         Sign("Connection closed by peer"),
+        Sign("Connection closed by remote peer"),
+        Sign("ncclRemoteError"),
         Sign("Connection reset by peer"),
         Sign("Broken pipe"),
         Sign("recvValue failed"),

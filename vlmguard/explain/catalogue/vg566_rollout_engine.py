@@ -43,4 +43,5 @@ FAILURE = Known(
         ),
     ),
     evidence="vLLM's and TRL's own messages.",
+    narrow=3,
 )

@@ -32,6 +32,7 @@ FAILURE = Known(
         Sign("received signal SIGTERM", where="line"),
         Sign("SIGTERM"),
         Sign("SIGHUP"),
+        Sign("CANCELLED AT", where="line", no=("DUE TO",)),
         Sign("Process got signal"),
     ),
     examples=(
