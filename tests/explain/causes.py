@@ -4,6 +4,7 @@ Each script is complete; with two ranks it runs under torchrun on gloo. `make_lo
 Other frameworks, strategies and releases that cause the same class are other entries.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 START = """
@@ -35,6 +36,14 @@ config = {"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 0.0, "zero_a
 """ + BLOCKS + """
 net = Net(again=AGAIN); optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 engine, *_ = deepspeed.initialize(model=net, optimizer=optimizer, config=config)
+"""
+
+
+VISION = """
+import torch
+library = torch.library.Library("torchvision", "FRAGMENT")  # for a torchvision without its binary
+library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 """
 
 

@@ -5,6 +5,7 @@ stands what a real run prints: arguments, progress bars, warnings, the other ran
 launcher's last words. Everything is drawn from a seed.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import random

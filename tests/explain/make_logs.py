@@ -4,6 +4,7 @@ Run it by an interpreter that has torch, transformers, DeepSpeed and peft. Paths
 the machine are replaced. One log a cause, in logs/made/.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import os
@@ -15,7 +16,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from causes import CAUSES
+from causes import CAUSES, VISION
 
 FOLDER = Path(__file__).parent / "logs" / "made"
 TIME = 120
@@ -25,7 +26,8 @@ def make(name: str, ranks: int, script: str) -> str:
     """The output of one failing run, standard output and error together."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.py"
-        path.write_text(script, encoding="utf-8")
+        needs = "transformers" in script or "peft" in script
+        path.write_text(VISION + script if needs else script, encoding="utf-8")
         command = [sys.executable, str(path)]
         if ranks > 1:
             launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]

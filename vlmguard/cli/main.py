@@ -1,4 +1,4 @@
-"""The console script: ``compat`` and ``explain`` by the short way, everything else by `vlmguard.cli`."""
+"""The console script: ``compat`` and ``explain`` by the short way, all else by `vlmguard.cli`."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _HEX = re.compile(r"(?i)(wandb[^\n]{0,40}?)\b[0-9a-f]{40}\b")
 
 
 def text(data: bytes) -> str:
-    """``data`` as text with ``\\n`` line ends only: ``\\r`` ends a line too, as progress bars do."""
+    """``data`` as text; ``\\r`` ends a line too, as progress bars do."""
     if data.count(b"\0") * 3 > len(data):  # UTF-16, as PowerShell's ``>`` writes it
         data = data.replace(b"\0", b"")
     decoded = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
@@ -68,12 +68,13 @@ def redact(line: str) -> str:
 
 
 def _named(match: re.Match[str]) -> str:
-    """``--hub_token abc…`` and ``password=…``; not "pad_token: <|endoftext|>" or "token: 151655"."""
+    """``--hub_token abc…``, ``password=…``; not "pad_token: <|end|>" or "token: 151655"."""
     name, value = match[1], match[2]
     word = name.strip(" \t=:,'\"").lower()
     harmless = value.lower() in ("none", "null", "false", "true") or value.startswith(("<", "█"))
     plain = word.endswith("token") and not re.search(
-        r"(?:hub|hf|api|access|auth|wandb|git\w*|refresh|session|bot|sdk|modelscope|ms|id|user)[_-]?token$",
+        r"(?:hub|hf|api|access|auth|wandb|git\w*|refresh|session|bot|"
+        r"sdk|modelscope|ms|id|user)[_-]?token$",
         word,
     )
     if harmless or (plain and (len(value) < 16 or not re.search(r"\d", value))):

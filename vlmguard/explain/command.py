@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from vlmguard.explain import digest as digests_
-from vlmguard.explain import judge, logfacts, matcher, reader, show, sources
+from vlmguard.explain import clean, judge, logfacts, matcher, reader, show, sources
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
@@ -112,7 +112,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         answer, digests = explain(asked.logs)
     except sources.Unreadable as error:
-        sys.stderr.write(f"vlmguard explain: {show.clean.shown(str(error))}\n")
+        sys.stderr.write(f"vlmguard explain: {clean.shown(str(error))}\n")
         return UNREADABLE
     shown = {"text": show.text, "json": show.as_json, "github": show.github}[asked.format]
     _write(shown(answer, digests))

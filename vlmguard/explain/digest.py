@@ -16,6 +16,7 @@ from vlmguard.explain.sources import Source
 
 _QUIET = ("WARNING", "[WARN", "WARN:", "[INFO", "Warning:", " INFO ", "[DEBUG")
 MAX_TELLING = 400
+MAX_EVENTS = 400
 
 
 @dataclass
@@ -59,7 +60,8 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     """Digest one reading."""
     digest = Digest(source, number, reading)
     kept = list(lines.lines(reading.pieces, number, source.rank))
-    digest.events = [e for e in events.exceptions(kept) if e.type or e.frames]
+    raised = [e for e in events.exceptions(kept) if e.type or e.frames]
+    digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)
     digest.progress = progress.of(kept)
     digest.watched = [

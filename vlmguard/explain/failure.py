@@ -1,4 +1,4 @@
-"""One known failure, as data: how it looks, what it means here, what to change, when that is wrong."""
+"""One known failure as data: how it looks, what it means, what to change, when that is wrong."""
 
 from __future__ import annotations
 

@@ -68,10 +68,12 @@ _SPELT: dict[str, dict[str, str]] = {
     "freeze_tower": {
         "ms-swift": "--freeze_vit true --freeze_aligner true",
         "LLaMA-Factory": "freeze_vision_tower: true, freeze_multi_modal_projector: true",
-        "": "freeze the vision tower (requires_grad_(False)); with vlmguard: VLMGUARD_FREEZE=vision",
+        "": "freeze the vision tower (requires_grad_(False)); with "
+        "vlmguard: VLMGUARD_FREEZE=vision",
     },
     "dummy_image": {
-        "": "an image in every micro-batch (a small blank one that no label sees); vlmguard puts it "
+        "": "an image in every micro-batch (a small blank one that no "
+        "label sees); vlmguard puts it "
         "in by itself where the adapter can",
     },
     "batch": {
@@ -164,7 +166,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "": "DataLoader(num_workers=0)",
     },
     "preprocess": {
-        "ms-swift": "--lazy_tokenize true, or prepare once with `swift export --to_cached_dataset true`",
+        "ms-swift": "--lazy_tokenize true, or prepare once with `swift export "
+        "--to_cached_dataset true`",
         "LLaMA-Factory": "tokenized_path: a folder, filled by one run on one process first",
         "": "prepare the data set once, before the ranks start, and load what was prepared",
     },

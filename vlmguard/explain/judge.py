@@ -37,7 +37,8 @@ _BY_EXIT = {
     -15: "VG569",
     143: "VG569",
 }
-STEPS_THAT_PROVE = 3  # a run that took so many more steps has survived
+STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
+BROKEN = 3  # losses in a row that are no numbers
 NEAR = 30  # lines between two exceptions of one stream that belong together
 
 
@@ -169,7 +170,7 @@ def _wraps(event: Event, others: list[Event]) -> bool:
 
 
 def _ended(candidate: Candidate, digest: Digest) -> bool:
-    """A side thread's exception counts if it is known, not from a destructor, and the log ends so."""
+    """A side thread's exception counts only where it is known and all that the log has."""
     known = candidate.known is not None and candidate.known.order == "cause"
     return known and bool(digest.exits) and len(digest.events) == 1
 
@@ -204,12 +205,10 @@ def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:
             last = event.last if event and event.last else candidate.line
             stepped = digest.progress.after(last.at) > digest.progress.after(after.at)
             near = after.number - last.number <= NEAR and not stepped
-            if candidate.line.marked or near:
-                kept.insert(0, candidate)
-            elif not any(k.order == 0 for k in kept) and candidate.order == 0:
-                kept.insert(0, candidate)
-            else:
+            first = candidate.order == 0 and not any(k.order == 0 for k in kept)
+            if not (candidate.line.marked or near or first):
                 break
+            kept.insert(0, candidate)
         found += kept
     return found
 
@@ -218,6 +217,7 @@ def _started(
     candidates: list[Candidate], digests: Sequence[Digest], by_code: dict[str, Known]
 ) -> Answer | None:
     ended = launcher.first([e for d in digests for e in d.exits])
+    candidates = _without_weak(candidates)
     if not candidates:
         return None
     lowest = min(c.order for c in candidates)
@@ -234,6 +234,18 @@ def _started(
     answer.followed = _followed(pick, candidates, digests)
     answer.evidence = _evidence(pick)
     return answer
+
+
+def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
+    """An import that fails is often caught; beside a later failure that says more it is noise."""
+    strong = [c for c in candidates if c.order <= 1 and not _weak(c)]
+    latest = max((c.at for c in strong), default=-1)
+    return [c for c in candidates if not _weak(c) or c.at > latest]
+
+
+def _weak(candidate: Candidate) -> bool:
+    known = candidate.known
+    return not candidate.line.marked and known is not None and known.code in ("VG552", "VG540")
 
 
 def _no_afterthoughts(some: list[Candidate], all_: list[Candidate]) -> list[Candidate]:
@@ -299,7 +311,7 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     if (answer := _exit_class(digests, by_code)) is not None:
         return answer
     for digest in digests:
-        if digest.progress.broken >= STEPS_THAT_PROVE:
+        if digest.progress.broken >= BROKEN:
             line = digest.progress.losses[-digest.progress.broken][0]
             known = by_code["VG515"]
             last = digest.progress.losses[-1][0]

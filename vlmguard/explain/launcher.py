@@ -1,4 +1,4 @@
-"""What launchers and schedulers say of the processes that they started: who ended first, and how."""
+"""What launchers and schedulers say of the processes they started: who ended first, and how."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ class Facts:
 _FRAMEWORKS = (
     (
         "ms-swift",
-        r"\[INFO:swift\]|\[WARNING:swift\]|swift/(?:cli|llm|trainers|pipelines)/|swift\.cli\b|\bms[-_]swift\b",
+        r"\[INFO:swift\]|\[WARNING:swift\]|swift/(?:cli|llm|trainers|"
+        r"pipelines)/|swift\.cli\b|\bms[-_]swift\b",
     ),
     ("LLaMA-Factory", r"llamafactory|LLaMA-Factory|\bllmtuner\b"),
     ("FlagEmbedding", r"FlagEmbedding"),
@@ -78,7 +79,8 @@ _FRAMEWORKS = (
     ("axolotl", r"\baxolotl\b"),
     (
         "TRL",
-        r"\btrl (?:sft|dpo|grpo|kto|reward)\b|trl/trainer/|\bSFTTrainer\b|\bGRPOTrainer\b|trl/scripts/",
+        r"\btrl (?:sft|dpo|grpo|kto|reward)\b|trl/trainer/|"
+        r"\bSFTTrainer\b|\bGRPOTrainer\b|trl/scripts/",
     ),
     ("transformers", r"transformers/trainer\.py|\bTrainingArguments\b|Seq2SeqTrain"),
     ("accelerate", r"accelerate/(?:commands|accelerator)|\baccelerate launch\b"),
@@ -97,18 +99,25 @@ _VALUE = re.compile(
     r"(\[[^\[\]\n]{0,120}\]|'[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|[^\s,'\"{}\[\]()]{1,160})"
 )
 _FLAG = re.compile(
-    r"(?<!\S)--?([a-z][a-z_-]{3,48})(?:[ =]|['\"],\s?['\"])(\{[^}\n]{0,200}\}|[^\s'\",-][^\s'\",]{0,160})"
+    r"(?<!\S)--?([a-z][a-z_-]{3,48})(?:[ =]|"
+    r"['\"],\s?['\"])(\{[^}\n]{0,200}\}|[^\s'\",-][^\s'\",]{0,160})"
 )
 _WANTED = frozenset(
-    """per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps max_length cutoff_len
-    world_size tuner_type train_type finetuning_type sft_type lora_rank deepspeed fsdp gradient_checkpointing
-    vit_gradient_checkpointing ddp_find_unused_parameters ddp_static_graph freeze_vit freeze_vision_tower
-    freeze_aligner freeze_multi_modal_projector max_pixels image_max_pixels attn_impl attn_implementation
-    flash_attn torch_dtype bf16 fp16 ddp_timeout eval_strategy num_train_epochs max_steps resume_from_checkpoint
-    model_name_or_path model stage zero_stage train_batch_size train_micro_batch_size_per_gpu use_reentrant
-    gradient_checkpointing_kwargs dataloader_num_workers nproc_per_node num_processes padding_free packing
-    model_type use_reentrant_gc output_dir distributed_type micro_batch_size""".split()
+    """
+    per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps
+    max_length cutoff_len world_size tuner_type train_type finetuning_type sft_type
+    lora_rank deepspeed fsdp gradient_checkpointing vit_gradient_checkpointing
+    ddp_find_unused_parameters ddp_static_graph freeze_vit freeze_vision_tower
+    freeze_aligner freeze_multi_modal_projector max_pixels image_max_pixels attn_impl
+    attn_implementation flash_attn torch_dtype bf16 fp16 ddp_timeout eval_strategy
+    num_train_epochs max_steps resume_from_checkpoint model_name_or_path model stage
+    zero_stage train_batch_size train_micro_batch_size_per_gpu use_reentrant
+    gradient_checkpointing_kwargs dataloader_num_workers nproc_per_node num_processes
+    padding_free packing model_type use_reentrant_gc output_dir distributed_type
+    micro_batch_size zero_optimization_stage distributed_world_size
+    """.split()
 )
+_DOTTED = re.compile(r"\b([a-z][a-z_]{3,48}) \.{3,60} (\S{1,80})")  # DeepSpeed's dump of its config
 _OURS = re.compile(
     r"vlmguard: (\S{1,20}) guards ([\w-]{2,30}) (\S{0,30}), (\w{2,20}), (\d{1,6}) ranks"
 )
@@ -123,7 +132,7 @@ def of_text(texts: Iterable[str]) -> Facts:
     ours = None
     strategy = ""
     for text in texts:
-        for match in (*_VALUE.finditer(text), *_FLAG.finditer(text)):
+        for match in (*_VALUE.finditer(text), *_FLAG.finditer(text), *_DOTTED.finditer(text)):
             name = match[1].lower().replace("-", "_")
             if name in _WANTED:
                 said.setdefault(name, match[match.lastindex or 2].strip("'\" "))
@@ -203,7 +212,8 @@ def _strategy_seen(text: str) -> str:
 
 
 def _strategy(said: dict[str, str], seen: str) -> str:
-    stage = said.get("zero_stage") or (said.get("stage", "") if "deepspeed" in said else "")
+    stage = said.get("zero_stage") or said.get("zero_optimization_stage")
+    stage = stage or (said.get("stage", "") if "deepspeed" in said else "")
     if stage in ("1", "2", "3"):
         return f"zero{stage}"
     if match := re.search(

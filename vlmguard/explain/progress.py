@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -15,11 +16,14 @@ _BAR = re.compile(
 _LOADING = re.compile(r"^\s{0,8}[A-Za-z][^|%]{0,60}:\s{0,4}\d{1,3}%\|")
 _COUNTED = re.compile(r"global_step/max_steps['\"]: ['\"](\d{1,9})/(\d{1,9})")
 _STEP = re.compile(
-    r"(?i)(?:^|[\s\[(,|])(?:global[ _]?)?(?:step|iteration|iter)s?['\"]?\s{0,3}[:=#\s]\s{0,3}\[?(\d{1,9})"
+    r"(?i)(?:^|[\s\[(,|])(?:global[ _]?)?(?:step|iteration|"
+    r"iter)s?['\"]?\s{0,3}[:=#\s]\s{0,3}\[?(\d{1,9})"
     r"(?:\s{0,2}/\s{0,4}(\d{1,9}))?(?=[\s,\])|:;.]|$)"
 )
 _LOSS = re.compile(
-    r"['\"]?\b(?:loss|grad_norm|lm_loss|train_loss)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|-?inf|-?[\d.]{1,20}(?:e[+-]?\d{1,3})?)",
+    r"['\"]?\b(?:loss|grad_norm|lm_loss|"
+    r"train_loss)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|-?inf|"
+    r"-?[\d.]{1,20}(?:e[+-]?\d{1,3})?)",
     re.I,
 )
 _NAN = re.compile(
@@ -56,12 +60,15 @@ _DONE = (
 )
 
 
+KEPT = 64
+
+
 @dataclass
 class Progress:
     """What one log tells of its steps.
 
     Attributes:
-        steps: (place in the log, step, steps in all or 0), where the step grew.
+        steps: (place in the log, step, steps in all or 0), the last of them.
         last: the last line that told a step.
         done: places of marks of an end.
         broken: how many of the last logged losses are nan, or 0.0 with a gradient of nan.
@@ -78,11 +85,23 @@ class Progress:
     final: Line | None = None
     evaluating: int = -1
     saving: int = -1
+    _growth: dict[int, list[int]] = field(default_factory=dict)
+    _highest: dict[int, int] = field(default_factory=dict)
+
+    def step(self, at: int, number: int, total: int) -> None:
+        """Note a step; a bar that starts anew (an evaluation, a restart) counts anew."""
+        highest = self._highest.get(total, -1)
+        if number > highest or number + 10 < highest or number <= 1 < highest:
+            self._highest[total] = number
+            if number != highest:
+                self._growth.setdefault(total, []).append(at)
+        self.steps.append((at, number, total))
+        del self.steps[:-KEPT]
 
     def after(self, at: int) -> int:
-        """How many different steps are told after ``at``, beyond the highest told before it."""
-        before = max((k for place, k, _ in self.steps if place <= at), default=-1)
-        return len({k for place, k, _ in self.steps if place > at and k > before})
+        """How many steps more are told after ``at``, on the bar that grew most."""
+        grown = (len(places) - bisect_right(places, at) for places in self._growth.values())
+        return max(grown, default=0)
 
     def finished(self, at: int) -> bool:
         """Whether an end is marked after ``at``."""
@@ -120,13 +139,14 @@ def of(lines: Iterable[Line]) -> Progress:
             told.saving = line.at
         step = _step(text)
         if step is not None:
-            told.steps.append((line.at, *step))
+            told.step(line.at, *step)
             told.last = line
             if "%|" in text:
                 bars = step
         elif _LOADING.match(text):
             told.loading = line
-        if ("loss" in text or "grad_norm" in text) and _LOSS.search(text):
+        logged = "loss" in text or "grad_norm" in text
+        if logged and "train_loss" not in text and _LOSS.search(text):
             values = {m[1].lower(): m[2].lower() for m in _NAN.finditer(text)}
             zero = values.get("loss") in ("0.0", "0") and values.get("grad_norm") in ("nan", "inf")
             told.losses.append((line, values.get("loss") in ("nan", "inf") or zero))

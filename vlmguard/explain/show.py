@@ -14,11 +14,13 @@ from vlmguard.explain.judge import Answer
 from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
 
-PAGES = "https://github.com/vlmguard/vlmguard/blob/main/docs/rules"
+PAGES = "docs/rules"  # in the repository; `vlmguard rule CODE` prints the same page
 LONGEST = 320  # characters of an evidence line
 _WAIT = (
-    "py-spy dump --pid PID on each rank (pip install py-spy; pgrep -f for the PIDs): who stands where",
-    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE="
+    "py-spy dump --pid PID on each rank (pip install py-spy; pgrep "
+    "-f for the PIDs): who stands where",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
+    "TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE="
     "/shared/nccl_trace_ in the next run: the flight recorder then says which collective hangs",
 )
 _COLLECT = (
@@ -77,7 +79,7 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield "also seen:"
         yield from (f"  - {note}" for note in notes)
     if answer.known is not None:
-        yield f"page: {url(answer.known.code)}"
+        yield f"page: vlmguard rule {answer.known.code} ({url(answer.known.code)})"
 
 
 def headline(answer: Answer) -> str:
@@ -160,7 +162,10 @@ def _known(answer: Answer) -> Iterator[str]:
     yield f"when that is wrong: {known.wrong}"
     if known.prevented:
         rules = ", ".join(known.prevented)
-        yield f"vlmguard: would have been seen before it happened, by {rules} (vlmguard rule {known.prevented[0]})"
+        yield (
+            f"vlmguard: would have been seen before it happened, by {rules} "
+            f"(vlmguard rule {known.prevented[0]})"
+        )
     else:
         yield "vlmguard: has no rule that sees this beforehand"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import itertools
 import lzma
 import os
 import re
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 MAX_FILES = 4096
 _SKIPPED = (
@@ -93,7 +94,7 @@ def _source(path: Path, root: Path) -> Source:
     """torchrun's layout is RUN/attempt_A/LOCAL_RANK/stderr.log; others put a rank in the name."""
     rank = attempt = None
     parts = path.parts
-    for before, part in zip(parts, parts[1:], strict=False):
+    for before, part in itertools.pairwise(parts):
         if match := _ATTEMPT.match(before):
             attempt = int(match[1])
             rank = int(part) if part.isdigit() else None
@@ -123,7 +124,7 @@ def _unpacked(raw: IO[bytes]) -> IO[bytes]:
     start = raw.peek(6)[:6] if isinstance(raw, io.BufferedReader) else b""
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
     if kind == "gzip":
-        return gzip.GzipFile(fileobj=raw)
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
     if kind == "xz":
         return lzma.LZMAFile(raw)
     return bz2.BZ2File(raw) if kind == "bzip2" else raw

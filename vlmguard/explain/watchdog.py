@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from vlmguard.explain.lines import Line
 
 _WORK = re.compile(
-    r"WorkNCCL\(SeqNum=(\d{1,12}), OpType=(\w{1,40})(?:, NumelIn=(\d{1,15}))?(?:, NumelOut=(\d{1,15}))?"
+    r"WorkNCCL\(SeqNum=(\d{1,12}), OpType=(\w{1,40})(?:, "
+    r"NumelIn=(\d{1,15}))?(?:, NumelOut=(\d{1,15}))?"
     r"[^)]{0,200}\)"
 )
 _RANK = re.compile(r"\bRank (\d{1,6})\]")

@@ -46,7 +46,9 @@ def page(known: Known) -> str:
     spelt = [(flags.say(do, facts), do.cost) for do in known.remedies(facts)]
     changes = "; ".join(f"{what} (cost: {cost})" if cost else what for what, cost in spelt)
     shown = [f"{' '.join(e.text.split())} ({e.origin})" for e in known.examples]
-    seen = f" vlmguard sees it beforehand by {', '.join(known.prevented)}." if known.prevented else ""
+    seen = (
+        f" vlmguard sees it beforehand by {', '.join(known.prevented)}." if known.prevented else ""
+    )
     sections = {
         "What it does": f"Explains an exception, or a line of a log, that has one of: {signs}.",
         "Why it is bad": f"{known.told(facts)}.{seen}",

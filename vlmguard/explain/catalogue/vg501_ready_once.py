@@ -46,14 +46,17 @@ FAILURE = Known(
     do=_do,
     wrong=(
         "Non-reentrant is wrong under ZeRO-3 with frozen parameters on torch ≥ 2.6 with DeepSpeed "
-        "≤ 0.19.2. Turning find_unused_parameters off hides the crash where a block runs twice: the "
+        "≤ 0.19.2. Turning find_unused_parameters off hides the crash "
+        "where a block runs twice: the "
         "ranks then hold different weights (VG107)."
     ),
     signs=(Sign("Expected to mark a variable ready only once", releases="torch 1.x to 2.15"),),
     examples=(
         Example(
-            "RuntimeError: Expected to mark a variable ready only once. This error is caused by one "
-            "of the following reasons: 1) Use of a module parameter outside the `forward` function.",
+            "RuntimeError: Expected to mark a variable ready only once. "
+            "This error is caused by one "
+            "of the following reasons: 1) Use of a module parameter "
+            "outside the `forward` function.",
             "made by causing it, torch 2.13.0, two gloo ranks",
         ),
     ),

@@ -38,14 +38,18 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "AssertionError: The parameter model.vision_tower.encoder.layers.2.mlp.fc2.bias has already "
-            "been reduced. Gradient computed twice for this partition. Multiple gradient reduction is "
+            "AssertionError: The parameter "
+            "model.vision_tower.encoder.layers.2.mlp.fc2.bias has already "
+            "been reduced. Gradient computed twice for this partition. "
+            "Multiple gradient reduction is "
             "currently not supported",
             "made by causing it, ms-swift 4.6.0, DeepSpeed 0.19.8",
         ),
         Example(
-            "AssertionError: The parameter 323 has already been reduced.             Gradient computed "
-            "twice for this partition.             Multiple gradient reduction is currently not supported",
+            "AssertionError: The parameter 323 has already been reduced.   "
+            "          Gradient computed "
+            "twice for this partition.             Multiple gradient "
+            "reduction is currently not supported",
             "deepspeed/runtime/zero/stage_1_and_2.py, 0.14.5",
         ),
     ),

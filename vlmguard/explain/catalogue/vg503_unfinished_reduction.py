@@ -24,14 +24,19 @@ def _why(facts: Facts) -> str:
         return f"a step did not use parts that train ({names}): this rank's batch had no image"
     if "image" in facts.kinds:
         return (
-            "some trainable parameters got no gradient although this rank's last batch had an image: "
+            "some trainable parameters got no gradient although this "
+            "rank's last batch had an image: "
             "a part of the model that the loss does not use (an unused head or layer, a detached "
             "output), not a missing image"
         )
     if facts.kinds:
-        return "the vision tower trains, and this rank's batch had no image: its parameters got no gradient"
+        return (
+            "the vision tower trains, and this rank's batch had no image: "
+            "its parameters got no gradient"
+        )
     return (
-        "some trainable parameters got no gradient. With a vision tower that trains, the usual cause "
+        "some trainable parameters got no gradient. With a vision "
+        "tower that trains, the usual cause "
         "is a batch without an image; else a part of the model that the loss does not use"
     )
 
@@ -72,7 +77,8 @@ FAILURE = Known(
     why=_why,
     do=_do,
     wrong=(
-        "find_unused_parameters hides wiring bugs: a head that the loss should use and does not stays "
+        "find_unused_parameters hides wiring bugs: a head that the "
+        "loss should use and does not stays "
         "untrained. Where every batch has an image, images are not the cause."
     ),
     signs=(
@@ -83,7 +89,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "RuntimeError: Expected to have finished reduction in the prior iteration before starting a "
+            "RuntimeError: Expected to have finished reduction in the "
+            "prior iteration before starting a "
             "new one. This error indicates that your module has parameters that were not used in "
             "producing loss.",
             "made by causing it, torch 2.13.0, two gloo ranks",

@@ -21,7 +21,8 @@ def _why(facts: Facts) -> str:
     if _elsewhere(facts):
         return (
             "the recomputed forward saved other tensors than the first one: the block does not do "
-            "the same twice (random state, a cache that is filled, a shape that depends on the step)"
+            "the same twice (random state, a cache that is filled, a shape "
+            "that depends on the step)"
         )
     return (
         "non-reentrant checkpointing with frozen parameters under ZeRO-3, on a DeepSpeed that "
@@ -65,7 +66,8 @@ FAILURE = Known(
     why=_why,
     do=_do,
     wrong=(
-        "use_reentrant=True is for ZeRO-3 only: under plain DDP it brings back 'ready only once', and "
+        "use_reentrant=True is for ZeRO-3 only: under plain DDP it "
+        "brings back 'ready only once', and "
         "with a tower that runs twice it is silently wrong under ZeRO-3."
     ),
     signs=(
@@ -80,11 +82,13 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values for the "
+            "torch.utils.checkpoint.CheckpointError: "
+            "torch.utils.checkpoint: Recomputed values for the "
             "following tensors have different metadata than during the forward pass.",
             "torch/utils/checkpoint.py, 2.13.0",
         ),
     ),
-    evidence="deepspeedai/DeepSpeed#8148, huggingface/trl#6356; catalogue row 5; measured on 17 pairs of torch and DeepSpeed.",
+    evidence="deepspeedai/DeepSpeed#8148, huggingface/trl#6356; catalogue "
+    "row 5; measured on 17 pairs of torch and DeepSpeed.",
     prevented=("VG105",),
 )

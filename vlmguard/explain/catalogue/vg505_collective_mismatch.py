@@ -14,7 +14,8 @@ def _why(facts: Facts) -> str:
         )
     if facts.zero == 3 or facts.fsdp:
         return (
-            f"{start}. Under {facts.strategy} every forward gathers, of a frozen tower as well: most "
+            f"{start}. Under {facts.strategy} every forward gathers, of a "
+            f"frozen tower as well: most "
             "often one rank had an image and another had none; in mixtures of experts, one chose "
             "other experts"
         )
@@ -39,7 +40,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         found.append(Do("find_unused", "under DDP only; not with reentrant checkpointing"))
     found.append(
         Do(
-            "TORCH_DISTRIBUTED_DEBUG=DETAIL (gloo, small runs) or TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1: the next time-out says which rank was where"
+            "TORCH_DISTRIBUTED_DEBUG=DETAIL (gloo, small runs) or "
+            "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
+            "TORCH_NCCL_DUMP_ON_TIMEOUT=1: the next time-out says which "
+            "rank was where"
         )
     )
     return tuple(found)
@@ -53,7 +57,8 @@ FAILURE = Known(
     why=_why,
     do=_do,
     wrong=(
-        "A longer time-out only stretches the stall. If another rank failed first, its message is the "
+        "A longer time-out only stretches the stall. If another rank "
+        "failed first, its message is the "
         "cause. A lock or a download that timed out is another matter."
     ),
     signs=(
@@ -82,17 +87,21 @@ FAILURE = Known(
     examples=(
         Example(
             "[rank1]:[E1121 14:45:14.123456789 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught "
-            "collective operation timeout: WorkNCCL(SeqNum=1201, OpType=ALLREDUCE, NumelIn=4194304, "
+            "collective operation timeout: WorkNCCL(SeqNum=1201, "
+            "OpType=ALLREDUCE, NumelIn=4194304, "
             "NumelOut=4194304, Timeout(ms)=600000) ran for 600012 milliseconds before timing out.",
             "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, 2.4",
         ),
         Example(
-            "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "
+            "RuntimeError: Detected mismatch between collectives on ranks. "
+            "Rank 1 is running collective: "
             "CollectiveFingerPrint(SequenceNumber=5, OpType=ALLREDUCE",
             "made by causing it, torch 2.13.0, two gloo ranks, TORCH_DISTRIBUTED_DEBUG=DETAIL",
         ),
     ),
-    evidence="deepspeedai/DeepSpeed#7170, huggingface/transformers#37186, hiyouga/LlamaFactory#6233, QwenLM/Qwen3-VL#126; rows 1, 10, 18.",
+    evidence="deepspeedai/DeepSpeed#7170, huggingface/transformers#37186, "
+    "hiyouga/LlamaFactory#6233, QwenLM/Qwen3-VL#126; rows 1, 10, "
+    "18.",
     prevented=("VG106",),
     order="hang",
 )

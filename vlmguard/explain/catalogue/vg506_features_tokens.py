@@ -18,17 +18,32 @@ def _counts(facts: Facts) -> tuple[int, int] | None:
 def _why(facts: Facts) -> str:
     counts = _counts(facts)
     if counts is None:
-        return "the text's image placeholders and the image's features differ in number, usually cut by max_length"
+        return (
+            "the text's image placeholders and the image's features differ "
+            "in number, usually cut by max_length"
+        )
     tokens, features = counts
     if tokens == 0:
-        return f"the text has no image placeholder, the image has {features} features: the template or the data dropped <image>"
+        return (
+            f"the text has no image placeholder, the image has {features} "
+            f"features: the template or the data dropped <image>"
+        )
     if features == 0:
-        return f"the text has {tokens} image placeholders and there is no image: it was dropped or never loaded"
+        return (
+            f"the text has {tokens} image placeholders and there is no "
+            f"image: it was dropped or never loaded"
+        )
     if tokens > features:
         more = tokens - features
         if more <= 8 and "grpo" in facts.trace.lower():
-            return f"{more} more placeholders than features: the policy itself generated an image token"
-        return f"{tokens} placeholders for {features} features: an image of the row is missing, or the text holds the token itself"
+            return (
+                f"{more} more placeholders than features: the policy itself "
+                f"generated an image token"
+            )
+        return (
+            f"{tokens} placeholders for {features} features: an image of "
+            f"the row is missing, or the text holds the token itself"
+        )
     return f"{tokens} placeholders are left of {features}: the rest was cut, usually by max_length"
 
 
@@ -95,6 +110,7 @@ FAILURE = Known(
             "transformers/models/qwen2_vl/modeling_qwen2_vl.py, 4.51.3",
         ),
     ),
-    evidence="huggingface/trl#5927, huggingface/transformers#37222, StarsfieldAI/R1-V#91; rows 2 and 22.",
+    evidence="huggingface/trl#5927, huggingface/transformers#37222, "
+    "StarsfieldAI/R1-V#91; rows 2 and 22.",
     prevented=("VG202", "VG201"),
 )

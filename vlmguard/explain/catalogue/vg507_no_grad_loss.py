@@ -8,16 +8,21 @@ from vlmguard.explain.logfacts import Facts
 
 def _why(facts: Facts) -> str:
     if facts.use_reentrant is False:
-        return "nothing that the loss depends on is trainable: everything is frozen, or the output is detached"
+        return (
+            "nothing that the loss depends on is trainable: everything is "
+            "frozen, or the output is detached"
+        )
     return (
-        "nothing that trains is connected to the loss: reentrant checkpointing over blocks whose input "
+        "nothing that trains is connected to the loss: reentrant "
+        "checkpointing over blocks whose input "
         "needs no gradient (a LoRA over a frozen embedding), or everything is frozen"
     )
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     look = Do(
-        "print the trainable parameters' names before training; none means a wrong freeze or target_modules"
+        "print the trainable parameters' names before training; none "
+        "means a wrong freeze or target_modules"
     )
     if facts.use_reentrant is False:
         return (look,)

@@ -9,7 +9,8 @@ FAILURE = Known(
     name="explain-gemini-unreduced",
     title="Gemini found a parameter without a gradient",
     zh="Gemini：有可训练参数在本次累积窗口内没有得到梯度",
-    why="a trainable parameter got no gradient in this window: usually a vision tower that trains while a batch has no image",
+    why="a trainable parameter got no gradient in this window: usually "
+    "a vision tower that trains while a batch has no image",
     do=(
         Do(
             "a dummy image in text-only batches: guard_booster(booster, processor=…)",
@@ -20,7 +21,9 @@ FAILURE = Known(
         Do("enable_gradient_accumulation=True with an image in each window's first batch"),
         Do("max_norm between 1.0 and 5.0; text first and then vision, in two runs"),
     ),
-    wrong="max_norm=0 hides it and corrupts the weights. The norm calculated twice also means accumulation without enable_gradient_accumulation=True.",
+    wrong="max_norm=0 hides it and corrupts the weights. The norm "
+    "calculated twice also means accumulation without "
+    "enable_gradient_accumulation=True.",
     signs=(
         Sign("ZERO DDP error"),
         Sign("you are calculating the l2 norm twice"),
@@ -34,6 +37,7 @@ FAILURE = Known(
             "made by causing it, colossalai 0.5.0",
         ),
     ),
-    evidence="hpcaitech/ColossalAI#6102, #5290; catalogue row 25. Own measurement: colossalai 0.5.0.",
+    evidence="hpcaitech/ColossalAI#6102, #5290; catalogue row 25. Own "
+    "measurement: colossalai 0.5.0.",
     prevented=("VG205", "VG303", "VG304"),
 )

@@ -15,9 +15,12 @@ FAILURE = Known(
     signs=(Sign("does not support lora"), Sign("does not support LoRA", also=("lugin",))),
     examples=(
         Example(
-            "AssertionError: The plugin <class 'colossalai.booster.plugin.gemini_plugin.GeminiPlugin'> does not support lora.",
+            "AssertionError: The plugin <class "
+            "'colossalai.booster.plugin.gemini_plugin.GeminiPlugin'> does "
+            "not support lora.",
             "colossalai 0.5.0",
         ),
     ),
-    evidence="hpcaitech/ColossalAI#5290; catalogue row 25. Own measurement: peft 0.13.2 before boost trains.",
+    evidence="hpcaitech/ColossalAI#5290; catalogue row 25. Own measurement: "
+    "peft 0.13.2 before boost trains.",
 )

@@ -9,7 +9,8 @@ FAILURE = Known(
     name="explain-placeholders",
     title="A row's images and its <image> placeholders differ in number",
     zh="样本中的图像数量与 <image> 占位符数量不一致",
-    why="a row names more or fewer images than its text has placeholders for, or an image was given as a text",
+    why="a row names more or fewer images than its text has "
+    "placeholders for, or an image was given as a text",
     do=(
         Do("find the row: as many images (videos, audios) as placeholders in its text", "none"),
         Do("give images as a list of paths, one for each placeholder; not inside the text"),
@@ -18,7 +19,9 @@ FAILURE = Known(
             "those rows are not trained on",
         ),
     ),
-    wrong="Where it strikes only some rows, the template is right and the data are wrong; where it strikes all, the template or the column's name is.",
+    wrong="Where it strikes only some rows, the template is right and "
+    "the data are wrong; where it strikes all, the template or the "
+    "column's name is.",
     signs=(
         Sign("number of images does not match"),
         Sign("number of images", also=("does not match the number of",)),
@@ -38,7 +41,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "ValueError: The number of images does not match the number of <image> tokens in [{'content': '…'}].",
+            "ValueError: The number of images does not match the number of "
+            "<image> tokens in [{'content': '…'}].",
             "llamafactory/data/mm_plugin.py, 0.9.3",
         ),
     ),

@@ -20,7 +20,9 @@ FAILURE = Known(
     name="explain-too-long",
     title="A row is longer than the limit, images included",
     zh="样本（含图像 token）长度超过 max_length",
-    why="the row's text and the tokens that its images become are longer than the limit; one large image alone may be 16,384 tokens",
+    why="the row's text and the tokens that its images become are "
+    "longer than the limit; one large image alone may be 16,384 "
+    "tokens",
     do=_do,
     wrong="Truncating a row with images cuts placeholders and fails later (VG506).",
     signs=(
@@ -35,7 +37,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "swift.template.base.MaxLengthError: Current length of row(5213) is larger than the max_length(4096).",
+            "swift.template.base.MaxLengthError: Current length of "
+            "row(5213) is larger than the max_length(4096).",
             "swift/template/base.py, 4.6.0",
         ),
     ),

@@ -23,11 +23,13 @@ def _why(facts: Facts) -> str:
     parts = [f"the GPU's memory ran out {_PHASE.get(facts.phase, '')}".rstrip()]
     if told.asked is not None:
         parts.append(
-            f"{memory.size(told.asked)} were asked for, {memory.size(told.free)} of {memory.size(told.total)} free"
+            f"{memory.size(told.asked)} were asked for, "
+            f"{memory.size(told.free)} of {memory.size(told.total)} free"
         )
     if told.fragmented:
         parts.append(
-            f"fragmentation: {memory.size(told.idle)} are held by PyTorch and unused, in pieces too small"
+            f"fragmentation: {memory.size(told.idle)} are held by PyTorch "
+            f"and unused, in pieces too small"
         )
     if told.other is not None and told.other > 1:
         parts.append(f"other processes hold {memory.size(told.other)} of this card")
@@ -52,7 +54,9 @@ def _batch(facts: Facts) -> tuple[Do, ...]:
     return (
         Do(
             "batch",
-            f"slower; {facts.micro} × {facts.accumulation or 1} = {micro} × {accumulation} = {kept} rows per rank and step, so the global batch stays the same",
+            f"slower; {facts.micro} × {facts.accumulation or 1} = {micro} × "
+            f"{accumulation} = {kept} rows per rank and step, so the global "
+            f"batch stays the same",
             (("micro", str(micro)), ("accumulation", str(accumulation))),
         ),
     )
@@ -146,7 +150,8 @@ FAILURE = Known(
     why=_why,
     do=_do,
     wrong=(
-        "At a random step it is one large image or long row: cap those (pixels, length) rather than the "
+        "At a random step it is one large image or long row: cap those "
+        "(pixels, length) rather than the "
         "batch. A smaller micro-batch without more accumulation changes the global batch. "
         "torch.cuda.empty_cache() frees nothing that is in use."
     ),
@@ -171,14 +176,18 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
-            "capacity of 79.15 GiB of which 1.21 GiB is free. Including non-PyTorch memory, this process "
-            "has 77.93 GiB memory in use. Of the allocated memory 70.12 GiB is allocated by PyTorch, and "
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate "
+            "2.00 GiB. GPU 0 has a total "
+            "capacity of 79.15 GiB of which 1.21 GiB is free. Including "
+            "non-PyTorch memory, this process "
+            "has 77.93 GiB memory in use. Of the allocated memory 70.12 "
+            "GiB is allocated by PyTorch, and "
             "5.33 GiB is reserved by PyTorch but unallocated.",
             "c10/cuda/CUDACachingAllocator.cpp, torch 2.5",
         ),
         Example(
-            "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 15.78 GiB total capacity; "
+            "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB "
+            "(GPU 0; 15.78 GiB total capacity; "
             "14.20 GiB already allocated; 8.75 MiB free; 14.60 GiB reserved in total by PyTorch)",
             "c10/cuda/CUDACachingAllocator.cpp, torch 1.13",
         ),

@@ -9,7 +9,9 @@ FAILURE = Known(
     name="explain-static-graph",
     title="DDP's static graph met a step that is not like the first",
     zh="DDP static_graph 与梯度累积（或变化的计算图）冲突",
-    why="static_graph=True promises that every step is the same; accumulation under no_sync, or a batch that skips a part, is not",
+    why="static_graph=True promises that every step is the same; "
+    "accumulation under no_sync, or a batch that skips a part, is "
+    "not",
     do=(
         Do("no_static_graph", "none"),
         Do("non_reentrant", "none; what static_graph was for under checkpointing"),
@@ -19,7 +21,9 @@ FAILURE = Known(
             (("micro", "the whole"), ("accumulation", "1")),
         ),
     ),
-    wrong="Where the graph does change from step to step (text and images), accumulation is not the cause: find_unused_parameters is what fits.",
+    wrong="Where the graph does change from step to step (text and "
+    "images), accumulation is not the cause: "
+    "find_unused_parameters is what fits.",
     signs=(
         Sign("our training graph has changed in this iteration"),
         Sign("expect_autograd_hooks_", also=("INTERNAL ASSERT FAILED",)),
@@ -29,7 +33,9 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            'RuntimeError: expect_autograd_hooks_ INTERNAL ASSERT FAILED at "../torch/csrc/distributed/c10d/reducer.cpp":1591, please report a bug to PyTorch.',
+            "RuntimeError: expect_autograd_hooks_ INTERNAL ASSERT FAILED "
+            'at "../torch/csrc/distributed/c10d/reducer.cpp":1591, please '
+            "report a bug to PyTorch.",
             "torch/csrc/distributed/c10d/reducer.cpp, 2.2",
         ),
     ),

@@ -26,7 +26,9 @@ FAILURE = Known(
     name="explain-nan-loss",
     title="The loss or the gradient is no number, step after step",
     zh="损失或梯度连续为 nan（或 loss 0.0 且 grad_norm nan）",
-    why="from the first such step on the weights are spoilt or no step is taken: overflow in float16, rows without a label, a broken kernel, or a learning rate too high",
+    why="from the first such step on the weights are spoilt or no step "
+    "is taken: overflow in float16, rows without a label, a broken "
+    "kernel, or a learning rate too high",
     do=_do,
     wrong="A few skipped steps at the start are float16's loss scale finding its value: healthy.",
     signs=(

@@ -9,7 +9,9 @@ FAILURE = Known(
     name="explain-packing",
     title="Packed rows and the attention kernel do not fit",
     zh="样本打包（packing / padding_free）与注意力实现不匹配",
-    why="packing or padding-free batches need flash-attention in a release that knows this model's positions; here shapes of cu_seqlens or position ids do not fit",
+    why="packing or padding-free batches need flash-attention in a "
+    "release that knows this model's positions; here shapes of "
+    "cu_seqlens or position ids do not fit",
     do=(
         Do("no_packing", "more padding, slower"),
         Do("flash-attn ≥ 2.6 with the transformers release that the framework names"),

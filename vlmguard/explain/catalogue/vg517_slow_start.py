@@ -9,7 +9,9 @@ FAILURE = Known(
     name="explain-slow-start",
     title="A rank came too late to the meeting before the first step",
     zh="训练开始前某个 rank 过晚（数据预处理或下载太慢），其余 rank 等待超时",
-    why="the other ranks waited for one that was still busy before the first step: it prepared data, downloaded, compiled, or had already failed",
+    why="the other ranks waited for one that was still busy before the "
+    "first step: it prepared data, downloaded, compiled, or had "
+    "already failed",
     do=(
         Do("preprocess", "one run beforehand"),
         Do("timeout", "a real hang is noticed later"),
@@ -31,7 +33,10 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "torch.distributed.DistBackendError: [2] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout",
+            "torch.distributed.DistBackendError: [2] is setting up NCCL "
+            "communicator and retrieving ncclUniqueId from [0] via c10d "
+            "key-value store by key '0', but store->get('0') got error: "
+            "Socket Timeout",
             "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, 2.1",
         ),
     ),

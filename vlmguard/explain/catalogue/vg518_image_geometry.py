@@ -9,7 +9,8 @@ FAILURE = Known(
     name="explain-image-geometry",
     title="An image is too narrow or too small for the processor",
     zh="图像过窄或过小，处理器拒绝",
-    why="the image processor of this family refuses an aspect ratio beyond 200 or a side smaller than one patch",
+    why="the image processor of this family refuses an aspect ratio "
+    "beyond 200 or a side smaller than one patch",
     do=(
         Do(
             "filter such rows: max(w, h) / min(w, h) < 200 and both sides ≥ 28",
@@ -17,7 +18,8 @@ FAILURE = Known(
         ),
         Do("pad or enlarge the image before it is stored", "none"),
     ),
-    wrong="Catching the error per row lets ranks get different kinds of rows, and they wait for each other.",
+    wrong="Catching the error per row lets ranks get different kinds of "
+    "rows, and they wait for each other.",
     signs=(
         Sign("absolute aspect ratio must be smaller than"),
         Sign("must be larger than factor"),

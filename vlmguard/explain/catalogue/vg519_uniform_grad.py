@@ -9,11 +9,14 @@ FAILURE = Known(
     name="explain-uniform-grad",
     title="FSDP cannot flatten frozen and trainable parameters together",
     zh="FSDP 不能把冻结与可训练的参数展平在一起",
-    why="FSDP1 without use_orig_params flattens a block's parameters into one; here some of them are frozen and some train (LoRA, a frozen tower)",
+    why="FSDP1 without use_orig_params flattens a block's parameters "
+    "into one; here some of them are frozen and some train (LoRA, "
+    "a frozen tower)",
     do=(
         Do("use_orig_params", "none"),
         Do(
-            "wrap frozen and trainable modules apart: peft.utils.other.fsdp_auto_wrap_policy(model)",
+            "wrap frozen and trainable modules apart: "
+            "peft.utils.other.fsdp_auto_wrap_policy(model)",
             "none",
         ),
         Do("FSDP2 (fsdp_version: 2): it shards each parameter by itself", "none"),
@@ -25,7 +28,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "ValueError: Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",
+            "ValueError: Must flatten tensors with uniform `requires_grad` "
+            "when `use_orig_params=False`",
             "made by causing it, torch 2.13.0",
         ),
     ),

@@ -8,8 +8,18 @@ from vlmguard.explain.logfacts import Facts
 
 def _why(facts: Facts) -> str:
     if "size mismatch" in facts.message:
-        return "the checkpoint's tensors have other shapes than the model's: another size of model, a vocabulary that was enlarged, or ZeRO-3 placeholders of shape [0] that were saved without gathering"
-    return "the checkpoint names its parameters otherwise than the model: a prefix moved between releases of transformers (visual., model.visual., language_model.), an adapter was saved for another wrapper, or it is another model"
+        return (
+            "the checkpoint's tensors have other shapes than the model's: "
+            "another size of model, a vocabulary that was enlarged, or "
+            "ZeRO-3 placeholders of shape [0] that were saved without "
+            "gathering"
+        )
+    return (
+        "the checkpoint names its parameters otherwise than the model: "
+        "a prefix moved between releases of transformers (visual., "
+        "model.visual., language_model.), an adapter was saved for "
+        "another wrapper, or it is another model"
+    )
 
 
 FAILURE = Known(
@@ -20,7 +30,8 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
-            "load with the release of transformers that saved it (config.json: transformers_version)",
+            "load with the release of transformers that saved it "
+            "(config.json: transformers_version)",
             "none",
         ),
         Do("compare the names: safetensors.safe_open(file, 'pt').keys() beside model.state_dict()"),
@@ -38,7 +49,10 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "RuntimeError: Error(s) in loading state_dict for Linear:\n\tsize mismatch for weight: copying a param with shape torch.Size([4, 4]) from checkpoint, the shape in current model is torch.Size([8, 8]).",
+            "RuntimeError: Error(s) in loading state_dict for "
+            "Linear:\n\tsize mismatch for weight: copying a param with "
+            "shape torch.Size([4, 4]) from checkpoint, the shape in "
+            "current model is torch.Size([8, 8]).",
             "made by causing it, torch 2.13.0",
         ),
     ),

@@ -15,13 +15,16 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
     return (
         Do(
-            "call the engine or the wrapped model itself: a module that is used from outside its own forward is not gathered"
+            "call the engine or the wrapped model itself: a module that is "
+            "used from outside its own forward is not gathered"
         ),
         Do(
-            "with deepspeed.zero.GatheredParameters(module.parameters()): round code that reads weights"
+            "with deepspeed.zero.GatheredParameters(module.parameters()): "
+            "round code that reads weights"
         ),
         Do(
-            "deepspeed.zero.register_external_parameter(module, parameter) where one module uses another's weight"
+            "deepspeed.zero.register_external_parameter(module, parameter) "
+            "where one module uses another's weight"
         ),
         Do("zero2", "more memory: every rank holds all parameters"),
     )
@@ -32,7 +35,9 @@ FAILURE = Known(
     name="explain-not-gathered",
     title="A sharded parameter was used without being gathered",
     zh="使用了尚未聚合（gather）的分片参数",
-    why="ZeRO-3 and FSDP hold a slice, or nothing, of each weight outside its module's forward; here a weight of shape [0] or one dimension came into a matrix product",
+    why="ZeRO-3 and FSDP hold a slice, or nothing, of each weight "
+    "outside its module's forward; here a weight of shape [0] or "
+    "one dimension came into a matrix product",
     do=_do,
     wrong="Under a single process or DDP these messages mean wrong shapes of the data.",
     signs=(

@@ -26,7 +26,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "ValueError: Attention mask should be of size (1, 1, 2048, 4096), but is torch.Size([1, 1, 2048, 2048])",
+            "ValueError: Attention mask should be of size (1, 1, 2048, "
+            "4096), but is torch.Size([1, 1, 2048, 2048])",
             "transformers/models/llama/modeling_llama.py, 4.40",
         ),
     ),

@@ -9,7 +9,9 @@ FAILURE = Known(
     name="explain-target-modules",
     title="PEFT found no module with these names",
     zh="PEFT 找不到指定的目标模块",
-    why="target_modules or modules_to_save name nothing in this model, or name a class that PEFT cannot adapt; names move between releases of transformers",
+    why="target_modules or modules_to_save name nothing in this model, "
+    "or name a class that PEFT cannot adapt; names move between "
+    "releases of transformers",
     do=(
         Do("print([name for name, _ in model.named_modules()]) and take names from there"),
         Do(
@@ -28,7 +30,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "ValueError: Target modules {'q_proj_x'} not found in the base model. Please check the target modules and try again.",
+            "ValueError: Target modules {'q_proj_x'} not found in the base "
+            "model. Please check the target modules and try again.",
             "peft/tuners/tuners_utils.py, 0.20.0",
         ),
     ),

@@ -9,11 +9,14 @@ FAILURE = Known(
     name="explain-dtypes",
     title="Two dtypes meet in one operation",
     zh="同一运算中出现两种数据类型",
-    why="a part of the model is in another dtype than what flows into it: a tower or head loaded in float32, images cast to half, or autocast that is off in this phase",
+    why="a part of the model is in another dtype than what flows into "
+    "it: a tower or head loaded in float32, images cast to half, "
+    "or autocast that is off in this phase",
     do=(
         Do("bf16", "none: one dtype for weights and autocast"),
         Do(
-            "load the whole model in one dtype (torch_dtype / dtype), and cast pixel_values to the tower's"
+            "load the whole model in one dtype (torch_dtype / dtype), and "
+            "cast pixel_values to the tower's"
         ),
         Do("run evaluation and generation under the same autocast as training"),
     ),

@@ -9,10 +9,14 @@ FAILURE = Known(
     name="explain-graph-reuse",
     title="Backward met a tensor that was changed or freed",
     zh="反向传播遇到被原地修改或已释放的张量",
-    why="a tensor that backward needs was changed in place, or the same graph went backward twice: features written into embeddings that need a gradient, outputs kept from one step to the next",
+    why="a tensor that backward needs was changed in place, or the "
+    "same graph went backward twice: features written into "
+    "embeddings that need a gradient, outputs kept from one step "
+    "to the next",
     do=(
         Do(
-            "write image features by masked_scatter or clone() into the embeddings, not by slice assignment",
+            "write image features by masked_scatter or clone() into the "
+            "embeddings, not by slice assignment",
             "a little memory",
         ),
         Do("detach() what is kept between steps"),
@@ -31,7 +35,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "RuntimeError: a view of a leaf Variable that requires grad is being used in an in-place operation.",
+            "RuntimeError: a view of a leaf Variable that requires grad is "
+            "being used in an in-place operation.",
             "made by causing it, torch 2.13.0",
         ),
     ),

@@ -9,11 +9,14 @@ FAILURE = Known(
     name="explain-bf16",
     title="This card or setup has no bfloat16",
     zh="该显卡或环境不支持 bfloat16",
-    why="bfloat16 needs an Ampere card or newer (A100, RTX 30); on V100 and T4, and where no GPU is visible, it is refused",
+    why="bfloat16 needs an Ampere card or newer (A100, RTX 30); on "
+    "V100 and T4, and where no GPU is visible, it is refused",
     do=(
         Do("fp16", "watch for overflow (VG515)"),
         Do(
-            "nvidia-smi, and python -c 'import torch; print(torch.cuda.is_available())': a missing GPU gives the same message"
+            "nvidia-smi, and python -c 'import torch; "
+            "print(torch.cuda.is_available())': a missing GPU gives the "
+            "same message"
         ),
     ),
     wrong="Where a new card is in the machine, torch does not see it: VG537.",
@@ -32,7 +35,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "ValueError: Your setup doesn't support bf16/gpu. You need to assign use_cpu if you want to train the model on CPU.",
+            "ValueError: Your setup doesn't support bf16/gpu. You need to "
+            "assign use_cpu if you want to train the model on CPU.",
             "made by causing it, transformers 5.19.0",
         ),
     ),

@@ -31,7 +31,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "slurmstepd: error: *** JOB 4242 ON gpu-node-17 CANCELLED AT 2026-01-12T08:00:21 DUE TO TIME LIMIT ***",
+            "slurmstepd: error: *** JOB 4242 ON gpu-node-17 CANCELLED AT "
+            "2026-01-12T08:00:21 DUE TO TIME LIMIT ***",
             "slurm/src/slurmd/slurmstepd/req.c, 23.11",
         ),
     ),

@@ -9,7 +9,8 @@ FAILURE = Known(
     name="explain-preemption",
     title="The job was preempted or cancelled",
     zh="作业被抢占或取消",
-    why="the scheduler or a person took the machine away; nothing was wrong with the training itself",
+    why="the scheduler or a person took the machine away; nothing was "
+    "wrong with the training itself",
     do=(
         Do(
             "resume from the last checkpoint when the job runs again",
@@ -36,7 +37,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "slurmstepd: error: *** JOB 4242 ON gpu-node-17 CANCELLED AT 2026-01-12T08:00:21 DUE TO PREEMPTION ***",
+            "slurmstepd: error: *** JOB 4242 ON gpu-node-17 CANCELLED AT "
+            "2026-01-12T08:00:21 DUE TO PREEMPTION ***",
             "slurm/src/slurmd/slurmstepd/req.c, 23.11",
         ),
     ),

@@ -9,10 +9,13 @@ FAILURE = Known(
     name="explain-host-memory",
     title="Killed: the host's memory (not the GPU's) ran out",
     zh="主机内存不足，进程被内核杀死（SIGKILL / exit −9）",
-    why="the process was killed with signal 9: on training machines nearly always the kernel or the container's memory limit (cgroup)",
+    why="the process was killed with signal 9: on training machines "
+    "nearly always the kernel or the container's memory limit "
+    "(cgroup)",
     do=(
         Do(
-            "dmesg -T | grep -i 'killed process', or sacct -j JOB --format=MaxRSS,ReqMem, or kubectl describe pod",
+            "dmesg -T | grep -i 'killed process', or sacct -j JOB "
+            "--format=MaxRSS,ReqMem, or kubectl describe pod",
             "none: it tells whether it was memory",
         ),
         Do("ask for more memory (#SBATCH --mem, the pod's limit)", "none"),
@@ -44,7 +47,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "slurmstepd: error: Detected 1 oom_kill event in StepId=4242.0. Some of the step tasks have been OOM Killed.",
+            "slurmstepd: error: Detected 1 oom_kill event in "
+            "StepId=4242.0. Some of the step tasks have been OOM Killed.",
             "slurm/src/slurmd/slurmstepd, 23.11",
         ),
         Example(

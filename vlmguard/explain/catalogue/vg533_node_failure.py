@@ -35,7 +35,9 @@ FAILURE = Known(
     examples=(
         Example("srun: error: Node failure on gpu-node-17", "slurm/src/api/step_launch.c, 23.11"),
         Example(
-            "slurmstepd: error: *** STEP 4242.0 ON gpu-node-17 CANCELLED AT 2026-01-12T08:00:21 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+            "slurmstepd: error: *** STEP 4242.0 ON gpu-node-17 CANCELLED "
+            "AT 2026-01-12T08:00:21 DUE TO NODE FAILURE, SEE SLURMCTLD LOG "
+            "FOR DETAILS ***",
             "slurm/src/slurmd/slurmstepd/req.c, 23.11",
         ),
     ),

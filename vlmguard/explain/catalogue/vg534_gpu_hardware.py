@@ -9,7 +9,8 @@ FAILURE = Known(
     name="explain-gpu-hardware",
     title="A GPU failed: the driver or the card reports a fault",
     zh="GPU 硬件故障（Xid / ECC / 掉卡）",
-    why="the driver reports a fault of the card, its memory or its link; no setting of the training mends it",
+    why="the driver reports a fault of the card, its memory or its "
+    "link; no setting of the training mends it",
     do=(
         Do(
             "dmesg -T | grep -i xid and nvidia-smi -q -d ECC,PAGE_RETIREMENT on that machine",
@@ -21,7 +22,8 @@ FAILURE = Known(
         ),
         Do("resume from the last checkpoint", "the steps since it was written"),
     ),
-    wrong="Xid 13, 31 and 43 come from a faulty kernel or an index out of range in the program more often than from the card.",
+    wrong="Xid 13, 31 and 43 come from a faulty kernel or an index out "
+    "of range in the program more often than from the card.",
     signs=(
         Sign("NVRM: Xid", where="line"),
         Sign("Xid (PCI", where="line"),

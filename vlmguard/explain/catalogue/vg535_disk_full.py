@@ -12,7 +12,8 @@ FAILURE = Known(
     why="a write failed for want of room: a checkpoint, a cache, a log, or /tmp",
     do=(
         Do(
-            "df -h and df -i on output_dir, /tmp and the caches (HF_HOME, TMPDIR, TRITON_CACHE_DIR); quota -s",
+            "df -h and df -i on output_dir, /tmp and the caches (HF_HOME, "
+            "TMPDIR, TRITON_CACHE_DIR); quota -s",
             "none",
         ),
         Do("save_less", "no optimizer state to resume from"),

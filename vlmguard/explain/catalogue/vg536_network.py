@@ -9,10 +9,13 @@ FAILURE = Known(
     name="explain-network",
     title="The network between the ranks failed",
     zh="rank 之间的网络（InfiniBand / socket）出错",
-    why="NCCL or gloo could not use the network: a wrong or missing interface, a link that went down, a firewall, or containers without the fabric",
+    why="NCCL or gloo could not use the network: a wrong or missing "
+    "interface, a link that went down, a firewall, or containers "
+    "without the fabric",
     do=(
         Do(
-            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in the next run: it names interface and peer",
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in the next run: "
+            "it names interface and peer",
             "a long log",
         ),
         Do(
@@ -25,7 +28,8 @@ FAILURE = Known(
         ),
         Do("ibstat, and ulimit -l unlimited in containers", "none"),
     ),
-    wrong="If another rank failed first (its exception is in the log), the connection is a victim, not the cause.",
+    wrong="If another rank failed first (its exception is in the log), "
+    "the connection is a victim, not the cause.",
     signs=(
         Sign("Got completion from peer"),
         Sign("ibv_poll_cq"),
@@ -59,7 +63,9 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "gpu-node-17:4242:4300 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.7<41112> with status=12 opcode=0 len=0 vendor err 129 (Recv)",
+            "gpu-node-17:4242:4300 [0] transport/net_ib.cc:1295 NCCL WARN "
+            "NET/IB : Got completion from peer 10.0.0.7<41112> with "
+            "status=12 opcode=0 len=0 vendor err 129 (Recv)",
             "nccl/src/transport/net_ib.cc, 2.18",
         ),
         Example(

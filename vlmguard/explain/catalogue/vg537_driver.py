@@ -12,7 +12,8 @@ FAILURE = Known(
     why="torch was built for a CUDA that this driver, card or container does not offer",
     do=(
         Do(
-            "nvidia-smi (the driver's highest CUDA) beside python -c 'import torch; print(torch.version.cuda)'",
+            "nvidia-smi (the driver's highest CUDA) beside python -c "
+            "'import torch; print(torch.version.cuda)'",
             "none",
         ),
         Do("install the torch wheel for the driver's CUDA, or update the driver", "none"),
@@ -21,7 +22,8 @@ FAILURE = Known(
             "none",
         ),
     ),
-    wrong="CUDA_VISIBLE_DEVICES set to nothing or to a wrong number gives 'no CUDA-capable device', too.",
+    wrong="CUDA_VISIBLE_DEVICES set to nothing or to a wrong number "
+    "gives 'no CUDA-capable device', too.",
     signs=(
         Sign("CUDA driver version is insufficient"),
         Sign("The NVIDIA driver on your system is too old"),
@@ -49,7 +51,9 @@ FAILURE = Known(
             "torch/csrc/cuda/Module.cpp, 2.4",
         ),
         Example(
-            "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from http://www.nvidia.com/Download/index.aspx",
+            "RuntimeError: Found no NVIDIA driver on your system. Please "
+            "check that you have an NVIDIA GPU and installed a driver from "
+            "http://www.nvidia.com/Download/index.aspx",
             "torch/cuda/__init__.py, 2.13.0",
         ),
     ),

@@ -9,10 +9,14 @@ FAILURE = Known(
     name="explain-undefined-symbol",
     title="A compiled extension was built for another torch or CUDA",
     zh="编译扩展与当前 torch / CUDA 不匹配（undefined symbol）",
-    why="flash-attn, bitsandbytes, DeepSpeed's or torchvision's binary was built against another torch, CUDA or C++ ABI than is installed",
+    why="flash-attn, bitsandbytes, DeepSpeed's or torchvision's binary "
+    "was built against another torch, CUDA or C++ ABI than is "
+    "installed",
     do=(
         Do(
-            "reinstall that package for this torch: pip install --no-build-isolation --no-cache-dir --force-reinstall --no-deps PACKAGE",
+            "reinstall that package for this torch: pip install "
+            "--no-build-isolation --no-cache-dir --force-reinstall "
+            "--no-deps PACKAGE",
             "time to build",
         ),
         Do(
@@ -21,7 +25,9 @@ FAILURE = Known(
         ),
         Do("sdpa", "slower and more memory than flash-attention"),
     ),
-    wrong="Where the library file itself is missing (cannot open shared object file), LD_LIBRARY_PATH or the CUDA package is what lacks.",
+    wrong="Where the library file itself is missing (cannot open shared "
+    "object file), LD_LIBRARY_PATH or the CUDA package is what "
+    "lacks.",
     signs=(
         Sign("undefined symbol"),
         Sign("cannot open shared object file"),
@@ -43,7 +49,9 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "ImportError: /site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
+            "ImportError: "
+            "/site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: "
+            "undefined symbol: _ZN3c104cuda9SetDeviceEi",
             "the dynamic loader's text; flash-attn issue threads",
         ),
         Example(

@@ -9,14 +9,16 @@ FAILURE = Known(
     name="explain-hub-access",
     title="The hub refused access: gated, private or mistyped",
     zh="模型仓库拒绝访问：受限、私有或名称有误",
-    why="the model or data set is gated or private and this job has no token that may read it, or no such repository exists",
+    why="the model or data set is gated or private and this job has no "
+    "token that may read it, or no such repository exists",
     do=(
         Do("ask for access on the repository's page, then give the job a token", "none"),
         Do("hub", "none"),
         Do("local_model", "none"),
         Do("check the name: owner/name, capitals as on its page"),
     ),
-    wrong="A token of another user, or a fine-grained one without 'read gated repositories', is refused in the same words.",
+    wrong="A token of another user, or a fine-grained one without 'read "
+    "gated repositories', is refused in the same words.",
     signs=(
         Sign("You are trying to access a gated repo"),
         Sign("GatedRepoError"),
@@ -41,11 +43,15 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "OSError: You are trying to access a gated repo.\nMake sure to have access to it at https://huggingface.co/google/paligemma-3b-pt-224.",
+            "OSError: You are trying to access a gated repo.\nMake sure to "
+            "have access to it at "
+            "https://huggingface.co/google/paligemma-3b-pt-224.",
             "transformers/utils/hub.py, 5.19.0",
         ),
         Example(
-            "OSError: nosuch/model is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'",
+            "OSError: nosuch/model is not a local folder and is not a "
+            "valid model identifier listed on "
+            "'https://huggingface.co/models'",
             "transformers/utils/hub.py, 5.19.0",
         ),
     ),

@@ -9,10 +9,13 @@ FAILURE = Known(
     name="explain-hub-offline",
     title="The hub cannot be reached, and nothing is cached",
     zh="无法连接模型仓库，且本地没有缓存",
-    why="this machine has no way to the hub (compute nodes often have none), or it is told to be offline, and the files are not in its cache",
+    why="this machine has no way to the hub (compute nodes often have "
+    "none), or it is told to be offline, and the files are not in "
+    "its cache",
     do=(
         Do(
-            "download once where there is a network (hf download, modelscope download), into a disk that the nodes share",
+            "download once where there is a network (hf download, "
+            "modelscope download), into a disk that the nodes share",
             "disk",
         ),
         Do("local_model", "none"),
@@ -56,11 +59,14 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the cached files.",
+            "OSError: We couldn't connect to 'https://huggingface.co' to "
+            "load the files, and couldn't find them in the cached files.",
             "made by causing it, transformers 5.19.0, HF_HUB_OFFLINE=1",
         ),
         Example(
-            "huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to locate the file on the Hub and we cannot find the requested files in the local cache.",
+            "huggingface_hub.errors.LocalEntryNotFoundError: An error "
+            "happened while trying to locate the file on the Hub and we "
+            "cannot find the requested files in the local cache.",
             "huggingface_hub/file_download.py",
         ),
     ),

@@ -9,10 +9,13 @@ FAILURE = Known(
     name="explain-truncated-file",
     title="A weight or checkpoint file is cut or broken",
     zh="权重或检查点文件被截断或损坏",
-    why="a file of the model or checkpoint is shorter than its header says: a download or a save was broken off, or git-lfs left a pointer file",
+    why="a file of the model or checkpoint is shorter than its header "
+    "says: a download or a save was broken off, or git-lfs left a "
+    "pointer file",
     do=(
         Do(
-            "ls -l beside the sizes on the hub; a file of about 130 bytes is a git-lfs pointer: git lfs pull",
+            "ls -l beside the sizes on the hub; a file of about 130 bytes "
+            "is a git-lfs pointer: git lfs pull",
             "none",
         ),
         Do("delete the broken file and download it again (hf download --force-download)", "none"),
@@ -44,11 +47,13 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "safetensors_rust.SafetensorError: Error while deserializing header: incomplete metadata, file not fully covered",
+            "safetensors_rust.SafetensorError: Error while deserializing "
+            "header: incomplete metadata, file not fully covered",
             "made by causing it, safetensors 0.8.0",
         ),
         Example(
-            "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
+            "RuntimeError: PytorchStreamReader failed reading zip archive: "
+            "failed finding central directory",
             "made by causing it, torch 2.13.0",
         ),
     ),

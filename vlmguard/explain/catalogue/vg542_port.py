@@ -9,7 +9,8 @@ FAILURE = Known(
     name="explain-port",
     title="The port on which the ranks meet is taken",
     zh="主进程端口已被占用",
-    why="another process, often an earlier run that is still alive or a second run on the same machine, listens on MASTER_PORT",
+    why="another process, often an earlier run that is still alive or "
+    "a second run on the same machine, listens on MASTER_PORT",
     do=(
         Do("torchrun --standalone, or another --master_port (MASTER_PORT=29501)", "none"),
         Do("ss -ltnp | grep 29500, and end the process that is left from an earlier run", "none"),
@@ -25,7 +26,10 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+            "torch.distributed.DistNetworkError: The server socket has "
+            "failed to listen on any local network address. port: 29500, "
+            "useIpv6: false, code: -98, name: EADDRINUSE, message: address "
+            "already in use",
             "made by causing it, torch 2.13.0",
         ),
     ),

@@ -9,10 +9,13 @@ FAILURE = Known(
     name="explain-shared-memory",
     title="Shared memory (/dev/shm) is too small",
     zh="共享内存 /dev/shm 不足",
-    why="data-loader workers and NCCL pass data through /dev/shm, which containers limit to 64 MB by default; a bus error is how a full one shows",
+    why="data-loader workers and NCCL pass data through /dev/shm, "
+    "which containers limit to 64 MB by default; a bus error is "
+    "how a full one shows",
     do=(
         Do(
-            "docker run --shm-size=16g or --ipc=host; in Kubernetes an emptyDir with medium: Memory on /dev/shm",
+            "docker run --shm-size=16g or --ipc=host; in Kubernetes an "
+            "emptyDir with medium: Memory on /dev/shm",
             "host memory",
         ),
         Do("workers", "slower loading: no worker processes"),
@@ -43,11 +46,16 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit.",
+            "RuntimeError: DataLoader worker (pid 4242) is killed by "
+            "signal: Bus error. It is possible that dataloader's workers "
+            "are out of shared memory. Please try to raise your shared "
+            "memory limit.",
             "torch/csrc/DataLoader.cpp, 2.4",
         ),
         Example(
-            "RuntimeError: unable to open shared memory object </torch_4242_1234_0> in read-write mode: Too many open files (24)",
+            "RuntimeError: unable to open shared memory object "
+            "</torch_4242_1234_0> in read-write mode: Too many open files "
+            "(24)",
             "made by causing it, torch 2.13.0",
         ),
     ),

@@ -9,7 +9,8 @@ FAILURE = Known(
     name="explain-worker-killed",
     title="A data-loader worker was killed or died",
     zh="数据加载子进程被杀死或异常退出",
-    why="a worker process of the data loader ended without an exception: killed for memory, crashed in a decoder, or stuck",
+    why="a worker process of the data loader ended without an "
+    "exception: killed for memory, crashed in a decoder, or stuck",
     do=(
         Do("workers", "slower loading; the exception then shows itself in the rank"),
         Do("more host memory, or fewer workers (VG532); dmesg -T | grep -i killed", "none"),

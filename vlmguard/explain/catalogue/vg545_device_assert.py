@@ -9,14 +9,20 @@ FAILURE = Known(
     name="explain-device-assert",
     title="An index went out of range on the GPU (device-side assert)",
     zh="GPU 上索引越界（device-side assert）",
-    why="a kernel read outside a table: nearly always a token id beyond the vocabulary (an image token that was added without resizing the embeddings, a padding of -100 in input_ids) or a label beyond the classes",
+    why="a kernel read outside a table: nearly always a token id "
+    "beyond the vocabulary (an image token that was added without "
+    "resizing the embeddings, a padding of -100 in input_ids) or a "
+    "label beyond the classes",
     do=(
         Do(
-            "print(input_ids.max(), model.get_input_embeddings().num_embeddings) in the collator: the first must be smaller",
+            "print(input_ids.max(), "
+            "model.get_input_embeddings().num_embeddings) in the collator: "
+            "the first must be smaller",
             "none",
         ),
         Do(
-            "model.resize_token_embeddings(len(tokenizer)) before training, where tokens were added",
+            "model.resize_token_embeddings(len(tokenizer)) before "
+            "training, where tokens were added",
             "new rows learn",
         ),
         Do(
@@ -24,7 +30,8 @@ FAILURE = Known(
             "slow",
         ),
     ),
-    wrong="The traceback's line is wrong without CUDA_LAUNCH_BLOCKING=1: kernels run later than they are called.",
+    wrong="The traceback's line is wrong without CUDA_LAUNCH_BLOCKING=1: "
+    "kernels run later than they are called.",
     signs=(
         Sign("device-side assert triggered"),
         Sign("srcIndex < srcSelectDimSize"),

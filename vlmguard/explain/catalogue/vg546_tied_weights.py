@@ -9,11 +9,14 @@ FAILURE = Known(
     name="explain-tied-weights",
     title="Saving refused: two names share one tensor",
     zh="保存失败：两个参数名共享同一张量（权重绑定）",
-    why="safetensors stores each tensor once; here two names (embeddings and head, or modules_to_save) share memory and the model does not declare them tied",
+    why="safetensors stores each tensor once; here two names "
+    "(embeddings and head, or modules_to_save) share memory and "
+    "the model does not declare them tied",
     do=(
         Do("save_bin", "an older format"),
         Do(
-            "_tied_weights_keys on the model's class, or tie_word_embeddings as the checkpoint's config has it",
+            "_tied_weights_keys on the model's class, or "
+            "tie_word_embeddings as the checkpoint's config has it",
             "none",
         ),
         Do(
@@ -33,7 +36,9 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "RuntimeError: \n            Some tensors share memory, this will lead to duplicate memory on disk and potential differences when loading them again: [{'a', 'b'}].",
+            "RuntimeError: \n            Some tensors share memory, this "
+            "will lead to duplicate memory on disk and potential "
+            "differences when loading them again: [{'a', 'b'}].",
             "made by causing it, safetensors 0.8.0",
         ),
     ),

@@ -9,7 +9,8 @@ FAILURE = Known(
     name="explain-flash-attention",
     title="Flash-attention is not installed, or cannot run this dtype, card or head",
     zh="FlashAttention 未安装，或不支持该数据类型/显卡",
-    why="flash-attention needs its own package, float16 or bfloat16, a card from Ampere on, and a head of at most 256",
+    why="flash-attention needs its own package, float16 or bfloat16, a "
+    "card from Ampere on, and a head of at most 256",
     do=(
         Do("sdpa", "slower and more memory for long rows"),
         Do("bf16", "none on cards from Ampere on"),
@@ -41,7 +42,9 @@ FAILURE = Known(
             "csrc/flash_attn/flash_api.cpp, flash-attn 2.5",
         ),
         Example(
-            "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following error: the package flash_attn seems to be not installed.",
+            "ImportError: FlashAttention2 has been toggled on, but it "
+            "cannot be used due to the following error: the package "
+            "flash_attn seems to be not installed.",
             "transformers/modeling_utils.py, 4.51.3",
         ),
     ),

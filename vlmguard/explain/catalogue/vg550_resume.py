@@ -9,7 +9,9 @@ FAILURE = Known(
     name="explain-resume",
     title="The checkpoint cannot be resumed as it is",
     zh="检查点无法恢复训练",
-    why="the folder is not a whole checkpoint, or its optimizer state belongs to another number of ranks, another set of trainable parameters, another strategy or another torch",
+    why="the folder is not a whole checkpoint, or its optimizer state "
+    "belongs to another number of ranks, another set of trainable "
+    "parameters, another strategy or another torch",
     do=(
         Do("no_resume", "the steps between"),
         Do("resume_weights", "optimizer state and data position are lost"),
@@ -19,7 +21,8 @@ FAILURE = Known(
             "one step by hand",
         ),
     ),
-    wrong="weights_only=False executes what a checkpoint says: only for files that you wrote yourself.",
+    wrong="weights_only=False executes what a checkpoint says: only for "
+    "files that you wrote yourself.",
     signs=(
         Sign("Can't find a valid checkpoint"),
         Sign("No valid checkpoint found in output directory"),
@@ -37,7 +40,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
+            "ValueError: loaded state dict contains a parameter group that "
+            "doesn't match the size of optimizer's group",
             "made by causing it, torch 2.13.0",
         ),
         Example(

@@ -9,11 +9,13 @@ FAILURE = Known(
     name="explain-missing-module",
     title="A module is missing, or lacks what another expects",
     zh="缺少模块，或依赖版本不兼容（ImportError）",
-    why="an import failed: a package is not installed in this environment, or two packages' releases do not fit each other",
+    why="an import failed: a package is not installed in this "
+    "environment, or two packages' releases do not fit each other",
     do=(
         Do("pip install the package that the message names, in the environment of the job", "none"),
         Do(
-            "cannot import name …: install the release that the framework pins (pip check; its requirements)",
+            "cannot import name …: install the release that the framework "
+            "pins (pip check; its requirements)",
             "none",
         ),
         Do("which python, in the job script: is it the environment that you think it is?", "none"),

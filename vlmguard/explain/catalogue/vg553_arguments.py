@@ -9,14 +9,18 @@ FAILURE = Known(
     name="explain-arguments",
     title="The command line has an argument that this release does not know",
     zh="命令行参数未知或取值错误",
-    why="the program refused its arguments before it did anything: a flag of another release, a misspelling, or a value that does not fit",
+    why="the program refused its arguments before it did anything: a "
+    "flag of another release, a misspelling, or a value that does "
+    "not fit",
     do=(
         Do(
-            "the program's --help in this environment: flags move between releases (ms-swift 4 renamed --train_type to --tuner_type)",
+            "the program's --help in this environment: flags move between "
+            "releases (ms-swift 4 renamed --train_type to --tuner_type)",
             "none",
         ),
         Do(
-            "evaluation_strategy became eval_strategy, tokenizer= became processing_class= in newer transformers",
+            "evaluation_strategy became eval_strategy, tokenizer= became "
+            "processing_class= in newer transformers",
             "none",
         ),
         Do("quote JSON values in single quotes", "none"),
@@ -53,7 +57,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--evaluation_strategy', 'no']",
+            "ValueError: Some specified arguments are not used by the "
+            "HfArgumentParser: ['--evaluation_strategy', 'no']",
             "made by causing it, transformers 5.19.0",
         ),
         Example(

@@ -9,11 +9,14 @@ FAILURE = Known(
     name="explain-data-rows",
     title="The data set cannot be read, or its rows are not as expected",
     zh="数据集无法读取或字段不符",
-    why="a data file is missing, is no valid JSON, or its rows have other columns than the template expects",
+    why="a data file is missing, is no valid JSON, or its rows have "
+    "other columns than the template expects",
     do=(
         Do("python -c with json.loads on each line: it names the line that is broken", "none"),
         Do(
-            "the columns that the framework wants: messages and images for ms-swift and TRL, conversations in ShareGPT's form for LLaMA-Factory",
+            "the columns that the framework wants: messages and images for "
+            "ms-swift and TRL, conversations in ShareGPT's form for "
+            "LLaMA-Factory",
             "none",
         ),
         Do(
@@ -77,7 +80,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset",
+            "datasets.exceptions.DatasetGenerationError: An error occurred "
+            "while generating the dataset",
             "datasets/builder.py, 4.8.4",
         ),
         Example(

@@ -9,7 +9,9 @@ FAILURE = Known(
     name="explain-model-type",
     title="This release of transformers does not know the model",
     zh="当前 transformers 版本不认识该模型",
-    why="the checkpoint's model_type or class is newer than the installed transformers, or its own code (trust_remote_code) does not fit it",
+    why="the checkpoint's model_type or class is newer than the "
+    "installed transformers, or its own code (trust_remote_code) "
+    "does not fit it",
     do=(
         Do(
             "pip install -U transformers, to the release that the model's page names",
@@ -50,11 +52,14 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "ValueError: The checkpoint you are trying to load has model type `qwen9_vl` but Transformers does not recognize this architecture.",
+            "ValueError: The checkpoint you are trying to load has model "
+            "type `qwen9_vl` but Transformers does not recognize this "
+            "architecture.",
             "made by causing it, transformers 5.19.0",
         ),
         Example(
-            "ValueError: Unrecognized model in /models/x. Should have a `model_type` key in its config.json",
+            "ValueError: Unrecognized model in /models/x. Should have a "
+            "`model_type` key in its config.json",
             "made by causing it, transformers 5.19.0",
         ),
     ),

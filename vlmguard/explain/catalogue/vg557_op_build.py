@@ -9,7 +9,9 @@ FAILURE = Known(
     name="explain-op-build",
     title="DeepSpeed cannot build or load one of its ops",
     zh="DeepSpeed 编译算子失败",
-    why="DeepSpeed compiles optimizers and asynchronous I/O on first use; here the compiler, CUDA's toolkit, ninja, or a lock file stands in the way",
+    why="DeepSpeed compiles optimizers and asynchronous I/O on first "
+    "use; here the compiler, CUDA's toolkit, ninja, or a lock file "
+    "stands in the way",
     do=(
         Do(
             "install CUDA's toolkit of torch's own version and set CUDA_HOME; pip install ninja",
@@ -47,7 +49,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "deepspeed.ops.op_builder.builder.MissingCUDAException: CUDA_HOME does not exist, unable to compile CUDA op(s)",
+            "deepspeed.ops.op_builder.builder.MissingCUDAException: "
+            "CUDA_HOME does not exist, unable to compile CUDA op(s)",
             "made by causing it, DeepSpeed 0.19.8",
         ),
         Example(

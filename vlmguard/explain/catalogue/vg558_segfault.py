@@ -9,7 +9,9 @@ FAILURE = Known(
     name="explain-segfault",
     title="A process crashed in compiled code (segmentation fault)",
     zh="进程在本地代码中崩溃（段错误）",
-    why="the process was ended by signal 11: a compiled library crashed, often two that do not fit (torch, flash-attn, an image or video decoder, a tracker)",
+    why="the process was ended by signal 11: a compiled library "
+    "crashed, often two that do not fit (torch, flash-attn, an "
+    "image or video decoder, a tracker)",
     do=(
         Do(
             "python -X faulthandler (PYTHONFAULTHANDLER=1) in the next run: it prints where", "none"

@@ -12,12 +12,14 @@ FAILURE = Known(
     why="a rank asks for a card that is not visible, or two ranks took the same one",
     do=(
         Do(
-            "as many processes per node as nvidia-smi -L lists (NPROC_PER_NODE, --nproc_per_node, --num_processes)",
+            "as many processes per node as nvidia-smi -L lists "
+            "(NPROC_PER_NODE, --nproc_per_node, --num_processes)",
             "none",
         ),
         Do("look at CUDA_VISIBLE_DEVICES in the job: it counts from 0 anew", "none"),
         Do(
-            "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else, in a script of your own",
+            "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before "
+            "anything else, in a script of your own",
             "none",
         ),
     ),
@@ -43,7 +45,12 @@ FAILURE = Known(
             "c10/cuda/CUDAFunctions.cpp, torch 2.4",
         ),
         Example(
-            "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.21.5\nncclInvalidUsage: This usually reflects invalid usage of NCCL library. Last error: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 3b000",
+            "torch.distributed.DistBackendError: NCCL error in: "
+            "/pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77, "
+            "invalid usage (run with NCCL_DEBUG=WARN for details), NCCL "
+            "version 2.21.5\nncclInvalidUsage: This usually reflects "
+            "invalid usage of NCCL library. Last error: Duplicate GPU "
+            "detected : rank 1 and rank 0 both on CUDA device 3b000",
             "nccl/src/init.cc, 2.18",
         ),
     ),

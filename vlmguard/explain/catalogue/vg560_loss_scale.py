@@ -9,7 +9,10 @@ FAILURE = Known(
     name="explain-loss-scale",
     title="float16's loss scale fell to its minimum",
     zh="fp16 损失缩放降到最小值",
-    why="every step overflowed in float16 until the scale could not fall any more: the model (often its vision tower) was trained in bfloat16 and does not fit float16, or the loss is no number",
+    why="every step overflowed in float16 until the scale could not "
+    "fall any more: the model (often its vision tower) was trained "
+    "in bfloat16 and does not fit float16, or the loss is no "
+    "number",
     do=(
         Do("bf16", "none on cards from Ampere on"),
         Do("clip", "slower learning"),
@@ -24,7 +27,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
+            "Exception: Current loss scale already at minimum - cannot "
+            "decrease scale anymore. Exiting run.",
             "deepspeed/runtime/fp16/loss_scaler.py, 0.19.8",
         ),
     ),

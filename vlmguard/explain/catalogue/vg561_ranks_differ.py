@@ -9,10 +9,13 @@ FAILURE = Known(
     name="explain-ranks-differ",
     title="The ranks built different models",
     zh="各 rank 构建的模型不一致",
-    why="before training DDP compares the parameters of all ranks; here their number or shapes differ: different checkpoints, releases, freezing or adapters per rank or node",
+    why="before training DDP compares the parameters of all ranks; "
+    "here their number or shapes differ: different checkpoints, "
+    "releases, freezing or adapters per rank or node",
     do=(
         Do(
-            "vlmguard doctor, pip freeze and the model's folder on every node: they must be the same",
+            "vlmguard doctor, pip freeze and the model's folder on every "
+            "node: they must be the same",
             "none",
         ),
         Do("no `if rank == 0` round what adds, freezes or resizes parameters", "none"),
@@ -27,7 +30,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 4 params, while rank 1 has inconsistent 2 params.",
+            "RuntimeError: DDP expects same model across all ranks, but "
+            "Rank 0 has 4 params, while rank 1 has inconsistent 2 params.",
             "made by causing it, torch 2.13.0, two gloo ranks",
         ),
     ),

@@ -9,12 +9,15 @@ FAILURE = Known(
     name="explain-cuda-error",
     title="A CUDA kernel or library call failed",
     zh="CUDA 内核或库调用失败",
-    why="a kernel read where it must not, or cuBLAS or cuDNN failed: a compiled extension that does not fit, an index out of range, or memory that ran out inside the library",
+    why="a kernel read where it must not, or cuBLAS or cuDNN failed: a "
+    "compiled extension that does not fit, an index out of range, "
+    "or memory that ran out inside the library",
     do=(
         Do("CUDA_LAUNCH_BLOCKING=1 in the next run: the traceback then names the line", "slow"),
         Do("sdpa", "slower; tells whether flash-attention is at fault"),
         Do(
-            "reinstall compiled packages for this torch (VG538), and look for Xid lines in dmesg (VG534)",
+            "reinstall compiled packages for this torch (VG538), and look "
+            "for Xid lines in dmesg (VG534)",
             "time",
         ),
     ),
@@ -42,7 +45,8 @@ FAILURE = Known(
             "c10/cuda/CUDAException.cpp, torch 2.4",
         ),
         Example(
-            "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx(…)`",
+            "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when "
+            "calling `cublasGemmEx(…)`",
             "ATen/cuda/CUDABlas.cpp, torch 2.4",
         ),
     ),

@@ -9,14 +9,17 @@ FAILURE = Known(
     name="explain-peer-gone",
     title="Another rank is gone: this one only lost its connection",
     zh="另一个 rank 先行退出，本 rank 只是失去连接",
-    why="this rank waited for another that had ended; why that one ended is in its own log, which is not among these lines",
+    why="this rank waited for another that had ended; why that one "
+    "ended is in its own log, which is not among these lines",
     do=(
         Do(
-            "explain the logs of all ranks and nodes: torchrun --log-dir LOGS --redirects 3, then vlmguard explain LOGS",
+            "explain the logs of all ranks and nodes: torchrun --log-dir "
+            "LOGS --redirects 3, then vlmguard explain LOGS",
             "none",
         ),
         Do(
-            "look for the kernel's out-of-memory killer on the other machines: dmesg -T | grep -i killed",
+            "look for the kernel's out-of-memory killer on the other "
+            "machines: dmesg -T | grep -i killed",
             "none",
         ),
         Do("if all processes lived on, the network is at fault: VG536", "none"),
@@ -34,7 +37,8 @@ FAILURE = Known(
         Sign("Connection was likely closed"),
         Sign("Software caused connection abort"),
         Sign(
-            "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting"
+            "ncclRemoteError: A call failed possibly due to a network "
+            "error or a remote process exiting"
         ),
         Sign("DistNetworkError"),
         Sign("The process group has been aborted"),
@@ -51,11 +55,15 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242",
+            "RuntimeError: "
+            "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] "
+            "Connection closed by peer [127.0.0.1]:4242",
             "made by causing it, torch 2.13.0, two gloo ranks",
         ),
         Example(
-            "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?",
+            "torch.distributed.DistNetworkError: Failed to recv, got 0 "
+            "bytes. Connection was likely closed. Did the remote server "
+            "shutdown or crash?",
             "torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp, 2.4",
         ),
     ),

@@ -33,7 +33,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "wandb.errors.errors.UsageError: api_key not configured (no-tty). call wandb.login(key=[your_api_key])",
+            "wandb.errors.errors.UsageError: api_key not configured "
+            "(no-tty). call wandb.login(key=[your_api_key])",
             "wandb/sdk/wandb_login.py, 0.19",
         ),
     ),

@@ -9,10 +9,13 @@ FAILURE = Known(
     name="explain-rollout-engine",
     title="The generation engine (vLLM) failed or does not fit",
     zh="生成引擎（vLLM）启动失败或不兼容",
-    why="the engine that generates rollouts did not start or died: too little of the card left for it, a release that does not know the model, or a server that is not up",
+    why="the engine that generates rollouts did not start or died: too "
+    "little of the card left for it, a release that does not know "
+    "the model, or a server that is not up",
     do=(
         Do(
-            "a smaller --vllm_gpu_memory_utilization or vllm_max_model_len, or server mode on a card of its own",
+            "a smaller --vllm_gpu_memory_utilization or "
+            "vllm_max_model_len, or server mode on a card of its own",
             "slower rollouts",
         ),
         Do("the release of vLLM that the framework names for this transformers", "none"),
@@ -34,11 +37,14 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore_0': 1}",
+            "RuntimeError: Engine core initialization failed. See root "
+            "cause above. Failed core proc(s): {'EngineCore_0': 1}",
             "vllm/v1/engine/utils.py, 0.10",
         ),
         Example(
-            "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds. Make sure the server is running by running `trl vllm-serve`.",
+            "ConnectionError: The vLLM server can't be reached at "
+            "http://0.0.0.0:8000 after 240.0 seconds. Make sure the server "
+            "is running by running `trl vllm-serve`.",
             "trl/extras/vllm_client.py, 0.19",
         ),
     ),

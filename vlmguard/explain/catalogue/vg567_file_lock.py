@@ -9,7 +9,8 @@ FAILURE = Known(
     name="explain-file-lock",
     title="A file lock was never given free",
     zh="文件锁长时间未释放",
-    why="ranks or nodes wait for a lock in a cache folder that another holds, or that a killed run or the file system left behind",
+    why="ranks or nodes wait for a lock in a cache folder that another "
+    "holds, or that a killed run or the file system left behind",
     do=(
         Do(
             "end what still runs, then remove *.lock in the cache folder that the message names",
@@ -38,7 +39,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "filelock._error.Timeout: The file lock '/cache/hub/.locks/models--x/a.lock' could not be acquired.",
+            "filelock._error.Timeout: The file lock "
+            "'/cache/hub/.locks/models--x/a.lock' could not be acquired.",
             "made by causing it, filelock",
         ),
     ),

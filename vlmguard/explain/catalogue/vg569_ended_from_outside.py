@@ -9,7 +9,9 @@ FAILURE = Known(
     name="explain-ended-from-outside",
     title="The run was ended from outside (SIGTERM, Ctrl-C)",
     zh="运行被外部终止（SIGTERM 或 Ctrl-C）",
-    why="the processes were asked to end: by a person, by the scheduler or by a supervisor; nothing before it failed in these lines",
+    why="the processes were asked to end: by a person, by the "
+    "scheduler or by a supervisor; nothing before it failed in "
+    "these lines",
     do=(
         Do(
             "sacct -j JOB --format=State,ExitCode,Reason, or kubectl describe pod: who ended it",
@@ -17,7 +19,8 @@ FAILURE = Known(
         ),
         Do("resume from the last checkpoint", "the steps since it was written"),
     ),
-    wrong="If it hung before it was ended, the hang is the question: look at the time of the last step.",
+    wrong="If it hung before it was ended, the hang is the question: "
+    "look at the time of the last step.",
     signs=(
         Sign("KeyboardInterrupt"),
         Sign("SignalException"),
@@ -37,7 +40,8 @@ FAILURE = Known(
     ),
     examples=(
         Example(
-            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4242 got signal: 15",
+            "torch.distributed.elastic.multiprocessing.api.SignalException: "
+            "Process 4242 got signal: 15",
             "torch/distributed/elastic/multiprocessing/api.py, 2.13.0",
         ),
         Example("KeyboardInterrupt", "made by causing it, Python 3.11"),

@@ -9,11 +9,13 @@ FAILURE = Known(
     name="explain-out-of-date-api",
     title="Two packages' releases do not fit each other",
     zh="依赖包版本互不兼容（API 变更）",
-    why="code calls something that the installed release of a package no longer has, or does not have yet",
+    why="code calls something that the installed release of a package "
+    "no longer has, or does not have yet",
     do=(
         Do("the releases that the framework pins: its requirements, vlmguard doctor", "none"),
         Do(
-            "for a model with its own code (trust_remote_code): the transformers that its config.json names",
+            "for a model with its own code (trust_remote_code): the "
+            "transformers that its config.json names",
             "none",
         ),
     ),
