@@ -77,9 +77,10 @@ def _named(match: re.Match[str]) -> str:
         r"sdk|modelscope|ms|id|user)[_-]?token$",
         word,
     )
-    if harmless or (plain and (len(value) < 16 or not re.search(r"\d", value))):
+    flag = match.string[: match.start()].endswith("-")
+    if harmless or (plain and not flag and (len(value) < 16 or not re.search(r"\d", value))):
         return match[0]
     separated = re.search(r"[=:,]", name) is not None
-    if not separated and not word.startswith("-") and not re.search(r"\d", value):
+    if not separated and not flag and not re.search(r"\d", value):
         return match[0]  # prose: "password authentication failed"
     return f"{name}{_BLACK}"
