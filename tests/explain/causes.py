@@ -145,9 +145,6 @@ nn.parallel.DistributedDataParallel(net)
 nn.parallel.DistributedDataParallel(nn.Linear(4, 4 + rank))
 """),
     # DeepSpeed
-    "reduced_zero2": ("VG502", 2, None, zero(2, """
-engine.backward(engine(torch.ones(2, 4)))
-""", again=True)),
     "reduced_zero2_two_forwards": ("VG502", 2, None, zero(2, """
 engine.backward(engine(torch.ones(2, 4)) + engine(torch.zeros(2, 4)))
 """)),

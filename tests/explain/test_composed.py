@@ -1,5 +1,6 @@
 """What no CPU can cause, in the middle of what real runs print; and runs that end well."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import gzip

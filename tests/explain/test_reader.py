@@ -1,8 +1,10 @@
 """Reading: bounded, nothing missed, the same with and without the compiled matcher."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import random
 import subprocess
@@ -52,7 +54,7 @@ def test_pieces_do_not_overlap_and_are_what_the_log_has():
         for _ in range(30_000)
     )
     pieces = read(data, 50_000).pieces
-    for before, after in zip(pieces, pieces[1:], strict=False):
+    for before, after in itertools.pairwise(pieces):
         assert before.end < after.at
     for piece in pieces:
         assert data[piece.at : piece.end] == piece.data

@@ -244,3 +244,34 @@ def test_every_rule_is_tried():
     """VG5xx beyond these: tests/explain."""
     tried = {case[0] for case in (*SPEAKS, *STEPS)} | {"VG204", "VG302", "VG406"}
     assert tried == {rule.CODE for rule in RULES if rule.CODE[:3] not in ("VG5", "VG9")}
+
+
+def test_advice_fits_the_run(host):
+    """What the message alone cannot tell: what the run has already, what the batch held."""
+    twice = Failure("RuntimeError", FAILURES["VG501"])
+    has_it = host.on_error(replace(DDP, checkpointing=OTHER), None, twice)[0]
+    assert "use_reentrant=False" not in has_it.advice
+    assert "use_reentrant=False" in host.on_error(DDP, None, twice)[0].advice
+    unfinished = Failure("RuntimeError", FAILURES["VG503"])
+    seen = host.on_error(DDP, Batch((IMAGE,), ("image",)), unfinished)[0]
+    assert "not a missing image" in seen.why
+    assert "had no image" in host.on_error(DDP, Batch((TEXT,), ("text",)), unfinished)[0].why
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("Timed out waiting for the lock /cache/model.lock", "VG567"),
+        ("[pair.cc:534] Connection closed by peer [10.0.0.7]:4242", "VG563"),
+        ("[pair.cc:534] Read error: Connection reset by peer", "VG563"),
+        ("Timed out waiting 1800000ms for recv operation to complete", "VG505"),
+    ],
+)
+def test_waits_are_told_apart(host, message, code):
+    assert list(codes(host.on_error(DDP, None, Failure("RuntimeError", message)))) == [code]
+
+
+def test_a_chinese_line(host, monkeypatch):
+    monkeypatch.setenv("VLMGUARD_LANG", "zh")
+    found = host.on_error(DDP, None, Failure("RuntimeError", FAILURES["VG505"]))[0]
+    assert found.why.startswith("各 rank")

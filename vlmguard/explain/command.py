@@ -11,8 +11,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from vlmguard.explain import digest as digests_
 from vlmguard.explain import clean, judge, logfacts, matcher, reader, show, sources
+from vlmguard.explain import digest as digests_
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
@@ -76,7 +76,7 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     """Read the logs that ``words`` name, and judge them. Raises `sources.Unreadable`."""
     catalogue = load()
     wanted = strings(catalogue)
-    find = matcher.finder(wanted, plain=bool(os.environ.get("VLMGUARD_PLAIN_MATCHER")))
+    find = matcher.finder(wanted)
     found = sources.find(list(words))
     share = max(len(found) // 2, 1)
     head, tail = max(reader.HEAD // share, 32 << 10), max(reader.TAIL // share, 32 << 10)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,10 +10,10 @@ from vlmguard.core.findings import Finding
 from vlmguard.explain import clean, flags, watchdog
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.judge import Answer
+from vlmguard.explain.language import chinese
 from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
 
-PAGES = "docs/rules"  # in the repository; `vlmguard rule CODE` prints the same page
 LONGEST = 320  # characters of an evidence line
 _WAIT = (
     "py-spy dump --pid PID on each rank (pip install py-spy; pgrep "
@@ -27,11 +26,6 @@ _COLLECT = (
     "all ranks' logs: torchrun --log-dir LOGS --redirects 3 …, then vlmguard explain LOGS",
     "the traceback, and the releases of torch, transformers, peft, DeepSpeed and the framework",
 )
-
-
-def url(code: str) -> str:
-    """The page of a code."""
-    return f"{PAGES}/{code}.md"
 
 
 def finding(answer: Answer) -> Finding | None:
@@ -79,7 +73,12 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield "also seen:"
         yield from (f"  - {note}" for note in notes)
     if answer.known is not None:
-        yield f"page: vlmguard rule {answer.known.code} ({url(answer.known.code)})"
+        yield f"page: vlmguard rule {answer.known.code}{_page(answer)}"
+
+
+def _page(answer: Answer) -> str:
+    found = finding(answer)
+    return f" ({found.url})" if found else ""
 
 
 def headline(answer: Answer) -> str:
@@ -200,11 +199,6 @@ def _notes(digests: Sequence[Digest]) -> Iterator[str]:
             yield f"“{mark}”: {meaning}"
 
 
-def chinese() -> bool:
-    """Whether ``VLMGUARD_LANG=zh`` asks for a Chinese first line."""
-    return os.environ.get("VLMGUARD_LANG", "").lower().startswith("zh")
-
-
 def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
     """One JSON object."""
     found = finding(answer)
@@ -213,7 +207,7 @@ def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
     data: dict[str, Any] = {
         "verdict": answer.verdict,
         "headline": headline(answer),
-        "finding": _with_url(found) if found else None,
+        "finding": found.as_dict() if found else None,
         "started": {
             "ranks": list(answer.ranks),
             "sure": answer.sure,
@@ -242,10 +236,6 @@ def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
         "evidence": [_evidence(line, digests) for line in answer.evidence],
     }
     return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-
-
-def _with_url(found: Finding) -> dict[str, Any]:
-    return {**found.as_dict(), "url": url(found.code)}
 
 
 def _changes(answer: Answer) -> list[dict[str, str]]:

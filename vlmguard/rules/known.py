@@ -10,6 +10,7 @@ from vlmguard.core.hookspecs import hookimpl
 from vlmguard.explain import flags, inrun
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.failure import Known
+from vlmguard.explain.language import chinese
 from vlmguard.explain.logfacts import Facts
 
 
@@ -35,6 +36,8 @@ class Explained:
         facts = inrun.facts(run, batch, failure)
         advice = "; or ".join(flags.say(do, facts) for do in self._known.remedies(facts))
         why = self._known.told(facts)
+        if chinese():
+            why = f"{self._known.zh}\n    {why}"
         code, evidence = self._known.code, self._known.evidence
         return Finding(code, "error", why, scope="rank", advice=advice, evidence=evidence)
 
