@@ -39,6 +39,7 @@ _BY_EXIT = {
 }
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
 BROKEN = 3  # losses in a row that are no numbers
+MANY = 4096  # ranks
 NEAR = 30  # lines between two exceptions of one stream that belong together
 
 
@@ -103,6 +104,9 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     answer.facts = _facts(answer, facts, digests)
     if table is not None and answer.known is not None and answer.known.order == "hang":
         _by_table(answer, table)
+    elif answer.known is not None and answer.known.order in ("hang", "peer"):
+        _by_absence(answer, candidates, digests, facts.world)
+    if table is not None and answer.known is not None and answer.known.order == "hang":
         if (
             answer.facts.phase in ("evaluation", "save")
             and answer.known.code == "VG505"
@@ -266,7 +270,7 @@ def _first(some: list[Candidate], ended: launcher.Exit | None) -> tuple[Candidat
     sources = {c.line.source for c in some}
     if len(sources) == 1:
         pick = min(some, key=lambda c: c.at)
-        how = "torchrun's first observed failure" if ended else "the first in the log"
+        how = "torchrun's first observed failure" if ended else "its place in the log"
         return pick, how, True
     if all(_time(c) is not None for c in some):
         return min(some, key=lambda c: _time(c) or ()), "the ranks' clocks", True
@@ -396,3 +400,22 @@ def _by_table(answer: Answer, table: watchdog.Table) -> None:
     elif len(table.waits) > 1:
         answer.ranks, answer.sure = tuple(w.rank for w in table.waits if w.rank is not None), False
         answer.how = "all of them wait in the same collective" if table.same else ""
+
+
+def _by_absence(
+    answer: Answer, candidates: Sequence[Candidate], digests: Sequence[Digest], world: int | None
+) -> None:
+    """Who says that it waited, or lost its connection, did not start it: the others did."""
+    known = answer.known
+    heard = {c.rank for c in candidates if c.known is known and c.rank is not None}
+    named = {e.rank for d in digests for e in d.exits if e.rank is not None}
+    world = world or max(heard | named, default=-1) + 1
+    others = set(range(world)) - heard
+    if not heard or world > MANY:
+        return
+    if others and len(others) <= max(len(heard), 1):
+        answer.ranks, answer.sure = tuple(sorted(others)), len(others) == 1
+        answer.how = "it is the one that the others waited for"
+    elif not others and world > 1:
+        answer.ranks, answer.sure = tuple(sorted(heard)), False
+        answer.how = "all of them say the same"

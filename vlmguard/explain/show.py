@@ -133,18 +133,19 @@ def _run(answer: Answer) -> str:
 
 
 def _started(answer: Answer, digests: Sequence[Digest]) -> str:
-    who = _who(answer) or "a process whose rank the log does not tell"
-    parts = [who]
+    who = _who(answer)
+    parts = [who or "a process whose rank the log does not tell"]
     pick = answer.pick
     place = pick.event.where if pick and pick.event else None
     if place is not None:
-        parts.append(f"{place[0]}:{place[1]} in {place[2]}")
+        seen = f"{place[0]}:{place[1]} in {place[2]}"
+        other = pick is not None and pick.rank is not None and pick.rank not in answer.ranks
+        parts.append(f"seen by rank {pick.rank} at {seen}" if pick and other else seen)
     if answer.facts.phase:
         parts.append(f"phase: {answer.facts.phase}")
-    if answer.how:
-        parts.append(
-            f"by {answer.how}" if not answer.how.startswith(("it ", "all ")) else answer.how
-        )
+    if answer.how and who:
+        plain = answer.how.startswith(("it ", "all "))
+        parts.append(answer.how if plain else f"told by {answer.how}")
     if len(answer.alike) > 1 and set(answer.alike) != set(answer.ranks):
         parts.append(f"the same on {watchdog.ranks(answer.alike)}")
     return clean.shown(", ".join(parts))

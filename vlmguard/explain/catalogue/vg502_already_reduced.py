@@ -43,7 +43,7 @@ FAILURE = Known(
             "been reduced. Gradient computed twice for this partition. "
             "Multiple gradient reduction is "
             "currently not supported",
-            "made by causing it, ms-swift 4.6.0, DeepSpeed 0.19.8",
+            "made by causing it (names and numbers changed), ms-swift 4.6.0, DeepSpeed 0.19.8",
         ),
         Example(
             "AssertionError: The parameter 323 has already been reduced.   "

@@ -46,7 +46,7 @@ FAILURE = Known(
         Example("OSError: [Errno 28] No space left on device", "made by causing it, /dev/full"),
         Example(
             "RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 704 vs 598",
-            "made by causing it, torch 2.13.0 writing to /dev/full",
+            "caffe2/serialize/inline_container.cc, torch 2.4",
         ),
     ),
     evidence="Linux's own texts.",

@@ -56,7 +56,7 @@ FAILURE = Known(
             "RuntimeError: unable to open shared memory object "
             "</torch_4242_1234_0> in read-write mode: Too many open files "
             "(24)",
-            "made by causing it, torch 2.13.0",
+            "made by causing it (names and numbers changed), torch 2.13.0",
         ),
     ),
     evidence="torch's and NCCL's own messages.",

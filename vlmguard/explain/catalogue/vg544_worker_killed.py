@@ -31,11 +31,11 @@ FAILURE = Known(
     examples=(
         Example(
             "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed.",
-            "made by causing it, torch 2.13.0",
+            "made by causing it (pid changed), torch 2.13.0",
         ),
         Example(
             "RuntimeError: DataLoader worker (pid(s) 4242, 4243) exited unexpectedly",
-            "made by causing it, torch 2.13.0",
+            "torch/utils/data/dataloader.py, 2.13.0",
         ),
     ),
     evidence="torch's own message.",

@@ -40,11 +40,11 @@ FAILURE = Known(
     examples=(
         Example(
             "ModuleNotFoundError: No module named 'qwen_vl_utils'",
-            "made by causing it, Python 3.11",
+            "made by causing it (names and numbers changed), Python 3.11",
         ),
         Example(
             "ImportError: cannot import name 'shard_checkpoint' from 'transformers.modeling_utils'",
-            "made by causing it, transformers 5.19.0",
+            "made by causing it (names and numbers changed), transformers 5.19.0",
         ),
     ),
     evidence="Python's own messages.",

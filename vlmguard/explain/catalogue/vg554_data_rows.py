@@ -86,7 +86,7 @@ FAILURE = Known(
         ),
         Example(
             "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 1 column 27 (char 26)",
-            "made by causing it, Python 3.11",
+            "made by causing it (names and numbers changed), Python 3.11",
         ),
     ),
     evidence="datasets' and Python's own messages.",

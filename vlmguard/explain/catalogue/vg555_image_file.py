@@ -48,11 +48,11 @@ FAILURE = Known(
     examples=(
         Example(
             "OSError: image file is truncated (41 bytes not processed)",
-            "made by causing it, Pillow 12",
+            "made by causing it (names and numbers changed), Pillow 12",
         ),
         Example(
             "PIL.UnidentifiedImageError: cannot identify image file '/data/0001.jpg'",
-            "made by causing it, Pillow 12",
+            "made by causing it (names and numbers changed), Pillow 12",
         ),
     ),
     evidence="Pillow's own messages.",

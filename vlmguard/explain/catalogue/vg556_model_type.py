@@ -55,12 +55,12 @@ FAILURE = Known(
             "ValueError: The checkpoint you are trying to load has model "
             "type `qwen9_vl` but Transformers does not recognize this "
             "architecture.",
-            "made by causing it, transformers 5.19.0",
+            "made by causing it (names and numbers changed), transformers 5.19.0",
         ),
         Example(
             "ValueError: Unrecognized model in /models/x. Should have a "
             "`model_type` key in its config.json",
-            "made by causing it, transformers 5.19.0",
+            "made by causing it (names and numbers changed), transformers 5.19.0",
         ),
     ),
     evidence="transformers/models/auto/configuration_auto.py, 5.19.0.",

@@ -58,7 +58,7 @@ FAILURE = Known(
             "RuntimeError: "
             "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] "
             "Connection closed by peer [127.0.0.1]:4242",
-            "made by causing it, torch 2.13.0, two gloo ranks",
+            "made by causing it (names and numbers changed), torch 2.13.0, two gloo ranks",
         ),
         Example(
             "torch.distributed.DistNetworkError: Failed to recv, got 0 "

@@ -41,7 +41,7 @@ FAILURE = Known(
         Example(
             "filelock._error.Timeout: The file lock "
             "'/cache/hub/.locks/models--x/a.lock' could not be acquired.",
-            "made by causing it, filelock",
+            "made by causing it (names and numbers changed), filelock",
         ),
     ),
     evidence="filelock's own message.",
