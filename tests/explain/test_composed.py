@@ -215,3 +215,30 @@ def test_two_ranks_on_one_line(tmp_path):
     answer = judged(tmp_path, log)
     assert answer.known.code == "VG512"
     assert answer.alike == (0, 1)
+
+
+def test_a_launcher_that_marks_every_line(tmp_path):
+    """A mark on all lines is no sign of an end: the exception that was caught stays caught."""
+    log = "".join(f"[rank0]:{line}\n" for line in compose.healthy(2).splitlines())
+    assert judged(tmp_path, log).verdict == "finished"
+
+
+def test_vllm_prefixes(tmp_path):
+    mark = "(RayWorkerWrapper pid=206994, ip=10.0.0.7) ERROR 03-27 10:29:13 [worker_base.py:620] "
+    log = "".join(f"{mark}{line}\n" for line in compose.traced(OOM, None).splitlines())
+    assert judged(tmp_path, log).known.code == "VG512"
+
+
+def test_ranks_that_wait_apart(tmp_path):
+    """As users report it: one rank is four collectives behind; no time in torch 2.3's prefix."""
+    behind = wait(0, seq=959, numel=544997376).replace("E112 09:14:14.123456 ", "E ")
+    log = compose.preamble("transformers", 8) + behind + "".join(wait(r, seq=963, numel=2560) for r in range(1, 8))
+    answer = judged(tmp_path, log)
+    assert (answer.known.code, answer.ranks) == ("VG505", (0,))
+
+
+def test_several_nodes_the_earliest_root(tmp_path):
+    first = compose.failing(1, "ValueError: a", rank=0).replace("09:14:14\n", "09:14:52\n")
+    second = compose.TEARDOWN.format(code=1, rank=4, others="", said="x").replace("(local_rank: 4)", "(local_rank: 0)")
+    answer = judged(tmp_path, first + second.replace("09:14:14\n", "09:14:01\n"))
+    assert answer.verdict == "unknown"

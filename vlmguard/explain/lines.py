@@ -21,6 +21,11 @@ _RANKS = re.compile(
     r"^(?:\[rank\s?(\d{1,5})\]:?\s?|\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
     r"|\[\d+,(\d{1,5})\]<std(?:out|err)>:\s?|\[Rank (\d{1,5})\]:?\s)"
 )
+_VLLM = re.compile(
+    r"^(ERROR|WARNING|INFO|DEBUG) \d\d-\d\d (\d\d:\d\d:\d\d) "
+    r"\[[\w.]{1,60}:\d{1,6}\]\s?"
+)
+_STREAM = re.compile(r"^std(?:out|err): ")
 _LABEL = re.compile(r"^\s?(\d{1,5}): ?")  # srun --label
 _HOST = re.compile(
     r"^([A-Za-z][\w.-]{0,62}): (?=\[rank|Traceback \(|  File \"|\[\d{4}-\d\d|\[[A-Z]+\])"
@@ -50,6 +55,7 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
     """The lines of ``pieces``; ``rank`` is the log's own, where the path told it."""
     texts = [(piece, clean.text(piece.data)) for piece in pieces]
     labelled = _labelled(texts[0][1]) if texts else False
+    tee = _all_marked(texts[0][1]) if texts else False
     hosts: set[str] = set()
     for piece, text in texts:
         number, at = piece.line, piece.at
@@ -61,7 +67,7 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
                 raw = raw[: LONGEST // 2] + " … " + raw[-LONGEST // 2 :]
             parts = _JOINED.sub("\n", raw).split("\n") if "[rank" in raw else (raw,)
             for part in parts:
-                yield _line(part, source, number_here, at_here, rank, labelled, hosts)
+                yield _line(part, source, number_here, at_here, rank, labelled, tee, hosts)
 
 
 def _labelled(head: str) -> bool:
@@ -71,13 +77,32 @@ def _labelled(head: str) -> bool:
     return len(found) > 0.8 * len(some) and len(some) > 3
 
 
+def _all_marked(head: str) -> bool:
+    """Whether a launcher (torchrun --role rank --tee 3) marks every line, not only exceptions."""
+    some = [line for line in head.split("\n", 400)[:400] if line.strip()]
+    marked = [line for line in some if line.startswith("[rank")]
+    spoken = any("Traceback" not in line and "File" not in line for line in marked[:3])
+    return len(marked) > 0.8 * len(some) and len(some) > 3 and spoken
+
+
 def _line(
-    raw: str, source: int, number: int, at: int, rank: int | None, labelled: bool, hosts: set[str]
+    raw: str,
+    source: int,
+    number: int,
+    at: int,
+    rank: int | None,
+    labelled: bool,
+    tee: bool,
+    hosts: set[str],
 ) -> Line:
     text, time, level, lane, marked = raw, None, "", "", False
     for _ in range(5):
         if match := _ISO.match(text):
             time = time or _clock(match)
+        elif match := _VLLM.match(text):
+            level = match[1][0]
+        elif match := _STREAM.match(text):
+            pass
         elif match := _POD.match(text):
             lane = match[0]
         elif match := _ACTOR.match(text):
@@ -90,7 +115,7 @@ def _line(
             if not named and match[2] and "<" not in match[0]:
                 break  # "[3]: …" is a list, not a rank
             rank = int(next(group for group in match.groups() if group is not None))
-            marked = marked or text.startswith("[rank")
+            marked = marked or (text.startswith("[rank") and not tee)
         elif match := _GLOG.match(text):
             time = time or _glog(match)
             level = match[1]

@@ -66,6 +66,8 @@ FAILURE = Known(
         Sign("Watchdog caught collective operation timeout", releases="torch ≥ 1.10"),
         Sign("Watchdog caught collective operation timeout", where="line"),
         Sign("Collective operation timeout: WorkNCCL", where="line"),
+        Sign("failure detected by watchdog at work", where="line", releases="torch ≥ 2.6"),
+        Sign("detected by watchdog at work: ", where="line", releases="torch 2.4 to 2.5"),
         Sign("Collective operation timeout"),
         Sign("Timed out waiting", also=("for recv operation",), releases="gloo"),
         Sign("Timed out waiting", also=("for send operation",), releases="gloo"),
