@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping
 
@@ -18,8 +19,11 @@ _LOOKALIKE = str.maketrans("OIL", "011")
 def nearest(word: str, valid: Iterable[str]) -> str:
     """`` (did you mean X?)`` or the list of what there is."""
     valid = sorted(valid)
-    close = difflib.get_close_matches(word, valid, n=1, cutoff=0.4)
-    return f" (did you mean {close[0]}?)" if close else f" (there is: {', '.join(valid)})"
+    close = difflib.get_close_matches(word, valid, n=20, cutoff=0.4)
+    same = {w: len(os.path.commonprefix([word, w])) for w in close}
+    ratio = {w: difflib.SequenceMatcher(None, w, word).ratio() for w in close}
+    best = max(close, key=lambda w: (ratio[w], same[w]), default="")
+    return f" (did you mean {best}?)" if best else f" (there is: {', '.join(valid)})"
 
 
 def read_policy(value: object, where: str) -> str:

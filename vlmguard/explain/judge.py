@@ -102,17 +102,16 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
         answer = _silent(digests, by_code)
     answer.table = table
     answer.facts = _facts(answer, facts, digests)
-    if table is not None and answer.known is not None and answer.known.order == "hang":
-        _by_table(answer, table)
-    elif answer.known is not None and answer.known.order in ("hang", "peer"):
+    known = answer.known
+    if known is None or known.order not in ("hang", "peer"):
+        return answer
+    if table is None or known.order == "peer":
         _by_absence(answer, candidates, digests, facts.world)
-    if table is not None and answer.known is not None and answer.known.order == "hang":
-        if (
-            answer.facts.phase in ("evaluation", "save")
-            and answer.known.code == "VG505"
-            and not table.odd
-        ):
-            answer.known = by_code["VG551"]
+        return answer
+    _by_table(answer, table)
+    late = answer.facts.phase in ("evaluation", "save") and not table.odd
+    if late and known.code == "VG505":
+        answer.known = by_code["VG551"]
     return answer
 
 
