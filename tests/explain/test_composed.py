@@ -242,3 +242,15 @@ def test_several_nodes_the_earliest_root(tmp_path):
     second = compose.TEARDOWN.format(code=1, rank=4, others="", said="x").replace("(local_rank: 4)", "(local_rank: 0)")
     answer = judged(tmp_path, first + second.replace("09:14:14\n", "09:14:01\n"))
     assert answer.verdict == "unknown"
+
+
+def test_what_trackers_print_at_exit_is_no_end(tmp_path):
+    said = "wandb: Run summary:\nwandb:   train/loss 0.5\nwandb: Synced 5 W&B file(s)\n"
+    answer = judged(tmp_path, compose.failing(7, OOM, launcher="none") + said)
+    assert answer.known.code == "VG512"
+
+
+def test_a_full_bar_of_an_evaluation_is_no_end(tmp_path):
+    log = compose.preamble("transformers", 2) + "  5%|▌ | 5/100 [00:01<00:10, 1.0it/s]\n"
+    log += "100%|██████████| 13/13 [00:01<00:00, 9.0it/s]\n"
+    assert judged(tmp_path, log).verdict == "unfinished"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 from collections.abc import Iterable, Mapping
 
@@ -20,7 +19,7 @@ def nearest(word: str, valid: Iterable[str]) -> str:
     """`` (did you mean X?)`` or the list of what there is."""
     valid = sorted(valid)
     close = difflib.get_close_matches(word, valid, n=20, cutoff=0.4)
-    same = {w: len(os.path.commonprefix([word, w])) for w in close}
+    same = {w: sum(1 for n in range(len(word)) if w.startswith(word[: n + 1])) for w in close}
     ratio = {w: difflib.SequenceMatcher(None, w, word).ratio() for w in close}
     best = max(close, key=lambda w: (ratio[w], same[w]), default="")
     return f" (did you mean {best}?)" if best else f" (there is: {', '.join(valid)})"

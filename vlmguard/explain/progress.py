@@ -47,12 +47,8 @@ _DONE = (
     "training done",
     "End time of running main",
     "exits successfully",
-    "Run summary:",
     "Training success",
     "Training has been completed",
-    "wandb: Synced ",
-    "last_model_checkpoint: ",
-    "All done",
     "Training ended",
     "Job finished successfully",
     "TRAINING COMPLETE",
@@ -150,7 +146,9 @@ def of(lines: Iterable[Line]) -> Progress:
             values = {m[1].lower(): m[2].lower() for m in _NAN.finditer(text)}
             zero = values.get("loss") in ("0.0", "0") and values.get("grad_norm") in ("nan", "inf")
             told.losses.append((line, values.get("loss") in ("nan", "inf") or zero))
-    if bars and bars[0] == bars[1] and told.last and not told.done and bars[1] > 1:
+    longest = max(told._growth, default=0)
+    full = bars is not None and bars[0] == bars[1] == longest and longest > 1
+    if full and told.last and not told.done:
         told.done.append(told.last.at)  # the bar is full: the last step was taken
         told.end = told.last
     return told
