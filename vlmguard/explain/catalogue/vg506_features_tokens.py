@@ -97,6 +97,10 @@ FAILURE = Known(
             releases="transformers ≥ 4.50",
         ),
         Sign("Mismatch in `video` token count between text and `input_ids`"),
+        Sign(
+            "shape mismatch: value tensor of shape",
+            also=("cannot be broadcast to indexing result",),
+        ),
         Sign("Number of image tokens", also=("does not match number of images",)),
         Sign("image_bound", also=("shape mismatch",), where="trace"),
     ),

@@ -23,6 +23,8 @@ FAILURE = Known(
     "the data are wrong; where it strikes all, the template or the "
     "column's name is.",
     signs=(
+        Sign("KeyError: 'pixel_values'"),
+        Sign("KeyError: 'image_grid_thw'"),
         Sign("number of images does not match"),
         Sign("number of images", also=("does not match the number of",)),
         Sign("The number of images in the text"),

@@ -167,6 +167,7 @@ FAILURE = Known(
         Sign("MPS backend out of memory"),
         Sign("CUBLAS_STATUS_ALLOC_FAILED"),
         Sign("CUDNN_STATUS_ALLOC_FAILED"),
+        Sign("Cuda failure 'out of memory'"),
         Sign("Cuda failure 2 'out of memory'"),
         Sign("cudaErrorMemoryAllocation"),
         Sign("No available memory for the cache blocks", releases="vLLM"),

@@ -40,7 +40,6 @@ FAILURE = Known(
         Sign("CUDA error: hardware stack error"),
         Sign("cudaErrorECCUncorrectable"),
         Sign("NVLink error"),
-        Sign("CUDA error: unspecified launch failure"),
         Sign("Unable to determine the device handle for GPU"),
         Sign("Unable to determine the device handle", where="line"),
         Sign("nvidia-smi has failed because", where="line"),

@@ -28,6 +28,13 @@ FAILURE = Known(
     ),
     wrong="A folder without config.json, or with another model's, says the same.",
     signs=(
+        Sign("configuration_auto.py", where="trace", also=("KeyError: '",)),
+        Sign("KeyError: 'qwen"),
+        Sign("KeyError: 'llava"),
+        Sign("KeyError: 'internvl"),
+        Sign("KeyError: 'gemma"),
+        Sign("KeyError: 'minicpm"),
+        Sign("ForConditionalGeneration' from 'transformers'"),
         Sign("does not recognize this architecture"),
         Sign("Unrecognized model in"),
         Sign("Unrecognized configuration class"),

@@ -30,6 +30,7 @@ FAILURE = Known(
         Sign("cuDNN error"),
         Sign("CUDA error: misaligned address"),
         Sign("CUDA error: launch"),
+        Sign("CUDA error: unspecified launch failure"),
         Sign("CUDA kernel errors might be asynchronously reported"),
         Sign("unhandled cuda error"),
         Sign("ncclUnhandledCudaError"),
