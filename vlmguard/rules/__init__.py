@@ -1,12 +1,15 @@
-"""Our own rules, one a file. The entry point ``vlmguard:rules`` leads here."""
+"""Our own rules: one a file, and VG5xx, one a failure of the catalogue of `vlmguard.explain`."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 
-RULES = tuple(
+from vlmguard.rules import known
+
+_FILES = tuple(
     importlib.import_module(f"{__name__}.{info.name}")
     for info in pkgutil.iter_modules(__path__)
     if info.name.startswith("vg")
 )
+RULES = (*_FILES, *known.RULES)

@@ -1,0 +1,30 @@
+"""Every failure that was caused: its class, and the rank where it started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.explain.causes import CAUSES
+from vlmguard.explain.command import explain
+
+LOGS = Path(__file__).parent / "logs" / "made"
+
+
+@pytest.mark.parametrize("name", sorted(CAUSES))
+def test_class_and_rank(name):
+    code, _, rank, _ = CAUSES[name]
+    answer, _ = explain([str(LOGS / f"{name}.log")])
+    assert (answer.known.code if answer.known else "") == code
+    assert answer.verdict == ("explained" if code else "unknown")
+    if rank is not None:
+        assert answer.ranks == (rank,)
+
+
+def test_what_followed_is_not_what_started():
+    """Rank 1's own exception, not rank 0's lost connection, and where it was raised."""
+    answer, _ = explain([str(LOGS / "peer_type_error.log")])
+    assert answer.pick.event.type == "TypeError"
+    assert answer.pick.event.where[0].endswith("train.py")
+    assert answer.how == "torchrun's first observed failure"

@@ -1,0 +1,170 @@
+"""What is printed: exit codes, formats, no secret, no escape, Chinese on demand."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.explain import compose
+from vlmguard.explain import clean, flags
+from vlmguard.explain.catalogue import load
+from vlmguard.explain.command import main
+from vlmguard.explain.logfacts import Facts
+
+OOM = next(k for k in load() if k.code == "VG512").examples[0].text
+FAILED = compose.failing(3, OOM)
+
+
+def shown(tmp_path, capfd, text, *words):
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    return main([str(path), *words]), capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (compose.healthy(1), 0),
+        (FAILED, 1),
+        (compose.failing(4, "ValueError: the hamster left the wheel"), 3),
+        (compose.preamble("TRL", 2) + "  5%|▌ | 5/100 [00:01<00:10, 1.0it/s]\n", 4),
+        ("", 4),
+    ],
+)
+def test_exit_status(tmp_path, capfd, text, status):
+    assert shown(tmp_path, capfd, text)[0] == status
+
+
+def test_unreadable(tmp_path, capfd):
+    (tmp_path / "weights").write_bytes(bytes(range(32)) * 1000)
+    assert main([str(tmp_path / "none.log")]) == 2
+    assert main([str(tmp_path / "weights")]) == 2
+    (tmp_path / "empty").mkdir()
+    assert main([str(tmp_path / "empty")]) == 2
+    assert "no such file" in capfd.readouterr().err
+
+
+def test_text_says_all(tmp_path, capfd):
+    _, out = shown(tmp_path, capfd, FAILED)
+    for part in ("VG512 Out of GPU memory (rank 1)", "started: rank 1", "what it means:",
+                 "what to change, in this order:", "[cost: ", "when that is wrong:", "evidence:",
+                 "--per_device_train_batch_size 2 --gradient_accumulation_steps 4", "page:"):
+        assert part in out
+
+
+def test_unfinished_says_what_to_type(tmp_path, capfd):
+    log = compose.preamble("TRL", 2) + "  5%|▌ | 5/100 [00:01<00:10, 1.0it/s]\n"
+    _, out = shown(tmp_path, capfd, log)
+    assert out.startswith("unfinished: last step 5 of 100, no end marker")
+    assert "py-spy dump --pid" in out
+    assert "TORCH_NCCL" in out
+
+
+def test_json(tmp_path, capfd):
+    _, out = shown(tmp_path, capfd, FAILED, "--format", "json")
+    data = json.loads(out)
+    assert data["finding"]["code"] == "VG512"
+    assert data["finding"]["url"].endswith("VG512.md")
+    assert data["started"]["ranks"] == [1]
+    assert data["run"]["framework"] == "ms-swift"
+
+
+def test_github_is_one_command_that_a_log_cannot_break_out_of(tmp_path, capfd):
+    evil = "ValueError: x\n::set-output name=a::b %0A::error::y"
+    _, out = shown(tmp_path, capfd, compose.failing(4, evil), "--format", "github")
+    assert out.count("\n") == 1
+    assert out.startswith("::error file=")
+    assert "%0A::set-output" not in out.replace("%0A  ", "")
+
+
+def test_chinese_first_line(tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv("VLMGUARD_LANG", "zh")
+    _, out = shown(tmp_path, capfd, FAILED)
+    assert "显存不足" in out.splitlines()[1]
+
+
+SECRETS = (
+    "hf_AbCdEfGhIjKlMnOpQrStUvWx",
+    "ghp_0123456789abcdefghij0123456789abcdef",
+    "sk-proj-0123456789abcdefghij",
+    "ms-01234567-89ab-cdef-0123-456789abcdef",
+    "AKIAIOSFODNN7EXAMPLE",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcDEF123",
+    "correct-horse-battery",
+)
+SAID = (
+    "token is {}", "--hub_token {} --model x", "'--hub_token', '{}', '--model'", "WANDB_API_KEY={}",
+    "password: {}", '{{"api_key": "{}"}}', "https://user:{}@host/x", "Authorization: Bearer {}",
+    "https://h/x?Signature={}&y=1", "export MODELSCOPE_API_TOKEN={}",
+)
+
+
+@pytest.mark.parametrize("form", SAID)
+def test_secrets_are_blacked_out(tmp_path, capfd, form):
+    for secret in SECRETS:
+        if secret.startswith("correct") and form == "token is {}":
+            continue  # prose: nothing says that this word is a secret
+        line = form.format(secret)
+        assert secret not in clean.redact(line), line
+        log = compose.failing(4, f"ValueError: {line}")
+        assert secret not in shown(tmp_path, capfd, log)[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Image features and image tokens do not match, tokens: 3, features: 4",
+        "image_token: 151655, pad_token: <|endoftext|>, eos_token='<|im_end|>'",
+        "per_device_train_batch_size=4 --max_length 4096",
+        "password authentication failed for the user",
+        "tokenizer: Qwen2TokenizerFast, num_tokens=12345678",
+    ],
+)
+def test_what_is_no_secret_stays(line):
+    assert clean.redact(line) == line
+
+
+def test_no_escape_is_passed_on(tmp_path, capfd):
+    evil = "ValueError: \x1b]0;owned\x07\x1b[2Jx\x1b[31m \u202egnp.exe\u202c \x9b31m \x00\x08 end"
+    for form in ("text", "json", "github"):
+        _, out = shown(tmp_path, capfd, compose.failing(4, evil), "--format", form)
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", out)
+        assert "owned" not in out
+
+
+def test_standard_input_and_the_console_script():
+    code = "import sys; sys.argv = ['vlmguard', 'explain', '-']; from vlmguard.cli.main import main; sys.exit(main())"
+    quiet = {**os.environ, "VLMGUARD": "off"}
+    call = [sys.executable, "-c", code]
+    done = subprocess.run(call, input=FAILED.encode(), capture_output=True, env=quiet, timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith(b"VG512")
+
+
+@pytest.mark.parametrize("framework", ["", "ms-swift", "LLaMA-Factory", "TRL", "FlagEmbedding", "ColossalAI", "axolotl", "accelerate", "transformers"])
+def test_flags_are_of_the_framework(framework):
+    """Every remedy can be said for every framework; YAML frameworks get no command-line flag."""
+    for known in load():
+        for zero in ("", "ddp", "zero2", "zero3", "fsdp"):
+            facts = Facts(framework=framework, strategy=zero)
+            for do in known.remedies(facts):
+                said = flags.say(do, facts)
+                assert said
+                if framework in ("LLaMA-Factory", "axolotl") and do.action in ("batch", "non_reentrant", "workers"):
+                    assert not said.startswith("--")
+
+
+def test_every_entry_is_whole():
+    """A page needs all of it; a Chinese line is Chinese; every example bears one of its signs."""
+    for known in load():
+        parts = (known.title, known.zh, known.wrong, known.evidence, known.examples)
+        assert all(parts), known.code
+        assert re.search("[\u4e00-\u9fff]", known.zh)
+        assert all(example.origin for example in known.examples)
+        assert known.remedies(Facts())

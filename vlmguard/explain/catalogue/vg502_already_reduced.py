@@ -1,0 +1,58 @@
+"""ZeRO-1/2 gets one parameter's gradient twice."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    rest = (
+        Do("no_tower_checkpointing", "more memory in the tower"),
+        Do("zero1", "more memory for gradients; the same result"),
+        Do("freeze_tower", "the tower no longer learns"),
+    )
+    if facts.use_reentrant is False:
+        return (Do("one backward for each forward: call the shared module once"), *rest)
+    return (Do("non_reentrant", "none: the same numbers"), *rest)
+
+
+FAILURE = Known(
+    code="VG502",
+    name="explain-already-reduced",
+    title="ZeRO got one parameter's gradient twice",
+    zh="ZeRO 分区中同一个参数的梯度被计算了两次",
+    why=(
+        "a gradient was computed twice for one ZeRO partition: a module used twice under reentrant "
+        "checkpointing (a tower called once per image, an image and a video in one row, two "
+        "forwards before one backward)"
+    ),
+    do=_do,
+    wrong=(
+        "ZeRO-3 instead of ZeRO-2 makes the crash go away and the gradient wrong without an error "
+        "(VG102). Models with the old _set_gradient_checkpointing ignore use_reentrant."
+    ),
+    signs=(
+        Sign("has already been reduced", releases="DeepSpeed 0.3 to 0.19; a name from 0.18.1 on"),
+        Sign("multiple gradient reductions are", releases="DeepSpeed ≥ 0.18.8"),
+    ),
+    examples=(
+        Example(
+            "AssertionError: The parameter "
+            "model.vision_tower.encoder.layers.2.mlp.fc2.bias has already "
+            "been reduced. Gradient computed twice for this partition. "
+            "Multiple gradient reduction is "
+            "currently not supported",
+            "made by causing it (names and numbers changed), ms-swift 4.6.0, DeepSpeed 0.19.8",
+        ),
+        Example(
+            "AssertionError: The parameter 323 has already been reduced.   "
+            "          Gradient computed "
+            "twice for this partition.             Multiple gradient "
+            "reduction is currently not supported",
+            "deepspeed/runtime/zero/stage_1_and_2.py, 0.14.5",
+        ),
+    ),
+    evidence="deepspeedai/DeepSpeed#988, OpenBMB/MiniCPM-V#423; reproduced with ms-swift 4.6.0.",
+    prevented=("VG102", "VG103"),
+)

@@ -1,0 +1,101 @@
+"""DDP waits for gradients that never come."""
+
+from __future__ import annotations
+
+import re
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_VISION = re.compile(r"visual|vision|image|merger|projector|aligner", re.I)
+_NAMES = re.compile(r"did not receive grad for rank \d+: ([A-Za-z_][\w.]*(?:, [\w.]+)*)")
+
+
+def _names(facts: Facts) -> str:
+    match = _NAMES.search(facts.message)
+    return match[1][:200] if match else ""
+
+
+def _why(facts: Facts) -> str:
+    names = _names(facts)
+    if names and not _VISION.search(names):
+        return f"trainable parameters got no gradient, and they are not the vision tower's: {names}"
+    if names:
+        return f"a step did not use parts that train ({names}): this rank's batch had no image"
+    if "image" in facts.kinds:
+        return (
+            "some trainable parameters got no gradient although this "
+            "rank's last batch had an image: "
+            "a part of the model that the loss does not use (an unused head or layer, a detached "
+            "output), not a missing image"
+        )
+    if facts.kinds:
+        return (
+            "the vision tower trains, and this rank's batch had no image: "
+            "its parameters got no gradient"
+        )
+    return (
+        "some trainable parameters got no gradient. With a vision "
+        "tower that trains, the usual cause "
+        "is a batch without an image; else a part of the model that the loss does not use"
+    )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    unused = "none where reentrant checkpointing is off; with it, VG501 follows"
+    find = Do("find_unused", unused)
+    variant = (
+        (Do("non_reentrant", "none; find_unused_parameters needs it"),)
+        if facts.use_reentrant is not False and facts.checkpointing is not False
+        else ()
+    )
+    names = Do(
+        "TORCH_DISTRIBUTED_DEBUG=DETAIL in the next run: the message then names the parameters",
+        "slower",
+    )
+    if "image" in facts.kinds or (_names(facts) and not _VISION.search(_names(facts))):
+        return (
+            names,
+            Do("freeze the part that is not used, or use it in the loss"),
+            find,
+            *variant,
+        )
+    return (
+        Do("freeze_tower", "the tower no longer learns; right if it was not meant to"),
+        Do("dummy_image", "one small forward of the tower"),
+        find,
+        *variant,
+        names,
+    )
+
+
+FAILURE = Known(
+    code="VG503",
+    name="explain-unfinished-reduction",
+    title="DDP still waits for gradients of the step before",
+    zh="DDP 上一步仍有参数没有得到梯度（常见原因：批次里没有图像而视觉塔参与训练）",
+    why=_why,
+    do=_do,
+    wrong=(
+        "find_unused_parameters hides wiring bugs: a head that the "
+        "loss should use and does not stays "
+        "untrained. Where every batch has an image, images are not the cause."
+    ),
+    signs=(
+        Sign(
+            "Expected to have finished reduction in the prior iteration",
+            releases="torch 1.x to 2.15",
+        ),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: Expected to have finished reduction in the "
+            "prior iteration before starting a "
+            "new one. This error indicates that your module has parameters that were not used in "
+            "producing loss.",
+            "made by causing it, torch 2.13.0, two gloo ranks",
+        ),
+    ),
+    evidence="huggingface/trl#6617, hiyouga/LlamaFactory#6376; catalogue row 6.",
+    prevented=("VG106",),
+)

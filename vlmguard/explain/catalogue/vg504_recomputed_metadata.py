@@ -1,0 +1,94 @@
+"""Recomputation sees other tensors than the forward did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+if TYPE_CHECKING:
+    from vlmguard.core.facts import Run
+
+
+def _elsewhere(facts: Facts) -> bool:
+    """Whether this is known not to be ZeRO-3."""
+    gathered = "torch.Size([0])" not in facts.message
+    return gathered and facts.strategy not in ("", "unknown", "zero3")
+
+
+def _why(facts: Facts) -> str:
+    if _elsewhere(facts):
+        return (
+            "the recomputed forward saved other tensors than the first one: the block does not do "
+            "the same twice (random state, a cache that is filled, a shape "
+            "that depends on the step)"
+        )
+    return (
+        "non-reentrant checkpointing with frozen parameters under ZeRO-3, on a DeepSpeed that "
+        "cannot: the recomputation sees parameters that are not gathered (shape [0])"
+    )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if _elsewhere(facts):
+        return (
+            Do("no_cache", "none while it trains"),
+            Do("torch.utils.checkpoint.checkpoint(…, debug=True): it names the operator", "slow"),
+            Do("reentrant", "does not compare; under plain DDP it brings back 'ready only once'"),
+        )
+    return (
+        Do(f"DeepSpeed {_newer(facts)} or newer (pip install -U deepspeed)", "none"),
+        Do("reentrant", "right under ZeRO-3 only where no checkpointed part runs twice (VG102)"),
+        Do("zero2", "more memory: every rank holds all parameters"),
+    )
+
+
+def _newer(facts: Facts) -> str:
+    """The oldest newer DeepSpeed on which non-reentrant is known to work for this run."""
+    if facts.run is None:
+        return "0.19.3"
+    from dataclasses import replace
+
+    from vlmguard.compat import cases, choice
+
+    run = cast("Run", facts.run)
+    asked = replace(cases.of(run), checkpointing=("non_reentrant",))
+    named = choice.newer(asked, "deepspeed") if asked.strategy == "zero3" else ""
+    return named or "0.19.3"
+
+
+FAILURE = Known(
+    code="VG504",
+    name="explain-recomputed-metadata",
+    title="Checkpointing recomputed tensors of another shape",
+    zh="梯度检查点重算得到的张量与前向不一致（ZeRO-3 + 冻结参数 + 非重入）",
+    why=_why,
+    do=_do,
+    wrong=(
+        "use_reentrant=True is for ZeRO-3 only: under plain DDP it "
+        "brings back 'ready only once', and "
+        "with a tower that runs twice it is silently wrong under ZeRO-3."
+    ),
+    signs=(
+        Sign(
+            "Recomputed values for the following tensors have different metadata",
+            releases="torch ≥ 2.1",
+        ),
+        Sign(
+            "A different number of tensors was saved during the original forward and recomputation",
+            releases="torch ≥ 2.1",
+        ),
+    ),
+    examples=(
+        Example(
+            "torch.utils.checkpoint.CheckpointError: "
+            "torch.utils.checkpoint: Recomputed values for the "
+            "following tensors have different metadata than during the forward pass.",
+            "torch/utils/checkpoint.py, 2.13.0",
+        ),
+    ),
+    evidence="deepspeedai/DeepSpeed#8148, huggingface/trl#6356; catalogue "
+    "row 5; measured on 17 pairs of torch and DeepSpeed.",
+    prevented=("VG105",),
+)

@@ -1,0 +1,109 @@
+"""Ranks that wait for different collectives."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _why(facts: Facts) -> str:
+    start = "the ranks did different things: one waits in a collective that another never entered"
+    if facts.zero in (0, 1, 2) or facts.strategy == "ddp":
+        return (
+            f"{start}. With a tower that trains: most often one had an image and another had none"
+        )
+    if facts.zero == 3 or facts.fsdp:
+        return (
+            f"{start}. Under {facts.strategy} every forward gathers, of a "
+            f"frozen tower as well: most "
+            "often one rank had an image and another had none; in mixtures of experts, one chose "
+            "other experts"
+        )
+    return f"{start}. In vision-language training most often one rank had an image and another none"
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    found = [Do("dummy_image", "one small forward of the tower in batches of text")]
+    if facts.zero == 3 or facts.fsdp:
+        if (
+            "moe" in facts.model.lower()
+            or "a3b" in facts.model.lower()
+            or "moe" in facts.message.lower()
+        ):
+            found.insert(
+                0, Do("leaf_modules", "experts of a layer are gathered together: more memory")
+            )
+        found.append(Do("zero2", "more memory; with a frozen tower it does not gather"))
+    else:
+        found.append(Do("freeze_tower", "the tower no longer learns"))
+    if facts.strategy in ("ddp", ""):
+        found.append(Do("find_unused", "under DDP only; not with reentrant checkpointing"))
+    found.append(
+        Do(
+            "TORCH_DISTRIBUTED_DEBUG=DETAIL (gloo, small runs) or "
+            "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
+            "TORCH_NCCL_DUMP_ON_TIMEOUT=1: the next time-out says which "
+            "rank was where"
+        )
+    )
+    return tuple(found)
+
+
+FAILURE = Known(
+    code="VG505",
+    name="explain-collective-mismatch",
+    title="The ranks wait for each other in different collectives",
+    zh="各 rank 执行了不同的集合通信，互相等待直至超时（常见原因：有的 rank 有图像，有的没有）",
+    why=_why,
+    do=_do,
+    wrong=(
+        "A longer time-out only stretches the stall. If another rank "
+        "failed first, its message is the "
+        "cause. A lock or a download that timed out is another matter."
+    ),
+    signs=(
+        Sign("Detected mismatch between collectives on ranks", releases="torch ≥ 1.11"),
+        Sign("Watchdog caught collective operation timeout", releases="torch ≥ 1.10"),
+        Sign("Watchdog caught collective operation timeout", where="line"),
+        Sign("Collective operation timeout: WorkNCCL", where="line"),
+        Sign("failure detected by watchdog at work", where="line", releases="torch ≥ 2.6"),
+        Sign("detected by watchdog at work: ", where="line", releases="torch 2.4 to 2.5"),
+        Sign("Collective operation timeout"),
+        Sign("Timed out waiting", also=("for recv operation",), releases="gloo"),
+        Sign("Timed out waiting", also=("for send operation",), releases="gloo"),
+        Sign("op.preamble.length <= op.nbytes", releases="gloo"),
+        Sign("Detected a disagreement on list", releases="DeepSpeed 0.19.8"),
+        Sign("disagreement on list contents", releases="DeepSpeed 0.19.8"),
+        Sign("still have inflight params", releases="DeepSpeed 0.14.5"),
+        Sign("Rank", also=("failed to pass monitoredBarrier",), releases="torch ≥ 1.9, gloo"),
+        Sign("tracing error at step", releases="DeepSpeed"),
+        Sign("rank1 vs rank0", also=("assert_ints_same_as_other_ranks",), where="trace"),
+        Sign("assert_ints_same_as_other_ranks", where="trace", releases="DeepSpeed"),
+        Sign(
+            "To avoid data inconsistency, we are taking the entire process down",
+            where="line",
+            releases="torch ≥ 1.8",
+        ),
+        Sign("Some NCCL operations have failed or timed out", releases="torch ≥ 1.8"),
+    ),
+    examples=(
+        Example(
+            "[rank1]:[E1121 14:45:14.123456789 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught "
+            "collective operation timeout: WorkNCCL(SeqNum=1201, "
+            "OpType=ALLREDUCE, NumelIn=4194304, "
+            "NumelOut=4194304, Timeout(ms)=600000) ran for 600012 milliseconds before timing out.",
+            "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, 2.4",
+        ),
+        Example(
+            "RuntimeError: Detected mismatch between collectives on ranks. "
+            "Rank 1 is running collective: "
+            "CollectiveFingerPrint(SequenceNumber=5, OpType=ALLREDUCE",
+            "made by causing it, torch 2.13.0, two gloo ranks, TORCH_DISTRIBUTED_DEBUG=DETAIL",
+        ),
+    ),
+    evidence="deepspeedai/DeepSpeed#7170, huggingface/transformers#37186, "
+    "hiyouga/LlamaFactory#6233, QwenLM/Qwen3-VL#126; rows 1, 10, "
+    "18.",
+    prevented=("VG106",),
+    order="hang",
+)

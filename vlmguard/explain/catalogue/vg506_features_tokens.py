@@ -1,0 +1,120 @@
+"""Image features and placeholders in the text do not agree in number."""
+
+from __future__ import annotations
+
+import re
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_COUNTS = re.compile(r"tokens:? (\d{1,9}),? features:? (\d{1,9})")
+
+
+def _counts(facts: Facts) -> tuple[int, int] | None:
+    match = _COUNTS.search(facts.message)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _why(facts: Facts) -> str:
+    counts = _counts(facts)
+    if counts is None:
+        return (
+            "the text's image placeholders and the image's features differ "
+            "in number, usually cut by max_length"
+        )
+    tokens, features = counts
+    if tokens == 0:
+        return (
+            f"the text has no image placeholder, the image has {features} "
+            f"features: the template or the data dropped <image>"
+        )
+    if features == 0:
+        return (
+            f"the text has {tokens} image placeholders and there is no "
+            f"image: it was dropped or never loaded"
+        )
+    if tokens > features:
+        more = tokens - features
+        if more <= 8 and "grpo" in facts.trace.lower():
+            return (
+                f"{more} more placeholders than features: the policy itself "
+                f"generated an image token"
+            )
+        return (
+            f"{tokens} placeholders for {features} features: an image of "
+            f"the row is missing, or the text holds the token itself"
+        )
+    return f"{tokens} placeholders are left of {features}: the rest was cut, usually by max_length"
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    counts = _counts(facts)
+    long = (("length", "8192"),)
+    length = facts.number("max_length", "cutoff_len")
+    if length is not None:
+        long = (("length", str(2 * length)),)
+    raised = Do("max_length", "more memory for long rows", long)
+    pixels = Do("max_pixels", "smaller images", (("pixels", "602112"),))
+    if counts is not None and counts[0] == 0:
+        return (
+            Do("put the placeholder that the template knows (<image>) into the row's text"),
+            Do("eager_rows"),
+        )
+    if counts is not None and counts[0] > counts[1]:
+        mask = (
+            (Do("forbid the image tokens in generation (bad_words_ids or a logits mask)"),)
+            if "grpo" in facts.trace.lower()
+            else ()
+        )
+        return (
+            *mask,
+            Do("find the row: as many images as <image> in its text, every file readable"),
+            Do("eager_rows"),
+        )
+    return (raised, pixels, Do("drop_long", "the longest rows are not trained on"))
+
+
+FAILURE = Known(
+    code="VG506",
+    name="explain-features-tokens",
+    title="Image features and placeholder tokens differ in number",
+    zh="图像特征数与文本中的图像占位符数量不一致（常被 max_length 截断）",
+    why=_why,
+    do=_do,
+    wrong="Dropping the images is no cure: the row then has text about an image that is not there.",
+    signs=(
+        Sign("mage features and image tokens do not match", releases="transformers ≥ 4.45"),
+        Sign("ideo features and video tokens do not match", releases="transformers ≥ 4.45"),
+        Sign("ideos features and video tokens do not match"),
+        Sign("Audio features and audio tokens do not match"),
+        Sign("image features and image tokens", no=("do not match",)),
+        Sign(
+            "The input provided to the model are wrong. The number of image tokens",
+            releases="transformers < 4.45",
+        ),
+        Sign(
+            "Mismatch in `image` token count between text and `input_ids`",
+            releases="transformers ≥ 4.50",
+        ),
+        Sign("Mismatch in `video` token count between text and `input_ids`"),
+        Sign(
+            "shape mismatch: value tensor of shape",
+            also=("cannot be broadcast to indexing result",),
+        ),
+        Sign("Number of image tokens", also=("does not match number of images",)),
+        Sign("image_bound", also=("shape mismatch",), where="trace"),
+    ),
+    examples=(
+        Example(
+            "ValueError: Image features and image tokens do not match, tokens: 3, features: 4",
+            "transformers/models/qwen3_vl/modeling_qwen3_vl.py, 5.19.0",
+        ),
+        Example(
+            "ValueError: Image features and image tokens do not match: tokens: 1024, features 4096",
+            "transformers/models/qwen2_vl/modeling_qwen2_vl.py, 4.51.3",
+        ),
+    ),
+    evidence="huggingface/trl#5927, huggingface/transformers#37222, "
+    "StarsfieldAI/R1-V#91; rows 2 and 22.",
+    prevented=("VG202", "VG201"),
+)

@@ -1,0 +1,57 @@
+"""A loss without a gradient."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _why(facts: Facts) -> str:
+    if facts.use_reentrant is False:
+        return (
+            "nothing that the loss depends on is trainable: everything is "
+            "frozen, or the output is detached"
+        )
+    return (
+        "nothing that trains is connected to the loss: reentrant "
+        "checkpointing over blocks whose input "
+        "needs no gradient (a LoRA over a frozen embedding), or everything is frozen"
+    )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    look = Do(
+        "print the trainable parameters' names before training; none "
+        "means a wrong freeze or target_modules"
+    )
+    if facts.use_reentrant is False:
+        return (look,)
+    return (
+        Do("non_reentrant", "none: the same numbers"),
+        Do("model.enable_input_require_grads() before PEFT wraps the model", "none"),
+        look,
+    )
+
+
+FAILURE = Known(
+    code="VG507",
+    name="explain-no-grad-loss",
+    title="The loss has no gradient",
+    zh="损失没有梯度：没有任何可训练参数与损失相连",
+    why=_why,
+    do=_do,
+    wrong="loss.requires_grad_(True) silences the error and trains nothing.",
+    signs=(
+        Sign("element 0 of tensors does not require grad", releases="torch 1.x to 2.15"),
+        Sign("loss must be a scalar tensor", releases="DeepSpeed 0.19"),
+        Sign("must be a scalar tensor", also=("requires_grad",)),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
+            "made by causing it, torch 2.13.0",
+        ),
+    ),
+    evidence="hiyouga/LlamaFactory#4905; row 14.",
+    prevented=("VG104",),
+)

@@ -1,0 +1,26 @@
+"""LoRA asked of a booster whose plug-in has none."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG509",
+    name="explain-lora-unsupported",
+    title="This booster plug-in has no LoRA of its own",
+    zh="该 booster 插件自身不支持 LoRA",
+    why="this plug-in has no LoRA of its own, but it trains a model that already has adapters",
+    do=(Do("model = peft.get_peft_model(model, lora_config), before booster.boost", "none"),),
+    wrong="The message alone decides.",
+    signs=(Sign("does not support lora"), Sign("does not support LoRA", also=("lugin",))),
+    examples=(
+        Example(
+            "AssertionError: The plugin <class "
+            "'colossalai.booster.plugin.gemini_plugin.GeminiPlugin'> does "
+            "not support lora.",
+            "colossalai 0.5.0",
+        ),
+    ),
+    evidence="hpcaitech/ColossalAI#5290; catalogue row 25. Own measurement: "
+    "peft 0.13.2 before boost trains.",
+)

@@ -1,0 +1,53 @@
+"""Images and placeholders of one row differ in number."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG510",
+    name="explain-placeholders",
+    title="A row's images and its <image> placeholders differ in number",
+    zh="样本中的图像数量与 <image> 占位符数量不一致",
+    why="a row names more or fewer images than its text has "
+    "placeholders for, or an image was given as a text",
+    do=(
+        Do("find the row: as many images (videos, audios) as placeholders in its text", "none"),
+        Do("give images as a list of paths, one for each placeholder; not inside the text"),
+        Do(
+            "check all rows once before training, and drop those that differ",
+            "those rows are not trained on",
+        ),
+    ),
+    wrong="Where it strikes only some rows, the template is right and "
+    "the data are wrong; where it strikes all, the template or the "
+    "column's name is.",
+    signs=(
+        Sign("KeyError: 'pixel_values'"),
+        Sign("KeyError: 'image_grid_thw'"),
+        Sign("number of images does not match"),
+        Sign("number of images", also=("does not match the number of",)),
+        Sign("The number of images in the text"),
+        Sign("The number of image tokens in the text"),
+        Sign("number of videos does not match"),
+        Sign("number of audios does not match"),
+        Sign("Number of images does not match number of special image tokens"),
+        Sign("Got different number of images"),
+        Sign("Number of image placeholders in the prompt does not match"),
+        Sign("Inconsistently sized batches of images"),
+        Sign("more images than image tokens"),
+        Sign("num_images:", also=("num_media",)),
+        Sign("number of image token", also=("does not match",), no=("features",)),
+        Sign("Invalid input type. Must be a single image"),
+        Sign("Prompt contained", also=("image tokens but received",)),
+    ),
+    examples=(
+        Example(
+            "ValueError: The number of images does not match the number of "
+            "<image> tokens in [{'content': '…'}].",
+            "llamafactory/data/mm_plugin.py, 0.9.3",
+        ),
+    ),
+    evidence="2U1/Qwen-VL-Series-Finetune#181, hiyouga/LlamaFactory#5883; row 3.",
+    prevented=("VG201",),
+)

@@ -1,0 +1,46 @@
+"""A row is longer than the limit."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    length = facts.number("max_length", "cutoff_len") or 4096
+    return (
+        Do("max_length", "more memory for long rows", (("length", str(2 * length)),)),
+        Do("max_pixels", "smaller images, fewer tokens", (("pixels", "602112"),)),
+        Do("drop_long", "the longest rows are not trained on"),
+    )
+
+
+FAILURE = Known(
+    code="VG511",
+    name="explain-too-long",
+    title="A row is longer than the limit, images included",
+    zh="样本（含图像 token）长度超过 max_length",
+    why="the row's text and the tokens that its images become are "
+    "longer than the limit; one large image alone may be 16,384 "
+    "tokens",
+    do=_do,
+    wrong="Truncating a row with images cuts placeholders and fails later (VG506).",
+    signs=(
+        Sign("is larger than the max_length"),
+        Sign("exceeds the maximum length", no=("CUDA",)),
+        Sign("MaxLengthError"),
+        Sign("Failed to retrieve the dataset. You can avoid this issue by increasing `max_length`"),
+        Sign("longer than the maximum model length"),
+        Sign("is longer than the specified maximum sequence length", also=("Error",)),
+        Sign("Current length of row(", also=("max_length",)),
+        Sign("larger than the specified max_length"),
+    ),
+    examples=(
+        Example(
+            "swift.template.base.MaxLengthError: Current length of "
+            "row(5213) is larger than the max_length(4096).",
+            "swift/template/base.py, 4.6.0",
+        ),
+    ),
+    evidence="modelscope/ms-swift#6106, #6557; row 7.",
+)

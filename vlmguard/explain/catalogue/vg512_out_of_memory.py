@@ -1,0 +1,197 @@
+"""Out of GPU memory: who, in which phase, and what to change so that the global batch stays."""
+
+from __future__ import annotations
+
+from vlmguard.explain import memory
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_PHASE = {
+    "load": "while the model was loaded",
+    "forward": "in forward",
+    "backward": "in backward",
+    "step": "in the optimizer's step",
+    "evaluation": "in evaluation",
+    "generation": "in generation",
+    "save": "while saving",
+    "data": "while a batch was prepared",
+}
+
+
+def _why(facts: Facts) -> str:
+    told = memory.read(facts.message)
+    parts = [f"the GPU's memory ran out {_PHASE.get(facts.phase, '')}".rstrip()]
+    if told.asked is not None:
+        parts.append(
+            f"{memory.size(told.asked)} were asked for, "
+            f"{memory.size(told.free)} of {memory.size(told.total)} free"
+        )
+    if told.fragmented:
+        parts.append(
+            f"fragmentation: {memory.size(told.idle)} are held by PyTorch "
+            f"and unused, in pieces too small"
+        )
+    if told.other is not None and told.other > 1:
+        parts.append(f"other processes hold {memory.size(told.other)} of this card")
+    if facts.phase == "step" and (facts.steps is None or facts.steps[0] <= 1):
+        parts.append("the first step of the optimizer makes its states: it is they that do not fit")
+    return "; ".join(parts)
+
+
+def _batch(facts: Facts) -> tuple[Do, ...]:
+    """A smaller micro-batch with more accumulation: the same global batch."""
+    smaller = memory.smaller(facts.micro, facts.accumulation)
+    if smaller is None and facts.micro == 1:
+        return ()
+    if smaller is None:
+        words = Do(
+            "halve the micro-batch and double the accumulation: the global batch stays the same",
+            "slower steps",
+        )
+        return (words,)
+    micro, accumulation = smaller
+    kept = micro * accumulation
+    return (
+        Do(
+            "batch",
+            f"slower; {facts.micro} × {facts.accumulation or 1} = {micro} × "
+            f"{accumulation} = {kept} rows per rank and step, so the global "
+            f"batch stays the same",
+            (("micro", str(micro)), ("accumulation", str(accumulation))),
+        ),
+    )
+
+
+def _shard(facts: Facts) -> tuple[Do, ...]:
+    if facts.world == 1:
+        return (Do("offload", "slow: optimizer states on the CPU"),)
+    if facts.zero == 3:
+        return (Do("offload", "slower: optimizer states on the CPU"),)
+    if facts.zero == 2:
+        return (Do("zero3", "slower: parameters are gathered for each layer"),)
+    return (
+        Do("zero2", "none for the result; shards optimizer states and gradients"),
+        Do("zero3", "slower; shards the parameters too"),
+    )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    told = memory.read(facts.message)
+    first: tuple[Do, ...] = ()
+    if told.other is not None and told.other > 1:
+        first += (Do("nvidia-smi: end what else runs on this card, or take another one"),)
+    if told.fragmented:
+        first += (
+            Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment", "none"),
+        )
+    pixels = Do("max_pixels", "smaller images: less detail, shorter rows", (("pixels", "602112"),))
+    length = Do(
+        "max_length", "long rows are cut or dropped; with images never cut", (("length", "4096"),)
+    )
+    frozen = () if facts.freeze_tower else (Do("freeze_tower", "the tower no longer learns"),)
+    lora = (
+        ()
+        if "lora" in facts.tuning.lower()
+        else (Do("lora", "another kind of tuning: fewer weights learn"),)
+    )
+    if facts.phase == "load":
+        return (*first, *_shard(facts), Do("bf16", "half the memory of float32"), *lora)
+    if facts.phase == "step":
+        return (*first, *_shard(facts), *frozen, *lora)
+    if facts.phase == "evaluation":
+        return (
+            *first,
+            Do("eval_batch", "slower evaluation"),
+            Do("loss_only", "no metrics from logits"),
+            pixels,
+        )
+    if facts.phase == "generation":
+        return (
+            *first,
+            Do(
+                "fewer generations or rows at once, shorter max_completion_length",
+                "slower rollouts",
+            ),
+            Do(
+                "a smaller share of the card for the engine (vllm_gpu_memory_utilization 0.4)",
+                "a smaller cache",
+            ),
+            pixels,
+        )
+    if facts.phase == "save":
+        return (
+            *first,
+            Do("save_less", "no optimizer state to resume from"),
+            Do(
+                '"stage3_gather_16bit_weights_on_model_save": false and zero_to_fp32.py afterwards',
+                "one more step by hand",
+            ),
+        )
+    checkpoint = () if facts.checkpointing else (Do("checkpointing", "about a third slower"),)
+    tower = (Do("tower_checkpointing", "the tower's forward runs twice"),)
+    return (
+        *first,
+        *_batch(facts),
+        *checkpoint,
+        *tower,
+        pixels,
+        length,
+        *frozen,
+        *_shard(facts),
+        *lora,
+    )
+
+
+FAILURE = Known(
+    code="VG512",
+    name="explain-out-of-memory",
+    title="Out of GPU memory",
+    zh="显存不足（CUDA out of memory）",
+    why=_why,
+    do=_do,
+    wrong=(
+        "At a random step it is one large image or long row: cap those "
+        "(pixels, length) rather than the "
+        "batch. A smaller micro-batch without more accumulation changes the global batch. "
+        "torch.cuda.empty_cache() frees nothing that is in use."
+    ),
+    signs=(
+        Sign("CUDA out of memory", releases="torch 1.x to 2.15"),
+        Sign("OutOfMemoryError", no=("SIGKILL",)),
+        Sign("CUDA error: out of memory"),
+        Sign("CUDA Error: out of memory"),
+        Sign("Cuda error: out of memory"),
+        Sign("HIP out of memory"),
+        Sign("NPU out of memory"),
+        Sign("XPU out of memory"),
+        Sign("MPS backend out of memory"),
+        Sign("CUBLAS_STATUS_ALLOC_FAILED"),
+        Sign("CUDNN_STATUS_ALLOC_FAILED"),
+        Sign("Cuda failure 'out of memory'"),
+        Sign("Cuda failure 2 'out of memory'"),
+        Sign("cudaErrorMemoryAllocation"),
+        Sign("No available memory for the cache blocks", releases="vLLM"),
+        Sign("is less than desired GPU memory utilization", releases="vLLM"),
+        Sign("Failed to CUDA calloc"),
+        Sign("warp_ctc", also=("out of memory",)),
+    ),
+    examples=(
+        Example(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate "
+            "2.00 GiB. GPU 0 has a total "
+            "capacity of 79.15 GiB of which 1.21 GiB is free. Including "
+            "non-PyTorch memory, this process "
+            "has 77.93 GiB memory in use. Of the allocated memory 70.12 "
+            "GiB is allocated by PyTorch, and "
+            "5.33 GiB is reserved by PyTorch but unallocated.",
+            "c10/cuda/CUDACachingAllocator.cpp, torch 2.5",
+        ),
+        Example(
+            "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB "
+            "(GPU 0; 15.78 GiB total capacity; "
+            "14.20 GiB already allocated; 8.75 MiB free; 14.60 GiB reserved in total by PyTorch)",
+            "c10/cuda/CUDACachingAllocator.cpp, torch 1.13",
+        ),
+    ),
+    evidence="modelscope/ms-swift#2536; row 8; torch's own message.",
+)

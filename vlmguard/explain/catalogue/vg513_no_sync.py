@@ -1,0 +1,39 @@
+"""DeepSpeed refuses no_sync under ZeRO-2 and 3."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG513",
+    name="explain-no-sync",
+    title="DeepSpeed refuses no_sync where gradients are partitioned",
+    zh="DeepSpeed ZeRO-2/3 与 no_sync（梯度累积）不兼容",
+    why="gradient accumulation enters model.no_sync(), which DeepSpeed "
+    "0.16.0 and later refuse under ZeRO-2 and 3, and this "
+    "transformers or accelerate does not know that yet",
+    do=(
+        Do(
+            "pip install -U transformers accelerate (transformers ≥ 4.46.3 "
+            "does not call it under DeepSpeed)",
+            "none",
+        ),
+        Do("DeepSpeed below 0.16 or above 0.16.1 with the release of transformers that you have"),
+        Do("zero1", "more memory for gradients"),
+    ),
+    wrong="Accumulation of 1 makes the error go away and changes the global batch.",
+    signs=(
+        Sign(
+            "no_sync context manager is incompatible with gradient partitioning",
+            releases="DeepSpeed ≥ 0.16.0",
+        ),
+    ),
+    examples=(
+        Example(
+            "AssertionError: no_sync context manager is incompatible with "
+            "gradient partitioning logic of ZeRO stage 3",
+            "made by causing it, DeepSpeed 0.19.8",
+        ),
+    ),
+    evidence="deepspeedai/DeepSpeed#6793; row 9.",
+)

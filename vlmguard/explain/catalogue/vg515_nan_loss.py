@@ -1,0 +1,51 @@
+"""The loss is no number."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    overlap = (
+        (Do('"overlap_comm": false in DeepSpeed\'s config', "somewhat slower"),)
+        if facts.zero == 2
+        else ()
+    )
+    return (
+        Do("bf16", "none on cards from Ampere on; fp16 overflows in vision towers"),
+        *overlap,
+        Do("sdpa", "slower than flash-attention; tells whether the kernel is at fault"),
+        Do("clip", "slower learning"),
+        Do("look at the first bad step's rows: empty labels (all -100) give 0/0"),
+    )
+
+
+FAILURE = Known(
+    code="VG515",
+    name="explain-nan-loss",
+    title="The loss or the gradient is no number, step after step",
+    zh="损失或梯度连续为 nan（或 loss 0.0 且 grad_norm nan）",
+    why="from the first such step on the weights are spoilt or no step "
+    "is taken: overflow in float16, rows without a label, a broken "
+    "kernel, or a learning rate too high",
+    do=_do,
+    wrong="A few skipped steps at the start are float16's loss scale finding its value: healthy.",
+    signs=(
+        Sign("Loss is nan"),
+        Sign("loss is nan"),
+        Sign("Loss is NaN"),
+        Sign("NaN or Inf found in"),
+        Sign("nan or inf", also=("grad",)),
+        Sign("returned nan values in its", also=("Backward",)),
+        Sign("probability tensor contains either `inf`, `nan`"),
+        Sign("Stopping training", also=("nan",)),
+    ),
+    examples=(
+        Example(
+            "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 9.8e-06, 'epoch': 0.03}",
+            "transformers/trainer.py, 4.57",
+        ),
+    ),
+    evidence="hiyouga/LlamaFactory#8563; row 12.",
+)

@@ -1,0 +1,38 @@
+"""Packed rows that the attention does not understand."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG516",
+    name="explain-packing",
+    title="Packed rows and the attention kernel do not fit",
+    zh="样本打包（packing / padding_free）与注意力实现不匹配",
+    why="packing or padding-free batches need flash-attention in a "
+    "release that knows this model's positions; here shapes of "
+    "cu_seqlens or position ids do not fit",
+    do=(
+        Do("no_packing", "more padding, slower"),
+        Do("flash-attn ≥ 2.6 with the transformers release that the framework names"),
+        Do("sdpa", "with packing off: sdpa cannot keep packed rows apart"),
+    ),
+    wrong="Packing with sdpa or eager runs and lets rows see each other.",
+    signs=(
+        Sign("cu_seqlens_q must have shape"),
+        Sign("cu_seqlens_k must have shape"),
+        Sign("cu_seqlens", also=("must",)),
+        Sign("padding_free", also=("flash",)),
+        Sign("padding free", also=("flash",)),
+        Sign("packing", also=("flash",)),
+        Sign("packing", also=("not support",)),
+        Sign("Padding-free training", also=("supported",)),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: cu_seqlens_q must have shape (batch_size + 1)",
+            "csrc/flash_attn/flash_api.cpp, flash-attn 2.7",
+        ),
+    ),
+    evidence="modelscope/ms-swift#5255; row 15.",
+)

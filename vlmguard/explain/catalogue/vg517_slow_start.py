@@ -1,0 +1,45 @@
+"""A rank came too late to the first meeting."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG517",
+    name="explain-slow-start",
+    title="A rank came too late to the meeting before the first step",
+    zh="训练开始前某个 rank 过晚（数据预处理或下载太慢），其余 rank 等待超时",
+    why="the other ranks waited for one that was still busy before the "
+    "first step: it prepared data, downloaded, compiled, or had "
+    "already failed",
+    do=(
+        Do("preprocess", "one run beforehand"),
+        Do("timeout", "a real hang is noticed later"),
+        Do("look at the late rank's log: if it has an exception, that is the cause"),
+    ),
+    wrong="A longer time-out does not help where the late rank has died.",
+    signs=(
+        Sign("Socket Timeout", no=("Tried to launch",)),
+        Sign("got error: Socket Timeout"),
+        Sign("wait timeout after"),
+        Sign("Wait timeout"),
+        Sign("The client socket has timed out after"),
+        Sign("failed to recv, got 0 bytes", also=("TCPStore",), no=("peer",)),
+        Sign("Timed out initializing process group"),
+        Sign("waiting for clients"),
+        Sign("timed out after", also=("clients joined",)),
+        Sign("RendezvousTimeoutError"),
+        Sign("store->get('", also=("imeout",)),
+    ),
+    examples=(
+        Example(
+            "torch.distributed.DistBackendError: [2] is setting up NCCL "
+            "communicator and retrieving ncclUniqueId from [0] via c10d "
+            "key-value store by key '0', but store->get('0') got error: "
+            "Socket Timeout",
+            "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, 2.1",
+        ),
+    ),
+    evidence="hiyouga/LlamaFactory#2424; row 16.",
+    order="hang",
+)

@@ -1,0 +1,60 @@
+"""A checkpoint's weights do not fit the model."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _why(facts: Facts) -> str:
+    if "size mismatch" in facts.message:
+        return (
+            "the checkpoint's tensors have other shapes than the model's: "
+            "another size of model, a vocabulary that was enlarged, or "
+            "ZeRO-3 placeholders of shape [0] that were saved without "
+            "gathering"
+        )
+    return (
+        "the checkpoint names its parameters otherwise than the model: "
+        "a prefix moved between releases of transformers (visual., "
+        "model.visual., language_model.), an adapter was saved for "
+        "another wrapper, or it is another model"
+    )
+
+
+FAILURE = Known(
+    code="VG522",
+    name="explain-state-keys",
+    title="The checkpoint's weights do not fit this model",
+    zh="检查点中的参数名或形状与模型不符",
+    why=_why,
+    do=(
+        Do(
+            "load with the release of transformers that saved it "
+            "(config.json: transformers_version)",
+            "none",
+        ),
+        Do("compare the names: safetensors.safe_open(file, 'pt').keys() beside model.state_dict()"),
+        Do("resize the token embeddings before loading where the vocabulary was enlarged"),
+    ),
+    wrong="strict=False or ignore_mismatched_sizes loads the rest and leaves the tower random.",
+    signs=(
+        Sign("Error(s) in loading state_dict"),
+        Sign("size mismatch for"),
+        Sign("Unexpected key(s) in state_dict"),
+        Sign("Missing key(s) in state_dict"),
+        Sign("You set `ignore_mismatched_sizes` to `False`"),
+        Sign("ignore_mismatched_sizes", also=("mismatch",)),
+        Sign("shape mismatch", also=("checkpoint",)),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: Error(s) in loading state_dict for "
+            "Linear:\n\tsize mismatch for weight: copying a param with "
+            "shape torch.Size([4, 4]) from checkpoint, the shape in "
+            "current model is torch.Size([8, 8]).",
+            "made by causing it, torch 2.13.0",
+        ),
+    ),
+    evidence="modelscope/ms-swift#7947; row 23.",
+)

@@ -1,0 +1,61 @@
+"""A sharded parameter is used without being gathered."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if facts.fsdp:
+        return (
+            Do("non_reentrant", "none: reentrant recomputation runs outside FSDP's hooks"),
+            Do("use_orig_params", "none"),
+            Do("call the wrapped model itself, not a method or module inside it"),
+        )
+    return (
+        Do(
+            "call the engine or the wrapped model itself: a module that is "
+            "used from outside its own forward is not gathered"
+        ),
+        Do(
+            "with deepspeed.zero.GatheredParameters(module.parameters()): "
+            "round code that reads weights"
+        ),
+        Do(
+            "deepspeed.zero.register_external_parameter(module, parameter) "
+            "where one module uses another's weight"
+        ),
+        Do("zero2", "more memory: every rank holds all parameters"),
+    )
+
+
+FAILURE = Known(
+    code="VG523",
+    name="explain-not-gathered",
+    title="A sharded parameter was used without being gathered",
+    zh="使用了尚未聚合（gather）的分片参数",
+    why="ZeRO-3 and FSDP hold a slice, or nothing, of each weight "
+    "outside its module's forward; here a weight of shape [0] or "
+    "one dimension came into a matrix product",
+    do=_do,
+    wrong="Under a single process or DDP these messages mean wrong shapes of the data.",
+    signs=(
+        Sign("'weight' must be 2-D"),
+        Sign("mat2 must be a matrix"),
+        Sign("weight should be 2-D"),
+        Sign("'mat2' must be a matrix"),
+        Sign("mat2 must be 2"),
+        Sign("size mismatch, got input", also=("vec",)),
+        Sign("The size of tensor a", also=("must match the size of tensor b (0)",)),
+        Sign("must match the size of tensor b (0)"),
+        Sign("weight should have at least three dimensions"),
+        Sign("should be the same as the normalized_shape", also=("[0]",)),
+        Sign("tensor of size [0]"),
+        Sign("got weight of shape [0]"),
+        Sign("invalid for input of size 0"),
+        Sign("NOT_AVAILABLE", also=("ZeroParamStatus",)),
+    ),
+    examples=(Example("RuntimeError: 'weight' must be 2-D", "made by causing it, torch 2.13.0"),),
+    evidence="hiyouga/LlamaFactory#4557; row 24.",
+)

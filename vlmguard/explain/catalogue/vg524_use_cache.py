@@ -1,0 +1,35 @@
+"""A key-value cache is filled while checkpointing recomputes."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG524",
+    name="explain-use-cache",
+    title="The key-value cache is on while checkpointing recomputes",
+    zh="训练时 use_cache 与梯度检查点冲突",
+    why="the recomputed forward finds the cache already filled: keys are twice as long as queries",
+    do=(
+        Do("no_cache", "none"),
+        Do("update transformers: newer releases switch it off when checkpointing is on"),
+    ),
+    wrong="Where use_cache is False already, look at the mask's shape: another cause.",
+    signs=(
+        Sign("use_cache=True` is incompatible with gradient checkpointing", also=("Error",)),
+        Sign(
+            "past_key_values", where="trace", also=("must match the size of tensor b", "checkpoint")
+        ),
+        Sign("Attention mask should be of size"),
+        Sign("Attention weights should be of size"),
+        Sign("shape of the mask", also=("at index",)),
+    ),
+    examples=(
+        Example(
+            "ValueError: Attention mask should be of size (1, 1, 2048, "
+            "4096), but is torch.Size([1, 1, 2048, 2048])",
+            "transformers/models/llama/modeling_llama.py, 4.40",
+        ),
+    ),
+    evidence="huggingface/transformers#30320; row 27.",
+)

@@ -1,0 +1,43 @@
+"""Two dtypes meet in one operation."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG526",
+    name="explain-dtypes",
+    title="Two dtypes meet in one operation",
+    zh="同一运算中出现两种数据类型",
+    why="a part of the model is in another dtype than what flows into "
+    "it: a tower or head loaded in float32, images cast to half, "
+    "or autocast that is off in this phase",
+    do=(
+        Do("bf16", "none: one dtype for weights and autocast"),
+        Do(
+            "load the whole model in one dtype (torch_dtype / dtype), and "
+            "cast pixel_values to the tower's"
+        ),
+        Do("run evaluation and generation under the same autocast as training"),
+    ),
+    wrong="Casting inside the model's code hides a tower that was loaded in the wrong dtype.",
+    signs=(
+        Sign("must have the same dtype"),
+        Sign("to have the same dtype"),
+        Sign("expected scalar type"),
+        Sign("should be the same", also=("Input type",)),
+        Sign("not implemented for 'Half'"),
+        Sign("Expected tensor for argument", also=("to have one of the following scalar types",)),
+        Sign("self and mat2 must have the same dtype"),
+        Sign("Index put requires the source and destination dtypes match"),
+        Sign("expected self and source to have same dtypes"),
+        Sign("Found dtype", also=("but expected",)),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",
+            "made by causing it, torch 2.13.0",
+        ),
+    ),
+    evidence="torch 2.13.0's own messages.",
+)

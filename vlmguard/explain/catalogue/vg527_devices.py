@@ -1,0 +1,40 @@
+"""Tensors on different devices."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG527",
+    name="explain-devices",
+    title="Tensors of one operation lie on different devices",
+    zh="同一运算的张量位于不同设备",
+    why="a part of the model or a batch stayed elsewhere: "
+    'device_map="auto" in a distributed run, a module added after '
+    "the move, or a custom tensor in the collator",
+    do=(
+        Do('leave out device_map="auto" where several ranks run', "none"),
+        Do("register constants as buffers, and move the batch by the trainer"),
+        Do("CUDA_VISIBLE_DEVICES=0 for a single process that is not to be split"),
+    ),
+    wrong="Moving the one tensor by hand mends one place; the next one follows.",
+    signs=(
+        Sign("Expected all tensors to be on the same device"),
+        Sign("don't have any device in common"),
+        Sign("tensors on the same device", also=("found at least two",)),
+        Sign(
+            "You can't train a model that has been loaded with "
+            "`device_map='auto'` in any distributed mode"
+        ),
+        Sign("module must have its parameters and buffers on device"),
+        Sign("is not compatible with passing a `device_map`"),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: Expected all tensors to be on the same device, "
+            "but found at least two devices, cuda:0 and cuda:1!",
+            "ATen/native/TensorIterator.cpp, torch 2.4",
+        ),
+    ),
+    evidence="torch's and accelerate's own messages.",
+)

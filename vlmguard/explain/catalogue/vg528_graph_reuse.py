@@ -1,0 +1,44 @@
+"""A graph or tensor that is no longer what it was."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG528",
+    name="explain-graph-reuse",
+    title="Backward met a tensor that was changed or freed",
+    zh="反向传播遇到被原地修改或已释放的张量",
+    why="a tensor that backward needs was changed in place, or the "
+    "same graph went backward twice: features written into "
+    "embeddings that need a gradient, outputs kept from one step "
+    "to the next",
+    do=(
+        Do(
+            "write image features by masked_scatter or clone() into the "
+            "embeddings, not by slice assignment",
+            "a little memory",
+        ),
+        Do("detach() what is kept between steps"),
+        Do(
+            "torch.autograd.set_detect_anomaly(True) for one step: it names the forward line",
+            "slow",
+        ),
+    ),
+    wrong="retain_graph=True keeps memory growing and hides the second backward.",
+    signs=(
+        Sign("modified by an inplace operation"),
+        Sign("Trying to backward through the graph a second time"),
+        Sign("a leaf Variable that requires grad is being used in an in-place operation"),
+        Sign("a view of a leaf Variable that requires grad is being used in an in-place"),
+        Sign("Output 0 of", also=("is a view and is being modified inplace",)),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: a view of a leaf Variable that requires grad is "
+            "being used in an in-place operation.",
+            "made by causing it, torch 2.13.0",
+        ),
+    ),
+    evidence="torch's own messages.",
+)

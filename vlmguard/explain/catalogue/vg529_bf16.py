@@ -1,0 +1,44 @@
+"""This device has no bfloat16."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG529",
+    name="explain-bf16",
+    title="This card or setup has no bfloat16",
+    zh="该显卡或环境不支持 bfloat16",
+    why="bfloat16 needs an Ampere card or newer (A100, RTX 30); on "
+    "V100 and T4, and where no GPU is visible, it is refused",
+    do=(
+        Do("fp16", "watch for overflow (VG515)"),
+        Do(
+            "nvidia-smi, and python -c 'import torch; "
+            "print(torch.cuda.is_available())': a missing GPU gives the "
+            "same message"
+        ),
+    ),
+    wrong="Where a new card is in the machine, torch does not see it: VG537.",
+    signs=(
+        Sign("Your setup doesn't support bf16"),
+        Sign("bf16/gpu"),
+        Sign("Bfloat16 is only supported on GPUs with compute capability"),
+        Sign("bf16 is not supported"),
+        Sign("BFloat16 is not supported on"),
+        Sign("bf16 mixed precision requires"),
+        Sign("`bf16`", also=("not support",)),
+        Sign("Type BF16 is not supported"),
+        Sign("Model is not initialized with bf16", also=("Error",)),
+        Sign("bfloat16 is not supported on your"),
+        Sign("fp16 mixed precision requires a GPU"),
+    ),
+    examples=(
+        Example(
+            "ValueError: Your setup doesn't support bf16/gpu. You need to "
+            "assign use_cpu if you want to train the model on CPU.",
+            "made by causing it, transformers 5.19.0",
+        ),
+    ),
+    evidence="transformers/training_args.py, 5.19.0.",
+)

@@ -1,0 +1,41 @@
+"""The scheduler ended the job at its time limit."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG530",
+    name="explain-time-limit",
+    title="The scheduler ended the job: its time was up",
+    zh="作业到达调度系统的时间上限而被终止",
+    why="the job ran until its wall-clock limit; nothing was wrong with the training itself",
+    do=(
+        Do(
+            "resume from the last checkpoint: --resume_from_checkpoint with the newest folder",
+            "the steps since it was written",
+        ),
+        Do("ask for more time (#SBATCH --time), or save more often (save_steps)", "more disk"),
+        Do("#SBATCH --signal=B:USR1@300 with a trap that saves", "none"),
+    ),
+    wrong="A job that hangs runs into its limit too: look at the time of the last step.",
+    signs=(
+        Sign("DUE TO TIME LIMIT", where="line"),
+        Sign("PBS: job killed: walltime", where="line"),
+        Sign("TERM_RUNLIMIT", where="line"),
+        Sign("job killed: wall time limit exceeded", where="line"),
+        Sign("DeadlineExceeded: Job was active", where="line"),
+        Sign("exceeded its wall-clock limit", where="line"),
+        Sign("walltime limit exceeded", where="line"),
+        Sign("maximum time limit", where="line"),
+    ),
+    examples=(
+        Example(
+            "slurmstepd: error: *** JOB 4242 ON gpu-node-17 CANCELLED AT "
+            "2026-01-12T08:00:21 DUE TO TIME LIMIT ***",
+            "slurm/src/slurmd/slurmstepd/req.c, 23.11",
+        ),
+    ),
+    evidence="Slurm's, PBS's and LSF's own messages.",
+    narrow=5,
+)

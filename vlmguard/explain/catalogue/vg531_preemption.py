@@ -1,0 +1,47 @@
+"""The scheduler took the nodes away."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG531",
+    name="explain-preemption",
+    title="The job was preempted or cancelled",
+    zh="作业被抢占或取消",
+    why="the scheduler or a person took the machine away; nothing was "
+    "wrong with the training itself",
+    do=(
+        Do(
+            "resume from the last checkpoint when the job runs again",
+            "the steps since it was written",
+        ),
+        Do("#SBATCH --requeue and a save on SIGTERM, or save more often", "more disk"),
+        Do("a queue or an instance that is not preempted"),
+    ),
+    wrong="CANCELLED without a reason may be a person: sacct -j JOB tells who.",
+    signs=(
+        Sign("DUE TO PREEMPTION", where="line"),
+        Sign("DUE to SIGNAL Terminated", where="line"),
+        Sign("CANCELLED BY UID", where="line"),
+        Sign("Spot interruption", where="line"),
+        Sign("spot instance interruption", where="line"),
+        Sign("instance-action", where="line"),
+        Sign("The node was preempted", where="line"),
+        Sign("Evicted: ", where="line"),
+        Sign("Preempted by scheduler", where="line"),
+        Sign("Pod was evicted", where="line"),
+        Sign("DUE TO JOB REQUEUE", where="line"),
+        Sign("Preempting job", where="line"),
+        Sign("preemption notice", where="line"),
+    ),
+    examples=(
+        Example(
+            "slurmstepd: error: *** JOB 4242 ON gpu-node-17 CANCELLED AT "
+            "2026-01-12T08:00:21 DUE TO PREEMPTION ***",
+            "slurm/src/slurmd/slurmstepd/req.c, 23.11",
+        ),
+    ),
+    evidence="Slurm's and Kubernetes' own messages.",
+    narrow=4,
+)

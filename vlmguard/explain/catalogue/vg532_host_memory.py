@@ -1,0 +1,61 @@
+"""The kernel killed a process for memory of the host."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG532",
+    name="explain-host-memory",
+    title="Killed: the host's memory (not the GPU's) ran out",
+    zh="主机内存不足，进程被内核杀死（SIGKILL / exit −9）",
+    why="the process was killed with signal 9: on training machines "
+    "nearly always the kernel or the container's memory limit "
+    "(cgroup)",
+    do=(
+        Do(
+            "dmesg -T | grep -i 'killed process', or sacct -j JOB "
+            "--format=MaxRSS,ReqMem, or kubectl describe pod",
+            "none: it tells whether it was memory",
+        ),
+        Do("ask for more memory (#SBATCH --mem, the pod's limit)", "none"),
+        Do("fewer or no data-loader workers, less prefetch: each holds a copy", "slower loading"),
+        Do(
+            "load the model on one rank at a time, or with low_cpu_mem_usage; no optimizer offload",
+            "more GPU memory",
+        ),
+    ),
+    wrong="kill -9 by a person or a watchdog script looks the same; dmesg tells.",
+    signs=(
+        Sign("oom-kill event", where="line"),
+        Sign("oom_kill event", where="line"),
+        Sign("Detected 1 oom_kill", where="line"),
+        Sign("OOMKilled", where="line"),
+        Sign("Out of memory: Killed process", where="line"),
+        Sign("Memory cgroup out of memory", where="line"),
+        Sign("Out Of Memory", where="line"),
+        Sign("oom-killer", where="line"),
+        Sign("killed by the cgroup out-of-memory handler", where="line"),
+        Sign("Ran out of memory. Job killed", where="line"),
+        Sign("exceeded memory limit", where="line"),
+        Sign("DefaultCPUAllocator: can't allocate memory"),
+        Sign("DefaultCPUAllocator: not enough memory"),
+        Sign("Cannot allocate memory"),
+        Sign("MemoryError", no=("CUDA", "OutOfMemoryError")),
+        Sign("was killed by the Linux OOM", where="line"),
+        Sign("workers killed due to memory pressure", where="line"),
+    ),
+    examples=(
+        Example(
+            "slurmstepd: error: Detected 1 oom_kill event in "
+            "StepId=4242.0. Some of the step tasks have been OOM Killed.",
+            "slurm/src/slurmd/slurmstepd, 23.11",
+        ),
+        Example(
+            "traceback : Signal 9 (SIGKILL) received by PID 4242",
+            "torch/distributed/elastic/multiprocessing/errors, 2.13.0",
+        ),
+    ),
+    evidence="Slurm's, the kernel's and torchrun's own messages.",
+    narrow=3,
+)

@@ -1,0 +1,46 @@
+"""A machine went away."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG533",
+    name="explain-node-failure",
+    title="A node failed or left the job",
+    zh="计算节点故障或离线",
+    why="a machine of the job stopped answering; the other ranks could only wait or be ended",
+    do=(
+        Do("leave the node out: #SBATCH --exclude=NODE, and tell the administrators", "none"),
+        Do("resume from the last checkpoint", "the steps since it was written"),
+        Do("torchrun --max-restarts with checkpoints, where nodes fail often", "none"),
+    ),
+    wrong="A node that an out-of-memory kill made unresponsive looks the same: see its kernel log.",
+    signs=(
+        Sign("DUE TO NODE FAILURE", where="line"),
+        Sign("Node failure on", where="line"),
+        Sign("NODE_FAIL", where="line"),
+        Sign("node is not responding", where="line"),
+        Sign("NodeNotReady", where="line"),
+        Sign("Node is not ready", where="line"),
+        Sign("error: Nodes", where="line"),
+        Sign("lost contact with node", where="line"),
+        Sign("Node is lost", where="line"),
+        Sign("The node it was running on failed", where="line"),
+        Sign("nodeLost", where="line"),
+        Sign("is DOWN", where="line"),
+        Sign("ssh: connect to host", where="line"),
+        Sign("RPC failed: node", where="line"),
+    ),
+    examples=(
+        Example("srun: error: Node failure on gpu-node-17", "slurm/src/api/step_launch.c, 23.11"),
+        Example(
+            "slurmstepd: error: *** STEP 4242.0 ON gpu-node-17 CANCELLED "
+            "AT 2026-01-12T08:00:21 DUE TO NODE FAILURE, SEE SLURMCTLD LOG "
+            "FOR DETAILS ***",
+            "slurm/src/slurmd/slurmstepd/req.c, 23.11",
+        ),
+    ),
+    evidence="Slurm's and Kubernetes' own messages.",
+    narrow=5,
+)

@@ -1,0 +1,59 @@
+"""A GPU failed."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG534",
+    name="explain-gpu-hardware",
+    title="A GPU failed: the driver or the card reports a fault",
+    zh="GPU 硬件故障（Xid / ECC / 掉卡）",
+    why="the driver reports a fault of the card, its memory or its "
+    "link; no setting of the training mends it",
+    do=(
+        Do(
+            "dmesg -T | grep -i xid and nvidia-smi -q -d ECC,PAGE_RETIREMENT on that machine",
+            "none",
+        ),
+        Do(
+            "leave the node out (#SBATCH --exclude=NODE) and have the card reset or replaced",
+            "none",
+        ),
+        Do("resume from the last checkpoint", "the steps since it was written"),
+    ),
+    wrong="Xid 13, 31 and 43 come from a faulty kernel or an index out "
+    "of range in the program more often than from the card.",
+    signs=(
+        Sign("NVRM: Xid", where="line"),
+        Sign("Xid (PCI", where="line"),
+        Sign("GPU has fallen off the bus", where="line"),
+        Sign("uncorrectable ECC error", where="line"),
+        Sign("double bit ECC", where="line"),
+        Sign("DBE error", where="line"),
+        Sign("GPU is lost", where="line"),
+        Sign("row remapping failure", where="line"),
+        Sign("fallen off the bus", where="line"),
+        Sign("uncorrectable ECC error"),
+        Sign("CUDA error: an illegal instruction"),
+        Sign("GPU is lost"),
+        Sign("CUDA error: hardware stack error"),
+        Sign("cudaErrorECCUncorrectable"),
+        Sign("NVLink error"),
+        Sign("Unable to determine the device handle for GPU"),
+        Sign("Unable to determine the device handle", where="line"),
+        Sign("nvidia-smi has failed because", where="line"),
+    ),
+    examples=(
+        Example(
+            "NVRM: Xid (PCI:0000:3b:00): 79, pid=4242, name=python, GPU has fallen off the bus.",
+            "the NVIDIA driver's kernel message, R535",
+        ),
+        Example(
+            "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+            "CUDA runtime's own text, 12.4",
+        ),
+    ),
+    evidence="NVIDIA's table of Xid errors.",
+    narrow=4,
+)

@@ -1,0 +1,54 @@
+"""No room, no quota."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG535",
+    name="explain-disk-full",
+    title="The disk is full or the quota is used up",
+    zh="磁盘已满或配额用尽",
+    why="a write failed for want of room: a checkpoint, a cache, a log, or /tmp",
+    do=(
+        Do(
+            "df -h and df -i on output_dir, /tmp and the caches (HF_HOME, "
+            "TMPDIR, TRITON_CACHE_DIR); quota -s",
+            "none",
+        ),
+        Do("save_less", "no optimizer state to resume from"),
+        Do("another output_dir, HF_HOME and TMPDIR on a larger disk", "none"),
+        Do("delete the checkpoint that was cut, before you resume"),
+    ),
+    wrong="A full /dev/shm says nearly the same: VG543.",
+    signs=(
+        Sign("No space left on device"),
+        Sign("Disk quota exceeded"),
+        Sign("[Errno 28]"),
+        Sign("[Errno 122]"),
+        Sign("PytorchStreamWriter failed writing file"),
+        Sign("unexpected pos"),
+        Sign("basic_ios::clear: iostream error"),
+        Sign("write failed: file write failed"),
+        Sign("File too large"),
+        Sign("Not enough disk space"),
+        Sign("not enough free disk space"),
+        Sign("Not enough free disk space"),
+        Sign("No space left on device", where="line"),
+        Sign("Disk quota exceeded", where="line"),
+        Sign("write error: No space", where="line"),
+        Sign("SafetensorError", also=("I/O error",)),
+        Sign(
+            "I/O error: No space",
+        ),
+    ),
+    examples=(
+        Example("OSError: [Errno 28] No space left on device", "made by causing it, /dev/full"),
+        Example(
+            "RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 704 vs 598",
+            "caffe2/serialize/inline_container.cc, torch 2.4",
+        ),
+    ),
+    evidence="Linux's own texts.",
+    narrow=4,
+)

@@ -1,0 +1,77 @@
+"""The network between the ranks failed."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG536",
+    name="explain-network",
+    title="The network between the ranks failed",
+    zh="rank 之间的网络（InfiniBand / socket）出错",
+    why="NCCL or gloo could not use the network: a wrong or missing "
+    "interface, a link that went down, a firewall, or containers "
+    "without the fabric",
+    do=(
+        Do(
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in the next run: "
+            "it names interface and peer",
+            "a long log",
+        ),
+        Do(
+            "NCCL_SOCKET_IFNAME=eth0 (GLOO_SOCKET_IFNAME too): the interface that all nodes share",
+            "none",
+        ),
+        Do(
+            "NCCL_IB_DISABLE=1 as a test: if it then works, the fabric is at fault",
+            "much slower between nodes",
+        ),
+        Do("ibstat, and ulimit -l unlimited in containers", "none"),
+    ),
+    wrong="If another rank failed first (its exception is in the log), "
+    "the connection is a victim, not the cause.",
+    signs=(
+        Sign("Got completion from peer"),
+        Sign("ibv_poll_cq"),
+        Sign("IBV_WC_RETRY_EXC_ERR"),
+        Sign("NET/IB : Got"),
+        Sign("ibv_"),
+        Sign("No route to host"),
+        Sign("Network is unreachable"),
+        Sign("socketStartConnect: Connect to"),
+        Sign("Bootstrap : no socket interface found"),
+        Sign("No socket interface found"),
+        Sign("Unable to find address for"),
+        Sign("failed to connect to the remote"),
+        Sign("makeDeviceForHostname(): unsupported gloo device"),
+        Sign("Name or service not known"),
+        Sign("Temporary failure in name resolution"),
+        Sign("unhandled system error"),
+        Sign("ncclSystemError"),
+        Sign("NCCL error in", also=("system error",)),
+        Sign(
+            "connectFullMesh failed",
+        ),
+        Sign("Connection refused", no=("huggingface", "HTTPS", "proxy", "http")),
+        Sign("NET/IB : Got completion", where="line"),
+        Sign("IBV_WC_RETRY_EXC_ERR", where="line"),
+        Sign("Got async event : port error", where="line"),
+        Sign("NET/Socket : Connect to", where="line"),
+        Sign("No route to host", where="line"),
+        Sign("ibv_modify_qp failed", where="line"),
+        Sign("NET/IB: Got async", where="line"),
+    ),
+    examples=(
+        Example(
+            "gpu-node-17:4242:4300 [0] transport/net_ib.cc:1295 NCCL WARN "
+            "NET/IB : Got completion from peer 10.0.0.7<41112> with "
+            "status=12 opcode=0 len=0 vendor err 129 (Recv)",
+            "nccl/src/transport/net_ib.cc, 2.18",
+        ),
+        Example(
+            "RuntimeError: [enforce fail at ...] Unable to find address for: eth9",
+            "gloo/transport/tcp/device.cc",
+        ),
+    ),
+    evidence="NCCL's and gloo's own messages.",
+)

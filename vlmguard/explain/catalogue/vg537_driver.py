@@ -1,0 +1,62 @@
+"""Driver, toolkit and torch do not fit."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG537",
+    name="explain-driver",
+    title="Driver, CUDA toolkit and torch do not fit together",
+    zh="显卡驱动、CUDA 与 torch 版本不匹配",
+    why="torch was built for a CUDA that this driver, card or container does not offer",
+    do=(
+        Do(
+            "nvidia-smi (the driver's highest CUDA) beside python -c "
+            "'import torch; print(torch.version.cuda)'",
+            "none",
+        ),
+        Do("install the torch wheel for the driver's CUDA, or update the driver", "none"),
+        Do(
+            "in a container: run with --gpus all, and a base image not newer than the driver",
+            "none",
+        ),
+    ),
+    wrong="CUDA_VISIBLE_DEVICES set to nothing or to a wrong number "
+    "gives 'no CUDA-capable device', too.",
+    signs=(
+        Sign("CUDA driver version is insufficient"),
+        Sign("The NVIDIA driver on your system is too old"),
+        Sign("no kernel image is available for execution"),
+        Sign("Found no NVIDIA driver on your system"),
+        Sign("CUDA initialization: Unexpected error from cudaGetDeviceCount"),
+        Sign("No CUDA GPUs are available"),
+        Sign("no CUDA-capable device is detected"),
+        Sign("forward compatibility was attempted"),
+        Sign("system not yet initialized"),
+        Sign("CUDA driver initialization failed"),
+        Sign("Torch not compiled with CUDA enabled"),
+        Sign("The detected CUDA version"),
+        Sign("CUDA error: the provided PTX was compiled with an unsupported toolchain"),
+        Sign("is not compatible with the current PyTorch installation"),
+        Sign("Driver/library version mismatch"),
+        Sign("unknown error - this may be due to an incorrectly set up environment"),
+        Sign("nvrtc: error: invalid value for --gpu-architecture"),
+        Sign("Driver/library version mismatch", where="line"),
+        Sign("found no NVIDIA driver"),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
+            "torch/csrc/cuda/Module.cpp, 2.4",
+        ),
+        Example(
+            "RuntimeError: Found no NVIDIA driver on your system. Please "
+            "check that you have an NVIDIA GPU and installed a driver from "
+            "http://www.nvidia.com/Download/index.aspx",
+            "torch/cuda/__init__.py, 2.13.0",
+        ),
+    ),
+    evidence="torch's own messages.",
+    narrow=3,
+)

@@ -1,0 +1,64 @@
+"""A compiled extension was built for another torch."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG538",
+    name="explain-undefined-symbol",
+    title="A compiled extension was built for another torch or CUDA",
+    zh="编译扩展与当前 torch / CUDA 不匹配（undefined symbol）",
+    why="flash-attn, bitsandbytes, DeepSpeed's or torchvision's binary "
+    "was built against another torch, CUDA or C++ ABI than is "
+    "installed",
+    do=(
+        Do(
+            "reinstall that package for this torch: pip install "
+            "--no-build-isolation --no-cache-dir --force-reinstall "
+            "--no-deps PACKAGE",
+            "time to build",
+        ),
+        Do(
+            "take its wheel that names this torch, CUDA, Python and cxx11abi in its file name",
+            "none",
+        ),
+        Do("sdpa", "slower and more memory than flash-attention"),
+    ),
+    wrong="Where the library file itself is missing (cannot open shared "
+    "object file), LD_LIBRARY_PATH or the CUDA package is what "
+    "lacks.",
+    signs=(
+        Sign("undefined symbol"),
+        Sign("cannot open shared object file"),
+        Sign("version `GLIBC"),
+        Sign("version `GLIBCXX"),
+        Sign("version `CXXABI"),
+        Sign("operator torchvision::nms does not exist"),
+        Sign("CUDA Setup failed despite GPU being available"),
+        Sign("libcudart"),
+        Sign("libbitsandbytes"),
+        Sign("symbol not found in flat namespace"),
+        Sign("DLL load failed"),
+        Sign("compiled with a different version of"),
+        Sign("CUDA Setup failed"),
+        Sign("libnvJitLink"),
+        Sign("invalid device function"),
+        Sign("Detected that PyTorch and TorchAudio"),
+        Sign("Detected that PyTorch and torchvision were compiled with different CUDA"),
+    ),
+    examples=(
+        Example(
+            "ImportError: "
+            "/site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: "
+            "undefined symbol: _ZN3c104cuda9SetDeviceEi",
+            "the dynamic loader's text; flash-attn issue threads",
+        ),
+        Example(
+            "OSError: libcudart.so.12: cannot open shared object file: No such file or directory",
+            "made by causing it, ctypes",
+        ),
+    ),
+    evidence="The dynamic loader's own messages.",
+    narrow=4,
+)

@@ -1,0 +1,60 @@
+"""The hub refuses this model or data set to this user."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG539",
+    name="explain-hub-access",
+    title="The hub refused access: gated, private or mistyped",
+    zh="模型仓库拒绝访问：受限、私有或名称有误",
+    why="the model or data set is gated or private and this job has no "
+    "token that may read it, or no such repository exists",
+    do=(
+        Do("ask for access on the repository's page, then give the job a token", "none"),
+        Do("hub", "none"),
+        Do("local_model", "none"),
+        Do("check the name: owner/name, capitals as on its page"),
+    ),
+    wrong="A token of another user, or a fine-grained one without 'read "
+    "gated repositories', is refused in the same words.",
+    signs=(
+        Sign("You are trying to access a gated repo"),
+        Sign("GatedRepoError"),
+        Sign("RepositoryNotFoundError"),
+        Sign("Cannot access gated repo"),
+        Sign("401 Client Error"),
+        Sign("403 Client Error"),
+        Sign("is not a local folder and is not a valid model identifier"),
+        Sign("Repository Not Found for url"),
+        Sign("Invalid user token"),
+        Sign("Invalid credentials in Authorization header"),
+        Sign("is a gated dataset"),
+        Sign("Access to model"),
+        Sign("Access to dataset"),
+        Sign("NotExistError"),
+        Sign("Repo id must be in the form"),
+        Sign("HFValidationError"),
+        Sign("The model does not exist"),
+        Sign("doesn't exist on the Hub or cannot be accessed"),
+        Sign("RevisionNotFoundError"),
+        Sign("Invalid username or password"),
+    ),
+    examples=(
+        Example(
+            "OSError: You are trying to access a gated repo.\nMake sure to "
+            "have access to it at "
+            "https://huggingface.co/google/paligemma-3b-pt-224.",
+            "transformers/utils/hub.py, 5.19.0",
+        ),
+        Example(
+            "OSError: nosuch/model is not a local folder and is not a "
+            "valid model identifier listed on "
+            "'https://huggingface.co/models'",
+            "transformers/utils/hub.py, 5.19.0",
+        ),
+    ),
+    evidence="transformers' and huggingface_hub's own messages.",
+    narrow=3,
+)

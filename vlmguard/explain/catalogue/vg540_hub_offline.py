@@ -1,0 +1,75 @@
+"""The hub cannot be reached."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG540",
+    name="explain-hub-offline",
+    title="The hub cannot be reached, and nothing is cached",
+    zh="无法连接模型仓库，且本地没有缓存",
+    why="this machine has no way to the hub (compute nodes often have "
+    "none), or it is told to be offline, and the files are not in "
+    "its cache",
+    do=(
+        Do(
+            "download once where there is a network (hf download, "
+            "modelscope download), into a disk that the nodes share",
+            "disk",
+        ),
+        Do("local_model", "none"),
+        Do("HF_HOME on that shared disk and HF_HUB_OFFLINE=1 in the job", "none"),
+        Do("HTTPS_PROXY or HF_ENDPOINT, where your site has one", "none"),
+    ),
+    wrong="One failed attempt that is repeated with success is noise.",
+    signs=(
+        Sign("couldn't find them in the cached files"),
+        Sign("We couldn't connect to"),
+        Sign("OfflineModeIsEnabled"),
+        Sign("LocalEntryNotFoundError"),
+        Sign("outgoing traffic has been disabled"),
+        Sign("Cannot reach https://huggingface.co"),
+        Sign("HTTPSConnectionPool"),
+        Sign("Max retries exceeded with url"),
+        Sign("ConnectTimeoutError"),
+        Sign("Couldn't reach"),
+        Sign("is not cached locally"),
+        Sign("offline mode is enabled"),
+        Sign("MaxRetryError"),
+        Sign("ProxyError"),
+        Sign("SSLCertVerificationError"),
+        Sign("CERTIFICATE_VERIFY_FAILED"),
+        Sign("ReadTimeoutError"),
+        Sign("ConnectionError", also=("http",)),
+        Sign("ConnectError", also=("httpx",)),
+        Sign("IncompleteRead"),
+        Sign("An error happened while trying to locate the file on the Hub"),
+        Sign("An error happened while trying to locate the files on the Hub"),
+        Sign("Consistency check failed"),
+        Sign("504 Server Error"),
+        Sign("502 Server Error"),
+        Sign("503 Server Error"),
+        Sign("429 Client Error"),
+        Sign("We had to rate limit"),
+        Sign("couldn't find them in the cached files", where="trace"),
+        Sign(
+            "Cannot send a request, as the client has been closed",
+        ),
+    ),
+    examples=(
+        Example(
+            "OSError: We couldn't connect to 'https://huggingface.co' to "
+            "load the files, and couldn't find them in the cached files.",
+            "made by causing it, transformers 5.19.0, HF_HUB_OFFLINE=1",
+        ),
+        Example(
+            "huggingface_hub.errors.LocalEntryNotFoundError: An error "
+            "happened while trying to locate the file on the Hub and we "
+            "cannot find the requested files in the local cache.",
+            "huggingface_hub/file_download.py",
+        ),
+    ),
+    evidence="transformers' and huggingface_hub's own messages.",
+    narrow=2,
+)

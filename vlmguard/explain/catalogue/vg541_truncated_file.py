@@ -1,0 +1,62 @@
+"""A weight file was cut."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG541",
+    name="explain-truncated-file",
+    title="A weight or checkpoint file is cut or broken",
+    zh="权重或检查点文件被截断或损坏",
+    why="a file of the model or checkpoint is shorter than its header "
+    "says: a download or a save was broken off, or git-lfs left a "
+    "pointer file",
+    do=(
+        Do(
+            "ls -l beside the sizes on the hub; a file of about 130 bytes "
+            "is a git-lfs pointer: git lfs pull",
+            "none",
+        ),
+        Do("delete the broken file and download it again (hf download --force-download)", "none"),
+        Do("resume from the checkpoint before it", "the steps between"),
+        Do("see that the disk was not full when it was written (VG535)"),
+    ),
+    wrong="A file written by another format (a .bin named .safetensors) says the same.",
+    signs=(
+        Sign("incomplete metadata, file not fully covered"),
+        Sign("MetadataIncompleteBuffer"),
+        Sign("Error while deserializing header"),
+        Sign("HeaderTooLarge"),
+        Sign("InvalidHeaderDeserialization"),
+        Sign("invalid header"),
+        Sign("HeaderTooSmall"),
+        Sign("PytorchStreamReader failed"),
+        Sign("failed finding central directory"),
+        Sign("failed reading zip archive"),
+        Sign("unexpected EOF"),
+        Sign("Ran out of input"),
+        Sign("UnpicklingError"),
+        Sign("invalid load key"),
+        Sign("file not fully covered"),
+        Sign("SafetensorError"),
+        Sign("not a ZIP archive"),
+        Sign("Unable to load weights from pytorch checkpoint file"),
+        Sign("You seem to have cloned a repository without having git-lfs installed"),
+        Sign("BadZipFile"),
+    ),
+    examples=(
+        Example(
+            "safetensors_rust.SafetensorError: Error while deserializing "
+            "header: incomplete metadata, file not fully covered",
+            "made by causing it, safetensors 0.8.0",
+        ),
+        Example(
+            "RuntimeError: PytorchStreamReader failed reading zip archive: "
+            "failed finding central directory",
+            "made by causing it, torch 2.13.0",
+        ),
+    ),
+    evidence="safetensors' and torch's own messages.",
+    narrow=1,
+)

@@ -1,0 +1,38 @@
+"""The port for the meeting of the ranks is taken."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG542",
+    name="explain-port",
+    title="The port on which the ranks meet is taken",
+    zh="主进程端口已被占用",
+    why="another process, often an earlier run that is still alive or "
+    "a second run on the same machine, listens on MASTER_PORT",
+    do=(
+        Do("torchrun --standalone, or another --master_port (MASTER_PORT=29501)", "none"),
+        Do("ss -ltnp | grep 29500, and end the process that is left from an earlier run", "none"),
+    ),
+    wrong="Ending every python process on a shared machine ends other people's runs.",
+    signs=(
+        Sign("Address already in use"),
+        Sign("EADDRINUSE"),
+        Sign("address already in use"),
+        Sign("errno: 98"),
+        Sign("failed to listen on any local network address"),
+        Sign("EADDRINUSE, message: address already in use", where="line"),
+    ),
+    examples=(
+        Example(
+            "torch.distributed.DistNetworkError: The server socket has "
+            "failed to listen on any local network address. port: 29500, "
+            "useIpv6: false, code: -98, name: EADDRINUSE, message: address "
+            "already in use",
+            "made by causing it, torch 2.13.0",
+        ),
+    ),
+    evidence="torch's own message.",
+    narrow=3,
+)

@@ -1,0 +1,64 @@
+"""Shared memory is too small."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG543",
+    name="explain-shared-memory",
+    title="Shared memory (/dev/shm) is too small",
+    zh="共享内存 /dev/shm 不足",
+    why="data-loader workers and NCCL pass data through /dev/shm, "
+    "which containers limit to 64 MB by default; a bus error is "
+    "how a full one shows",
+    do=(
+        Do(
+            "docker run --shm-size=16g or --ipc=host; in Kubernetes an "
+            "emptyDir with medium: Memory on /dev/shm",
+            "host memory",
+        ),
+        Do("workers", "slower loading: no worker processes"),
+        Do(
+            "torch.multiprocessing.set_sharing_strategy('file_system')",
+            "leftover files after a crash",
+        ),
+        Do("df -h /dev/shm, and remove what dead runs left there", "none"),
+    ),
+    wrong="A bus error also comes from a memory-mapped file that was cut or a disk that went away.",
+    signs=(
+        Sign("insufficient shared memory"),
+        Sign("unable to open shared memory object"),
+        Sign("unable to allocate shared memory"),
+        Sign("Bus error"),
+        Sign("unable to write to file </torch_"),
+        Sign("unable to mmap"),
+        Sign("Error while creating shared memory segment"),
+        Sign("received 0 items of ancdata"),
+        Sign("Too many open files"),
+        Sign("unable to resize file"),
+        Sign("insufficient shared memory (shm)", where="line"),
+        Sign("Bus error", where="line"),
+        Sign("Error while creating shared memory segment", where="line"),
+        Sign("It is possible that dataloader's workers are out of shared memory", where="line"),
+        Sign("Signal 7 (SIGBUS)"),
+        Sign("posix_fallocate", also=("shm",)),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: DataLoader worker (pid 4242) is killed by "
+            "signal: Bus error. It is possible that dataloader's workers "
+            "are out of shared memory. Please try to raise your shared "
+            "memory limit.",
+            "torch/csrc/DataLoader.cpp, 2.4",
+        ),
+        Example(
+            "RuntimeError: unable to open shared memory object "
+            "</torch_4242_1234_0> in read-write mode: Too many open files "
+            "(24)",
+            "made by causing it (names and numbers changed), torch 2.13.0",
+        ),
+    ),
+    evidence="torch's and NCCL's own messages.",
+    narrow=4,
+)

@@ -1,0 +1,42 @@
+"""A data-loader worker was ended."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG544",
+    name="explain-worker-killed",
+    title="A data-loader worker was killed or died",
+    zh="数据加载子进程被杀死或异常退出",
+    why="a worker process of the data loader ended without an "
+    "exception: killed for memory, crashed in a decoder, or stuck",
+    do=(
+        Do("workers", "slower loading; the exception then shows itself in the rank"),
+        Do("more host memory, or fewer workers (VG532); dmesg -T | grep -i killed", "none"),
+        Do(
+            "dataloader_multiprocessing_context spawn, where a library does not survive fork",
+            "slower start",
+        ),
+    ),
+    wrong="If the rank itself failed first, its workers only followed.",
+    signs=(
+        Sign("DataLoader worker", also=("is killed by signal",)),
+        Sign("DataLoader worker", also=("exited unexpectedly",)),
+        Sign("Pin memory thread exited unexpectedly"),
+        Sign(
+            "DataLoader timed out",
+        ),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed.",
+            "made by causing it (pid changed), torch 2.13.0",
+        ),
+        Example(
+            "RuntimeError: DataLoader worker (pid(s) 4242, 4243) exited unexpectedly",
+            "torch/utils/data/dataloader.py, 2.13.0",
+        ),
+    ),
+    evidence="torch's own message.",
+)

@@ -1,0 +1,49 @@
+"""DeepSpeed's batch sizes do not multiply."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG547",
+    name="explain-batch-sizes",
+    title="DeepSpeed's three batch sizes contradict each other",
+    zh="DeepSpeed 的三个 batch 参数互相矛盾",
+    why="train_batch_size must be micro-batch per GPU × accumulation × "
+    "number of ranks; the config fixes at least one that the "
+    "command line or the number of ranks changed",
+    do=(
+        Do("auto_batch", "none"),
+        Do(
+            "leave train_batch_size out of the config, and set micro-batch "
+            "and accumulation on the command line alone"
+        ),
+    ),
+    wrong="Changing the number of ranks changes the global batch: keep it by the accumulation.",
+    signs=(
+        Sign("_batch_assertion", where="trace"),
+        Sign("_set_batch_related_parameters", where="trace", also=("unsupported operand",)),
+        Sign("micro_batch_per_gpu", where="trace", also=("unsupported operand",)),
+        Sign("train_batch_size is not equal to micro_batch_per_gpu"),
+        Sign(
+            "Please correct the following DeepSpeed config values that "
+            "mismatch TrainingArguments values"
+        ),
+        Sign("Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided"),
+        Sign("train_batch_size", also=("has to be greater than 0",)),
+        Sign(
+            "batch related parameters",
+        ),
+        Sign("needs to be a valid integer value instead of 'auto'"),
+    ),
+    examples=(
+        Example(
+            "AssertionError: Check batch related parameters. "
+            "train_batch_size is not equal to micro_batch_per_gpu * "
+            "gradient_acc_step * world_size 16 != 2 * 1 * 2",
+            "made by causing it, DeepSpeed 0.19.8",
+        ),
+    ),
+    evidence="deepspeed/runtime/config.py, 0.19.8.",
+    narrow=3,
+)

@@ -1,0 +1,53 @@
+"""Flash-attention cannot run this."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG548",
+    name="explain-flash-attention",
+    title="Flash-attention is not installed, or cannot run this dtype, card or head",
+    zh="FlashAttention 未安装，或不支持该数据类型/显卡",
+    why="flash-attention needs its own package, float16 or bfloat16, a "
+    "card from Ampere on, and a head of at most 256",
+    do=(
+        Do("sdpa", "slower and more memory for long rows"),
+        Do("bf16", "none on cards from Ampere on"),
+        Do(
+            "pip install flash-attn --no-build-isolation, in the release that fits this torch",
+            "time to build",
+        ),
+    ),
+    wrong="Casting to half around the call hides a model that was loaded in float32.",
+    signs=(
+        Sign("FlashAttention only support"),
+        Sign("FlashAttention only supports"),
+        Sign("FlashAttention2 has been toggled on, but it cannot be used"),
+        Sign("flash_attn seems to be not installed"),
+        Sign("the package flash_attn"),
+        Sign("FlashAttention forward only supports"),
+        Sign("FlashAttention backward for head dim"),
+        Sign("Flash Attention 2.0 only supports"),
+        Sign("does not support Flash Attention"),
+        Sign(
+            "No module named 'flash_attn",
+        ),
+        Sign("FlashAttention", also=("support",)),
+        Sign("Flash Attention 2 is not"),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: FlashAttention only support fp16 and bf16 data type",
+            "csrc/flash_attn/flash_api.cpp, flash-attn 2.5",
+        ),
+        Example(
+            "ImportError: FlashAttention2 has been toggled on, but it "
+            "cannot be used due to the following error: the package "
+            "flash_attn seems to be not installed.",
+            "transformers/modeling_utils.py, 4.51.3",
+        ),
+    ),
+    evidence="flash-attn's and transformers' own messages.",
+    narrow=3,
+)

@@ -1,0 +1,52 @@
+"""A module or name cannot be imported."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG552",
+    name="explain-missing-module",
+    title="A module is missing, or lacks what another expects",
+    zh="缺少模块，或依赖版本不兼容（ImportError）",
+    why="an import failed: a package is not installed in this "
+    "environment, or two packages' releases do not fit each other",
+    do=(
+        Do("pip install the package that the message names, in the environment of the job", "none"),
+        Do(
+            "cannot import name …: install the release that the framework "
+            "pins (pip check; its requirements)",
+            "none",
+        ),
+        Do("which python, in the job script: is it the environment that you think it is?", "none"),
+    ),
+    wrong="A file of yours with the package's name (datasets.py, trl.py) hides the package.",
+    signs=(
+        Sign("ModuleNotFoundError"),
+        Sign("No module named"),
+        Sign("cannot import name"),
+        Sign("ImportError"),
+        Sign("requires the following packages that were not found"),
+        Sign("is required but not installed"),
+        Sign("requires `"),
+        Sign("is not installed"),
+        Sign("attributes from module"),
+        Sign("has no attribute '__version__'"),
+        Sign("PackageNotFoundError"),
+        Sign("is required for a normal functioning"),
+        Sign("DistributionNotFound"),
+        Sign("partially initialized module"),
+    ),
+    examples=(
+        Example(
+            "ModuleNotFoundError: No module named 'qwen_vl_utils'",
+            "made by causing it (names and numbers changed), Python 3.11",
+        ),
+        Example(
+            "ImportError: cannot import name 'shard_checkpoint' from 'transformers.modeling_utils'",
+            "made by causing it (names and numbers changed), transformers 5.19.0",
+        ),
+    ),
+    evidence="Python's own messages.",
+    narrow=-1,
+)

@@ -1,0 +1,75 @@
+"""This transformers does not know the model."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG556",
+    name="explain-model-type",
+    title="This release of transformers does not know the model",
+    zh="当前 transformers 版本不认识该模型",
+    why="the checkpoint's model_type or class is newer than the "
+    "installed transformers, or its own code (trust_remote_code) "
+    "does not fit it",
+    do=(
+        Do(
+            "pip install -U transformers, to the release that the model's page names",
+            "other defaults: see vlmguard compat",
+        ),
+        Do(
+            "--trust_remote_code true, where the model brings its own code and you trust it",
+            "runs the model's own code",
+        ),
+        Do(
+            "--model_type and --template by hand (ms-swift), for a local copy under another name",
+            "none",
+        ),
+    ),
+    wrong="A folder without config.json, or with another model's, says the same.",
+    signs=(
+        Sign("configuration_auto.py", where="trace", also=("KeyError: '",)),
+        Sign("KeyError: 'qwen"),
+        Sign("KeyError: 'llava"),
+        Sign("KeyError: 'internvl"),
+        Sign("KeyError: 'gemma"),
+        Sign("KeyError: 'minicpm"),
+        Sign("ForConditionalGeneration' from 'transformers'"),
+        Sign("does not recognize this architecture"),
+        Sign("Unrecognized model in"),
+        Sign("Unrecognized configuration class"),
+        Sign("contains custom code which must be executed to correctly load"),
+        Sign("Please pass the argument `trust_remote_code=True`"),
+        Sign("KeyError: '", also=("CONFIG_MAPPING",)),
+        Sign("_extra_content", where="trace", also=("KeyError",)),
+        Sign("Tokenizer class"),
+        Sign("Unrecognized processing class"),
+        Sign("Unrecognized image processor"),
+        Sign("Can't instantiate a processor"),
+        Sign("Can't load tokenizer for"),
+        Sign("Can't load image processor for"),
+        Sign("Can't load feature extractor for"),
+        Sign("does not appear to have a file named"),
+        Sign("is not a valid JSON file"),
+        Sign("model_type` key in its config.json"),
+        Sign("Please explicitly pass the model_type"),
+        Sign("There are multiple model_type"),
+        Sign("Error no file named"),
+        Sign("Can't load the configuration of"),
+    ),
+    examples=(
+        Example(
+            "ValueError: The checkpoint you are trying to load has model "
+            "type `qwen9_vl` but Transformers does not recognize this "
+            "architecture.",
+            "made by causing it (names and numbers changed), transformers 5.19.0",
+        ),
+        Example(
+            "ValueError: Unrecognized model in /models/x. Should have a "
+            "`model_type` key in its config.json",
+            "made by causing it (names and numbers changed), transformers 5.19.0",
+        ),
+    ),
+    evidence="transformers/models/auto/configuration_auto.py, 5.19.0.",
+    narrow=2,
+)

@@ -1,0 +1,63 @@
+"""DeepSpeed cannot build an op."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG557",
+    name="explain-op-build",
+    title="DeepSpeed cannot build or load one of its ops",
+    zh="DeepSpeed 编译算子失败",
+    why="DeepSpeed compiles optimizers and asynchronous I/O on first "
+    "use; here the compiler, CUDA's toolkit, ninja, or a lock file "
+    "stands in the way",
+    do=(
+        Do(
+            "install CUDA's toolkit of torch's own version and set CUDA_HOME; pip install ninja",
+            "none",
+        ),
+        Do(
+            "remove ~/.cache/torch_extensions (a build that was broken off leaves a lock)",
+            "the ops are built again",
+        ),
+        Do(
+            "torch's AdamW (\"torch_adam\": true, or no optimizer section in DeepSpeed's config)",
+            "somewhat slower; with CPU offload zero_force_ds_cpu_optimizer: false",
+        ),
+    ),
+    wrong="DS_SKIP_CUDA_CHECK=1 silences a real mismatch of CUDA releases.",
+    signs=(
+        Sign("CUDA_HOME does not exist"),
+        Sign("MissingCUDAException"),
+        Sign("Unable to JIT load the"),
+        Sign("CUDAMismatchException"),
+        Sign("Error building extension"),
+        Sign("Ninja is required to load C++ extensions"),
+        Sign("'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'"),
+        Sign("CUDA_HOME environment variable is not set"),
+        Sign("ninja: build stopped"),
+        Sign("Installed CUDA version"),
+        Sign("has no attribute 'ds_opt_adam'"),
+        Sign("ninja", also=("returned non-zero exit status",)),
+        Sign(
+            "fatal error: Python.h",
+        ),
+        Sign("cpu_adam", also=("ImportError",)),
+        Sign("fused_adam", also=("ImportError",)),
+        Sign("gcc", also=("failed",)),
+    ),
+    examples=(
+        Example(
+            "deepspeed.ops.op_builder.builder.MissingCUDAException: "
+            "CUDA_HOME does not exist, unable to compile CUDA op(s)",
+            "made by causing it, DeepSpeed 0.19.8",
+        ),
+        Example(
+            "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",
+            "deepspeed/ops/adam/cpu_adam.py, 0.14.5; the failure before it is the cause",
+        ),
+    ),
+    evidence="deepspeed/ops/op_builder/builder.py, 0.19.8.",
+    narrow=3,
+)

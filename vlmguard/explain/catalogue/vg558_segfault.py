@@ -1,0 +1,41 @@
+"""A process crashed in compiled code."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG558",
+    name="explain-segfault",
+    title="A process crashed in compiled code (segmentation fault)",
+    zh="进程在本地代码中崩溃（段错误）",
+    why="the process was ended by signal 11: a compiled library "
+    "crashed, often two that do not fit (torch, flash-attn, an "
+    "image or video decoder, a tracker)",
+    do=(
+        Do(
+            "python -X faulthandler (PYTHONFAULTHANDLER=1) in the next run: it prints where", "none"
+        ),
+        Do("workers", "slower loading; tells whether a decoder in a worker is at fault"),
+        Do("reinstall compiled packages for this torch (VG538)", "time"),
+    ),
+    wrong="Without the faulthandler's lines the library is a guess.",
+    signs=(
+        Sign("Segmentation fault", where="line"),
+        Sign("Fatal Python error", where="line"),
+        Sign("SIGSEGV", where="line"),
+        Sign("Caught signal 11", where="line"),
+        Sign("Signal 11 (SIGSEGV)"),
+    ),
+    examples=(
+        Example(
+            "traceback : Signal 11 (SIGSEGV) received by PID 4242",
+            "torch/distributed/elastic/multiprocessing/errors, 2.13.0",
+        ),
+        Example(
+            "Fatal Python error: Segmentation fault",
+            "made by causing it, Python 3.11, -X faulthandler",
+        ),
+    ),
+    evidence="Python's and torchrun's own messages.",
+)

@@ -1,0 +1,59 @@
+"""More ranks than GPUs."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG559",
+    name="explain-gpu-numbers",
+    title="Ranks and GPUs do not fit: too many ranks, or two on one card",
+    zh="进程数与 GPU 数不符（设备序号无效或重复）",
+    why="a rank asks for a card that is not visible, or two ranks took the same one",
+    do=(
+        Do(
+            "as many processes per node as nvidia-smi -L lists "
+            "(NPROC_PER_NODE, --nproc_per_node, --num_processes)",
+            "none",
+        ),
+        Do("look at CUDA_VISIBLE_DEVICES in the job: it counts from 0 anew", "none"),
+        Do(
+            "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before "
+            "anything else, in a script of your own",
+            "none",
+        ),
+    ),
+    wrong="On nodes with different numbers of cards one number per node does not fit all.",
+    signs=(
+        Sign("invalid device ordinal"),
+        Sign("Duplicate GPU detected"),
+        Sign("CUDA error: invalid device"),
+        Sign("device >= 0 && device < num_gpus"),
+        Sign("Invalid device id"),
+        Sign("Attempting to deserialize object on CUDA device"),
+        Sign("CUDA-capable device(s) is/are busy or unavailable"),
+        Sign(
+            "mapping to an unavailable GPU",
+        ),
+        Sign(
+            "is setting its default device",
+        ),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: CUDA error: invalid device ordinal",
+            "c10/cuda/CUDAFunctions.cpp, torch 2.4",
+        ),
+        Example(
+            "torch.distributed.DistBackendError: NCCL error in: "
+            "/pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77, "
+            "invalid usage (run with NCCL_DEBUG=WARN for details), NCCL "
+            "version 2.21.5\nncclInvalidUsage: This usually reflects "
+            "invalid usage of NCCL library. Last error: Duplicate GPU "
+            "detected : rank 1 and rank 0 both on CUDA device 3b000",
+            "nccl/src/init.cc, 2.18",
+        ),
+    ),
+    evidence="torch's and NCCL's own messages.",
+    narrow=4,
+)

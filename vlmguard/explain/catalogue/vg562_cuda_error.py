@@ -1,0 +1,56 @@
+"""A CUDA kernel failed."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG562",
+    name="explain-cuda-error",
+    title="A CUDA kernel or library call failed",
+    zh="CUDA 内核或库调用失败",
+    why="a kernel read where it must not, or cuBLAS or cuDNN failed: a "
+    "compiled extension that does not fit, an index out of range, "
+    "or memory that ran out inside the library",
+    do=(
+        Do("CUDA_LAUNCH_BLOCKING=1 in the next run: the traceback then names the line", "slow"),
+        Do("sdpa", "slower; tells whether flash-attention is at fault"),
+        Do(
+            "reinstall compiled packages for this torch (VG538), and look "
+            "for Xid lines in dmesg (VG534)",
+            "time",
+        ),
+    ),
+    wrong="cuBLAS' 'not initialized' and 'alloc failed' are often plain lack of memory (VG512).",
+    signs=(
+        Sign("CUDA error: an illegal memory access"),
+        Sign("an illegal memory access was encountered"),
+        Sign("CUBLAS_STATUS_"),
+        Sign("CUDNN_STATUS_"),
+        Sign("cuDNN error"),
+        Sign("CUDA error: misaligned address"),
+        Sign("CUDA error: launch"),
+        Sign("CUDA error: unspecified launch failure"),
+        Sign("CUDA kernel errors might be asynchronously reported"),
+        Sign("unhandled cuda error"),
+        Sign("ncclUnhandledCudaError"),
+        Sign("Triton Error"),
+        Sign("triton.runtime.errors.OutOfResources"),
+        Sign("GET was unable to find an engine"),
+        Sign("CUSOLVER"),
+        Sign("cusparse"),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: CUDA error: an illegal memory access was encountered",
+            "c10/cuda/CUDAException.cpp, torch 2.4",
+        ),
+        Example(
+            "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when "
+            "calling `cublasGemmEx(…)`",
+            "ATen/cuda/CUDABlas.cpp, torch 2.4",
+        ),
+    ),
+    evidence="torch's own messages.",
+    narrow=-1,
+)

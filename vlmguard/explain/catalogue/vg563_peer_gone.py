@@ -1,0 +1,73 @@
+"""Another rank is gone."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG563",
+    name="explain-peer-gone",
+    title="Another rank is gone: this one only lost its connection",
+    zh="另一个 rank 先行退出，本 rank 只是失去连接",
+    why="this rank waited for another that had ended; why that one "
+    "ended is in its own log, which is not among these lines",
+    do=(
+        Do(
+            "explain the logs of all ranks and nodes: torchrun --log-dir "
+            "LOGS --redirects 3, then vlmguard explain LOGS",
+            "none",
+        ),
+        Do(
+            "look for the kernel's out-of-memory killer on the other "
+            "machines: dmesg -T | grep -i killed",
+            "none",
+        ),
+        Do("if all processes lived on, the network is at fault: VG536", "none"),
+    ),
+    wrong="Nothing here says that the ranks had different inputs.",
+    signs=(
+        Sign("Connection closed by peer"),
+        Sign("Connection closed by remote peer"),
+        Sign("ncclRemoteError"),
+        Sign("Connection reset by peer"),
+        Sign("Broken pipe"),
+        Sign("recvValue failed"),
+        Sign("sendBytes failed"),
+        Sign("NCCL communicator was aborted"),
+        Sign("Connection was likely closed"),
+        Sign("Software caused connection abort"),
+        Sign(
+            "ncclRemoteError: A call failed possibly due to a network "
+            "error or a remote process exiting"
+        ),
+        Sign("DistNetworkError"),
+        Sign("The process group has been aborted"),
+        Sign("NCCL Error 6: ncclRemoteError"),
+        Sign("failed to recv, got 0 bytes"),
+        Sign("remote process exiting"),
+        Sign("terminated by peer"),
+        Sign("Socket closed"),
+        Sign("Read error [127.0.0.1]"),
+        Sign("Aborted due to"),
+        Sign("processing_group_aborted"),
+        Sign("Connection reset by peer", where="line"),
+        Sign("Connection closed by peer", where="line"),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: "
+            "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] "
+            "Connection closed by peer [127.0.0.1]:4242",
+            "made by causing it (names and numbers changed), torch 2.13.0, two gloo ranks",
+        ),
+        Example(
+            "torch.distributed.DistNetworkError: Failed to recv, got 0 "
+            "bytes. Connection was likely closed. Did the remote server "
+            "shutdown or crash?",
+            "torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp, 2.4",
+        ),
+    ),
+    evidence="gloo's and torch's own messages.",
+    order="peer",
+    narrow=-2,
+)

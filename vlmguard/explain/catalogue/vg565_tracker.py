@@ -1,0 +1,43 @@
+"""The tracker refused."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG565",
+    name="explain-tracker",
+    title="The experiment tracker refused to start",
+    zh="实验记录工具（wandb 等）启动失败",
+    why="the run was told to report to a tracker that has no key, no network or no project here",
+    do=(
+        Do("--report_to none (report_to: none), or WANDB_MODE=offline", "no curves on line"),
+        Do(
+            "wandb login on the machine that the job runs on, or its key in the environment", "none"
+        ),
+    ),
+    wrong="A tracker's warning during training ends nothing.",
+    signs=(
+        Sign("api_key not configured (no-tty)"),
+        Sign("wandb.errors"),
+        Sign("wandb: ERROR"),
+        Sign("CommError"),
+        Sign("UsageError", also=("wandb",)),
+        Sign("swanlab", also=("Error",)),
+        Sign("mlflow", also=("Exception",)),
+        Sign(
+            "RuntimeError: TensorBoardCallback requires",
+        ),
+        Sign("requires wandb to be installed"),
+        Sign("requires tensorboard to be installed"),
+    ),
+    examples=(
+        Example(
+            "wandb.errors.errors.UsageError: api_key not configured "
+            "(no-tty). call wandb.login(key=[your_api_key])",
+            "wandb/sdk/wandb_login.py, 0.19",
+        ),
+    ),
+    evidence="wandb's own message.",
+    narrow=1,
+)

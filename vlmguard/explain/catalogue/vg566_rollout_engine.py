@@ -1,0 +1,53 @@
+"""The generation engine failed."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG566",
+    name="explain-rollout-engine",
+    title="The generation engine (vLLM) failed or does not fit",
+    zh="生成引擎（vLLM）启动失败或不兼容",
+    why="the engine that generates rollouts did not start or died: too "
+    "little of the card left for it, a release that does not know "
+    "the model, or a server that is not up",
+    do=(
+        Do(
+            "a smaller --vllm_gpu_memory_utilization or "
+            "vllm_max_model_len, or server mode on a card of its own",
+            "slower rollouts",
+        ),
+        Do("the release of vLLM that the framework names for this transformers", "none"),
+        Do("start the server first and wait for it (vllm_server_timeout)", "none"),
+    ),
+    wrong="If the training ranks failed first, the engine only followed.",
+    signs=(
+        Sign("EngineCore"),
+        Sign("Engine core initialization failed"),
+        Sign("EngineDeadError"),
+        Sign("AsyncEngineDeadError"),
+        Sign("The vLLM server can't be reached"),
+        Sign("vLLM server"),
+        Sign("is not supported for now by vLLM"),
+        Sign("vllm_gpu_memory_utilization"),
+        Sign("vllm", where="trace", also=("RuntimeError", "engine")),
+        Sign("Model architectures"),
+        Sign("The decoder prompt (length"),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: Engine core initialization failed. See root "
+            "cause above. Failed core proc(s): {'EngineCore_0': 1}",
+            "vllm/v1/engine/utils.py, 0.10",
+        ),
+        Example(
+            "ConnectionError: The vLLM server can't be reached at "
+            "http://0.0.0.0:8000 after 240.0 seconds. Make sure the server "
+            "is running by running `trl vllm-serve`.",
+            "trl/extras/vllm_client.py, 0.19",
+        ),
+    ),
+    evidence="vLLM's and TRL's own messages.",
+    narrow=3,
+)

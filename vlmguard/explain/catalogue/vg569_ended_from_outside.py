@@ -1,0 +1,52 @@
+"""Someone ended the run."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG569",
+    name="explain-ended-from-outside",
+    title="The run was ended from outside (SIGTERM, Ctrl-C)",
+    zh="运行被外部终止（SIGTERM 或 Ctrl-C）",
+    why="the processes were asked to end: by a person, by the "
+    "scheduler or by a supervisor; nothing before it failed in "
+    "these lines",
+    do=(
+        Do(
+            "sacct -j JOB --format=State,ExitCode,Reason, or kubectl describe pod: who ended it",
+            "none",
+        ),
+        Do("resume from the last checkpoint", "the steps since it was written"),
+    ),
+    wrong="If it hung before it was ended, the hang is the question: "
+    "look at the time of the last step.",
+    signs=(
+        Sign("KeyboardInterrupt"),
+        Sign("SignalException"),
+        Sign("got signal: 15"),
+        Sign("got signal: 2"),
+        Sign("Signal 15 (SIGTERM)"),
+        Sign("Received SIGTERM", where="line"),
+        Sign("signal 15 (Terminated)", where="line"),
+        Sign("KeyboardInterrupt", where="line"),
+        Sign("Received termination signal", where="line"),
+        Sign("Terminated by signal", where="line"),
+        Sign("received signal SIGTERM", where="line"),
+        Sign("SIGTERM"),
+        Sign("SIGHUP"),
+        Sign("CANCELLED AT", where="line", no=("DUE TO",)),
+        Sign("Process got signal"),
+    ),
+    examples=(
+        Example(
+            "torch.distributed.elastic.multiprocessing.api.SignalException: "
+            "Process 4242 got signal: 15",
+            "torch/distributed/elastic/multiprocessing/api.py, 2.13.0",
+        ),
+        Example("KeyboardInterrupt", "made by causing it, Python 3.11"),
+    ),
+    evidence="torchrun's and Python's own messages.",
+    order="end",
+    narrow=-3,
+)

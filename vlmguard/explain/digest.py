@@ -1,0 +1,98 @@
+"""One log, reduced to what the judge needs: after this its lines are let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from vlmguard.explain import clean, events, launcher, lines, progress
+from vlmguard.explain.events import Event
+from vlmguard.explain.failure import Known, flat
+from vlmguard.explain.launcher import Exit
+from vlmguard.explain.lines import Line
+from vlmguard.explain.progress import Progress
+from vlmguard.explain.reader import Reading
+from vlmguard.explain.sources import Source
+
+_QUIET = ("WARNING", "[WARN", "WARN:", "[INFO", "Warning:", " INFO ", "[DEBUG")
+MAX_TELLING = 400
+MAX_EVENTS = 400
+
+
+@dataclass
+class Digest:
+    """What one log tells.
+
+    Attributes:
+        events: exceptions, in order.
+        telling: lines that bear a sign of a failure of the catalogue.
+        watched: lines of NCCL's watchdog.
+        text: the log's beginning and end, for facts.
+        places: byte offset → line count kept between; see `gap`.
+    """
+
+    source: Source
+    number: int
+    reading: Reading
+    events: list[Event] = field(default_factory=list)
+    telling: list[tuple[Line, Known]] = field(default_factory=list)
+    exits: list[Exit] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
+    watched: list[Line] = field(default_factory=list)
+    text: str = ""
+    finals: dict[int | None, Line] = field(default_factory=dict)
+    stopped: list[int] = field(default_factory=list)
+
+
+_STOPPING = (
+    "Killing subprocess",
+    "Sending process ",
+    "closing signal SIGTERM",
+    "ChildFailedError",
+    "CalledProcessError: Command",
+    "srun: error",
+    "Terminating process",
+    "[1]: Killed",
+)
+
+
+def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]) -> Digest:
+    """Digest one reading."""
+    digest = Digest(source, number, reading)
+    kept = list(lines.lines(reading.pieces, number, source.rank))
+    raised = [e for e in events.exceptions(kept) if e.type or e.frames]
+    digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
+    digest.exits = launcher.exits(kept)
+    digest.progress = progress.of(kept)
+    digest.watched = [
+        line for line in kept if "WorkNCCL(" in line.raw or "last enqueued" in line.raw
+    ]
+    digest.stopped = [line.at for line in kept if any(word in line.raw for word in _STOPPING)]
+    digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
+    ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
+    digest.text = "\n".join(dict.fromkeys(ends))
+    for line in kept:
+        if line.text.strip():
+            digest.finals[line.rank] = line
+    return digest
+
+
+def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
+    signs = [(s.text, known) for known in catalogue for s in known.signs if s.where == "line"]
+    everything = "\n".join(line.raw for line in kept)
+    present = [(text, known) for text, known in signs if text in everything]
+    if not present:
+        return
+    for line in kept:
+        if line.level and line.level in "WI":
+            continue
+        raw = line.raw
+        for text, known in present:
+            if text in raw and known.match_line(flat(raw)) and not _quiet(raw, text):
+                yield line, known
+                break
+
+
+def _quiet(raw: str, text: str) -> bool:
+    """Whether a logger called it a warning or less."""
+    return any(word in raw[:120] and word not in text for word in _QUIET)

@@ -1,0 +1,162 @@
+"""What happened in a log: exceptions with their tracebacks, and lines that tell of a failure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from vlmguard.explain.lines import Line, Time
+
+MAX_MESSAGE = 24  # lines
+MAX_TRACE = 120  # frames' lines
+
+_START = "Traceback (most recent call last)"
+_FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, in (.{1,200}))?')
+_RICH = re.compile(r"^│ (/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
+_TYPE = re.compile(
+    r"^((?:[A-Za-z_]\w{0,60}\.){0,8}"
+    r"(?:[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop)"
+    r"|Exception|Timeout|EnforceNotMet|IoException|CheckpointError|GatedRepo|Stop|RaySystemError"
+    r"|OutOfResources))(?::(?:\s|$)(.*)|$)"
+)
+_WHAT = re.compile(r"^\s{0,4}what\(\):\s{1,3}(.{1,4000})")
+_TERMINATE = re.compile(r"terminate called after throwing an instance of '([^'\n]{1,120})'")
+_CHAIN = ("During handling of the above", "The above exception was the direct cause")
+_IGNORED = re.compile(r"^Exception (?:ignored in|in thread|in threading)")
+_RECORD = re.compile(
+    r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|ERROR|rank)|^[IWE]\d{4} |^Traceback \("
+)
+
+
+@dataclass
+class Event:
+    """An exception, or one telling line.
+
+    Attributes:
+        type, message: of an exception; a telling line has no type.
+        frames: (file, line, function), outermost first.
+        cause: the exception that this one was raised from or while handling.
+        ignored: from a destructor or a side thread: it ended nothing by itself.
+        caught: a logger wrote it as a warning or less.
+        lines: the log's lines, for evidence.
+    """
+
+    line: Line
+    type: str = ""
+    message: str = ""
+    frames: list[tuple[str, int, str]] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+    cause: Event | None = None
+    ignored: bool = False
+    caught: bool = False
+    last: Line | None = None
+    rank: int | None = None
+    traced: bool = False
+
+    @property
+    def source(self) -> int:
+        return self.line.source
+
+    @property
+    def at(self) -> int:
+        return (self.last or self.line).at
+
+    @property
+    def time(self) -> Time | None:
+        return (self.last or self.line).time or self.line.time
+
+    @property
+    def where(self) -> tuple[str, int, str] | None:
+        """The innermost frame outside installed packages, else the innermost."""
+        own = [f for f in self.frames if "-packages" not in f[0] and not f[0].startswith("<")]
+        return own[-1] if own else self.frames[-1] if self.frames else None
+
+
+class _Lane:
+    """Tracebacks that are open in one stream of lines, and the exception that is being read."""
+
+    def __init__(self) -> None:
+        self.open: list[Event] = []
+        self.done: Event | None = None
+        self.chained = False
+        self.ignored = False
+        self.fresh = 0  # message lines still to read
+        self.raised = ""  # C++ type of "terminate called after"
+
+
+def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
+    """Exceptions in the order in which they end. Lanes (ranks, hosts) are followed apart."""
+    lanes: dict[tuple[int, str], _Lane] = {}
+    found: list[Event] = []
+    for line in lines:
+        lane = lanes.setdefault((line.source, line.lane), _Lane())
+        event = _step(lane, line)
+        if event is not None:
+            found.append(event)
+    for lane in lanes.values():
+        found += [event for event in lane.open if event.frames]
+    yield from sorted(found, key=lambda e: (e.source, e.at))
+
+
+def _step(lane: _Lane, line: Line) -> Event | None:
+    text = line.text
+    if _START in text:
+        event = Event(line, rank=line.rank, traced=True)
+        event.ignored, event.caught = lane.ignored, _logged(text)
+        event.cause = lane.done if lane.chained else None
+        lane.open.append(event)
+        lane.fresh, lane.chained, lane.ignored = 0, False, False
+        return None
+    if any(text.lstrip(" │").startswith(chain) for chain in _CHAIN):
+        lane.chained, lane.fresh = lane.done is not None, 0
+        return None
+    if _IGNORED.match(text):
+        lane.ignored, lane.fresh = True, 0
+        return None
+    if lane.open and (match := _FRAME.match(text) or _RICH.match(text)):
+        lane.open[-1].frames.append((match[1], int(match[2]), (match[3] or "").strip()))
+        lane.open[-1].trace.append(text)
+        return None
+    stripped = text.strip(" │")
+    if match := _TERMINATE.search(text):
+        lane.raised = match[1]
+        return None
+    if lane.raised and (match := _WHAT.match(text)):
+        return _closed(lane, line, lane.raised, match[1])
+    if (match := _TYPE.match(stripped if lane.open else text)) and (lane.open or match[2]):
+        return _closed(lane, line, match[1], match[2] or "")
+    if lane.fresh and lane.done is not None:
+        _more(lane, line, text)
+    elif lane.open and len(lane.open[-1].trace) < MAX_TRACE:
+        lane.open[-1].trace.append(text)
+    return None
+
+
+def _logged(text: str) -> bool:
+    """Whether a logger wrote this traceback as a warning or less: it was caught."""
+    before = text.partition(_START)[0]
+    return bool(re.search(r"WARN|INFO|DEBUG", before)) or before.startswith(("W1", "W0"))
+
+
+def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:
+    event = lane.open.pop() if lane.open else Event(line, rank=line.rank, ignored=lane.ignored)
+    event.type, event.message, event.last = kind, message, line
+    if event.rank is None:
+        event.rank = line.rank
+    if lane.chained and event.cause is None and event is not lane.done:
+        event.cause = lane.done
+    lane.chained, lane.done, lane.raised, lane.ignored = False, event, "", False
+    lane.fresh = MAX_MESSAGE
+    return event
+
+
+def _more(lane: _Lane, line: Line, text: str) -> None:
+    if lane.done is None or _RECORD.match(line.text) or (line.level and line.level in "IW"):
+        lane.fresh = 0
+        return
+    if not text.strip() and lane.fresh < MAX_MESSAGE - 1 and len(lane.done.message) > 200:
+        lane.fresh = 0
+        return
+    lane.done.message += "\n" + text
+    lane.fresh -= 1

@@ -1,0 +1,116 @@
+"""One known failure as data: how it looks, what it means, what to change, when that is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from vlmguard.explain.logfacts import Facts
+
+# Which of two failures caused the other, where neither a launcher nor a clock tells: a lower one
+# comes first. "peer": only tells that another rank is gone. "end": someone ended the processes.
+Order = Literal["cause", "hang", "peer", "end"]
+Where = Literal["message", "trace", "line"]
+
+_SPACE = re.compile(r"\s+")
+
+
+def flat(text: str) -> str:
+    """``text`` with single spaces: messages are wrapped by terminals and by rich."""
+    return _SPACE.sub(" ", text)
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A text that betrays the failure.
+
+    Attributes:
+        text: literal, a stable part of the message; single spaces.
+        where: "message": in an exception's type and message. "trace": in its traceback.
+            "line": in any line of a log, exception or not.
+        also: literals, all of which must be in the exception (or line) as well.
+        no: literals, none of which may be.
+        releases: what prints it.
+    """
+
+    text: str
+    where: Where = "message"
+    also: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+    releases: str = ""
+
+    def matches(self, message: str, trace: str = "") -> bool:
+        """Whether an exception with this message and traceback, or this line, bears the sign."""
+        inside = trace if self.where == "trace" else message
+        if self.text not in inside:
+            return False
+        everything = f"{message} {trace}"
+        return all(a in everything for a in self.also) and not any(n in everything for n in self.no)
+
+
+@dataclass(frozen=True)
+class Do:
+    """One thing to change: an action that `flags` spells for the framework, or plain words."""
+
+    action: str
+    cost: str = ""
+    values: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Example:
+    """Lines as they were printed, and by what: made by causing the failure, or the source."""
+
+    text: str
+    origin: str
+
+
+Told = str | Callable[[Facts], str]
+Remedies = tuple[Do, ...] | Callable[[Facts], tuple[Do, ...]]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A failure of the catalogue.
+
+    Attributes:
+        code, name: as rules have them.
+        title: one line, what happened.
+        zh: the same in Chinese.
+        why: what it means, from the run's facts.
+        do: what to change, in the order in which to try.
+        wrong: when that remedy is wrong.
+        prevented: rules of vlmguard that see it before it happens.
+        order: see `Order`.
+        fatal: False for what may pass by itself; it is then told only if the log shows an end.
+    """
+
+    code: str
+    name: str
+    title: str
+    zh: str
+    why: Told
+    do: Remedies
+    wrong: str
+    signs: tuple[Sign, ...]
+    examples: tuple[Example, ...] = ()
+    evidence: str = ""
+    prevented: tuple[str, ...] = ()
+    order: Order = "cause"
+    narrow: int = 0  # of two that match the same text the narrower one speaks
+
+    def told(self, facts: Facts) -> str:
+        return self.why if isinstance(self.why, str) else self.why(facts)
+
+    def remedies(self, facts: Facts) -> tuple[Do, ...]:
+        return self.do if isinstance(self.do, tuple) else self.do(facts)
+
+    def match(self, message: str, trace: str = "") -> Sign | None:
+        """The sign that an exception bears. ``message`` holds type and message, `flat`."""
+        found = (s for s in self.signs if s.where != "line" and s.matches(message, trace))
+        return next(found, None)
+
+    def match_line(self, line: str) -> Sign | None:
+        return next((s for s in self.signs if s.where == "line" and s.matches(line)), None)

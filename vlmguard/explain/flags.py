@@ -1,0 +1,255 @@
+"""How each framework spells a change. The only place of `explain` that knows a framework's flags.
+
+An action without an entry for a framework is said in the words of "", which hold for plain
+transformers, torch or DeepSpeed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vlmguard.explain.failure import Do
+from vlmguard.explain.logfacts import Facts
+
+# Frameworks whose command line is transformers' TrainingArguments and their own.
+_HF = ("TRL", "transformers", "FlagEmbedding", "ms-swift")
+_YAML = ("LLaMA-Factory", "axolotl")
+_KWARGS = "--gradient_checkpointing_kwargs '{{{{\"use_reentrant\": {value}}}}}'"
+
+# action → framework (or "hf", "yaml", "") → words. {name} is filled in from the action's values.
+_SPELT: dict[str, dict[str, str]] = {
+    "non_reentrant": {
+        "hf": _KWARGS.format(value="false"),
+        "LLaMA-Factory": "use_reentrant_gc: false",
+        "axolotl": "gradient_checkpointing_kwargs: {{use_reentrant: false}}",
+        "": "use_reentrant=False: model.gradient_checkpointing_enable("
+        'gradient_checkpointing_kwargs={{"use_reentrant": False}})',
+    },
+    "reentrant": {
+        "hf": _KWARGS.format(value="true"),
+        "LLaMA-Factory": "use_reentrant_gc: true",
+        "axolotl": "gradient_checkpointing_kwargs: {{use_reentrant: true}}",
+        "": "use_reentrant=True: model.gradient_checkpointing_enable("
+        'gradient_checkpointing_kwargs={{"use_reentrant": True}})',
+    },
+    "find_unused": {
+        "hf": "--ddp_find_unused_parameters true",
+        "yaml": "ddp_find_unused_parameters: true",
+        "ColossalAI": "TorchDDPPlugin(find_unused_parameters=True)",
+        "": "DistributedDataParallel(…, find_unused_parameters=True)",
+    },
+    "no_find_unused": {
+        "hf": "--ddp_find_unused_parameters false",
+        "yaml": "ddp_find_unused_parameters: false",
+        "": "DistributedDataParallel(…, find_unused_parameters=False)",
+    },
+    "static_graph": {
+        "ms-swift": "--ddp_static_graph true",
+        "": "DistributedDataParallel(…, static_graph=True)",
+    },
+    "no_static_graph": {
+        "ms-swift": "--ddp_static_graph false",
+        "": "DistributedDataParallel(…, static_graph=False)",
+    },
+    "checkpointing": {
+        "hf": "--gradient_checkpointing true",
+        "LLaMA-Factory": "disable_gradient_checkpointing: false",
+        "axolotl": "gradient_checkpointing: true",
+        "": "model.gradient_checkpointing_enable()",
+    },
+    "tower_checkpointing": {
+        "ms-swift": "--vit_gradient_checkpointing true",
+        "": "gradient checkpointing of the vision tower as well as the language model",
+    },
+    "no_tower_checkpointing": {
+        "ms-swift": "--vit_gradient_checkpointing false",
+        "": "no gradient checkpointing in the vision tower",
+    },
+    "freeze_tower": {
+        "ms-swift": "--freeze_vit true --freeze_aligner true",
+        "LLaMA-Factory": "freeze_vision_tower: true, freeze_multi_modal_projector: true",
+        "": "freeze the vision tower (requires_grad_(False)); with "
+        "vlmguard: VLMGUARD_FREEZE=vision",
+    },
+    "dummy_image": {
+        "": "an image in every micro-batch (a small blank one that no "
+        "label sees); vlmguard puts it "
+        "in by itself where the adapter can",
+    },
+    "batch": {
+        "hf": "--per_device_train_batch_size {micro} --gradient_accumulation_steps {accumulation}",
+        "yaml": "per_device_train_batch_size: {micro}, gradient_accumulation_steps: {accumulation}",
+        "axolotl": "micro_batch_size: {micro}, gradient_accumulation_steps: {accumulation}",
+        "": "micro-batch {micro}, gradient accumulation {accumulation}",
+    },
+    "eval_batch": {
+        "hf": "--per_device_eval_batch_size 1 --eval_accumulation_steps 1",
+        "yaml": "per_device_eval_batch_size: 1, eval_accumulation_steps: 1",
+        "": "an evaluation batch of 1, predictions moved to the CPU in each step",
+    },
+    "loss_only": {
+        "hf": "--prediction_loss_only true",
+        "yaml": "prediction_loss_only: true",
+        "": "keep the loss alone of an evaluation, not the logits",
+    },
+    "max_pixels": {
+        "ms-swift": "--max_pixels {pixels} (or MAX_PIXELS={pixels})",
+        "LLaMA-Factory": "image_max_pixels: {pixels}",
+        "": "max_pixels={pixels} of the image processor",
+    },
+    "max_length": {
+        "ms-swift": "--max_length {length}",
+        "TRL": "--max_length {length} (None switches truncation off)",
+        "LLaMA-Factory": "cutoff_len: {length}",
+        "FlagEmbedding": "--query_max_len, --passage_max_len {length}",
+        "axolotl": "sequence_len: {length}",
+        "": "max_length={length}",
+    },
+    "drop_long": {
+        "ms-swift": "--truncation_strategy delete",
+        "": "drop rows that are too long, before training",
+    },
+    "zero1": {"ms-swift": "--deepspeed zero1", "": "DeepSpeed ZeRO-1"},
+    "zero2": {
+        "ms-swift": "--deepspeed zero2",
+        "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z2_config.json",
+        "": "DeepSpeed ZeRO-2",
+    },
+    "zero3": {
+        "ms-swift": "--deepspeed zero3",
+        "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_config.json",
+        "": "DeepSpeed ZeRO-3",
+    },
+    "offload": {
+        "ms-swift": "--deepspeed zero3_offload",
+        "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_offload_config.json",
+        "": '"offload_optimizer": {{"device": "cpu"}} in DeepSpeed\'s config',
+    },
+    "lora": {
+        "ms-swift": "--tuner_type lora (3.x: --train_type lora)",
+        "LLaMA-Factory": "finetuning_type: lora",
+        "TRL": "--use_peft",
+        "FlagEmbedding": "--use_lora True",
+        "": "LoRA instead of full fine-tuning",
+    },
+    "sdpa": {
+        "ms-swift": "--attn_impl sdpa",
+        "LLaMA-Factory": "flash_attn: sdpa",
+        "TRL": "--attn_implementation sdpa",
+        "": 'from_pretrained(…, attn_implementation="sdpa")',
+    },
+    "bf16": {
+        "ms-swift": "--torch_dtype bfloat16 --bf16 true",
+        "hf": "--bf16 true",
+        "yaml": "bf16: true",
+        "": "bfloat16 (autocast, or the model's dtype)",
+    },
+    "fp16": {
+        "ms-swift": "--torch_dtype float16 --fp16 true --bf16 false",
+        "hf": "--fp16 true --bf16 false",
+        "yaml": "fp16: true, bf16: false",
+        "": "float16 instead of bfloat16",
+    },
+    "fp32_masters": {
+        "ms-swift": "--torch_dtype bfloat16 (or float32) instead of float16",
+        "LLaMA-Factory": "bf16: true instead of pure fp16, or upcast_layernorm/pure_bf16",
+        "": "load trainable weights in float32 (autocast does the rest), or train in bfloat16",
+    },
+    "timeout": {
+        "hf": "--ddp_timeout 7200",
+        "yaml": "ddp_timeout: 7200",
+        "": "init_process_group(timeout=timedelta(hours=2))",
+    },
+    "workers": {
+        "hf": "--dataloader_num_workers 0",
+        "yaml": "dataloader_num_workers: 0",
+        "": "DataLoader(num_workers=0)",
+    },
+    "preprocess": {
+        "ms-swift": "--lazy_tokenize true, or prepare once with `swift export "
+        "--to_cached_dataset true`",
+        "LLaMA-Factory": "tokenized_path: a folder, filled by one run on one process first",
+        "": "prepare the data set once, before the ranks start, and load what was prepared",
+    },
+    "eager_rows": {
+        "ms-swift": "--strict true",
+        "": "let the data set raise on a bad row instead of replacing it",
+    },
+    "no_packing": {
+        "ms-swift": "--packing false --padding_free false",
+        "LLaMA-Factory": "packing: false, neat_packing: false",
+        "TRL": "--packing false --padding_free false",
+        "": "no packing of rows",
+    },
+    "no_cache": {"": "model.config.use_cache = False (the text config's, too) while it trains"},
+    "resume_weights": {
+        "ms-swift": "--resume_only_model true",
+        "": "start a new run from the checkpoint's weights instead of resuming it",
+    },
+    "no_resume": {
+        "hf": "leave out --resume_from_checkpoint, or point it at a checkpoint that is whole",
+        "yaml": "leave out resume_from_checkpoint, or point it at a checkpoint that is whole",
+        "": "start from a checkpoint that is whole",
+    },
+    "leaf_modules": {
+        "": "deepspeed.utils.set_z3_leaf_modules(model, [the class of the model's MoE block]) "
+        "before the engine is made"
+    },
+    "use_orig_params": {
+        "hf": "--fsdp_config '{{\"use_orig_params\": true}}'",
+        "axolotl": "fsdp_config: {{fsdp_use_orig_params: true}}",
+        "accelerate": "fsdp_use_orig_params: true in accelerate's config",
+        "": "FullyShardedDataParallel(…, use_orig_params=True)",
+    },
+    "save_bin": {
+        "ms-swift": "--save_safetensors false",
+        "hf": "--save_safetensors false (transformers 4)",
+        "": "save_pretrained(…, safe_serialization=False) (transformers 4)",
+    },
+    "save_less": {
+        "hf": "--save_total_limit 1 --save_only_model true",
+        "yaml": "save_total_limit: 1, save_only_model: true",
+        "": "keep fewer checkpoints, without optimizer states",
+    },
+    "fewer_evals": {
+        "hf": "--eval_strategy no (evaluate the checkpoints in a run of their own)",
+        "yaml": "eval_strategy: no",
+        "": "evaluate the checkpoints in a run of their own",
+    },
+    "clip": {
+        "hf": "--max_grad_norm 1.0 and a smaller --learning_rate",
+        "yaml": "max_grad_norm: 1.0 and a smaller learning_rate",
+        "": "clip gradients at 1.0, and a smaller learning rate",
+    },
+    "auto_batch": {
+        "hf": '"auto" for the three batch sizes in DeepSpeed\'s config',
+        "yaml": '"auto" for the three batch sizes in DeepSpeed\'s config',
+        "": "train_batch_size = micro-batch per GPU × accumulation × ranks in DeepSpeed's config",
+    },
+    "hub": {
+        "ms-swift": "--use_hf true with HF_TOKEN set, or ModelScope's id without it",
+        "": "hf auth login, or HF_TOKEN in the job's environment",
+    },
+    "local_model": {
+        "ms-swift": "--model /path/to/a/local/copy",
+        "LLaMA-Factory": "model_name_or_path: /path/to/a/local/copy",
+        "hf": "--model_name_or_path /path/to/a/local/copy",
+        "": "download once (hf download …) and name the local folder",
+    },
+}
+
+
+def say(do: Do, facts: Facts) -> str:
+    """``do`` as flags of the framework that the log shows, or as plain words."""
+    spelt = _SPELT.get(do.action)
+    if spelt is None:
+        return do.action
+    name = facts.framework
+    family = "hf" if name in _HF else "yaml" if name in _YAML else ""
+    words = spelt.get(name) or spelt.get(family) or spelt[""]
+    return words.format_map({"micro": "1", **dict(do.values)})
+
+
+def known(actions: Iterable[str]) -> list[str]:
+    """Those that the table spells, for tests."""
+    return [action for action in actions if action in _SPELT]

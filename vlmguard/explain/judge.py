@@ -1,0 +1,420 @@
+"""Which of the things that happened started it.
+
+Evidence in this order: the launcher's "first observed failure"; the place in one log, or clocks
+that agree; cause before consequence, by class; else "one of ranks …".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from vlmguard.explain import launcher, phases, watchdog
+from vlmguard.explain.digest import Digest
+from vlmguard.explain.events import Event
+from vlmguard.explain.failure import Known, flat
+from vlmguard.explain.lines import Line
+from vlmguard.explain.logfacts import Facts
+
+Verdict = Literal["explained", "unknown", "unfinished", "finished"]
+
+_ORDER = {"cause": 0, "hang": 1, "peer": 2, "end": 3}
+_WRAPPERS = (
+    "ChildFailedError",
+    "CalledProcessError",
+    "ProcessRaisedException",
+    "ProcessExitedException",
+    "SystemExit",
+)
+_BY_EXIT = {
+    -9: "VG532",
+    137: "VG532",
+    -11: "VG558",
+    139: "VG558",
+    -7: "VG543",
+    135: "VG543",
+    -15: "VG569",
+    143: "VG569",
+}
+STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
+BROKEN = 3  # losses in a row that are no numbers
+MANY = 4096  # ranks
+NEAR = 30  # lines between two exceptions of one stream that belong together
+
+
+@dataclass
+class Candidate:
+    """One thing that may have started it."""
+
+    known: Known | None
+    line: Line
+    event: Event | None = None
+    rank: int | None = None
+
+    @property
+    def order(self) -> int:
+        return _ORDER[self.known.order] if self.known else 0
+
+    @property
+    def at(self) -> int:
+        return self.event.at if self.event else self.line.at
+
+    @property
+    def key(self) -> tuple[str, str]:
+        if self.known:
+            return self.known.code, ""
+        return "", self.event.type if self.event else self.line.text[:40]
+
+
+@dataclass
+class Answer:
+    """What the judge says.
+
+    Attributes:
+        ranks: where it started; empty where no rank is told.
+        how: the evidence for ``ranks``, in words.
+        sure: False for "one of ranks …".
+        alike: ranks that show the same failure.
+        followed: consequences, in words.
+    """
+
+    verdict: Verdict
+    known: Known | None = None
+    pick: Candidate | None = None
+    ranks: tuple[int, ...] = ()
+    how: str = ""
+    sure: bool = True
+    alike: tuple[int, ...] = ()
+    followed: list[str] = field(default_factory=list)
+    table: watchdog.Table | None = None
+    facts: Facts = field(default_factory=Facts)
+    evidence: list[Line] = field(default_factory=list)
+
+
+def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -> Answer:
+    """The verdict over all logs of one run."""
+    by_code = {known.code: known for known in catalogue}
+    candidates = _candidates(digests, catalogue)
+    table = watchdog.table((line for d in digests for line in d.watched), facts.world)
+    answer = _started(candidates, digests, by_code)
+    if answer is None:
+        answer = _silent(digests, by_code)
+    answer.table = table
+    answer.facts = _facts(answer, facts, digests)
+    known = answer.known
+    if known is None or known.order not in ("hang", "peer"):
+        return answer
+    if table is None or known.order == "peer":
+        _by_absence(answer, candidates, digests, facts.world)
+        return answer
+    _by_table(answer, table)
+    late = answer.facts.phase in ("evaluation", "save") and not table.odd
+    if late and known.code == "VG505":
+        answer.known = by_code["VG551"]
+    return answer
+
+
+def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known | None:
+    """The catalogue's failure that an exception is; through what it was raised from, too."""
+    message = flat(f"{event.type}: {event.message}")[:6000]
+    places = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
+    trace = flat(f"{' '.join(event.trace)} {places}")
+    found = best(message, trace, catalogue)
+    if event.cause is not None and depth < 4 and (found is None or found.order != "cause"):
+        deeper = classify(event.cause, catalogue, depth + 1)
+        return deeper or found
+    return found
+
+
+def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
+    """Of all that match, the narrowest; of equals the one whose sign is longest."""
+    found = []
+    for known in catalogue:
+        sign = known.match(message, trace)
+        if sign is not None:
+            found.append((known.narrow, len(sign.text) + sum(map(len, sign.also)), known))
+    return max(found, key=lambda f: f[:2])[2] if found else None
+
+
+def _candidates(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Candidate]:
+    found: list[Candidate] = []
+    for digest in digests:
+        raised = [e for e in digest.events if not e.caught and not _survived(e.at, digest, digests)]
+        here = [
+            Candidate(classify(e, catalogue), e.line, e, e.rank)
+            for e in raised
+            if e.type.rpartition(".")[2] not in _WRAPPERS and not _wraps(e, raised)
+        ]
+        here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
+        here = _marked(here)
+        found += _last_of_each(here, digest)
+        found += [
+            Candidate(known, line, None, line.rank)
+            for line, known in digest.telling
+            if not _survived(line.at, digest, digests)
+        ]
+    return found
+
+
+def _marked(here: list[Candidate]) -> list[Candidate]:
+    """torch marks what ends a rank; beside that, earlier exceptions without a mark were caught."""
+    ends = [c.at for c in here if c.line.marked and c.order == 0]
+    if not ends:
+        return here
+    return [c for c in here if c.line.marked or c.at > max(ends)]
+
+
+def _wraps(event: Event, others: list[Event]) -> bool:
+    """A data-loader worker's exception is raised again in the rank; the original follows it."""
+    if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
+        return not event.type and bool(event.frames) and len(others) > 1
+    return any(e.at > event.at and e.type == event.type for e in others)
+
+
+def _ended(candidate: Candidate, digest: Digest) -> bool:
+    """A side thread's exception counts only where it is known and all that the log has."""
+    known = candidate.known is not None and candidate.known.order == "cause"
+    return known and bool(digest.exits) and len(digest.events) == 1
+
+
+def _survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
+    """Whether the run went on after it: more steps, or an end that is marked."""
+    ends = [place for place in digest.stopped if place >= at]
+    ends += [e.line.at for e in digest.exits if e.line.at >= at]
+    after = max(ends, default=at)
+    told = digest.progress
+    if told.finished(after) or told.after(after) >= STEPS_THAT_PROVE:
+        return True
+    if ends and told.after(at) - told.after(min(ends)) >= STEPS_THAT_PROVE:
+        return True  # many steps between it and the end: not what ended the run
+    if told.steps or told.done:
+        return False
+    others = [d for d in digests if d is not digest]
+    failed = any(d.exits or d.stopped for d in digests)
+    return not failed and any(d.progress.done for d in others)
+
+
+def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:
+    """Of each stream the exceptions that ended it: the last, and those close before it."""
+    streams: dict[str, list[Candidate]] = {}
+    for candidate in here:
+        streams.setdefault(candidate.line.lane, []).append(candidate)
+    found: list[Candidate] = []
+    for stream in streams.values():
+        kept = [stream[-1]]
+        for candidate in reversed(stream[:-1]):
+            event, after = candidate.event, kept[0].line
+            last = event.last if event and event.last else candidate.line
+            stepped = digest.progress.after(last.at) > digest.progress.after(after.at)
+            near = after.number - last.number <= NEAR and not stepped
+            first = candidate.order == 0 and not any(k.order == 0 for k in kept)
+            if not (candidate.line.marked or near or first):
+                break
+            kept.insert(0, candidate)
+        found += kept
+    return found
+
+
+def _started(
+    candidates: list[Candidate], digests: Sequence[Digest], by_code: dict[str, Known]
+) -> Answer | None:
+    ended = launcher.first([e for d in digests for e in d.exits])
+    candidates = _without_weak(candidates)
+    if not candidates:
+        return None
+    lowest = min(c.order for c in candidates)
+    if lowest == 3 and (by_exit := _exit_class(digests, by_code)) is not None:
+        return by_exit
+    some = _no_afterthoughts([c for c in candidates if c.order == lowest], candidates)
+    if lowest >= 2 and (by_exit := _exit_class(digests, by_code)) is not None:
+        return by_exit
+    pick, how, sure = _first(some, ended)
+    alike = sorted({c.rank for c in candidates if c.key == pick.key and c.rank is not None})
+    ranks = _ranks(pick, some, ended, sure)
+    answer = Answer("explained" if pick.known else "unknown", pick.known, pick, ranks, how, sure)
+    answer.alike = tuple(alike)
+    answer.followed = _followed(pick, candidates, digests)
+    answer.evidence = _evidence(pick)
+    return answer
+
+
+def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
+    """An import that fails is often caught; beside a later failure that says more it is noise."""
+    strong = [c for c in candidates if c.order <= 1 and not _weak(c)]
+    latest = max((c.at for c in strong), default=-1)
+    return [c for c in candidates if not _weak(c) or c.at > latest]
+
+
+def _weak(candidate: Candidate) -> bool:
+    known = candidate.known
+    return not candidate.line.marked and known is not None and known.code in ("VG552", "VG540")
+
+
+def _no_afterthoughts(some: list[Candidate], all_: list[Candidate]) -> list[Candidate]:
+    """Unknown exceptions that come after a known hang in the same log are its teardown."""
+    if any(c.known for c in some) or not some:
+        return some
+    hangs = [c for c in all_ if c.order == 1]
+    first = [
+        c for c in some if not any(h.line.source == c.line.source and h.at < c.at for h in hangs)
+    ]
+    return first or (hangs if hangs else some)
+
+
+def _first(some: list[Candidate], ended: launcher.Exit | None) -> tuple[Candidate, str, bool]:
+    ranked = [c for c in some if ended is not None and c.rank == ended.rank]
+    if ranked:
+        return min(ranked, key=lambda c: c.at), "torchrun's first observed failure", True
+    sources = {c.line.source for c in some}
+    if len(sources) == 1:
+        pick = min(some, key=lambda c: c.at)
+        how = "torchrun's first observed failure" if ended else "its place in the log"
+        return pick, how, True
+    if all(_time(c) is not None for c in some):
+        return min(some, key=lambda c: _time(c) or ()), "the ranks' clocks", True
+    known = [c for c in some if c.known] or some
+    pick = min(known, key=lambda c: (c.line.source, c.at))
+    return pick, "", len({c.rank for c in known}) == 1
+
+
+def _time(candidate: Candidate) -> tuple[int, ...] | None:
+    return candidate.event.time if candidate.event else candidate.line.time
+
+
+def _ranks(
+    pick: Candidate, some: list[Candidate], ended: launcher.Exit | None, sure: bool
+) -> tuple[int, ...]:
+    if not sure:
+        return tuple(sorted({c.rank for c in some if c.rank is not None}))
+    if pick.rank is not None:
+        return (pick.rank,)
+    return (ended.rank,) if ended is not None and ended.rank is not None else ()
+
+
+def _exit_class(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
+    """A process that was killed leaves no exception: its exit code is what there is."""
+    found = [e for d in digests for e in d.exits if not _survived(e.line.at - 1, d, digests)]
+    ended = (
+        launcher.first(found)
+        or next((e for e in found if e.code in _BY_EXIT and e.code not in (-15, 143)), None)
+        or next(iter(found), None)
+    )
+    code = _BY_EXIT.get(ended.code) if ended is not None else None
+    if ended is None or code is None or code not in by_code:
+        return None
+    pick = Candidate(by_code[code], ended.line, None, ended.rank)
+    ranks = () if ended.rank is None else (ended.rank,)
+    how = "torchrun's first observed failure" if ended.first else "its exit code"
+    return Answer("explained", by_code[code], pick, ranks, how, evidence=[ended.line])
+
+
+def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
+    """No candidate: killed, failed without a word, losses of nan, finished, or it just ends."""
+    if (answer := _exit_class(digests, by_code)) is not None:
+        return answer
+    for digest in digests:
+        if digest.progress.broken >= BROKEN:
+            line = digest.progress.losses[-digest.progress.broken][0]
+            known = by_code["VG515"]
+            last = digest.progress.losses[-1][0]
+            pick = Candidate(known, line, None, line.rank)
+            return Answer("explained", known, pick, how="the logged losses", evidence=[line, last])
+    failed = [e for d in digests for e in d.exits if not _survived(e.line.at - 1, d, digests)]
+    if failed:
+        ended = launcher.first(failed) or failed[0]
+        ranks = () if ended.rank is None else (ended.rank,)
+        how = "torchrun's first observed failure" if ended.first else ""
+        pick = Candidate(None, ended.line, None, ended.rank)
+        return Answer("unknown", None, pick, ranks, how, evidence=[ended.line])
+    if any(d.progress.done for d in digests):
+        ends = [d.progress.end for d in digests if d.progress.end is not None]
+        return Answer("finished", evidence=ends[-1:])
+    return Answer("unfinished", evidence=_where_each(digests))
+
+
+def _where_each(digests: Sequence[Digest]) -> list[Line]:
+    finals = {(d.number, rank): line for d in digests for rank, line in d.finals.items()}
+    return [
+        finals[key]
+        for key in sorted(finals, key=lambda k: (k[0], k[1] if k[1] is not None else -1))
+    ][:64]
+
+
+def _followed(pick: Candidate, candidates: list[Candidate], digests: Sequence[Digest]) -> list[str]:
+    told: dict[str, set[int]] = {}
+    for c in candidates:
+        if c is pick or c.key == pick.key:
+            continue
+        name = c.known.title if c.known else c.event.type if c.event else "an unknown failure"
+        told.setdefault(name, set()).update(() if c.rank is None else (c.rank,))
+    found = [f"{name} ({watchdog.ranks(r)})" if r else name for name, r in told.items()]
+    ended = sum(1 for d in digests for e in d.exits if e.code in (-15, -6, -9) and not e.first)
+    if ended:
+        found.append(f"{ended} process{'es' if ended > 1 else ''} ended by a signal")
+    return found[:6]
+
+
+def _evidence(pick: Candidate) -> list[Line]:
+    if pick.event is None:
+        return [pick.line]
+    last = pick.event.last
+    return [pick.line] if last is None or last is pick.line else [pick.line, last]
+
+
+def _facts(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
+    steps = [s for d in digests for s in d.progress.steps]
+    last = max(steps, key=lambda s: s[1], default=None)
+    facts = replace(facts, steps=(last[1], last[2]) if last else None)
+    pick = answer.pick
+    if pick is None:
+        return facts
+    if pick.event is None:
+        return facts.at(flat(pick.line.raw), "", _context(pick, digests))
+    event = pick.event
+    trace = flat(" ".join(event.trace))
+    phase = phases.of(event) or _context(pick, digests)
+    return facts.at(flat(f"{event.type}: {event.message}")[:6000], trace, phase)
+
+
+def _context(pick: Candidate, digests: Sequence[Digest]) -> str:
+    """Evaluation or saving, where the log says that one had begun and no step came after it."""
+    for digest in digests:
+        told = digest.progress
+        start = max(told.evaluating, told.saving)
+        if start < 0 or told.after(start) > 0:
+            continue
+        return "evaluation" if told.evaluating > told.saving else "save"
+    return ""
+
+
+def _by_table(answer: Answer, table: watchdog.Table) -> None:
+    blamed = table.late or table.odd
+    if blamed:
+        answer.ranks = blamed
+        answer.sure = True
+        answer.how = "it never came to the collective in which the others wait"
+        if not table.late:
+            answer.how = "it waits in another collective than the others"
+    elif len(table.waits) > 1:
+        answer.ranks, answer.sure = tuple(w.rank for w in table.waits if w.rank is not None), False
+        answer.how = "all of them wait in the same collective" if table.same else ""
+
+
+def _by_absence(
+    answer: Answer, candidates: Sequence[Candidate], digests: Sequence[Digest], world: int | None
+) -> None:
+    """Who says that it waited, or lost its connection, did not start it: the others did."""
+    known = answer.known
+    heard = {c.rank for c in candidates if c.known is known and c.rank is not None}
+    named = {e.rank for d in digests for e in d.exits if e.rank is not None}
+    world = world or max(heard | named, default=-1) + 1
+    others = set(range(world)) - heard
+    if not heard or world > MANY:
+        return
+    if others and len(others) <= max(len(heard), 1):
+        answer.ranks, answer.sure = tuple(sorted(others)), len(others) == 1
+        answer.how = "it is the one that the others waited for"
+    elif not others and world > 1:
+        answer.ranks, answer.sure = tuple(sorted(heard)), False
+        answer.how = "all of them say the same"

@@ -1,0 +1,103 @@
+"""What launchers and schedulers say of the processes they started: who ended first, and how."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from vlmguard.explain.lines import Line, Time, _clock
+
+_ROOT = "Root Cause (first observed failure)"
+_RANK = re.compile(r"^\s*(?:│ )?rank\s{1,9}: (\d{1,6}) \(local_rank: (\d{1,4})\)")
+_CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4}) \(pid: (\d{1,9})\)")
+_TIME = re.compile(r"^\s*(?:│ )?time\s{1,9}: (\d{4}-\d\d-\d\d)[_T ](\d\d:\d\d:\d\d)()")
+_FAILED = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,4}) \(pid: (\d{1,9})\)")
+_RETURN = re.compile(r"exits with return code = (-?\d{1,4})")
+_SRUN = re.compile(
+    r"^(?:\[\d{4}[^\]]{0,30}\] )?srun: error: (\S{1,80}): tasks? ([\d,-]{1,60}): (.{1,120})"
+)
+_MPI = re.compile(r"exited on signal (\d{1,2}) \(|mpirun noticed that process rank (\d{1,5})")
+_SHELL = re.compile(
+    r"(?:^|line \d{1,5}: +)\d{2,9} (Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
+)
+_SIGNALS = {
+    "Killed": -9,
+    "Segmentation fault": -11,
+    "Aborted": -6,
+    "Bus error": -7,
+    "Terminated": -15,
+}
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a process ended: its rank where told, its exit code, whether it is said to be first."""
+
+    line: Line
+    code: int
+    rank: int | None = None
+    time: Time | None = None
+    first: bool = False
+
+
+def exits(lines: Iterable[Line]) -> list[Exit]:
+    """Every process that is said to have failed, in order."""
+    found: list[Exit] = []
+    root = False
+    rank: int | None = None
+    time: Time | None = None
+    for line in lines:
+        text = line.text
+        if "exit" not in text and "rank" not in text and "time" not in text:
+            if _ROOT in text:
+                root = True
+            elif match := _SHELL.search(text):
+                found.append(Exit(line, _SIGNALS[match[1]], None, line.time))
+            elif match := _SRUN.match(text):
+                found.append(Exit(line, _srun(match[3]), None, line.time))
+            elif text.startswith("====") and root:
+                root = False
+            continue
+        if match := _TIME.match(text):
+            time = _clock(match)
+        elif match := _RANK.match(text):
+            rank = int(match[1])
+        elif match := _CODE.match(text):
+            if int(match[1]) != 0:
+                found.append(Exit(line, int(match[1]), rank, time or line.time, root))
+            rank = time = None
+        elif match := _FAILED.search(text):
+            found.append(Exit(line, int(match[1]), None, line.time))
+        elif match := _RETURN.search(text):
+            if int(match[1]) != 0:
+                found.append(Exit(line, int(match[1]), None, line.time))
+        elif match := _SRUN.match(text):
+            found.append(Exit(line, _srun(match[3]), None, line.time))
+        elif match := _MPI.search(text):
+            found.append(Exit(line, -int(match[1] or 1), _int(match[2]), line.time))
+    return found
+
+
+def _int(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def _srun(what: str) -> int:
+    if match := re.search(r"exit code (\d{1,3})", what):
+        return int(match[1])
+    signals = {
+        "Out Of Memory": -9,
+        "Killed": -9,
+        "Segmentation": -11,
+        "Aborted": -6,
+        "Terminated": -15,
+    }
+    return next((code for word, code in signals.items() if word in what), 1)
+
+
+def first(found: Iterable[Exit]) -> Exit | None:
+    """The first observed failure; of several nodes' launchers the earliest in time."""
+    roots = [e for e in found if e.first and e.rank is not None]
+    timed = [e for e in roots if e.time is not None]
+    return min(timed, key=lambda e: e.time or ()) if timed else roots[0] if roots else None

@@ -1,0 +1,148 @@
+"""Lines of a log, without what launchers put in front of them: rank, host, time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from vlmguard.explain import clean
+from vlmguard.explain.reader import Piece
+
+LONGEST = 6000  # characters of a line that are looked at: its first and last half
+
+Time = tuple[int, ...]  # (month, day, hour, minute, second, microsecond), to compare within a log
+
+_TIME = r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:Z|[+-]\d\d:?\d\d)?"
+_ISO = re.compile(rf"^\[?{_TIME}\]?[\s|]+(?:std(?:out|err) [FP] )?")
+_ANY_TIME = re.compile(rf"^[\[(]?{_TIME}")
+_GLOG = re.compile(r"^\[?([IWEF])(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})[^\]]{0,120}\]\s?")
+_RANKS = re.compile(
+    r"^(?:\[rank\s?(\d{1,5})\]:?\s?|\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
+    r"|\[\d+,(\d{1,5})\]<std(?:out|err)>:\s?|\[Rank (\d{1,5})\]:?\s)"
+)
+_VLLM = re.compile(
+    r"^(ERROR|WARNING|INFO|DEBUG) \d\d-\d\d (\d\d:\d\d:\d\d) "
+    r"\[[\w.]{1,60}:\d{1,6}\]\s?"
+)
+_STREAM = re.compile(r"^std(?:out|err): ")
+_LABEL = re.compile(r"^\s?(\d{1,5}): ?")  # srun --label
+_HOST = re.compile(
+    r"^([A-Za-z][\w.-]{0,62}): (?=\[rank|Traceback \(|  File \"|\[\d{4}-\d\d|\[[A-Z]+\])"
+)
+_ACTOR = re.compile(r"^\(([\w.]{1,60}) pid=(\d{1,8})(?:, ip=[\d.]{7,15})?\)\s?")
+_POD = re.compile(r"^\[(?:pod/)?[\w.-]{1,80}/[\w.-]{1,60}\] ")
+_JOINED = re.compile(r"(?<=[^\n])(?=\[rank\d{1,5}\]: )")  # two ranks on one line
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: its number in the log from 1, who wrote it, when, at what level, what."""
+
+    source: int
+    number: int
+    at: int
+    rank: int | None
+    lane: str
+    time: Time | None
+    level: str
+    text: str
+    raw: str
+    marked: bool = False  # torch's own "[rankN]:" prefix
+
+
+def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> Iterator[Line]:
+    """The lines of ``pieces``; ``rank`` is the log's own, where the path told it."""
+    texts = [(piece, clean.text(piece.data)) for piece in pieces]
+    labelled = _labelled(texts[0][1]) if texts else False
+    tee = _all_marked(texts[0][1]) if texts else False
+    hosts: set[str] = set()
+    for piece, text in texts:
+        number, at = piece.line, piece.at
+        for raw in text.split("\n"):
+            number_here, at_here = number, at
+            at += len(raw) + 1
+            number += 1
+            if len(raw) > LONGEST:
+                raw = raw[: LONGEST // 2] + " … " + raw[-LONGEST // 2 :]
+            parts = _JOINED.sub("\n", raw).split("\n") if "[rank" in raw else (raw,)
+            for part in parts:
+                yield _line(part, source, number_here, at_here, rank, labelled, tee, hosts)
+
+
+def _labelled(head: str) -> bool:
+    """Whether srun --label numbered the lines: nearly all of them, more than one number."""
+    some = [line for line in head.split("\n", 400)[:400] if line.strip()]
+    found = [match[1] for line in some if (match := _LABEL.match(line))]
+    return len(found) > 0.8 * len(some) and len(some) > 3
+
+
+def _all_marked(head: str) -> bool:
+    """Whether a launcher (torchrun --role rank --tee 3) marks every line, not only exceptions."""
+    some = [line for line in head.split("\n", 400)[:400] if line.strip()]
+    marked = [line for line in some if line.startswith("[rank")]
+    spoken = any("Traceback" not in line and "File" not in line for line in marked[:3])
+    return len(marked) > 0.8 * len(some) and len(some) > 3 and spoken
+
+
+def _line(
+    raw: str,
+    source: int,
+    number: int,
+    at: int,
+    rank: int | None,
+    labelled: bool,
+    tee: bool,
+    hosts: set[str],
+) -> Line:
+    text, time, level, lane, marked = raw, None, "", "", False
+    for _ in range(5):
+        if match := _ISO.match(text):
+            time = time or _clock(match)
+        elif match := _VLLM.match(text):
+            level = match[1][0]
+        elif match := _STREAM.match(text):
+            pass
+        elif match := _POD.match(text):
+            lane = match[0]
+        elif match := _ACTOR.match(text):
+            lane = match[2]
+        elif labelled and (match := _LABEL.match(text)):
+            rank = int(match[1])
+            labelled = False
+        elif match := _RANKS.match(text):
+            named = re.match(r"\[[A-Za-z]", text)
+            if not named and match[2] and "<" not in match[0]:
+                break  # "[3]: …" is a list, not a rank
+            rank = int(next(group for group in match.groups() if group is not None))
+            marked = marked or (text.startswith("[rank") and not tee)
+        elif match := _GLOG.match(text):
+            time = time or _glog(match)
+            level = match[1]
+        elif (match := _HOST.match(text)) or (match := _known_host(text, hosts)):
+            hosts.add(match[1])
+            lane = match[1]
+        else:
+            break
+        text = text[match.end() :]
+    if time is None and (match := _ANY_TIME.match(text)):
+        time = _clock(match)
+    lane = f"{lane}/{rank}" if rank is not None else lane
+    return Line(source, number, at, rank, lane, time, level, text, raw, marked)
+
+
+def _known_host(text: str, hosts: set[str]) -> re.Match[str] | None:
+    match = re.match(r"([A-Za-z][\w.-]{0,62}): ?", text) if hosts else None
+    return match if match and match[1] in hosts else None
+
+
+def _clock(match: re.Match[str]) -> Time:
+    _, month, day = match[1].split("-")
+    hour, minute, second = match[2].split(":")
+    micro = int((match[3] or "0")[:6].ljust(6, "0"))
+    return int(month), int(day), int(hour), int(minute), int(second), micro
+
+
+def _glog(match: re.Match[str]) -> Time:
+    micro = int(match[7][:6].ljust(6, "0"))
+    return int(match[2]), int(match[3]), int(match[4]), int(match[5]), int(match[6]), micro

@@ -1,0 +1,223 @@
+"""What a log says of its run: framework, releases, strategy, world, the values of arguments.
+
+Nothing is guessed: a fact that the log does not state stays empty, and texts say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+MAX_MATCHES = 200
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts of a run, from its log or (`of_run`) from the guard's own `Run`.
+
+    Attributes:
+        framework: "ms-swift", "LLaMA-Factory", "TRL", "FlagEmbedding", "ColossalAI", "axolotl",
+            "accelerate", "transformers", or "" where the log does not tell.
+        phase: where the failure happened: "load", "forward", "backward", "step", "evaluation",
+            "generation", "save", "data", or "".
+        message: the failure's own text, `flat`.
+        said: lower-case names of arguments → their text, as printed.
+    """
+
+    framework: str = ""
+    releases: Mapping[str, str] = field(default_factory=dict)
+    strategy: str = ""
+    world: int | None = None
+    micro: int | None = None
+    accumulation: int | None = None
+    use_reentrant: bool | None = None
+    find_unused: bool | None = None
+    static_graph: bool | None = None
+    checkpointing: bool | None = None
+    tuning: str = ""
+    model: str = ""
+    freeze_tower: bool | None = None
+    kinds: tuple[str, ...] = ()
+    phase: str = ""
+    message: str = ""
+    trace: str = ""
+    steps: tuple[int, int] | None = None
+    said: Mapping[str, str] = field(default_factory=dict)
+    run: object = None
+
+    @property
+    def zero(self) -> int | None:
+        return int(self.strategy[4]) if re.fullmatch(r"zero[0-3]", self.strategy) else None
+
+    @property
+    def fsdp(self) -> bool:
+        return self.strategy.startswith("fsdp")
+
+    def at(self, message: str, trace: str, phase: str) -> Facts:
+        """The same run, at one failure."""
+        return replace(self, message=message, trace=trace, phase=phase)
+
+    def number(self, *names: str) -> int | None:
+        """The first of these arguments that was printed as a whole number."""
+        for name in names:
+            value = self.said.get(name, "")
+            if re.fullmatch(r"\d{1,12}", value):
+                return int(value)
+        return None
+
+
+_FRAMEWORKS = (
+    (
+        "ms-swift",
+        r"\[INFO:swift\]|\[WARNING:swift\]|swift/(?:cli|llm|trainers|"
+        r"pipelines)/|swift\.cli\b|\bms[-_]swift\b",
+    ),
+    ("LLaMA-Factory", r"llamafactory|LLaMA-Factory|\bllmtuner\b"),
+    ("FlagEmbedding", r"FlagEmbedding"),
+    ("ColossalAI", r"colossalai"),
+    ("axolotl", r"\baxolotl\b"),
+    (
+        "TRL",
+        r"\btrl (?:sft|dpo|grpo|kto|reward)\b|trl/trainer/|"
+        r"\bSFTTrainer\b|\bGRPOTrainer\b|trl/scripts/",
+    ),
+    ("transformers", r"transformers/trainer\.py|\bTrainingArguments\b|Seq2SeqTrain"),
+    ("accelerate", r"accelerate/(?:commands|accelerator)|\baccelerate launch\b"),
+)
+_PACKAGES = (
+    "torch|transformers|deepspeed|accelerate|peft|trl|ms[-_]swift|swift|llamafactory|flash[-_]attn|"
+    "bitsandbytes|FlagEmbedding|colossalai|vlmguard|liger[-_]kernel|vllm"
+)
+_RELEASE = re.compile(
+    rf"(?im)\b({_PACKAGES})\s{{0,12}}(?:version)?\s{{0,3}}(?:==|[:=]|\s)\s{{0,3}}['\"]?v?"
+    r"(\d{1,3}\.\d{1,3}(?:\.\d{1,4})?(?:\.?(?:dev|rc|post|a|b)\d{0,8})?(?:\+[\w.]{1,20})?)"
+)
+_VALUE = re.compile(
+    r"(?<![\w.])(?:--|['\"])?([A-Za-z][A-Za-z_]{3,48})['\"]?\s{0,3}[=:]\s{0,3}"
+    r"(?:(<?[\w]{2,30}\.[\w]{2,30}: )?)"
+    r"(\[[^\[\]\n]{0,120}\]|'[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|[^\s,'\"{}\[\]()]{1,160})"
+)
+_FLAG = re.compile(
+    r"(?<!\S)--?([a-z][a-z_-]{3,48})(?:[ =]|"
+    r"['\"],\s?['\"])(\{[^}\n]{0,200}\}|[^\s'\",-][^\s'\",]{0,160})"
+)
+_WANTED = frozenset(
+    """
+    per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps
+    max_length cutoff_len world_size tuner_type train_type finetuning_type sft_type
+    lora_rank deepspeed fsdp gradient_checkpointing vit_gradient_checkpointing
+    ddp_find_unused_parameters ddp_static_graph freeze_vit freeze_vision_tower
+    freeze_aligner freeze_multi_modal_projector max_pixels image_max_pixels attn_impl
+    attn_implementation flash_attn torch_dtype bf16 fp16 ddp_timeout eval_strategy
+    num_train_epochs max_steps resume_from_checkpoint model_name_or_path model stage
+    zero_stage train_batch_size train_micro_batch_size_per_gpu use_reentrant
+    gradient_checkpointing_kwargs dataloader_num_workers nproc_per_node num_processes
+    padding_free packing model_type use_reentrant_gc output_dir distributed_type
+    micro_batch_size zero_optimization_stage distributed_world_size
+    """.split()
+)
+_DOTTED = re.compile(r"\b([a-z][a-z_]{3,48}) \.{3,60} (\S{1,80})")  # DeepSpeed's dump of its config
+_OURS = re.compile(
+    r"vlmguard: (\S{1,20}) guards ([\w-]{2,30}) (\S{0,30}), (\w{2,20}), (\d{1,6}) ranks"
+)
+_TRUTH = {"true": True, "false": False, "1": True, "0": False}
+
+
+def of_text(texts: Iterable[str]) -> Facts:
+    """The facts that these parts of a log state."""
+    said: dict[str, str] = {}
+    releases: dict[str, str] = {}
+    votes = dict.fromkeys((name for name, _ in _FRAMEWORKS), 0)
+    ours = None
+    strategy = ""
+    for text in texts:
+        for match in (*_VALUE.finditer(text), *_FLAG.finditer(text), *_DOTTED.finditer(text)):
+            name = match[1].lower().replace("-", "_")
+            if name in _WANTED:
+                said.setdefault(name, match[match.lastindex or 2].strip("'\" "))
+        for match in _RELEASE.finditer(text):
+            releases.setdefault(match[1].lower().replace("_", "-"), match[2])
+        for name, pattern in _FRAMEWORKS:
+            votes[name] += sum(1 for _ in zip(range(50), re.finditer(pattern, text), strict=False))
+        ours = ours or _OURS.search(text)
+        strategy = strategy or _strategy_seen(text)
+    facts = _from(said, releases, votes, strategy)
+    if ours is not None:
+        name, release, strategy, world = ours[2], ours[3], ours[4], int(ours[5])
+        kept = {**releases, name: release} if release else releases
+        facts = replace(facts, framework=name, strategy=strategy, world=world, releases=kept)
+    return facts
+
+
+def _from(
+    said: dict[str, str], releases: dict[str, str], votes: dict[str, int], seen: str
+) -> Facts:
+    framework = next((name for name in votes if votes[name]), "")
+    if framework in ("transformers", "accelerate") and votes["TRL"]:
+        framework = "TRL"
+    facts = Facts(framework=framework, releases=releases, said=said)
+    micro = facts.number(
+        "per_device_train_batch_size", "train_micro_batch_size_per_gpu", "micro_batch_size"
+    )
+    text = said.get("use_reentrant", said.get("use_reentrant_gc", ""))
+    if match := re.search(
+        r"use_reentrant\W{1,6}(true|false)", said.get("gradient_checkpointing_kwargs", ""), re.I
+    ):
+        text = match[1]
+    truth = {name: _TRUTH.get(said.get(name, "").lower()) for name in said}
+    return replace(
+        facts,
+        strategy=_strategy(said, seen),
+        world=facts.number("world_size", "num_processes", "nproc_per_node"),
+        micro=micro,
+        accumulation=facts.number("gradient_accumulation_steps"),
+        use_reentrant=_TRUTH.get(text.lower()),
+        find_unused=truth.get("ddp_find_unused_parameters"),
+        static_graph=truth.get("ddp_static_graph"),
+        checkpointing=truth.get("gradient_checkpointing"),
+        tuning=next(
+            (
+                said[n]
+                for n in ("tuner_type", "train_type", "finetuning_type", "sft_type")
+                if n in said
+            ),
+            "",
+        ),
+        model=said.get("model_name_or_path", said.get("model", "")),
+        freeze_tower=next(
+            (truth[n] for n in ("freeze_vit", "freeze_vision_tower") if n in truth), None
+        ),
+    )
+
+
+def _strategy_seen(text: str) -> str:
+    if match := re.search(
+        r"zero_optimization[\s\S]{0,200}?[\"']?stage[\"']?\s{0,3}[:=]\s{0,3}([0-3])\b", text
+    ):
+        return f"zero{match[1]}"
+    if match := re.search(
+        r"\bZeRO[- ]?(?:stage[- ]?)?([1-3])\b|deepspeed/runtime/zero/(stage_1_and_2|stage3)", text
+    ):
+        return f"zero{match[1]}" if match[1] else {"stage3": "zero3"}.get(match[2], "")
+    if "Detected ZeRO Offload" in text or "partition_parameters.py" in text:
+        return "zero3"
+    if "_fsdp" in text or "FullyShardedDataParallel" in text or "fully_shard" in text:
+        return "fsdp"
+    return (
+        "ddp"
+        if "DistributedDataParallel" in text or "torch/nn/parallel/distributed.py" in text
+        else ""
+    )
+
+
+def _strategy(said: dict[str, str], seen: str) -> str:
+    stage = said.get("zero_stage") or said.get("zero_optimization_stage")
+    stage = stage or (said.get("stage", "") if "deepspeed" in said else "")
+    if stage in ("1", "2", "3"):
+        return f"zero{stage}"
+    if match := re.search(
+        r"(?i)zero[-_]?([1-3])|ds_?z([1-3])|stage[-_]?([1-3])", said.get("deepspeed", "")
+    ):
+        return f"zero{match[1] or match[2] or match[3]}"
+    return seen

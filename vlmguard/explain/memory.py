@@ -1,0 +1,88 @@
+"""Reads the numbers of an out-of-memory message, and keeps the global batch when it is cut."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_UNIT = {"KiB": 2**-20, "MiB": 2**-10, "GiB": 1.0, "bytes": 2**-30, "B": 2**-30, "TiB": 1024.0}
+_SIZE = r"([\d.]{1,12}) (KiB|MiB|GiB|TiB|bytes|B)\b"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """GiB, None where the message does not tell; ``other``: held by other processes of the GPU."""
+
+    asked: float | None = None
+    total: float | None = None
+    free: float | None = None
+    allocated: float | None = None
+    idle: float | None = None
+    other: float | None = None
+
+    @property
+    def fragmented(self) -> bool:
+        """Whether PyTorch holds enough that it does not use, in pieces that are too small."""
+        return (
+            self.idle is not None
+            and self.asked is not None
+            and self.idle > 2 * self.asked
+            and self.idle > 1
+        )
+
+    @property
+    def huge(self) -> bool:
+        """Whether this one request could not be met by a card that is half empty."""
+        return self.asked is not None and self.total is not None and self.asked > 0.5 * self.total
+
+
+def read(message: str) -> Memory:
+    """The numbers of torch's message, old and new."""
+    asked = _find(rf"Tried to allocate (?:more than )?{_SIZE}", message)
+    total = _find(rf"total capac(?:ity|ty) of {_SIZE}", message) or _find(
+        rf"; {_SIZE} total capacity", message
+    )
+    free = _find(rf"of which {_SIZE} is free", message)
+    if free is None:
+        free = _find(rf"; {_SIZE} free", message)
+    allocated = _find(rf"{_SIZE} is allocated by PyTorch", message) or _find(
+        rf"{_SIZE} already allocated", message
+    )
+    idle = _find(rf"{_SIZE} is reserved by PyTorch but unallocated", message)
+    reserved = _find(rf"{_SIZE} reserved in total by PyTorch", message)
+    if idle is None and reserved is not None and allocated is not None:
+        idle = max(reserved - allocated, 0.0)
+    others = [
+        _gib(*m) for m in re.findall(rf"Process \d{{1,9}} has {_SIZE} memory in use", message)
+    ]
+    return Memory(asked, total, free, allocated, idle, sum(others) if others else None)
+
+
+def _find(pattern: str, message: str) -> float | None:
+    match = re.search(pattern, message)
+    return _gib(match[1], match[2]) if match else None
+
+
+def _gib(number: str, unit: str) -> float:
+    try:
+        return float(number) * _UNIT[unit]
+    except ValueError:
+        return 0.0
+
+
+def size(gib: float | None) -> str:
+    """``2.5 GiB``, ``96 MiB``."""
+    if gib is None:
+        return "?"
+    return f"{gib:.1f} GiB" if gib >= 1 else f"{gib * 1024:.0f} MiB"
+
+
+def smaller(micro: int | None, accumulation: int | None) -> tuple[int, int] | None:
+    """Half the micro-batch and twice the accumulation, or None where it is 1 already.
+
+    The product stays the same exactly: an odd micro-batch is divided by its smallest factor.
+    """
+    if micro is None or micro < 2:
+        return None
+    factor = next((n for n in range(2, micro + 1) if micro % n == 0), micro)
+    return micro // factor, (accumulation or 1) * factor

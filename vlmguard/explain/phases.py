@@ -1,0 +1,69 @@
+"""In which phase of training an exception was raised, from its traceback's functions."""
+
+from __future__ import annotations
+
+from vlmguard.explain.events import Event
+
+# In this order: an evaluation that generates is "generation", a forward inside it "evaluation".
+_PHASES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "generation",
+        ("generate", "_sample", "_generate_and_score_completions", "generate_completions"),
+    ),
+    (
+        "evaluation",
+        ("evaluate", "evaluation_loop", "prediction_step", "prediction_loop", "validation_step"),
+    ),
+    (
+        "save",
+        (
+            "save_model",
+            "_save_checkpoint",
+            "save_checkpoint",
+            "save_pretrained",
+            "save_state",
+            "_save",
+        ),
+    ),
+    ("backward", ("backward", "_engine_run_backward", "unpack_hook", "recompute_fn")),
+    (
+        "step",
+        (
+            "optimizer_step",
+            "step_with_optimizer",
+            "_take_model_step",
+            "clip_grad_norm_",
+            "_multi_tensor_adam",
+            "adamw",
+            "adam",
+        ),
+    ),
+    (
+        "data",
+        ("data_collator", "collate_fn", "__getitem__", "_worker_loop", "encode", "torch_call"),
+    ),
+    ("forward", ("training_step", "compute_loss")),
+    (
+        "load",
+        (
+            "from_pretrained",
+            "load_state_dict",
+            "load_checkpoint",
+            "get_model_tokenizer",
+            "_load_pretrained_model",
+            "prepare_model",
+        ),
+    ),
+)
+
+
+def of(event: Event) -> str:
+    """One of the phases of `logfacts.Facts`, or ""."""
+    names = {name for _, _, name in event.frames}
+    files = " ".join(path for path, _, _ in event.frames)
+    for phase, functions in _PHASES:
+        if names.intersection(functions):
+            return phase
+    if "step" in names and ("/optim/" in files or "deepspeed/runtime" in files):
+        return "step"
+    return "forward" if "_call_impl" in names or "forward" in names else ""

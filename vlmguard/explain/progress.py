@@ -1,0 +1,168 @@
+"""How far a run came: steps, the marks of an end, losses that are no numbers."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from vlmguard.explain.lines import Line
+
+_BAR = re.compile(
+    r"^\s{0,8}(?:(?i:train\w{0,6}|epoch[ \d/.:]{0,12}|steps?|iter\w{0,7})[^%|]{0,30}:)?\s{0,4}"
+    r"\d{1,3}%\|[^|]{0,300}\| (\d{1,9})/(\d{1,9}) \["
+)
+_LOADING = re.compile(r"^\s{0,8}[A-Za-z][^|%]{0,60}:\s{0,4}\d{1,3}%\|")
+_COUNTED = re.compile(r"global_step/max_steps['\"]: ['\"](\d{1,9})/(\d{1,9})")
+_STEP = re.compile(
+    r"(?i)(?:^|[\s\[(,|])(?:global[ _]?)?(?:step|iteration|"
+    r"iter)s?['\"]?\s{0,3}[:=#\s]\s{0,3}\[?(\d{1,9})"
+    r"(?:\s{0,2}/\s{0,4}(\d{1,9}))?(?=[\s,\])|:;.]|$)"
+)
+_LOSS = re.compile(
+    r"['\"]?\b(?:loss|grad_norm|lm_loss|"
+    r"train_loss)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|-?inf|"
+    r"-?[\d.]{1,20}(?:e[+-]?\d{1,3})?)",
+    re.I,
+)
+_NAN = re.compile(
+    r"['\"]?\b(loss|grad_norm)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|inf|0\.0\b|0\b)", re.I
+)
+_DONE = (
+    "'train_runtime'",
+    '"train_runtime"',
+    "train_runtime  ",
+    "train_runtime =",
+    "***** train metrics *****",
+    "Training completed",
+    "training completed",
+    "Training finished",
+    "training finished",
+    "Finished training",
+    "finished training",
+    "Training complete",
+    "training complete",
+    "Training done",
+    "training done",
+    "End time of running main",
+    "exits successfully",
+    "Training success",
+    "Training has been completed",
+    "Training ended",
+    "Job finished successfully",
+    "TRAINING COMPLETE",
+    "Finished Training",
+)
+
+
+KEPT = 64
+
+
+@dataclass
+class Progress:
+    """What one log tells of its steps.
+
+    Attributes:
+        steps: (place in the log, step, steps in all or 0), the last of them.
+        last: the last line that told a step.
+        done: places of marks of an end.
+        broken: how many of the last logged losses are nan, or 0.0 with a gradient of nan.
+        loading: the last progress bar that was no training.
+        final: the last line with any text.
+    """
+
+    steps: list[tuple[int, int, int]] = field(default_factory=list)
+    last: Line | None = None
+    done: list[int] = field(default_factory=list)
+    end: Line | None = None
+    losses: list[tuple[Line, bool]] = field(default_factory=list)
+    loading: Line | None = None
+    final: Line | None = None
+    evaluating: int = -1
+    saving: int = -1
+    _growth: dict[int, list[int]] = field(default_factory=dict)
+    _highest: dict[int, int] = field(default_factory=dict)
+
+    def step(self, at: int, number: int, total: int) -> None:
+        """Note a step; a bar that starts anew (an evaluation, a restart) counts anew."""
+        highest = self._highest.get(total, -1)
+        if number > highest or number + 10 < highest or number <= 1 < highest:
+            self._highest[total] = number
+            if number != highest:
+                self._growth.setdefault(total, []).append(at)
+        self.steps.append((at, number, total))
+        del self.steps[:-KEPT]
+
+    def after(self, at: int) -> int:
+        """How many steps more are told after ``at``, on the bar that grew most."""
+        grown = (len(places) - bisect_right(places, at) for places in self._growth.values())
+        return max(grown, default=0)
+
+    def finished(self, at: int) -> bool:
+        """Whether an end is marked after ``at``."""
+        return any(place > at for place in self.done)
+
+    @property
+    def broken(self) -> int:
+        count = 0
+        for _, bad in reversed(self.losses):
+            if not bad:
+                break
+            count += 1
+        return count
+
+
+def of(lines: Iterable[Line]) -> Progress:
+    """The progress of one log."""
+    told = Progress()
+    bars: tuple[int, int] | None = None
+    for line in lines:
+        text = line.text
+        if not text.strip():
+            continue
+        told.final = line
+        if any(mark in text for mark in _DONE) and "Error" not in text:
+            told.done.append(line.at)
+            told.end = line
+        if "Running Evaluation" in text or "Evaluating" in text[:40]:
+            told.evaluating = line.at
+        if (
+            "Saving model checkpoint" in text
+            or "Saving checkpoint" in text
+            or "[torch] Saving" in text
+        ):
+            told.saving = line.at
+        step = _step(text)
+        if step is not None:
+            told.step(line.at, *step)
+            told.last = line
+            if "%|" in text:
+                bars = step
+        elif _LOADING.match(text):
+            told.loading = line
+        logged = "loss" in text or "grad_norm" in text
+        if logged and "train_loss" not in text and _LOSS.search(text):
+            values = {m[1].lower(): m[2].lower() for m in _NAN.finditer(text)}
+            zero = values.get("loss") in ("0.0", "0") and values.get("grad_norm") in ("nan", "inf")
+            told.losses.append((line, values.get("loss") in ("nan", "inf") or zero))
+    longest = max(told._growth, default=0)
+    full = bars is not None and bars[0] == bars[1] == longest and longest > 1
+    if full and told.last and not told.done:
+        told.done.append(told.last.at)  # the bar is full: the last step was taken
+        told.end = told.last
+    return told
+
+
+def _step(text: str) -> tuple[int, int] | None:
+    if match := _COUNTED.search(text):
+        return int(match[1]), int(match[2])
+    if "%|" in text:
+        match = _BAR.match(text)
+        return (int(match[1]), int(match[2])) if match else None
+    if ("tep" in text or "iter" in text or "STEP" in text) and (match := _STEP.search(text)):
+        if len(text) > 600 or match[1] is None:
+            return None
+        if "loss" in text or "lr" in text or match[2]:
+            return int(match[1]), int(match[2] or 0)
+    return None

@@ -1,0 +1,270 @@
+"""An answer as text, JSON, or GitHub's annotations. Everything from the log is cleaned here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vlmguard.core.findings import Finding
+from vlmguard.explain import clean, flags, watchdog
+from vlmguard.explain.digest import Digest
+from vlmguard.explain.judge import Answer
+from vlmguard.explain.language import chinese
+from vlmguard.explain.lines import Line
+from vlmguard.explain.notes import NOTES
+
+LONGEST = 320  # characters of an evidence line
+_WAIT = (
+    "py-spy dump --pid PID on each rank (pip install py-spy; pgrep "
+    "-f for the PIDs): who stands where",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
+    "TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE="
+    "/shared/nccl_trace_ in the next run: the flight recorder then says which collective hangs",
+)
+_COLLECT = (
+    "all ranks' logs: torchrun --log-dir LOGS --redirects 3 …, then vlmguard explain LOGS",
+    "the traceback, and the releases of torch, transformers, peft, DeepSpeed and the framework",
+)
+
+
+def finding(answer: Answer) -> Finding | None:
+    """The answer as the object that rules give, or None for an end that is no known failure."""
+    if answer.known is None:
+        return None
+    known = answer.known
+    why = clean.shown(known.told(answer.facts))
+    advice = "; or ".join(flags.say(do, answer.facts) for do in known.remedies(answer.facts))
+    return Finding(known.code, "error", why, scope="rank", advice=advice, evidence=known.evidence)
+
+
+def text(answer: Answer, digests: Sequence[Digest]) -> str:
+    """What a person reads."""
+    return "\n".join(_text(answer, digests)) + "\n"
+
+
+def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
+    yield headline(answer)
+    if answer.known is not None and chinese():
+        yield answer.known.zh
+    yield f"run: {_run(answer)}"
+    if answer.verdict == "finished":
+        return
+    if answer.verdict in ("explained", "unknown"):
+        yield f"started: {_started(answer, digests)}"
+    if answer.known is not None:
+        yield from _known(answer)
+    elif answer.verdict == "unknown":
+        yield "what it means: not in the catalogue; this is the first failure that the log shows"
+        yield "collect:"
+        yield from (f"  - {line}" for line in _COLLECT)
+    else:
+        yield from _unfinished(answer, digests)
+    if answer.table is not None:
+        yield "ranks side by side:"
+        yield from (f"  {row}" for row in answer.table.rows())
+    if answer.followed:
+        yield f"what followed: {'; '.join(clean.shown(f) for f in answer.followed)}"
+    if answer.verdict != "unfinished":
+        yield "evidence:"
+        yield from (f"  {evidence(line, digests)}" for line in answer.evidence)
+    notes = list(_notes(digests))
+    if notes:
+        yield "also seen:"
+        yield from (f"  - {note}" for note in notes)
+    if answer.known is not None:
+        yield f"page: vlmguard rule {answer.known.code}{_page(answer)}"
+
+
+def _page(answer: Answer) -> str:
+    found = finding(answer)
+    return f" ({found.url})" if found else ""
+
+
+def headline(answer: Answer) -> str:
+    """One line: the code, what happened, where."""
+    if answer.known is not None:
+        where = _who(answer)
+        return f"{answer.known.code} {answer.known.title}{f' ({where})' if where else ''}"
+    if answer.verdict == "unknown":
+        what = answer.pick.event if answer.pick else None
+        said = f"{what.type}: {_first(what.message)}" if what else "a process failed without a word"
+        where = _who(answer)
+        return clean.shown(f"not known: {said}{f' ({where})' if where else ''}")[:400]
+    if answer.verdict == "finished":
+        return "finished: the log marks the end of training, and no failure after it"
+    return f"unfinished: {_last(answer)}, no end marker"
+
+
+def _first(message: str) -> str:
+    return next((line.strip() for line in message.split("\n") if line.strip()), "")[:240]
+
+
+def _last(answer: Answer) -> str:
+    steps = answer.facts.steps
+    if steps is None:
+        return "no training step is told"
+    return f"last step {steps[0]} of {steps[1]}" if steps[1] else f"last step {steps[0]}"
+
+
+def _who(answer: Answer) -> str:
+    if not answer.ranks:
+        return ""
+    named = watchdog.ranks(answer.ranks)
+    return named if answer.sure else f"one of {named}"
+
+
+def _run(answer: Answer) -> str:
+    facts = answer.facts
+    name = facts.framework or "framework not told"
+    key = {"LLaMA-Factory": "llamafactory"}.get(name, name.lower())
+    release = facts.releases.get(key) or facts.releases.get(name, "")
+    others = [f"{k} {v}" for k, v in facts.releases.items() if k not in (key, name)]
+    parts = [f"{name} {release}".strip(), *others[:6]]
+    parts += [facts.strategy] if facts.strategy else []
+    parts += [f"{facts.world} ranks"] if facts.world else []
+    if facts.use_reentrant is not None:
+        parts.append(f"use_reentrant={facts.use_reentrant}")
+    if facts.micro:
+        parts.append(f"micro-batch {facts.micro} × accumulation {facts.accumulation or '?'}")
+    if facts.steps:
+        parts.append(_last(answer))
+    return clean.shown(", ".join(parts))
+
+
+def _started(answer: Answer, digests: Sequence[Digest]) -> str:
+    who = _who(answer)
+    parts = [who or "a process whose rank the log does not tell"]
+    pick = answer.pick
+    place = pick.event.where if pick and pick.event else None
+    if place is not None:
+        seen = f"{place[0]}:{place[1]} in {place[2]}"
+        other = pick is not None and pick.rank is not None and pick.rank not in answer.ranks
+        parts.append(f"seen by rank {pick.rank} at {seen}" if pick and other else seen)
+    if answer.facts.phase:
+        parts.append(f"phase: {answer.facts.phase}")
+    if answer.how and who:
+        plain = answer.how.startswith(("it ", "all "))
+        parts.append(answer.how if plain else f"told by {answer.how}")
+    if len(answer.alike) > 1 and set(answer.alike) != set(answer.ranks):
+        parts.append(f"the same on {watchdog.ranks(answer.alike)}")
+    return clean.shown(", ".join(parts))
+
+
+def _known(answer: Answer) -> Iterator[str]:
+    known, facts = answer.known, answer.facts
+    assert known is not None
+    yield f"what it means: {clean.shown(known.told(facts))}"
+    yield "what to change, in this order:"
+    for number, do in enumerate(known.remedies(facts), 1):
+        cost = f"  [cost: {do.cost}]" if do.cost else ""
+        yield f"  {number}. {clean.shown(flags.say(do, facts))}{cost}"
+    yield f"when that is wrong: {known.wrong}"
+    if known.prevented:
+        rules = ", ".join(known.prevented)
+        yield (
+            f"vlmguard: would have been seen before it happened, by {rules} "
+            f"(vlmguard rule {known.prevented[0]})"
+        )
+    else:
+        yield "vlmguard: has no rule that sees this beforehand"
+
+
+def _unfinished(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
+    yield (
+        "what it means: the log just ends. The run may still be going, hang, or have been killed "
+        "without a word"
+    )
+    yield "type next:"
+    yield from (f"  - {line}" for line in _WAIT)
+    yield "who is where (last line of each):"
+    for line in answer.evidence[:16]:
+        who = f"rank {line.rank}" if line.rank is not None else "log"
+        yield f"  {who}: {evidence(line, digests)}"
+    if len(answer.evidence) > 16:
+        yield f"  … and {len(answer.evidence) - 16} more"
+
+
+def evidence(line: Line, digests: Sequence[Digest]) -> str:
+    """``train.log:1234 | the line``."""
+    name = digests[line.source].source.name if line.source < len(digests) else "?"
+    said = clean.shown(line.raw).strip()
+    cut = said if len(said) <= LONGEST else said[: LONGEST - 2] + " …"
+    return f"{clean.shown(name)}:{line.number} | {cut}"
+
+
+def _notes(digests: Sequence[Digest]) -> Iterator[str]:
+    hits = [hit.decode() for d in digests for hit in d.reading.hits]
+    for mark, meaning in NOTES.items():
+        if mark[:40] in {hit[:40] for hit in hits}:
+            yield f"“{mark}”: {meaning}"
+
+
+def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
+    """One JSON object."""
+    found = finding(answer)
+    place = answer.pick.event.where if answer.pick and answer.pick.event else None
+    facts = answer.facts
+    data: dict[str, Any] = {
+        "verdict": answer.verdict,
+        "headline": headline(answer),
+        "finding": found.as_dict() if found else None,
+        "started": {
+            "ranks": list(answer.ranks),
+            "sure": answer.sure,
+            "how": answer.how,
+            "file": clean.shown(place[0]) if place else None,
+            "line": place[1] if place else None,
+            "phase": facts.phase,
+        },
+        "run": {
+            "framework": facts.framework,
+            "releases": dict(facts.releases),
+            "strategy": facts.strategy,
+            "world": facts.world,
+            "use_reentrant": facts.use_reentrant,
+            "micro_batch": facts.micro,
+            "accumulation": facts.accumulation,
+            "last_step": facts.steps[0] if facts.steps else None,
+            "steps": facts.steps[1] if facts.steps else None,
+        },
+        "change": _changes(answer),
+        "wrong": answer.known.wrong if answer.known else "",
+        "prevented_by": list(answer.known.prevented) if answer.known else [],
+        "zh": answer.known.zh if answer.known else "",
+        "followed": [clean.shown(f) for f in answer.followed],
+        "ranks_side_by_side": answer.table.rows() if answer.table else [],
+        "evidence": [_evidence(line, digests) for line in answer.evidence],
+    }
+    return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+
+
+def _changes(answer: Answer) -> list[dict[str, str]]:
+    if answer.known is None:
+        return []
+    dos = answer.known.remedies(answer.facts)
+    return [{"do": clean.shown(flags.say(do, answer.facts)), "cost": do.cost} for do in dos]
+
+
+def _evidence(line: Line, digests: Sequence[Digest]) -> dict[str, Any]:
+    name = digests[line.source].source.name if line.source < len(digests) else "?"
+    said = clean.shown(line.raw).strip()[:LONGEST]
+    return {"file": clean.shown(name), "line": line.number, "rank": line.rank, "text": said}
+
+
+def github(answer: Answer, digests: Sequence[Digest]) -> str:
+    """One workflow command; nothing of the log can be read as another one."""
+    kind = {"finished": "notice", "unfinished": "warning"}.get(answer.verdict, "error")
+    place = answer.evidence[0] if answer.evidence else None
+    properties = [f"title={_property(headline(answer))}"]
+    if place is not None and digests[place.source].source.path is not None:
+        name = _property(clean.shown(digests[place.source].source.name))
+        properties = [f"file={name}", f"line={place.number}", *properties]
+    body = text(answer, digests).strip().replace("%", "%25").replace("\r", "").replace("\n", "%0A")
+    return f"::{kind} {','.join(properties)}::{body}\n"
+
+
+def _property(value: str) -> str:
+    for char, code in (("%", "%25"), ("\r", ""), ("\n", " "), (":", "%3A"), (",", "%2C")):
+        value = value.replace(char, code)
+    return value

@@ -1,0 +1,143 @@
+"""Which files a command line names, and each as a stream of bytes: plain, gzip, xz, bzip2."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import itertools
+import lzma
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+MAX_FILES = 4096
+_SKIPPED = (
+    ".safetensors .bin .pt .pth .arrow .parquet .png .jpg .jpeg .mp4 .npy .npz .so .pyc .tar .zip "
+    ".py .yaml .yml .html .md .whl .db .ckpt .model .tfevents"
+).split()
+_RANK = re.compile(
+    r"(?:rank|proc|task|local)[-_.]?(\d{1,5})(?!\d)|^(\d{1,5})\.(?:log|out|err|txt)$"
+)
+_ATTEMPT = re.compile(r"^attempt_(\d+)$")
+_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
+
+
+class Unreadable(Exception):
+    """Nothing could be read: no such file, no permission, not a log."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One log.
+
+    Attributes:
+        name: how messages call it: the path as given, or "-" for standard input.
+        path: where it is, None for standard input.
+        rank: the rank whose output this is, as the path tells; None where several share it.
+        attempt: torchrun's restart count, from the path; 0 without.
+    """
+
+    name: str
+    path: Path | None = None
+    rank: int | None = None
+    attempt: int = 0
+
+
+def find(words: list[str]) -> list[Source]:
+    """The logs that ``words`` name, in order. Raises `Unreadable`."""
+    found: list[Source] = []
+    for word in words:
+        if word == "-":
+            found.append(Source("-"))
+            continue
+        path = Path(word)
+        if path.is_dir():
+            found += _folder(path)
+        elif path.exists():
+            found.append(_source(path, path.parent))
+        else:
+            raise Unreadable(f"{word}: no such file")
+    if not found:
+        raise Unreadable(f"no log in {', '.join(words)}")
+    return _last_attempts(found)
+
+
+def _folder(folder: Path) -> list[Source]:
+    """Every log below ``folder``. Symbolic links are not followed: a folder may be someone's."""
+    found = []
+    for where, folders, names in os.walk(folder, followlinks=False):
+        folders.sort(key=_natural)
+        for name in sorted(names, key=_natural):
+            path = Path(where) / name
+            if path.suffix in _SKIPPED or name.startswith((".", "events.out.")):
+                continue
+            if path.is_symlink() or not path.is_file() or path.name == "error.json":
+                continue
+            if path.suffix in (".json", ".jsonl") and "vlmguard" not in name:
+                continue
+            found.append(_source(path, folder))
+            if len(found) == MAX_FILES:
+                return found
+    return found
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(n) if n else -1, text) for n, text in re.findall(r"(\d{1,9})|(\D+|\d+)", name)]
+
+
+def _source(path: Path, root: Path) -> Source:
+    """torchrun's layout is RUN/attempt_A/LOCAL_RANK/stderr.log; others put a rank in the name."""
+    rank = attempt = None
+    parts = path.parts
+    for before, part in itertools.pairwise(parts):
+        if match := _ATTEMPT.match(before):
+            attempt = int(match[1])
+            rank = int(part) if part.isdigit() else None
+    if rank is None and (match := _RANK.search(path.name.lower().removesuffix(".gz"))):
+        rank = int(match[1] or match[2])
+    return Source(str(path), path, rank, attempt or 0)
+
+
+def _last_attempts(found: list[Source]) -> list[Source]:
+    """After restarts the last attempt is what the user sees; earlier ones are left out."""
+    last = max((source.attempt for source in found), default=0)
+    restarted = any(source.attempt != last for source in found)
+    return [s for s in found if s.attempt == last or not restarted or "attempt_" not in s.name]
+
+
+def stream(source: Source) -> IO[bytes]:
+    """The bytes of ``source``, unpacked. Raises `Unreadable`."""
+    if source.path is None:
+        return _unpacked(sys.stdin.buffer)
+    try:
+        return _unpacked(source.path.open("rb", buffering=1 << 16))
+    except OSError as error:
+        raise Unreadable(f"{source.name}: {error.strerror or error}") from None
+
+
+def _unpacked(raw: IO[bytes]) -> IO[bytes]:
+    start = raw.peek(6)[:6] if isinstance(raw, io.BufferedReader) else b""
+    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
+    if kind == "gzip":
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
+    if kind == "xz":
+        return lzma.LZMAFile(raw)
+    return bz2.BZ2File(raw) if kind == "bzip2" else raw
+
+
+def blocks(file: IO[bytes], size: int) -> Iterator[bytes]:
+    """Blocks of at most ``size`` bytes; a file that was cut or spoilt ends where it can be read."""
+    while True:
+        try:
+            block = file.read(size)
+        except (EOFError, OSError, lzma.LZMAError, ValueError) as error:
+            yield f"\n[vlmguard: the file cannot be read beyond here: {error}]\n".encode()
+            return
+        if not block:
+            return
+        yield block
