@@ -31,6 +31,20 @@ FROM_ROOT = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md",
 SOURCE = "https://github.com/vlmguard/vlmguard/blob/main/"
 LOOKED_AT = ("index.html", "start/ms-swift.html", "wrong/ready-only-once.html", "rules/VG101.html",
              "ask.html", "contributing.html")  # fmt: skip
+WORDS = {
+    "two_tower": "any",
+    "qwen2_vl": "Qwen2-VL",
+    "per_image": "its tower is called once per image",
+    "tied": "two blocks share a weight",
+    "two_forwards": "two forwards before one backward",
+    "images": "images in all",
+    "text": "text only",
+    "differ": "ranks differ",
+    "differ_dummy": "a blank image where there is none",
+    "image_then_text": "a step of images, then one of text",
+    "none": "off",
+    "non_reentrant": "non-reentrant",
+}
 FETCHES = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
 
 
@@ -144,7 +158,8 @@ def _silent() -> Iterator[str]:
     yield "| --- | --- | --- | --- |"
     for (strategy, variant, model), batches in found.items():
         every = len(batches) == len(cases.BATCHES)
-        yield f"| {strategy} | {variant} | {model} | {'all' if every else ', '.join(batches)} |"
+        told = "any" if every else ", ".join(WORDS[batch] for batch in batches)
+        yield f"| {strategy} | {WORDS.get(variant, variant)} | {WORDS[model]} | {told} |"
 
 
 def build() -> int:

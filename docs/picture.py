@@ -2,7 +2,7 @@
 
     python docs/picture.py        where ms-swift is installed
 
-Draws the lines that the two runs printed; nothing in the picture is typed by hand but the prompt.
+Draws the lines that the two runs printed, under a prompt, and how each run ended.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _off(told: dict) -> list[tuple[str, str]]:
     first = told["off"]["message"].partition(". ")[0] + "."
     return [("dim", f"$ VLMGUARD=off {COMMAND}"), ("plain", ""),
             *(("red", line) for line in _wrapped(f"RuntimeError: {first}")),
-            ("plain", ""), ("dim", "exit 1, at step 1")]  # fmt: skip
+            ("plain", ""), ("dim", f"crashed after {told['off']['seconds']:.0f} s")]  # fmt: skip
 
 
 def _on(told: dict) -> list[tuple[str, str]]:
@@ -44,7 +44,7 @@ def _on(told: dict) -> list[tuple[str, str]]:
     for said in told["on"]["said"]:
         colour = "green" if " fixed" in said else "plain"
         lines += [(colour, line) for line in _wrapped(said)]
-    return [*lines, ("plain", ""), ("dim", "exit 0, trained")]
+    return [*lines, ("plain", ""), ("dim", f"trained, {told['on']['seconds']:.0f} s")]
 
 
 def _wrapped(text: str) -> list[str]:
