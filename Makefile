@@ -38,12 +38,12 @@ docs:
 # The site, with broken links, anchors and outside requests as errors, and six pages in a browser.
 site: dev docs
 	$(DEV)/python docs/pages.py
-	$(DOCS)/python docs/site.py build
-	$(DOCS)/python docs/site.py look --only-some
+	$(DOCS)/python docs/make_site.py build
+	$(DOCS)/python docs/make_site.py look --only-some
 
-# Every page, as pictures under site/shots.
+# Every page, as pictures under .site/shots.
 shots: site
-	$(DOCS)/python docs/site.py look
+	$(DOCS)/python docs/make_site.py look
 
 # What goes on an index: dist/*.tar.gz and dist/*.whl, checked.
 dist: dev docs

@@ -13,18 +13,75 @@ from vlmguard_colossalai.rules import RULES as GEMINI
 
 FOLDER = Path(__file__).parent / "rules"
 RULES = sorted((*OURS, *GEMINI), key=lambda rule: rule.CODE)
+CODES = {rule.CODE for rule in RULES}
+
+
+_RELATED = {
+    "VG101": "VG103 VG107 VG501",
+    "VG102": "VG103 VG104 VG502",
+    "VG103": "VG101 VG102 VG502",
+    "VG104": "VG302 VG507",
+    "VG105": "VG401 VG405 VG504",
+    "VG106": "VG108 VG204 VG503 VG505",
+    "VG107": "VG101 VG106",
+    "VG108": "VG106 VG204",
+    "VG109": "VG101",
+    "VG201": "VG202 VG203 VG506",
+    "VG202": "VG201 VG506",
+    "VG203": "VG201",
+    "VG204": "VG106 VG108",
+    "VG205": "VG303 VG304 VG508",
+    "VG301": "VG302",
+    "VG302": "VG104 VG301",
+    "VG401": "VG405 VG408",
+    "VG405": "VG105 VG401",
+    "VG408": "VG401",
+}
+_FIX = {
+    "fix": "Mended by itself; the change is looked at again before training starts.",
+    "error": "Not mended: the run is stopped before it goes wrong.",
+    "warn": "Not mended: it says so, and the run goes on.",
+}
+_CODE = ("Example", "Use instead")
 
 
 def page(rule: object) -> str:
     """Markdown of one rule."""
     title, _, body = (rule.__doc__ or "").strip().partition("\n")
-    lines = [f"# {rule.CODE} {rule.NAME}", "", title, "", f"Default policy: `{rule.DEFAULT}`."]
+    lines = [f"# {rule.CODE} {rule.NAME}", "", title, ""]
+    lines += [f"Default policy: `{rule.DEFAULT}`. {_FIX[rule.DEFAULT]} Since 0.1.0.", ""]
+    for name, text in _sections(body):
+        lines += [f"## {name}", "", *(_code(text) if name in _CODE else text), ""]
+    related = [code for code in _RELATED.get(rule.CODE, "").split() if code in CODES]
+    if related:
+        lines += ["## Related", "", ", ".join(f"[{c}]({c}.md)" for c in related), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _sections(body: str) -> list[tuple[str, list[str]]]:
+    """Title and lines of each section."""
+    found: list[tuple[str, list[str]]] = []
     for line in body.splitlines():
         if line and not line.startswith(" "):
-            lines += ["", f"## {line}", ""]
+            found.append((line, []))
         elif line.strip():
-            lines.append(line.strip())
-    return "\n".join(lines) + "\n"
+            found[-1][1].append(line.strip())
+    return found
+
+
+def _code(lines: list[str]) -> list[str]:
+    """A command or a setting as a code block; prose stays prose."""
+    first = lines[0].split()[0] if lines else ""
+    if first.startswith(
+        ("--", "use_reentrant=False.", "swift", "torchrun", "pip", "vlmguard", "deepspeed")
+    ):
+        cut = next((n for n, line in enumerate(lines) if ". " in f"{line} " and n == 0), None)
+        if cut is None:
+            return ["```text", *lines, "```"]
+        command, _, rest = lines[0].partition(". ")
+        prose = [part for part in (rest, *lines[1:]) if part]
+        return ["```text", command.rstrip("."), "```", *(["", *prose] if prose else [])]
+    return lines
 
 
 def pages() -> dict[str, str]:

@@ -125,6 +125,18 @@ def test_a_development_build_is_not_measured(tables, release):
     assert choice.untested == (f"torch {release}",)
 
 
+@pytest.mark.parametrize("certain", ["reentrant", "non_reentrant"])
+def test_what_probably_fails_goes_before_what_certainly_does(tables, certain):
+    other = "reentrant" if certain == "non_reentrant" else "non_reentrant"
+    tables(
+        *measured(NEW, "fsdp2", **{certain: "wrong"}),
+        *measured(OLD, "fsdp2", **{other: "wrong"}),
+    )
+    choice = ask(NEW, "fsdp2")
+    assert choice.options[0].checkpointing == other
+    assert choice.verdict == "untested"
+
+
 def test_sets_are_named_in_the_order_of_their_releases(tables):
     tables(*(
         (each, Case("fsdp2", "non_reentrant"), "ok")

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
+
+import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -12,3 +15,53 @@ def test_rule_pages_are_what_the_rules_say():
     spec.loader.exec_module(pages)
     for name, text in pages.pages().items():
         assert (DOCS / "rules" / name).read_text("utf-8") == text, "run python docs/pages.py"
+
+
+def module(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('<a href="gone.html">x</a>', "no page gone.html"),
+        ('<a href="other.html#gone">x</a>', "no anchor other.html#gone"),
+        ('<a href="#gone">x</a>', "no anchor #gone"),
+        ('<img src="https://elsewhere.org/x.png">', "fetches https://elsewhere.org/x.png"),
+        ('<link rel="stylesheet" href="//fonts.org/x.css">', "fetches //fonts.org/x.css"),
+        ('<a href="other.html#there">x</a><a href="https://elsewhere.org">y</a>', ""),
+    ],
+)
+def test_the_site_finds_what_is_broken_and_what_is_fetched(tmp_path, body, told):
+    (tmp_path / "index.html").write_text(body)
+    (tmp_path / "other.html").write_text('<h1 id="there">x</h1>')
+    found = list(module("make_site").check(tmp_path))
+    assert [told] == [each.partition(": ")[2] for each in found] if told else not found
+
+
+def test_links_of_the_root_pages_survive_the_move(tmp_path):
+    page = tmp_path / "x.md"
+    page.write_text("[a](docs/ask.md#x) [b](SECURITY.md) [c](examples/x.md) [d](https://e.org)")
+    source = module("make_site").SOURCE
+    told = f"[a](ask.md#x) [b](security.md) [c]({source}examples/x.md) [d](https://e.org)"
+    assert module("make_site")._links(page) == told
+
+
+def test_every_page_that_the_readme_names_is_there():
+    """On a package index only whole addresses lead somewhere."""
+    text = (DOCS.parent / "README.md").read_text("utf-8")
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert len(links) > 5
+    for link in links:
+        found = re.fullmatch(r"https://[^/]+/vlmguard/vlmguard/(?:blob/)?main/(.+)", link)
+        assert found, link
+        assert (DOCS.parent / found[1]).is_file(), link
+
+
+def test_the_picture_fetches_nothing():
+    text = (DOCS / "picture.svg").read_text("utf-8")
+    assert "vlmguard: VG101 fixed" in text
+    assert not re.search(r"(href|src)=|url\(|@font-face", text)

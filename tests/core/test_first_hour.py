@@ -104,7 +104,20 @@ def test_doctor_shows_a_bad_setting_whole(monkeypatch, tmp_path):
     monkeypatch.setattr(probe, "start", lambda: probe.Start(True))
     done = ask("doctor")
     assert done.exit_code == 2
-    assert "settings: vlmguard.toml" in done.output
+    last = done.output.strip().splitlines()[-1]
+    assert last.startswith("settings cannot be read: vlmguard.toml")
+    assert "did you mean" in last
+
+
+def test_doctor_names_every_default_that_changed():
+    releases = {"transformers": "5.23.0", "deepspeed": "0.19.8"}
+    changed = [vars(each) for each in doctor._changed(releases)]
+    told = doctor.Report(False, probe.Start(True), "", releases, defaults=changed)
+    told.settings = {"digest": "x", "sources": [], "rules": {}}
+    lines = [line for line in doctor.text(told) if " and later: " in line]
+    assert len(lines) == len(changed) >= 3
+    assert "clipping norm" in lines[-1]
+    assert "1.0 (before: 0.0)" in lines[-1]
 
 
 def test_run_arms_what_it_starts_and_keeps_the_users_sitecustomize(target, bare, tmp_path):

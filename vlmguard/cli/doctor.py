@@ -192,7 +192,8 @@ def text(found: Report, verbose: bool = False) -> Iterator[str]:
     yield from _arming(found)
     yield ""
     yield from _frameworks(found, verbose)
-    yield from _settings_text(found)
+    if "error" not in found.settings:
+        yield from _settings_text(found)
     if found.works:
         yield ""
         yield "gradient checkpointing that works here (vlmguard chooses it by itself):"
@@ -202,8 +203,11 @@ def text(found: Report, verbose: bool = False) -> Iterator[str]:
         yield "defaults that are not what they were in earlier releases:"
         for row in found.defaults:
             short = max(len(row["value"]), len(row["before"])) < 30
-        values = f": {row['value']} (before: {row['before']})" if short else ""
-        yield f"  {row['package']} {row['since']} and later: {row['what']}{values}"
+            values = f": {row['value']} (before: {row['before']})" if short else ""
+            yield f"  {row['package']} {row['since']} and later: {row['what']}{values}"
+    if "error" in found.settings:
+        yield ""
+        yield f"settings cannot be read: {found.settings['error']}"
 
 
 def _arming(found: Report) -> Iterator[str]:
@@ -247,9 +251,6 @@ def _seam(seam: probe.Seam) -> str:
 
 def _settings_text(found: Report) -> Iterator[str]:
     used = found.settings
-    if "error" in used:
-        yield f"settings: {used['error']}"
-        return
     yield f"settings: {used['digest']} from {', '.join(used['sources']) or 'defaults'}"
     for code, policy in used["rules"].items():
         yield f"  {code} = {policy}"

@@ -58,6 +58,7 @@ def main(adapter: str, folder: Path) -> int:
             "message": (cause.message or "") if cause else "",
             "seconds": round(result.seconds, 1),
         }
+        told[guard]["said"] = result.outcomes[0].value or []
     told["on"]["findings"] = _findings(folder / "on")
     told["imported"] = round(imported, 1)
     print(f"{MARK}{json.dumps(told)}", flush=True)
@@ -66,20 +67,28 @@ def main(adapter: str, folder: Path) -> int:
 
 def _rank(
     train: Callable[[list[str]], None], argv: list[str], folder: Path, guard: str
-) -> Callable[[int], None]:
+) -> Callable[[int], list[str]]:
     """One rank's work: the environment that torchrun would make, then the framework's command."""
     folder.mkdir()
     port = _free_port()
 
-    def work(rank: int) -> None:
+    def work(rank: int) -> list[str]:
         os.environ["MASTER_PORT"] = str(port)
         os.environ["VLMGUARD_REPORT"] = str(folder / "report.jsonl")
         if guard == "off":
             os.environ["VLMGUARD"] = "off"
         os.chdir(folder)
         train(argv)
+        return _said(rank)
 
     return work
+
+
+def _said(rank: int) -> list[str]:
+    """What this rank's vlmguard printed; `fork` sends a rank's output to a file of its own."""
+    sys.stderr.flush()
+    with open(f"/proc/self/fd/{sys.stderr.fileno()}", encoding="utf-8", errors="replace") as file:
+        return [line.rstrip() for line in file if line.startswith("vlmguard: ")] if not rank else []
 
 
 def _free_port() -> int:

@@ -1,0 +1,93 @@
+"""Plug-ins that fail, what a digest sees, words of the switch, lines that are said once."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from vlmguard import guard, hookimpl, registry
+from vlmguard.core import runstate
+from vlmguard.core.findings import Finding
+from vlmguard.core.host import Host
+from vlmguard.core.runstate import RunState
+from vlmguard.core.settings import Settings
+from vlmguard.runtime import arming, faults
+from vlmguard.runtime.faults import fault
+
+
+class Entry:
+    """An installed entry point."""
+
+    def __init__(self, name, plugin=None):
+        self.name, self.plugin, self.value = name, plugin, name
+
+    def load(self):
+        if self.plugin is None:
+            raise ImportError(f"{self.name} is broken")
+        return self.plugin
+
+
+def rule(code, why="heard"):
+    made = types.SimpleNamespace(CODE=code, NAME=code.lower(), DEFAULT="warn", __name__=code)
+    made.pre_wrap = hookimpl(lambda run: Finding(code, "note", why))
+    return made
+
+
+def loaded(monkeypatch, *entries):
+    monkeypatch.setattr(faults, "_said", set())
+    monkeypatch.setattr(registry.importlib.metadata, "entry_points", lambda group: list(entries))
+    return registry.load(Host(fault))
+
+
+def test_a_plugin_that_cannot_be_loaded_is_said_and_others_are_there(monkeypatch, capsys):
+    host = loaded(monkeypatch, Entry("broken"), Entry("whole", rule("XY101")))
+    assert "XY101" in host.rules
+    assert "VG101" in host.rules
+    said = capsys.readouterr().err
+    assert said.count("VG902") == 1
+    assert "broken" in said
+
+
+def test_of_two_rules_with_one_code_the_first_stays(monkeypatch, capsys):
+    first, second = rule("XY101", "first"), rule("XY101", "second")
+    host = loaded(monkeypatch, Entry("a", first), Entry("b", second))
+    assert host.rules["XY101"] is first
+    assert "two rules have the code XY101" in capsys.readouterr().err
+
+
+def test_the_digest_sees_what_decides():
+    digests = {
+        Settings().digest,
+        Settings({"VG101": "off"}).digest,
+        Settings({"VG101": "warn"}).digest,
+        Settings({"VG102": "off"}).digest,
+        Settings(freeze=("vision",)).digest,
+        Settings(dry_step=True).digest,
+    }
+    assert len(digests) == 6
+    assert Settings(report="a.jsonl", sources=("x",)).digest == Settings().digest
+
+
+@pytest.mark.parametrize(
+    ("word", "off"),
+    [("0", True), ("false", True), ("no", True), ("off", True), (" OFF ", True),
+     ("1", False), ("on", False), ("", False)],
+)  # fmt: skip
+def test_words_that_switch_off(monkeypatch, word, off):
+    monkeypatch.setenv("VLMGUARD", word)
+    assert arming.is_off() is off
+
+
+def test_a_line_is_said_once_and_not_every_step(capsys):
+    state = RunState(Settings())
+    runstate.opened(state)
+    try:
+        for _ in range(3):
+            guard.judge([Finding("VG203", "warning", "row 3 was replaced")])
+        guard.judge([Finding("VG203", "warning", "row 4 was replaced")])
+    finally:
+        runstate.closed(state)
+    said = capsys.readouterr().err
+    assert said.count("row 3") == 1
+    assert said.count("row 4") == 1
