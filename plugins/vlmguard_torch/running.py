@@ -35,7 +35,10 @@ class Runner:
             if self.places.crossing:
                 return [crossing.states(owner, **told)]
             method = inputs.method(owner, kind, told)
-            return nothing.used(method(**{**told, **inputs.options(method, asked)}))
+            told |= inputs.options(method, asked)
+            if getattr(owner.config, "return_dict", True) is False:
+                told["return_dict"] = True  # as the model itself: a tuple does not say what is what
+            return nothing.used(method(**told))
 
     def modules(self, kind: str) -> list[Any]:
         """The towers of ``kind``, and what may lie between them and the language model."""

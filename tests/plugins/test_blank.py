@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from vlmguard_torch import blank, inputs, towers
+from vlmguard_torch import blank, inputs, nothing, towers
 
 SIDE, HIDDEN = 4, 8
 
@@ -543,6 +543,24 @@ def test_what_cannot_be_made_is_said_and_nothing_is_put_on():
     assert "audio" in blank.possible(build(), kinds=("image", "audio"))
     assert blank.possible(build(), kinds=("image", "video")) == ""  # as images: as InternVL
     assert blank.possible(build()) == ""
+
+
+class Output(dict):
+    """As transformers' ModelOutput: a field that its class does not name is an attribute alone."""
+
+    def to_tuple(self):
+        return tuple(self.values())
+
+
+def test_what_the_language_model_reads_of_an_output():
+    seen, layer, pooled, deep = (torch.ones(1) * n for n in range(4))
+    output = Output(last_hidden_state=seen, hidden_states=(layer,))
+    assert nothing.used(output) == [seen]
+    output.pooler_output = [pooled]
+    assert nothing.used(output) == [pooled]
+    output["deepstack_features"] = [deep]
+    assert sorted(map(float, nothing.used(output))) == [2, 3]
+    assert nothing.used((pooled, [deep])) == [pooled, deep]
 
 
 def test_from_config():
