@@ -1,4 +1,4 @@
-"""LLaVA-1.5, LLaVA-NeXT and LLaVA-OneVision: pixel values, in the later two image sizes; no grid."""
+"""LLaVA-1.5, -NeXT and -OneVision: pixel values, in the later two image sizes; no grid."""
 
 from __future__ import annotations
 
