@@ -45,7 +45,7 @@ def blank(config: Any) -> dict[str, torch.Tensor]:
 
 
 def states(owner: Any, **image: torch.Tensor) -> torch.Tensor:
-    """What `MllamaModel.forward` makes of an image: (1, patches, hidden size)."""
+    """What `MllamaModel.forward` makes of an image: (tiles, patches, hidden size)."""
     seen = owner.vision_model(**image).last_hidden_state
     found = owner.multi_modal_projector(seen)
     return found.reshape(-1, seen.shape[-2], found.shape[-1])  # type: ignore[no-any-return]
@@ -64,8 +64,9 @@ def given(kwargs: dict[str, Any]) -> bool:
 
 
 def give(kwargs: dict[str, Any], found: torch.Tensor, rows: int) -> dict[str, Any]:
-    """The same call with a blank image for each of its ``rows``."""
-    return {**kwargs, _STATES: found.expand(rows, *found.shape[1:])}
+    """The same call with a blank image for each of its ``rows``; its tiles are rows of their own,
+    which the layer puts together: (rows · tiles, patches, hidden size)."""
+    return {**kwargs, _STATES: found.repeat(rows, 1, 1)}
 
 
 class ThrowAway:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from vlmguard_torch import blank, inputs, nothing, towers
+from vlmguard_torch import blank, crossing, inputs, nothing, towers
 
 SIDE, HIDDEN = 4, 8
 
@@ -304,6 +304,14 @@ def test_layers_that_read_images_run_and_are_thrown_away():
     both = step(model, picture_)
     assert both[0] == seen[0]
     assert same(both[1].values(), seen[1].values())
+
+
+def test_each_row_gets_all_tiles_of_the_blank_image():
+    """As `MllamaTextCrossAttention` reads them: ``view(rows, -1, …)``."""
+    tiles = torch.arange(4 * 5 * 2.0).reshape(4, 5, 2)
+    given = crossing.give({}, tiles, 3)["cross_attention_states"]
+    for row in given.view(3, -1, 2):
+        assert row.equal(tiles.view(-1, 2))
 
 
 def test_what_a_cache_keeps_of_a_blank_image_is_thrown_away_too():

@@ -1,11 +1,11 @@
-"""LLaVA-1.5 and LLaVA-NeXT: pixel values and, in NeXT, image sizes; no grid."""
+"""LLaVA-1.5, -NeXT and -OneVision: pixel values, in the later two image sizes; no grid."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-MODEL_TYPES = ("llava", "llava_next")
+MODEL_TYPES = ("llava", "llava_next", "llava_onevision")
 NEEDS: Mapping[str, tuple[str, ...]] = {}
 
 

@@ -39,6 +39,7 @@ MENDING = (
     "vlmguard_transformers.arguments:take",
     "vlmguard.guard:on_error",
 )
+CAMPAIGN = pytest.mark.campaign
 ALONE = {
     "vlmguard_transformers.observation:_observe",
     "vlmguard_transformers.arguments:resolve",
@@ -76,7 +77,13 @@ def test_gradients_under_deepspeed_and_what_is_said_of_a_blank_input():
     assert verdict, str(verdict)
 
 
-@pytest.mark.parametrize("name", MENDING)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name.endswith((":begin", ":apply")) else CAMPAIGN)
+        for name in MENDING
+    ],
+)
 def test_a_broken_run_fails_as_without_the_guard(name):
     broken = run("image", [*LORA, *REENTRANT], name) if name != "vlmguard.guard:on_error" else run(
         "image", [*LORA, *REENTRANT, "--vlmguard", "VG101=off"], name
@@ -96,6 +103,7 @@ def test_a_model_that_cannot_be_observed_trains_as_without_the_guard():
     assert verdict, str(verdict)
 
 
+@CAMPAIGN
 def test_settings_that_cannot_be_resolved_leave_the_run_alone():
     done = run("image", [*LORA, *REENTRANT], "vlmguard_transformers.arguments:resolve")
     assert ONCE in done.output or done.returncode == 0, tail(done)
