@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from tests.check import hostile
 from vlmguard.check import script
+from vlmguard.check.shell.evaluate import evaluate
 
 _WATCHED: list[str] = []
 _ON = [False]
@@ -87,6 +89,24 @@ def test_reading_ends(text, tmp_path, monkeypatch):
     reading = read(text, tmp_path, tmp_path / "canary")
     assert time.process_time() - started < 4
     assert reading.jobs == ()
+
+
+def test_damaged_scripts_are_refused_not_crashed_on(tmp_path):
+    """Scripts with characters lost, put in and copied: an answer or a refusal, soon."""
+    draw = random.Random(0)
+    marks = [*"\"'`$(){}[];&|<>\\#*?!~=\n ", "$((", "))", "${", "<<EOF\n", "done", "fi", "esac",
+             "[["]  # fmt: skip
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CANARY": str(tmp_path / "canary")}
+    started = time.process_time()
+    for _ in range(300):
+        text = "\n".join(draw.choices(hostile.SCRIPTS, k=3))
+        for _ in range(draw.randint(1, 4)):
+            at, other = draw.randrange(len(text)), draw.randrange(len(text))
+            put = draw.choice([draw.choice(marks), "", text[other : other + 9]])
+            text = text[:at] + put + text[at + draw.randint(0, 3) :]
+        evaluate(text, "x", str(tmp_path), env)
+    assert time.process_time() - started < 10
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_reading_a_pipe_does_not_wait(tmp_path, monkeypatch):

@@ -117,6 +117,13 @@ def test_no_shell_expands_nothing(tmp_path, monkeypatch):
     assert len(reading.unseen) == 1
 
 
+def test_options_that_are_not_known_hide_the_ranks_not_the_target(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.sh").write_text("torchrun $ARGS swift/cli/sft.py --model x")
+    (job,) = script.literally("x.sh").jobs
+    assert (job.target, job.world, job.argv) == ("swift/cli/sft.py", None, ("--model", "x"))
+
+
 def test_a_command_of_words_is_taken_literally(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     words = ["NPROC_PER_NODE=2", "swift", "sft", "--x", "$(touch y)", "a b", ";", "rm"]

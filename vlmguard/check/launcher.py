@@ -20,6 +20,7 @@ ACCELERATE = {"--multi_gpu", "--multi-gpu", "--cpu", "--tpu", "--use_deepspeed",
 _DEEPSPEED = {"--no_python", "--module", "-m", "--no_local_rank", "--force_multi", "--save_pid",
               "--no_ssh", "--elastic_training", "--bind_cores_to_rank",
               "--no_ssh_check"}  # fmt: skip
+_HIDDEN = "options that are not known"
 _PYTHON = {"-u", "-O", "-OO", "-s", "-S", "-E", "-I", "-B", "-b", "-v", "-q", "-P", "-i"}
 _UNSEEN = {"sbatch", "srun", "salloc", "ssh", "docker", "podman", "nerdctl", "kubectl", "mpirun",
            "mpiexec", "pdsh", "qsub", "bsub", "apptainer", "singularity", "helm", "dlc", "parallel",
@@ -139,12 +140,20 @@ def _script(job: Job, words: list[str], at: int) -> Job | None:
 
 
 def _options(words: list[str], at: int, flags: set[str]) -> tuple[dict[str, str], int]:
-    """A launcher's options from ``words[at]`` on, and where its target stands."""
+    """A launcher's options from ``words[at]`` on, and where its target stands.
+
+    A word that is not known stands for options: its target is the first word behind it.
+    """
     found: dict[str, str] = {}
-    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+    while at < len(words) and words[at] != "--":
         name, equals, value = words[at].partition("=")
         key = name.lstrip("-").replace("-", "_")
-        if name in ("-m", "--module"):
+        if not known(words[at]) and not name.startswith("-"):
+            found[_HIDDEN] = "true"
+            at += 1
+        elif not name.startswith("-"):
+            break
+        elif name in ("-m", "--module"):
             found["module"] = "true"
             at += 1
         elif equals:
@@ -180,7 +189,7 @@ def _torchrun(job: Job, words: list[str], depth: int) -> Job | None:
     options, at = _options(words, 1, _TORCHRUN)
     nodes = options.get("nnodes", "1")
     per = options.get("nproc_per_node", job.env.get("PET_NPROC_PER_NODE", "1"))
-    number = count(per)
+    number = None if _HIDDEN in options and "nproc_per_node" not in options else count(per)
     if per in ("gpu", "auto"):
         number = _visible(job)
     told = {"nnodes": count(nodes), "nproc_per_node": number}
@@ -211,8 +220,9 @@ def _accelerate_launch(job: Job, words: list[str], depth: int, at: int = 1) -> J
     nodes = count(options.get("num_machines", "1"))
     world = count(options.get("num_processes"))
     per = world // nodes if world and nodes else None
+    hidden = (f"{_HIDDEN} here",) if _HIDDEN in options else ()
     job = replace(job, nodes=nodes, per_node=per, launched=True,
-                  chain=(*job.chain, "accelerate"),
+                  chain=(*job.chain, "accelerate"), doubts=(*job.doubts, *hidden),
                   options={**job.options, **options})  # fmt: skip
     return _target(job, words, at, options, depth)
 

@@ -165,7 +165,7 @@ class Compound(WordReader):
             if op:
                 tokens.append(op)
             else:
-                found = self.word()
+                found = self.word_or_fail()
                 literal = found.literal
                 known = literal in ("=~", "==", "=", "!=", "!")
                 tokens.append(literal if known and literal else found)
@@ -180,4 +180,6 @@ class Compound(WordReader):
                 break
             depth += {"(": 1, ")": -1}.get(here, 0)
             self.piece(parts)
+        if not parts:
+            raise self.fail("=~ without a pattern")
         return Word(tuple(parts))

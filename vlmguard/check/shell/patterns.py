@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 
 from vlmguard.check.shell.tree import NotUnderstood
 
@@ -83,6 +84,8 @@ def regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
         raise NotUnderstood(f"the pattern {pattern[:40]!r} repeats a repetition")
     translated = re.sub(r"\[:(\w+):\]", lambda found: _CLASSES.get(found[1], ""), pattern)
     try:
-        return re.compile(translated, flags)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile(translated, flags)
     except re.error as error:
         raise NotUnderstood(f"the pattern {pattern[:40]!r}: {error}") from None
