@@ -3,29 +3,53 @@
 PYTHON ?= python3
 ENVS = $(PYTHON) tests/kit/envs.py
 DEV = .envs/dev/bin
+DOCS = .envs/docs/bin
 
-.PHONY: demo test frameworks fast lint envs clean
+.PHONY: demo test frameworks fast lint dev envs docs site shots dist clean
 
 demo:
 	@$(ENVS) make swift
 	@$(PYTHON) tests/kit/demo.py
 
-test: envs lint fast
-	$(DEV)/python -m pytest -m "frameworks and not campaign" -n 4 tests/frameworks tests/lab
+test: envs lint fast site
+	$(DEV)/python -m pytest -m "frameworks and not campaign" -n 4 tests/frameworks tests/lab tests/release
 
 frameworks: envs
 	$(DEV)/python -m pytest -m campaign -n 4 tests/frameworks
 
-envs:
-	@$(ENVS) make dev swift swift32 trl llamafactory flagembedding colossalai
-
-lint: envs
-	$(DEV)/ruff check .
-	$(DEV)/ruff format --check vlmguard plugins docs
-	$(DEV)/mypy
-
-fast: envs
+# What most changes need: one small environment, under a minute.
+fast: dev
 	$(DEV)/python -m pytest -m "not frameworks"
 
+lint: dev
+	$(DEV)/ruff check .
+	$(DEV)/ruff format --check vlmguard plugins docs examples
+	$(DEV)/mypy
+
+dev:
+	@$(ENVS) make dev
+
+envs:
+	@$(ENVS) make dev docs swift swift32 trl llamafactory flagembedding colossalai
+
+docs:
+	@$(ENVS) make docs
+
+# The site, with broken links, anchors and outside requests as errors, and six pages in a browser.
+site: dev docs
+	$(DEV)/python docs/pages.py
+	$(DOCS)/python docs/site.py build
+	$(DOCS)/python docs/site.py look --only-some
+
+# Every page, as pictures under site/shots.
+shots: site
+	$(DOCS)/python docs/site.py look
+
+# What goes on an index: dist/*.tar.gz and dist/*.whl, checked.
+dist: dev docs
+	rm -rf dist
+	$(DEV)/python -m build --no-isolation --outdir dist .
+	$(DOCS)/python -m twine check --strict dist/*
+
 clean:
-	rm -rf .envs dist
+	rm -rf .envs dist site

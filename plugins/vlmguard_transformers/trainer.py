@@ -33,6 +33,14 @@ def clipping(trainer: Any) -> Literal["", "written", "missing"]:
     return "written" if "gradient_clipping" in plugin.hf_ds_config.config else "missing"
 
 
+def overlap_comm(trainer: Any) -> bool:
+    """DeepSpeed's ``zero_optimization.overlap_comm``, False where nothing is said."""
+    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
+    if plugin is None:
+        return False
+    return plugin.hf_ds_config.get_value("zero_optimization.overlap_comm", False) is True
+
+
 def find_unused(trainer: Any, checkpointing: bool) -> bool:
     """DDP's effective ``find_unused_parameters``.
 

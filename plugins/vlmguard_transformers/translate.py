@@ -60,6 +60,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         static_graph=hf.static_graph(trainer) if ddp else None,
         accumulation=trainer.args.gradient_accumulation_steps,
         clipping=hf.clipping(trainer),
+        overlap_comm=hf.overlap_comm(trainer),
         freeze=policy,
         unfrozen=len(unfrozen),
         unfrozen_example=unfrozen[0] if unfrozen else "",

@@ -29,9 +29,9 @@ def test_nothing_works_and_what_does():
     assert "the nearest that works: DeepSpeed >= 0.19.3" in done.stdout
 
 
-def test_loads_neither_torch_nor_typer():
-    code = "from vlmguard.cli import compat as ask; ask.main(sys.argv[2:]); "
-    code += "print([m for m in ('torch', 'typer', 'rich', 'wrapt', 'pluggy') if m in sys.modules])"
+def test_loads_no_torch_and_no_plugin_machinery():
+    code = "from vlmguard.cli.app import app; app(sys.argv[1:], standalone_mode=False); "
+    code += "print([m for m in ('torch', 'wrapt', 'pluggy') if m in sys.modules])"
     assert vlmguard(f"compat {ISSUE}", code).stdout.endswith("[]\n")
 
 
@@ -40,11 +40,11 @@ def test_loads_neither_torch_nor_typer():
     [
         ("--strategy zeor3", "did you mean zero3?"),
         ("--strategy zero3 --tuning lroa", "did you mean lora?"),
-        ("--strategy zero3 --deepsped 0.16.9", "did you mean --deepspeed?"),
+        ("--strategy zero3 --deepsped 0.16.9", "--deepspeed"),
         ("--strategy ddp --torch two", "'two' is no release"),
         ("--strategy ddp --accumulation 3", "is none (there is: 1, 2)"),
         ("--tuning lora", "--strategy is missing"),
-        ("--strategy ddp --torch", "expected one argument"),
+        ("--strategy ddp --torch", "requires an argument"),
     ],
 )
 def test_a_bad_value_is_named_with_the_nearest(words, told):
@@ -54,10 +54,8 @@ def test_a_bad_value_is_named_with_the_nearest(words, told):
 
 
 def test_the_other_commands_know_it_too():
-    code = "from vlmguard.cli.app import app; app()"
-    assert "use_reentrant=True" in vlmguard(f"compat {ISSUE}", code).stdout
     assert "compat" in vlmguard("--help").stdout
-    assert "what works here" in vlmguard("doctor").stdout
+    assert "gradient checkpointing that works here" in vlmguard("doctor").stdout
 
 
 def test_costs_at_most_300_ms():

@@ -86,24 +86,78 @@ def test_an_exact_release_set_answers_for_itself(tables):
 
 def test_between_two_that_agree_is_interpolated(tables):
     tables(
-        *measured(OLD, "zero3", reentrant="ok", non_reentrant="ok"),
-        *measured(NEW, "zero3", reentrant="ok", non_reentrant="ok"),
+        *measured(OLD, "fsdp2", reentrant="ok", non_reentrant="ok"),
+        *measured(NEW, "fsdp2", reentrant="ok", non_reentrant="ok"),
     )
-    choice = ask(MID)
+    choice = ask(MID, "fsdp2")
     assert (choice.use_reentrant, choice.verdict, choice.how) == (False, "works", "interpolated")
     assert choice.untested == ()
 
 
 def test_between_two_that_disagree_what_is_certain_is_chosen(tables):
     tables(
-        *measured(OLD, "zero3", reentrant="ok", non_reentrant="crash recomputed_metadata"),
-        *measured(NEW, "zero3", reentrant="ok", non_reentrant="ok"),
+        *measured(OLD, "fsdp2", reentrant="ok", non_reentrant="wrong"),
+        *measured(NEW, "fsdp2", reentrant="ok", non_reentrant="ok"),
     )
-    assert ask(MID).use_reentrant is True
-    assert ask(MID).verdict == "works"
-    only = ask(MID, checkpointing=("non_reentrant",))
+    assert ask(MID, "fsdp2").use_reentrant is True
+    assert ask(MID, "fsdp2").verdict == "works"
+    only = ask(MID, "fsdp2", checkpointing=("non_reentrant",))
     assert (only.verdict, only.how) == ("untested", "nearest")
-    assert only.untested == ("torch 2.6.0 with deepspeed 0.18.9",)
+    assert only.untested == ("torch 2.6.0",)
+
+
+def test_a_box_whose_corner_nobody_measured_is_not_interpolated(tables):
+    """An old torch with a new deepspeed lies between two sets that work."""
+    corners = [OLD, NEW, {**NEW, "deepspeed": "0.14.5"}]
+    tables(*(row for of in corners for row in measured(of, "zero3", non_reentrant="ok")))
+    only = {"checkpointing": ("non_reentrant",)}
+    assert ask(MID, **only).how == "nearest"
+    every = [*corners, {**OLD, "deepspeed": "0.19.8"}]
+    tables(*(row for of in every for row in measured(of, "zero3", non_reentrant="ok")))
+    assert ask(MID, **only).how == "interpolated"
+
+
+@pytest.mark.parametrize("release", ["2.13.0rc1", "2.13.0.dev20260101", "2.13.0a0+gitabc"])
+def test_a_development_build_is_not_measured(tables, release):
+    tables(*measured(NEW, "ddp", non_reentrant="ok", reentrant="ok"))
+    choice = ask({**NEW, "torch": release}, "ddp")
+    assert (choice.verdict, choice.how) == ("untested", "nearest")
+    assert choice.untested == (f"torch {release}",)
+
+
+def test_sets_are_named_in_the_order_of_their_releases(tables):
+    tables(*(
+        (each, Case("fsdp2", "non_reentrant"), "ok")
+        for each in ({"torch": "2.4.1"}, {"torch": "2.10.0"})
+        for each in [{**NEW, **each}]
+    ))  # fmt: skip
+    told = ask({**NEW, "torch": "2.6.0"}, "fsdp2", checkpointing=("non_reentrant",)).evidence
+    assert told.index("torch2.4.1") < told.index("torch2.10.0")
+
+
+@pytest.mark.parametrize(
+    ("releases", "strategy", "model", "verdict"),
+    [
+        ({"torch": "2.2.2", "deepspeed": "0.19.8"}, "zero2", "two_tower", "nothing"),
+        ({"torch": "2.3.1", "deepspeed": "0.19.8"}, "zero3", "two_tower", "nothing"),
+        ({"torch": "2.2.2", "deepspeed": "0.14.5"}, "zero2", "two_tower", "works"),
+        ({"torch": "2.2.2"}, "fsdp2", "two_tower", "nothing"),
+        ({"torch": "2.8.0"}, "fsdp2", "two_tower", "untested"),
+        ({"torch": "2.13.0"}, "fsdp2", "two_tower", "works"),
+        ({"torch": "2.13.0"}, "fsdp2", "tied", "untested"),
+    ],
+)
+def test_what_the_committed_tables_do_not_know_they_do_not_say(releases, strategy, model, verdict):
+    assert ask(releases, strategy, models=(model,)).verdict == verdict
+
+
+def test_zero1_with_overlap_reduces_as_zero2_does():
+    asked = Query(NEW, "zero1", "zero1_overlap", models=("two_forwards",))
+    choice = compat.answer(asked)
+    assert choice.use_reentrant is False
+    assert choice.verdict_of("reentrant") == "crash already_reduced"
+    plain = Query(NEW, "zero1", "zero1", ("reentrant",), models=("two_forwards",))
+    assert compat.answer(plain).verdict == "works"
 
 
 def test_a_third_set_between_them_breaks_the_agreement(tables):

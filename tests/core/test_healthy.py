@@ -27,8 +27,9 @@ def as_run(case: Case, releases: dict[str, str]) -> Run:
     return Run(
         "x",
         releases,
-        "ddp" if ddp else case.strategy,
+        "ddp" if ddp else case.strategy.partition("_")[0],
         2,
+        overlap_comm=case.strategy == "zero1_overlap",
         tuning="lora" if lora else "full",
         checkpointing=Checkpointing(on, case.checkpointing == "reentrant" if on else None),
         towers=(tower, words),

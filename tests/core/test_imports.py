@@ -23,13 +23,13 @@ STOREYS = (
     ("registry", "agree", "guard"),
     ("ranks",),
     ("rehearse",),
-    ("lab",),
+    ("lab", "selftest"),
     ("cli",),
 )
 """From the ground up. A part may import its own storey and those below."""
 FLOOR = {part: number for number, storey in enumerate(STOREYS) for part in storey}
 ANYONE = {""}  # `vlmguard` itself: the version, and names that load on first use
-DOORS = {"auto", "__main__", "_startup"}  # they begin everything; nobody imports them
+DOORS = {"auto", "__main__", "_run", "_startup"}  # they begin everything; nobody imports them
 WATCHER_ARMS = ("_bootstrap", "runtime")
 """The one arrow that runs up: at the first import of a framework the watcher calls `arm`."""
 

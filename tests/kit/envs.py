@@ -30,6 +30,8 @@ SOURCES = (str(ROOT), str(ROOT / "plugins")) if SHARED else ()
 """For PYTHONPATH: this checkout before the one that the environments were made from."""
 FIRST = {"torch", "numpy", "setuptools", "wheel", "packaging", "hatchling", "editables", "ninja"}
 """Installed before, and with their dependencies: what the other packages need to be built."""
+PYTHONS = ((3, 11),)
+"""Releases of Python that constraints.txt was resolved for: wheels differ between them."""
 EDITABLE = ("pyproject.toml", "vlmguard/_startup/*", "plugins/*/__init__.py")
 """A change in these is not seen through an editable install: it is installed again."""
 
@@ -57,8 +59,22 @@ def program(name: str, tool: str = "python") -> str:
     return str(path(name) / "bin" / tool)
 
 
+def check_python(version: tuple[int, int] = sys.version_info[:2]) -> None:
+    """Leave with what to type where this Python is not one that the pins are for."""
+    if version in PYTHONS or os.environ.get("VLMGUARD_ANY_PYTHON"):
+        return
+    names = " or ".join(f"{major}.{minor}" for major, minor in PYTHONS)
+    found = [f"python{a}.{b}" for a, b in PYTHONS if shutil.which(f"python{a}.{b}")]
+    there = f"make PYTHON={found[0]} …" if found else f"install Python {names}"
+    sys.exit(
+        f"[envs] this is Python {version[0]}.{version[1]}; the packages of {PINS.name} are pinned "
+        f"for Python {names}: {there} (VLMGUARD_ANY_PYTHON=1 tries it all the same)"
+    )
+
+
 def make(name: str) -> None:
     """Bring the environment up to its recipe; costs nothing if it is."""
+    check_python()
     pins = sections().get(name)
     if pins is None:
         sys.exit(f"no section [{name}] in {PINS.name}; there are {', '.join(sections())}")

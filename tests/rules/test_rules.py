@@ -32,7 +32,9 @@ SPEAKS = [
     ("VG102", replace(ZERO2, repeats="yes"), "error"),
     ("VG102", replace(ZERO3, repeats="possible"), "note"),
     ("VG102", replace(ZERO3, strategy="fsdp2", repeats="yes"), "error"),
+    ("VG102", replace(ZERO2, strategy="zero1", overlap_comm=True, repeats="yes"), "error"),
     ("VG103", replace(ZERO3, forwards=2), "error"),
+    ("VG103", replace(ZERO2, strategy="zero1", overlap_comm=True, forwards=2), "error"),
     ("VG103", replace(ZERO3, strategy="fsdp2", shared=True), "error"),
     ("VG104", replace(ZERO2, towers=(replace(VISION, adapters=2, input_grads=False),)), "error"),
     ("VG105", replace(ZERO3, releases=OLD, frozen=True, checkpointing=OTHER), "error"),
@@ -64,6 +66,7 @@ SPEAKS = [
     ("VG403", replace(ZERO2, clipping="missing"), "warning"),
     ("VG403", replace(ZERO3, clipping="missing", releases={"deepspeed": "0.19.3"}), "warning"),
     ("VG405", replace(ZERO3, releases=OLD, frozen=True, forwards=2), "error"),
+    ("VG408", replace(ZERO2, releases={"torch": "2.8.0", "deepspeed": "0.18.9"}), "warning"),
 ]
 SILENT = [
     ("VG101", replace(DDP, checkpointing=OTHER)),

@@ -1,17 +1,11 @@
-"""The console script: ``vlmguard compat`` by the short way, everything else by `vlmguard.cli`."""
+"""The console script. Imports a command's own needs only when that command runs."""
 
 from __future__ import annotations
 
-import sys
-
 
 def main() -> int:
-    """Run one command. typer and rich cost 0.2 s, which ``compat`` does without."""
-    if sys.argv[1:2] == ["compat"]:
-        from vlmguard.cli import compat as ask
-
-        return ask.main()
+    """Run one command; typer leaves through `SystemExit` with the command's status."""
     from vlmguard.cli.app import app
 
-    app()
+    app(prog_name="vlmguard")
     return 0

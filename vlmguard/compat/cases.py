@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from vlmguard.core.facts import Run
 
-STRATEGIES = ("ddp", "ddp_find_unused", "ddp_static", "fsdp2", "zero1", "zero2", "zero3")
+STRATEGIES = ("ddp", "ddp_find_unused", "ddp_static", "fsdp2", "zero1", "zero1_overlap", "zero2",
+              "zero3")  # fmt: skip
+"""zero1_overlap: ZeRO-1 with ``overlap_comm``, whose reduction is ZeRO-2's."""
 CHECKPOINTING = ("none", "reentrant", "non_reentrant")
 TUNING = ("full", "lora", "lora_tower", "frozen_tower")
 MODELS = ("two_tower", "qwen2_vl", "per_image", "tied", "two_forwards")
@@ -119,6 +121,8 @@ def of(run: Run) -> Query:
 
 
 def _wrap(run: Run) -> str:
+    if run.strategy == "zero1" and run.overlap_comm:
+        return "zero1_overlap"
     if run.strategy != "ddp":
         return run.strategy
     if run.static_graph:

@@ -70,6 +70,7 @@ class Choice:
         untested: what was not run, as "torch 2.17".
         fails: kinds of batch that go wrong even so, as "differ: mismatch".
         options: every variant that was weighed, the chosen one first.
+        notes: what the verdict does not hold: the same on another process group.
     """
 
     use_reentrant: bool | None = None
@@ -82,6 +83,7 @@ class Choice:
     untested: tuple[str, ...] = ()
     fails: tuple[str, ...] = ()
     options: tuple[Option, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def verdict_of(self, checkpointing: str) -> str:
         """What goes wrong with a variant wherever it was weighed; "" if it works somewhere."""
@@ -101,7 +103,7 @@ def choose(run: Run) -> Choice:
 def answer(query: Query) -> Choice:
     """`choose` for a query that needs no run."""
     try:
-        return _answer(query)
+        return replace(_answer(query), notes=tuple(verdicts.notes(query.wrap, query.releases)))
     except Exception as error:  # a table whose inside is damaged
         fault("reading the compatibility tables", error)
         return Choice(verdict="untested", untested=(_UNREADABLE,))

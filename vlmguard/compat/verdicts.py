@@ -9,8 +9,9 @@ records do not reach. A table that cannot be read is said once; nothing is raise
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,7 +73,10 @@ class Verdicts:
 
 
 def folder() -> Path:
-    """The tables: inside the wheel, or the live folder of an editable install."""
+    """The tables: ``$VLMGUARD_TABLES``, else inside the wheel, or the live folder of a checkout."""
+    asked = os.environ.get("VLMGUARD_TABLES")
+    if asked:
+        return Path(asked)
     packed = Path(__file__).parents[1] / "_compat"
     return packed if packed.is_dir() else Path(__file__).parents[2] / "compat"
 
@@ -147,6 +151,14 @@ def base(release: str | None) -> Version | None:
         return None
 
 
+def unfinished(release: str | None) -> bool:
+    """Whether it is a development build or a release candidate: nobody measured those."""
+    try:
+        return Version(release or "0").is_prerelease
+    except (InvalidVersion, TypeError):
+        return False
+
+
 def holds(releases: Mapping[str, str], name: str, spec: str) -> bool:
     """Whether the release of ``name`` meets ``spec``; a package that is not there meets none."""
     version = base(releases.get(name))
@@ -161,8 +173,15 @@ def look(case: Case, releases: Mapping[str, str]) -> Seen | None:
     """What is known of ``case`` on ``releases``; None if nothing is.
 
     Precedence: measured on exactly these; neighbours that agree, where no fact contradicts; the
-    facts; the nearest.
+    facts; the nearest. A development build has at most what its release would have, unmeasured.
     """
+    found = _look(case, releases)
+    if found is not None and any(unfinished(releases.get(name)) for name in case.decided_by):
+        return replace(found, how="nearest")
+    return found
+
+
+def _look(case: Case, releases: Mapping[str, str]) -> Seen | None:
     asked = [base(releases.get(name)) for name in case.decided_by]
     at: Point = tuple(version for version in asked if version is not None)
     fact = _fact(case, releases)
@@ -173,7 +192,7 @@ def look(case: Case, releases: Mapping[str, str]) -> Seen | None:
         found, names = points[at]
         same = fact is not None and fact.verdict == found != OK
         return Seen(found, "measured", names, fact.where if fact and same else "")
-    between = _between(points, at)
+    between = _between(points, at, case.decided_by)
     if between is None:
         return fact if fact is not None and fact.sure else _nearest(points, at) or fact
     if fact is None or not fact.sure or fact.ok == between.ok:
@@ -196,8 +215,10 @@ def _points(case: Case) -> Points:
     return points
 
 
-def _between(points: Points, at: Point) -> Seen | None:
-    """The verdict of all neighbours, if they lie on both sides and agree."""
+def _between(points: Points, at: Point, axes: Sequence[str]) -> Seen | None:
+    """The verdict of all neighbours, if they lie on all sides and agree."""
+    if not _surrounded(points, at, axes):
+        return None
     older = [p for p in points if all(a <= b for a, b in zip(p, at, strict=True))]
     newer = [p for p in points if all(a >= b for a, b in zip(p, at, strict=True))]
     if not older or not newer:
@@ -209,8 +230,23 @@ def _between(points: Points, at: Point) -> Seen | None:
     verdicts = {points[p][0] for p in neighbours}
     if len({found == OK for found in verdicts}) > 1:
         return None
-    names = sorted({points[p][1] for p in (*lows, *highs)})
+    names = dict.fromkeys(points[p][1] for p in sorted({*lows, *highs}))
     return Seen(sorted(verdicts)[0], "interpolated", ", ".join(names))
+
+
+def _surrounded(points: Iterable[Point], at: Point, axes: Sequence[str]) -> bool:
+    """Whether all four corners of torch and deepspeed were measured: an old torch with a new
+    deepspeed lies between two sets that work, and need not import."""
+    if "deepspeed" not in axes:
+        return True
+    one, other = axes.index("torch"), axes.index("deepspeed")
+    corners = {
+        (first, second)
+        for p in points
+        for first in (p[one] <= at[one], p[one] < at[one])
+        for second in (p[other] <= at[other], p[other] < at[other])
+    }
+    return len(corners) == 4
 
 
 def _within(point: Point, low: Point, high: Point) -> bool:
@@ -244,7 +280,8 @@ def _fact(case: Case, releases: Mapping[str, str]) -> Seen | None:
     for row in table("choice").get("row", ()):
         if _matches(row, case, releases):
             known = all(reached(releases, name) for name in case.decided_by if name in releases)
-            return Seen(row["verdict"], "facts" if known else "nearest", row["evidence"])
+            certain = known and row.get("certain", True)
+            return Seen(row["verdict"], "facts" if certain else "nearest", row["evidence"])
     return None
 
 
@@ -259,8 +296,17 @@ def _matches(row: Mapping[str, Any], case: Case, releases: Mapping[str, str]) ->
     return not asked or holds(releases, "transformers", row["transformers"])
 
 
+def notes(strategy: str, releases: Mapping[str, str]) -> Iterator[str]:
+    """What was seen beside the verdicts, on another process group than theirs."""
+    for row in table("choice").get("note", ()):
+        if strategy in row["strategy"] and holds(releases, "deepspeed", row["deepspeed"]):
+            yield row["text"]
+
+
 def reached(releases: Mapping[str, str], name: str) -> bool:
     """Whether the release of ``name`` lies within what was run, by the records or the facts."""
+    if unfinished(releases[name]):
+        return False
     facts = table("choice").get("measured", {})
     if name in facts and holds(releases, name, facts[name]):
         return True

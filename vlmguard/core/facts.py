@@ -113,6 +113,7 @@ class Run:
         lost_seams: seams whose function somebody replaced after we wrapped it.
         accumulation: micro-batches before one optimizer step.
         clipping: whether DeepSpeed's config has the key ``gradient_clipping``; "" elsewhere.
+        overlap_comm: whether DeepSpeed's config has it on; ZeRO-1 then reduces as ZeRO-2 does.
         provenance: fact → how it is known; a fact that is not named was read from the run itself.
     """
 
@@ -147,11 +148,17 @@ class Run:
     never_used: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
     cannot_pad: str = ""
+    overlap_comm: bool = False
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
 
     def tower(self, kind: str) -> Tower | None:
         """The tower of that kind, or None."""
         return next((tower for tower in self.towers if tower.kind == kind), None)
+
+    @property
+    def reduces_early(self) -> bool:
+        """Whether DeepSpeed reduces each gradient as it comes: a second one is then too late."""
+        return self.strategy == "zero2" or (self.strategy == "zero1" and self.overlap_comm)
 
     @property
     def image_towers(self) -> tuple[Tower, ...]:

@@ -93,7 +93,8 @@ def check_environment(env: Mapping[str, str]) -> None:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file's data; raises what `tomllib` and the file system raise."""
-    return tomllib.loads(path.read_text("utf-8"))
+    data: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    return data
 
 
 def _table(path: Path) -> Mapping[str, Any] | None:

@@ -84,7 +84,7 @@ def can_flip(case: Case) -> bool:
         return case.batch == "images" or (
             case.batch == "image_then_text" and case.tuning in ("full", "frozen_tower")
         )
-    if case.batch == "images" and case.strategy not in ("zero1", "zero2"):
+    if case.batch == "images" and case.strategy not in ("zero1", "zero1_overlap", "zero2"):
         return case.tuning in ("full", "lora")
     return plain or (case.batch == "images" and case.tuning == "full")
 

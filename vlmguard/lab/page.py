@@ -63,6 +63,7 @@ def page() -> str:
         _bisected,
         _measured,
         _agreement,
+        _notes,
         _matrices,
         _not_made,
         _defaults,
@@ -247,6 +248,17 @@ def _agreement() -> Iterator[str]:
     apart = [[f"`{r['case']}`", r["gloo"], r["referee"]] for r in told.get("apart", ())]
     if apart:
         yield from table(("differs on", "gloo", "referee"), apart)
+
+
+def _notes() -> Iterator[str]:
+    """Where gloo itself says something else than the lab's group, which detaches."""
+    rows = verdicts.table("choice").get("note", ())
+    if not rows:
+        return
+    yield "## Where gloo itself differs\n"
+    yield "The lab's process groups hand tensors on without autograd's history, as NCCL takes them. gloo refuses a tensor that requires grad. Where that makes a difference, both are told here; VG408 warns on these releases.\n"  # noqa: E501
+    told = ([", ".join(r["strategy"]), f"`{r['deepspeed']}`", _cell(r["text"])] for r in rows)
+    yield from table(("strategy", "deepspeed", "what was seen"), told)
 
 
 def _not_made() -> Iterator[str]:

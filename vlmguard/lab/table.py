@@ -133,10 +133,10 @@ def _rank(case: Case) -> tuple[int, ...]:
 
 def write(found: Iterable[Record] | None = None, docs: Path | None = None) -> None:
     """Replace the table, then the page that shows it."""
-    from vlmguard.lab import page
+    from vlmguard.lab import page, place
 
     target = verdicts.folder() / "verdicts.toml"
     toml.write(target, "table", build(records() if found is None else found))
     verdicts.forget()
-    docs = docs or Path(__file__).resolve().parents[2] / "docs"
+    docs = docs or place.docs()
     (docs / "compatibility.md").write_text(page.page(), encoding="utf-8")

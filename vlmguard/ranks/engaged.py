@@ -43,7 +43,7 @@ def _missing(strategy: str, log: Sequence[Call], trainable: int) -> str | None:
             return f"backward reduced fewer than the {trainable} trainable elements: not DDP"
         if _count(log, _GATHERS, "step"):
             return "parameters were gathered after the step: not DDP"
-    elif strategy in ("zero1", "zero2"):
+    elif strategy in ("zero1", "zero1_overlap", "zero2"):
         if not reduced:
             return f"backward and step reduced nothing: not {strategy}"
         if not (_count(log, _GATHERS, "step") or _count(log, _GATHERS, "backward")):

@@ -40,6 +40,7 @@ DEFAULT = "fix"
 
 
 _HARM = {
+    "zero1": "ZeRO-1 with overlap_comm crashes (`has already been reduced`)",
     "zero2": "ZeRO-2 crashes (`has already been reduced`)",
     "zero3": "ZeRO-3 keeps one of its gradients and trains it wrongly, without an error",
     "fsdp2": "FSDP2 keeps the last of its gradients and trains it wrongly, without an error",
@@ -49,7 +50,9 @@ _HARM = {
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
     checkpointing = run.checkpointing
-    if run.strategy not in ("zero2", "zero3", "fsdp2") or run.repeats == "no":
+    if not run.reduces_early and run.strategy not in ("zero3", "fsdp2"):
+        return None
+    if run.repeats == "no":
         return None
     if not (checkpointing.on and checkpointing.use_reentrant):
         return None

@@ -38,14 +38,14 @@ DEFAULT = "fix"
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
     checkpointing = run.checkpointing
-    if run.strategy not in ("zero2", "zero3", "fsdp2"):
+    if not run.reduces_early and run.strategy not in ("zero3", "fsdp2"):
         return None
     if not (checkpointing.on and checkpointing.use_reentrant):
         return None
     if run.forwards < 2 and not run.shared:
         return None
     cause = "two forwards before one backward" if run.forwards > 1 else "a weight shared by blocks"
-    harm = "crashes" if run.strategy == "zero2" else "drops gradients silently"
+    harm = "crashes" if run.reduces_early else "drops gradients silently"
     return Finding(
         CODE,
         "error",

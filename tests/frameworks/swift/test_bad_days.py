@@ -47,7 +47,7 @@ def test_a_known_crash_is_explained_under_its_traceback():
 def test_a_third_partys_wheel_is_called_in_every_rank(tmp_path):
     subprocess.run(
         [envs.program("swift"), "-m", "pip", "install", "-qq", "--no-deps", "--no-build-isolation",
-         "--target", str(tmp_path / "site"), str(KIT / "example_plugin")],
+         "--target", str(tmp_path / "site"), str(KIT.parents[1] / "examples" / "vlmguard-example")],
         check=True,
     )  # fmt: skip
     path = f"{KIT / 'standins'}{os.pathsep}{tmp_path / 'site'}"

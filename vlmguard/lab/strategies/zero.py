@@ -9,7 +9,7 @@ import torch
 from vlmguard.lab.strategies import RATE
 
 
-def _config(stage: int, accumulation: int, trainable: int) -> dict[str, Any]:
+def _config(stage: int, overlap: bool, accumulation: int, trainable: int) -> dict[str, Any]:
     bucket = max(trainable // 4, 64)
     return {
         "train_micro_batch_size_per_gpu": 1,
@@ -20,7 +20,7 @@ def _config(stage: int, accumulation: int, trainable: int) -> dict[str, Any]:
         "zero_force_ds_cpu_optimizer": False,
         "zero_optimization": {
             "stage": stage,
-            "overlap_comm": False,
+            "overlap_comm": overlap,
             "reduce_bucket_size": bucket,
             "allgather_bucket_size": bucket,
             "stage3_prefetch_bucket_size": bucket,
@@ -37,13 +37,14 @@ class Zero:
     def __init__(self, model: Any, strategy: str, accumulation: int) -> None:
         import deepspeed  # type: ignore[import-not-found]
 
-        self.stage = int(strategy[-1])
+        name, _, overlap = strategy.partition("_")
+        self.stage = int(name[-1])
         parameters = [p for p in model.parameters() if p.requires_grad]
         trainable = sum(p.numel() for p in parameters)
         self.engine: Any = deepspeed.initialize(
             model=model,
             optimizer=torch.optim.SGD(parameters, RATE),
-            config=_config(self.stage, accumulation, trainable),
+            config=_config(self.stage, overlap == "overlap", accumulation, trainable),
             dist_init_required=False,
         )[0]
 

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help=__doc__)
+lab = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+def add(app: typer.Typer) -> None:
+    """Put the commands into the program."""
+    app.add_typer(lab, name="lab", help="Measure release sets on this machine's CPU.")
+
+
+@lab.callback()
+def _place(
+    folder: Annotated[
+        str, typer.Option(help="where records and tables go, outside of a checkout")
+    ] = "vlmguard-lab",
+) -> None:
+    """Measure release sets on this machine's CPU.
+
+    In a checkout records and tables are those of compat/; from a wheel they are copied into a
+    folder of yours at the first use. VLMGUARD_TABLES=FOLDER makes vlmguard read them.
+    """
+    from vlmguard.lab import place
+
+    made = place.enter(Path(folder))
+    if made is not None:
+        typer.echo(f"records and tables: {made} (vlmguard reads them with VLMGUARD_TABLES={made})")
+
 
 _Only = Annotated[
     list[str] | None,
@@ -14,7 +39,7 @@ _Only = Annotated[
 ]
 
 
-@app.command()
+@lab.command()
 def run(
     env: Annotated[str, typer.Option(help="a release set of compat/envs.toml")],
     only: _Only = None,
@@ -29,7 +54,7 @@ def run(
     raise typer.Exit(campaign.run(env, only or [], part, jobs, seed, again))
 
 
-@app.command()
+@lab.command()
 def envs(
     make: Annotated[list[str] | None, typer.Option(help="make this set's environment")] = None,
     remove: Annotated[list[str] | None, typer.Option(help="delete this torch release")] = None,
@@ -40,7 +65,7 @@ def envs(
     raise typer.Exit(campaign.environments(make or [], remove or []))
 
 
-@app.command()
+@lab.command()
 def bisect(
     env: Annotated[str, typer.Option(help="the release set whose other packages stay")],
     package: Annotated[str, typer.Option(help="torch, deepspeed, transformers or peft")],
@@ -58,7 +83,7 @@ def bisect(
     raise typer.Exit(code)
 
 
-@app.command()
+@lab.command()
 def agree(
     env: Annotated[str, typer.Option(help="a release set of compat/envs.toml")] = "newest",
     number: Annotated[int, typer.Option(help="cases to draw", min=1)] = 120,
@@ -74,7 +99,7 @@ def agree(
     raise typer.Exit(code)
 
 
-@app.command()
+@lab.command()
 def table() -> None:
     """The records to compat/verdicts.toml and docs/compatibility.md."""
     from vlmguard.lab import table
@@ -82,7 +107,7 @@ def table() -> None:
     table.write()
 
 
-@app.command()
+@lab.command()
 def defaults(
     only: Annotated[list[str] | None, typer.Option(help="read this package only")] = None,
 ) -> None:
@@ -93,7 +118,7 @@ def defaults(
     table.write()
 
 
-@app.command()
+@lab.command()
 def seams(
     only: Annotated[list[str] | None, typer.Option(help="read this framework only")] = None,
 ) -> None:

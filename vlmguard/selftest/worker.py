@@ -1,0 +1,100 @@
+"""The process that imports a framework once and forks the ranks: ``-m vlmguard.selftest.worker``.
+
+Prints one line, `MARK` and JSON: what became of the run with the guard off and with it on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from vlmguard import _bootstrap
+
+MARK = "vlmguard-selftest:"
+VARIABLES = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "DS_ACCELERATOR": "cpu",
+    "GLOO_SOCKET_IFNAME": "lo",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "MASTER_ADDR": "127.0.0.1",
+    "NPROC_PER_NODE": "2",
+}
+LIMIT = 120.0
+"""Seconds for one run, after which it is ended."""
+
+
+def main(adapter: str, folder: Path) -> int:
+    """Run twice in ``folder``, say what happened."""
+    started = time.monotonic()
+    os.environ.update(VARIABLES)
+    _bootstrap.install()
+    chosen = importlib.import_module(f"{adapter}.selftest")
+    chosen.load()
+    imported = time.monotonic() - started
+    from vlmguard.ranks import fork
+
+    built = fork.run(lambda rank: chosen.prepare(folder), ranks=1, group="none", limit=LIMIT)
+    argv = built.outcomes[0].value
+    if not isinstance(argv, list):
+        raise RuntimeError(f"the tiny model could not be built: {built.outcomes[0].message}")
+    told: dict[str, Any] = {"framework": chosen.FRAMEWORK, "crash": chosen.CRASH}
+    for guard in ("off", "on"):
+        result = fork.run(_rank(chosen.train, argv, folder / guard, guard), group="none",
+                          limit=LIMIT)  # fmt: skip
+        cause = result.cause
+        told[guard] = {
+            "verdict": result.verdict,
+            "message": (cause.message or "") if cause else "",
+            "seconds": round(result.seconds, 1),
+        }
+    told["on"]["findings"] = _findings(folder / "on")
+    told["imported"] = round(imported, 1)
+    print(f"{MARK}{json.dumps(told)}", flush=True)
+    return 0
+
+
+def _rank(
+    train: Callable[[list[str]], None], argv: list[str], folder: Path, guard: str
+) -> Callable[[int], None]:
+    """One rank's work: the environment that torchrun would make, then the framework's command."""
+    folder.mkdir()
+    port = _free_port()
+
+    def work(rank: int) -> None:
+        os.environ["MASTER_PORT"] = str(port)
+        os.environ["VLMGUARD_REPORT"] = str(folder / "report.jsonl")
+        if guard == "off":
+            os.environ["VLMGUARD"] = "off"
+        os.chdir(folder)
+        train(argv)
+
+    return work
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _findings(folder: Path) -> list[dict[str, Any]]:
+    """What the guard did, as its own report of rank 0 has it."""
+    file = folder / "report.rank0.jsonl"
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    records = [json.loads(line) for line in lines]
+    return [record for record in records if record["kind"] == "finding"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
