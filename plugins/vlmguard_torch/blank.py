@@ -80,4 +80,15 @@ def _made(
 ) -> dict[str, dict[str, Any]]:
     make = build or inputs.from_config
     owner = found.owner
-    return {kind: inputs.fit(owner, kind, make(owner, kind)) for kind in kinds or found.kinds[:1]}
+    wanted = {_known(found, kind) for kind in kinds or found.kinds[:1]}
+    ordered = sorted(wanted, key=found.kinds.index)
+    return {kind: inputs.fit(owner, kind, make(owner, kind)) for kind in ordered}
+
+
+def _known(found: places.Places, kind: str) -> str:
+    """The kind that the model takes it as: a video may be images (InternVL)."""
+    if kind in found.kinds:
+        return kind
+    if kind == "video" and "image" in found.kinds:
+        return "image"
+    raise CannotBlank(f"{type(found.owner).__name__} has no get_{kind}_features")

@@ -7,6 +7,7 @@ bit for bit, and their weights get a gradient of zero.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -64,21 +65,34 @@ def given(kwargs: dict[str, Any]) -> bool:
 
 def give(kwargs: dict[str, Any], found: torch.Tensor, rows: int) -> dict[str, Any]:
     """The same call with a blank image for each of its ``rows``."""
-    every = found.expand(rows, *found.shape[1:])
-    setattr(every, _MARK, True)
-    return {**kwargs, _STATES: every}
+    return {**kwargs, _STATES: found.expand(rows, *found.shape[1:])}
 
 
-def throw_away(layer: Any, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
-    """The hook on a cross-attention layer. It reads its own call alone, since a recomputation makes
-    the same call again; and the cache, which keeps what was seen of the blank image."""
-    cache = kwargs.get("past_key_values")
-    if getattr(kwargs.get(_STATES), _MARK, False):
-        if cache is not None:
+class ThrowAway:
+    """The hooks on a cross-attention layer; ``now`` says whether this forward's image is blank.
+
+    What arrives is marked, in front of all other hooks: a recomputation makes the same call again,
+    and FSDP hands a copy to the layer itself. So is the cache, which keeps what the layer saw.
+    """
+
+    def __init__(self, now: Callable[[], bool]) -> None:
+        self.now = now
+
+    def before(self, layer: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        """Mark, or read the mark."""
+        states, cache = kwargs.get(_STATES), kwargs.get("past_key_values")
+        if states is not None and self.now():
+            setattr(states, _MARK, True)
+        blank = getattr(states if states is not None else cache, _MARK, False)
+        if blank and cache is not None:
             setattr(cache, _MARK, True)
-    elif kwargs.get(_STATES) is not None or not getattr(cache, _MARK, False):
-        return None
-    hidden = args[0] if args else kwargs["hidden_states"]
-    if isinstance(output, tuple):
-        return nothing.add(hidden, list(nothing.tensors(output[:1]))), *output[1:]
-    return nothing.add(hidden, [output])
+        layer.__dict__[_MARK] = blank
+
+    def after(self, layer: Any, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
+        """The layer's input for its output, if the image was blank."""
+        if not layer.__dict__.pop(_MARK, False):
+            return None
+        hidden = args[0] if args else kwargs["hidden_states"]
+        if isinstance(output, tuple):
+            return nothing.add(hidden, list(nothing.tensors(output[:1]))), *output[1:]
+        return nothing.add(hidden, [output])

@@ -18,9 +18,14 @@ _GETTERS = {name: f"get_{name}_features" for name in NAMES}
 
 
 def signature(function: Any) -> Mapping[str, inspect.Parameter]:
-    """Parameters of a model's forward, or of a function."""
-    function = function.forward if isinstance(function, torch.nn.Module) else function
-    return inspect.signature(function).parameters
+    """Parameters of a model's forward, or of a function. A forward put on the instance that takes
+    whatever it is given has the class's."""
+    if not isinstance(function, torch.nn.Module):
+        return inspect.signature(function).parameters
+    own = inspect.signature(function.forward).parameters
+    if any(part.kind is part.POSITIONAL_OR_KEYWORD for part in own.values()):
+        return own
+    return dict(list(inspect.signature(type(function).forward).parameters.items())[1:])
 
 
 def own_argument(model: Any, name: str) -> bool:
@@ -161,6 +166,7 @@ class Shape:
             or self.whole("input_feat_size", 0)
             or self.whole("input_dim", 80)
         )
+        self.mels *= self.whole("num_stacked_frames", 1)
         self.positions = self.whole("max_source_positions", 48)
 
     def whole(self, name: str, otherwise: int) -> int:
@@ -279,5 +285,7 @@ def _sounds(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
         }
         yield {"input_features": torch.rand(number, shape.mels, frames), **masks}
         yield {"input_features": torch.rand(number, frames, shape.mels), **masks}
+    for frames in (2 * shape.positions, 200):
+        yield {"input_features": torch.rand(number, frames, shape.mels)}
     wave = torch.rand(number, 1, 24000)
     yield {"input_values": wave, "padding_mask": torch.ones(number, 1, 24000).bool()}

@@ -164,7 +164,10 @@ def _outermost(calls: Mapping[str, int]) -> tuple[str, ...]:
 
 def _first(trace: Trace, copy: Any, towers: Sequence[str]) -> bool | None:
     """Whether one of the towers is called before the input embeddings."""
-    words = copy.get_input_embeddings() if hasattr(copy, "get_input_embeddings") else None
+    try:
+        words = copy.get_input_embeddings()
+    except (AttributeError, NotImplementedError):  # CLIP has two towers and no one embedding
+        return None
     at = next((path for path, part in copy.named_modules() if part is words), "")
     ran = [trace.order.index(path) for path in towers if path in trace.order]
     if not ran or at not in trace.order:

@@ -10,7 +10,11 @@ from typing import Any
 
 import torch
 
+from vlmguard_torch import calls
+
 _ENCODES = "_prepare_multimodal_encoder_kwargs_for_generation"
+ENCODED = ("image", "video")
+"""The kinds of input that it runs towers for; an audio's runs in the first forward."""
 _blanks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """Model → weak reference to its `Blank`, which the model's hooks keep alive."""
 
@@ -20,8 +24,9 @@ class Generating:
 
     def __init__(self) -> None:
         self.depth = 0
-        self.encoded = False  # this generate has run its encoders
+        self.encoded: frozenset[str] = frozenset()  # kinds whose towers this generate has run
         self.forwards = 0
+        self.device: torch.device | None = None  # of its inputs
         self.told = False  # that ranks may wait for each other
 
     def forward_ended(self) -> None:
@@ -31,7 +36,7 @@ class Generating:
     def may_blank(self, cache: Any) -> bool:
         """Whether a forward now may be one in which other ranks run towers: not while decoding."""
         if self.depth:
-            return not self.encoded and (not self.forwards or cache is None)
+            return not self.forwards or cache is None
         return not _filled(cache)
 
 
@@ -76,13 +81,16 @@ def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
         return own(self, *args, **kwargs)
     state = blank.generating
     if not state.depth:
-        state.encoded, state.forwards = False, 0
+        state.encoded, state.forwards = frozenset(), 0
+        state.device = calls.device((*args, kwargs))
         _look(self, kwargs, blank)
     state.depth += 1
     try:
         return own(self, *args, **kwargs)
     finally:
         state.depth -= 1
+        if not state.depth:
+            state.encoded = frozenset()
 
 
 def _encode(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -90,7 +98,7 @@ def _encode(self: Any, *args: Any, **kwargs: Any) -> Any:
     told = getattr(type(self), _ENCODES)(self, *args, **kwargs)
     blank = _of(self)
     if blank is not None:
-        blank.encode()
+        blank.encode(blank.generating.device)
     return told
 
 

@@ -11,12 +11,12 @@ layers themselves (behind the embeddings). There the arguments tell which towers
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import torch
 
-from vlmguard_torch import crossing, generation, nothing
+from vlmguard_torch import calls, crossing, generation, nothing
 from vlmguard_torch.places import Places
 from vlmguard_torch.running import Runner
 
@@ -46,11 +46,14 @@ class Blank:
         self._calls: dict[str, int] = {}  # tower → calls by the model since its last forward
         self._busy = False  # a blank runs: its calls of towers do not count
         self._settled = True  # nothing is to be done until the next forward begins
+        self._padded = False  # this forward has run a blank
+        self._crosses = False  # and its language model reads it
         self._given = False  # this forward was given embeddings
         self._told: dict[str, Any] = {}  # arguments of this forward
         self._waiting: list[torch.Tensor] = []  # features that wait for the embeddings
         self._handles: list[Any] = []
         self._placed: dict[str, tuple[Any, list[Any]]] = {}  # path → module, handles on it
+        self._first: dict[str, tuple[Any, Any]] = {}  # tower or layer → module, hook in front of it
         self._undo: Callable[[], None] = lambda: None
 
     def __deepcopy__(self, memo: Any) -> Blank:
@@ -60,7 +63,7 @@ class Blank:
         return copied
 
     def __reduce__(self) -> Any:
-        return _Inert, ()
+        return calls.Inert, ()
 
     # On and off
 
@@ -72,28 +75,33 @@ class Blank:
             owner.register_forward_hook(self._end, always_call=True),
         ]
         for path in self.places.watched:
-            count = owner.get_submodule(path).register_forward_pre_hook(_Count(self, path))
-            self._handles.append(count)
+            tower = owner.get_submodule(path)
+            self._first[path] = tower, tower.register_forward_pre_hook(calls.Seen(self, path))
+        throw = crossing.ThrowAway(self._is_crossing)
         for path in self.places.crossing:
             layer = owner.get_submodule(path)
-            self._handles.append(layer.register_forward_hook(crossing.throw_away, with_kwargs=True))
+            first = layer.register_forward_pre_hook(throw.before, with_kwargs=True)
+            self._first[path] = layer, first
+            self._handles.append(layer.register_forward_hook(throw.after, with_kwargs=True))
         self._undo = generation.wrap(self.places.above, self)
 
     def close(self) -> None:
         """Take every hook off."""
         self._undo()
-        for handle in [*self._handles, *(h for _, on in self._placed.values() for h in on)]:
+        placed = [handle for _, handles in self._placed.values() for handle in handles]
+        for handle in [*self._handles, *placed, *(hook for _, hook in self._first.values())]:
             handle.remove()
         self._handles.clear()
         self._placed.clear()
+        self._first.clear()
         self.fault = self.fault or "closed"
 
     # The model's own forward
 
     def _begin(self, owner: Any, args: Any, kwargs: Any) -> None:
-        if self.fault or _in_backward():
+        if self.fault or calls.in_backward():
             return
-        self._settled = False
+        self._settled = self._padded = False
         self._given = kwargs.get("inputs_embeds") is not None
         self._told = {name: value for name, value in kwargs.items() if value is not None}
         self._waiting.clear()
@@ -101,8 +109,8 @@ class Blank:
             self._go_first()
 
     def _end(self, owner: Any, args: Any, output: Any) -> None:
-        if not _in_backward():
-            self._settled = True
+        if not calls.in_backward():
+            self._settled, self._crosses = True, False
             self._calls.clear()
             self._told = {}
             self._waiting.clear()
@@ -110,19 +118,38 @@ class Blank:
 
     def seen(self, path: str) -> None:
         """A tower is called. Not a recomputation: it belongs to a forward that is over."""
-        if not self._busy and not _in_backward():
-            self._calls[path] = self._calls.get(path, 0) + 1
+        if self._busy or calls.in_backward():
+            return
+        if not self._is_settled() and self._several:
+            with self._contained():
+                self._run_before(path)
+        self._calls[path] = self._calls.get(path, 0) + 1
+
+    @property
+    def _several(self) -> bool:
+        """Whether kinds of input have towers of their own, which then run in the model's order."""
+        towers = self.places.towers
+        return len({frozenset(towers.get(kind, ())) for kind in self._runner.made}) > 1
+
+    def _run_before(self, path: str) -> None:
+        """The towers whose turn is before this one's, of kinds that this forward does not have."""
+        kinds = list(self._runner.made)
+        turn = next((n for n, k in enumerate(kinds) if path in self.places.towers.get(k, ())), 0)
+        device = calls.device(self._told)
+        if device is not None:
+            self._waiting += self._features(device, None, kinds[:turn])
 
     # The place
 
     def _go_first(self) -> None:
         """Anew in each forward: DeepSpeed and FSDP put their hooks on when they wrap the model, and
         FSDP may put a module of its own in between."""
-        early = self.places.early
         for path in self.places.decoders:
             self._hook(path, self._before, None)
-        if early or not self.places.decoders:
-            front = self._in_front if early else None
+        for module, hook in self._first.values():
+            module._forward_pre_hooks.move_to_end(hook.id, last=False)
+        if self.places.early or not self.places.decoders:
+            front = self._in_front if self.places.early else None
             self._hook(self.places.embedding, front, self._behind)
 
     def _hook(self, path: str, front: Any, behind: Any) -> None:
@@ -144,18 +171,19 @@ class Blank:
         """The language model is called: all towers that this forward runs have run."""
         if self._is_settled():
             return None
-        if self.places.crossing:
-            return self._cross(args, kwargs)
-        where, embeds = _embeddings(args, kwargs)
+        with self._contained():
+            return (self._cross if self.places.crossing else self._add)(args, kwargs)
+        return None
+
+    def _add(self, args: Any, kwargs: Any) -> Any:
+        """The same call with nothing added to its embeddings; None if there is nothing to do."""
+        where, embeds = calls.embeddings(args, kwargs)
         if embeds is None:
             return None
         self._settled = True
-        out = nothing.add(embeds, self._features(embeds.device, kwargs.get("past_key_values")))
-        if out is embeds:
-            return None
-        if where is None:
-            return args, {**kwargs, "inputs_embeds": out}
-        return (*args[:where], out, *args[where + 1 :]), kwargs
+        found = self._features(embeds.device, kwargs.get("past_key_values"))
+        out = nothing.add(embeds, self._waiting + found)
+        return None if out is embeds else calls.with_embeddings(args, kwargs, where, out)
 
     def _cross(self, args: Any, kwargs: Any) -> Any:
         """The same, of a language model that reads images through layers of its own."""
@@ -164,34 +192,46 @@ class Blank:
         if tokens is None or crossing.given(kwargs):
             return None
         found = self._features(tokens.device, kwargs.get("past_key_values"))
+        self._crosses = bool(found)
         return (args, crossing.give(kwargs, found[0], len(tokens))) if found else None
+
+    def _is_crossing(self) -> bool:
+        """Whether the language model reads a blank image now."""
+        return self._crosses and not calls.in_backward()
 
     def _in_front(self, embedding: Any, args: Any, kwargs: Any) -> None:
         """The tokens are about to be embedded, by a model that runs its towers before."""
-        if not self._is_settled() and not self._given:
-            self._waiting = self._features(args[0].device, None)
+        if self._is_settled() or self._given:
+            return
+        with self._contained():
+            self._waiting += self._features(args[0].device, None)
 
     def _behind(self, embedding: Any, args: Any, output: Any) -> Any:
         """The tokens are embedded."""
         if self._is_settled() or self._given:
             return None
         self._settled = True
-        found = self._waiting if self.places.early else self._features(output.device, None)
-        return nothing.add(output, found)
+        with self._contained():
+            found = [] if self.places.early else self._features(output.device, None)
+            return nothing.add(output, self._waiting + found)
+        return None
 
     def _is_settled(self) -> bool:
-        return bool(self.fault) or self._settled or self._busy or _in_backward()
+        return bool(self.fault) or self._settled or self._busy or calls.in_backward()
 
     # What is missing, and running it
 
-    def _features(self, device: torch.device, cache: Any) -> list[torch.Tensor]:
+    def _features(
+        self, device: torch.device, cache: Any, kinds: Iterable[str] | None = None
+    ) -> list[torch.Tensor]:
         """What the towers that did not run in this forward return for a blank input."""
         features: list[torch.Tensor] = []
         with self._contained():
-            missing = self._missing() if self._needed(cache) else []
+            missing = self._missing(kinds) if self._needed(cache) else []
             for kind in missing:
                 features += self._run(kind, device)
-            self.padded += bool(missing)
+            self.padded += bool(missing) and not self._padded
+            self._padded = self._padded or bool(missing)
         return features
 
     def _needed(self, cache: Any) -> bool:
@@ -200,14 +240,19 @@ class Blank:
         return self.generating.may_blank(cache)
 
     def _trains(self) -> bool:
-        modules = (self.places.owner.get_submodule(path) for path in self.places.seeing)
+        owner = self.places.owner
+        if any(p.requires_grad for p in owner.parameters(recurse=False)):  # LLaVA-NeXT's newline
+            return True
+        modules = (owner.get_submodule(path) for path in self.places.seeing)
         return any(p.requires_grad for module in modules for p in module.parameters())
 
-    def _missing(self) -> list[str]:
-        """The kinds for which a tower is still to run, in this forward."""
+    def _missing(self, kinds: Iterable[str] | None = None) -> list[str]:
+        """Those of ``kinds`` (all) for which a tower is still to run, in this forward."""
         left = dict(self._calls)
         missing = []
         for kind, arguments in self._runner.made.items():
+            if kind in self.generating.encoded or (kinds is not None and kind not in kinds):
+                continue
             if not self.places.decoders and {*self._told} & {*arguments}:
                 continue  # it is going to
             paths = self.places.towers.get(kind, ())
@@ -220,24 +265,27 @@ class Blank:
     def _run(self, kind: str, device: torch.device) -> list[torch.Tensor]:
         self._busy = True
         try:
-            return self._runner.run(kind, device, self._told)
+            found = self._runner.run(kind, device, self._told)
         finally:
             self._busy = False
+        for path in self.places.towers.get(kind, ()):
+            self._calls[path] = self._calls.get(path, 0) + 1
+        return found
 
-    def encode(self) -> None:
-        """``generate`` has run its encoders, before any forward.
+    def encode(self, device: torch.device | None) -> None:
+        """``generate`` has run its encoders, before any forward; its inputs are on ``device``.
 
         FSDP2 and, of parameters that a model holds itself (LLaVA-NeXT's newline), ZeRO-3 do not
         gather here: a rank with an image fails by itself, one without goes on without a word.
         """
         said = self.say
-        if self.when == "always" and not self.fault:
+        if self.when == "always" and not self.fault and device is not None:
             self.say = lambda _: None
-            device = self.places.owner.get_submodule(self.places.embedding).weight.device
-            self._features(device, None)
+            self._padded = False
+            self._features(device, None, generation.ENCODED)
             self.fault, self.say = "", said
         self._calls.clear()
-        self.generating.encoded = True
+        self.generating.encoded = frozenset(generation.ENCODED)
 
     @contextlib.contextmanager
     def _contained(self) -> Iterator[None]:
@@ -248,41 +296,3 @@ class Blank:
             self.fault = f"{type(error).__name__}: {error}"
             name = type(self.places.owner).__name__
             self.say(f"vlmguard: {name} runs on no blank input from here on: {self.fault}")
-
-
-class _Count:
-    """The hook that sees a tower run."""
-
-    def __init__(self, blank: Blank, path: str) -> None:
-        self.blank, self.path = blank, path
-
-    def __call__(self, module: Any, args: Any) -> None:
-        self.blank.seen(self.path)
-
-
-class _Inert:
-    """What a pickled model has in our place: hooks that do nothing."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _no_hook
-
-
-def _no_hook(*args: Any, **kwargs: Any) -> None:
-    return None
-
-
-def _embeddings(args: Any, kwargs: Any) -> tuple[int | None, torch.Tensor | None]:
-    """Where a language model's call holds embeddings: a position, or None for the keyword."""
-    told = kwargs.get("inputs_embeds")
-    if isinstance(told, torch.Tensor):
-        return None, told
-    for position, value in enumerate(args):
-        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim == 3:
-            return position, value
-    return None, None
-
-
-def _in_backward() -> bool:
-    return getattr(torch._C, "_current_graph_task_id", lambda: -1)() != -1

@@ -20,10 +20,11 @@ import torch
 from vlmguard_torch import counterparts, example_rows, observed_cache, record
 from vlmguard_torch.facts_of_rows import View, kind_facts, per_item, shared, skipped
 from vlmguard_torch.observed import KindFacts, Observed, may
+from vlmguard_torch.rebind import carry_over, idle
 from vlmguard_torch.shrink import MOST_LAYERS, shrink
-from vlmguard_torch.untraced import untraced
+from vlmguard_torch.untraced import strategy, unpartitioned, untraced
 
-SECONDS, WAIT = 3.0, 10.0
+SECONDS, WAIT = 3.0, 20.0
 """Of work and of waiting for the processor; what is not run by then is not known."""
 ALL_LAYERS = 10_000
 MOST_WEIGHTS = 150_000_000
@@ -72,7 +73,11 @@ def reason(error: BaseException) -> str:
 
 def _observe(model: Any, blank: Blank | None, cache: bool, begun: float) -> Observed:
     part, model = subject(model)
-    key = observed_cache.key(model, model.config, [part, str(blank is not None)]) if cache else ""
+    key = (
+        observed_cache.key(model, model.config, [part, str(blank is not None), strategy()])
+        if cache
+        else ""
+    )
     known = observed_cache.load(key) if cache else None
     if known is not None:
         return known
@@ -121,14 +126,18 @@ def measure(
     """Observe without cache, switch or containment; call it under `untraced`."""
     begun = time.monotonic()
     shrunk = shrink(model.config, most_layers)
-    copy = tiny(type(model), shrunk.config, limit)
+    with unpartitioned():
+        copy = tiny(type(model), shrunk.config, limit)
     found = counterparts.modules(model, copy, shrunk.stacks)
+    carry_over(model, copy, found)
     names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
     stands = counterparts.parameters(names, found, copy)
-    traces, refused = _run(copy, limit)
+    with idle(model, copy):
+        traces, refused = _run(copy, limit)
     if not traces:
         return may("; ".join(f"{kind}: {why}" for kind, why in refused.items()), _name(model))
-    neutral = _neutral(copy, blank) if blank is not None and "text" in traces else None
+    with idle(model, copy):
+        neutral = _neutral(copy, blank) if blank is not None and "text" in traces else None
     view = View(part, stands, found, traces)
     never, uncalled = view.never()
     kinds = [
@@ -246,9 +255,9 @@ def _name(model: Any) -> str:
 
 
 def _patched(model: torch.nn.Module, part: str) -> tuple[str, ...]:
-    """Modules with a forward of their own, not their class's; the model itself is ''."""
+    """Modules without others in them with a forward of their own, not their class's."""
     return tuple(
         ".".join(filter(None, (part, path)))
         for path, module in model.named_modules()
-        if "forward" in vars(module)
+        if "forward" in vars(module) and not any(True for _ in module.children())
     )

@@ -51,8 +51,8 @@ class Observed:
     shared: names of one and the same weight, where it has several.
     unsure: parameters that nothing in the copy answers for.
     stacks: path, layers, and the layers that the copy kept, for stacks that were cut.
-    patched: modules of the user's own model whose forward was replaced on the instance: the copy
-        is of the class, and knows nothing of it.
+    patched: innermost modules whose forward was replaced on the instance; the copy has the class's.
+        What was replaced on others (ms-swift does) was put on the copy.
     blank_neutral: whether a text row's loss stayed as it was when the blank was added.
     seconds: what it took.
     """

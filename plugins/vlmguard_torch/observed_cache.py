@@ -78,6 +78,7 @@ def key(model: Any, config: Any, extra: Iterable[str] = ()) -> str:
         _stable(config),
         *_classes(model),
         *_structure(model),
+        *_replaced(model),
         *extra,
     ]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:40]
@@ -143,3 +144,16 @@ def _structure(model: Any) -> list[str]:
         for name, weight in model.named_parameters(remove_duplicate=False)
     ]
     return [*names, *(f"{path}:{type(part).__qualname__}" for path, part in model.named_modules())]
+
+
+def _replaced(model: Any) -> list[str]:
+    """Functions that stand on modules themselves, by their code."""
+    found = []
+    for path, part in model.named_modules():
+        for key, one in vars(part).items():
+            function = getattr(one, "__func__", getattr(one, "func", one))
+            code = getattr(function, "__code__", None)
+            if code is not None:
+                found.append(f"{path}.{key} {code.co_filename}:{code.co_firstlineno}")
+                found.append(hashlib.sha256(code.co_code).hexdigest())
+    return found

@@ -41,8 +41,11 @@ class Places:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of input whose features ``owner`` computes."""
-        return ("image",) if self.crossing else features_of(self.owner)
+        """The kinds of input whose features ``owner`` computes, in the order that it does."""
+        if self.crossing:
+            return ("image",)
+        asked = _asked(self.owner)
+        return tuple(sorted(asked, key=lambda kind: (asked[kind] < 0, asked[kind])))
 
     @property
     def watched(self) -> tuple[str, ...]:
@@ -163,12 +166,21 @@ def _of(kind: str, names: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
 def _early(owner: Any) -> bool:
     """Whether ``owner``'s forward asks for features before it asks for embeddings, as its source
     has it: no rank but those with an image could see it happen."""
-    try:
-        source = inspect.getsource(inspect.unwrap(type(owner).forward))
-    except (OSError, TypeError):
-        return False
-    asked = [source.find(f"self.get_{kind}_features(") for kind in features_of(owner)]
-    first = min((where for where in asked if where >= 0), default=-1)
+    first = min((where for where in _asked(owner).values() if where >= 0), default=-1)
+    source = _forward(owner)
     embeds = [source.find(call) for call in ("get_input_embeddings()(", "embed_tokens(")]
     embedded = min((where for where in embeds if where >= 0), default=-1)
     return first >= 0 and (embedded < 0 or first < embedded)
+
+
+def _asked(owner: Any) -> dict[str, int]:
+    """Kind of input → where ``owner``'s forward asks for its features; -1 where it does not."""
+    source = _forward(owner)
+    return {kind: source.find(f"self.get_{kind}_features(") for kind in features_of(owner)}
+
+
+def _forward(owner: Any) -> str:
+    try:
+        return inspect.getsource(inspect.unwrap(type(owner).forward))
+    except (OSError, TypeError):
+        return ""

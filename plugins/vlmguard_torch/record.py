@@ -46,8 +46,10 @@ class Limit:
 
     def check(self) -> None:
         """Raises TooLong once one of them is over."""
-        if time.thread_time() > self.work or time.monotonic() > self.wall:
-            raise TooLong("the time for observing is over")
+        if time.thread_time() > self.work:
+            raise TooLong("the seconds of work set for observing are over")
+        if time.monotonic() > self.wall:
+            raise TooLong("the machine is too busy to observe on")
 
 
 NO_LIMIT = Limit()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import random
 import sys
 import warnings
@@ -20,11 +21,25 @@ import torch
 def untraced(seed: int = 0) -> Iterator[None]:
     """On the CPU, in float32, seeded, alone, silent and unpartitioned; all as before afterwards."""
     with contextlib.ExitStack() as stack:
-        for state in (_quiet, _randomness, _defaults, _no_zero3, _alone, _no_global_hooks):
+        for state in _SET_ASIDE:
             stack.enter_context(state())
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
         yield
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Tiny work on many threads, in every rank of a node at once, is only waiting. Left alone where
+    training itself may be on the CPU: even the same number set again can change its last bits."""
+    threads = torch.get_num_threads() if torch.cuda.is_initialized() else 1
+    try:
+        if threads > 1:
+            torch.set_num_threads(1)
+        yield
+    finally:
+        if threads > 1:
+            torch.set_num_threads(threads)
 
 
 @contextlib.contextmanager
@@ -81,25 +96,46 @@ def _defaults() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _no_zero3() -> Iterator[None]:
-    """transformers would partition the model it builds, and so would an active ``zero.Init``."""
-    ours = sys.modules.get("transformers.integrations.deepspeed")
+def _no_zero_init() -> Iterator[None]:
+    """An active ``zero.Init`` would partition every module that is built."""
     zero = sys.modules.get("deepspeed.runtime.zero.partition_parameters")
-    name = "_hf_deepspeed_config_weak_ref"
-    reference = getattr(ours, name, None)
     outer: Any = getattr(zero, "top_level_context", None)
     active = outer is not None and getattr(outer, "patched", True)
     try:
-        if reference is not None:
-            setattr(ours, name, None)
         if active:
             zero.shutdown_init_context()  # type: ignore[union-attr]
         yield
     finally:
         if active:
             zero.restore_init_context()  # type: ignore[union-attr]
+
+
+@contextlib.contextmanager
+def unpartitioned() -> Iterator[None]:
+    """transformers, told of ZeRO-3, would partition the model it builds. Only while it builds: a
+    forward may ask whether DeepSpeed is on, and then runs a dummy image of its own."""
+    ours = sys.modules.get("transformers.integrations.deepspeed")
+    reference = getattr(ours, _REFERENCE, None)
+    try:
         if reference is not None:
-            setattr(ours, name, reference)
+            setattr(ours, _REFERENCE, None)
+        yield
+    finally:
+        if reference is not None:
+            setattr(ours, _REFERENCE, reference)
+
+
+_REFERENCE = "_hf_deepspeed_config_weak_ref"
+
+
+def strategy() -> str:
+    """What a forward may ask about the run: DeepSpeed and its stage, FSDP; for a cache's key."""
+    ours = sys.modules.get("transformers.integrations.deepspeed")
+    reference = getattr(ours, _REFERENCE, None)
+    told = None if reference is None else reference()
+    stage = told.is_zero3() if hasattr(told, "is_zero3") else None
+    names = ("ACCELERATE_USE_DEEPSPEED", "ACCELERATE_USE_FSDP")
+    return f"{told is not None} {stage} {[os.environ.get(name) for name in names]}"
 
 
 @contextlib.contextmanager
@@ -142,3 +178,8 @@ def _no_global_hooks() -> Iterator[None]:
         for table, entries in zip(tables, kept, strict=True):
             table.clear()
             table.update(entries)
+
+
+_SET_ASIDE = (
+    _one_thread, _quiet, _randomness, _defaults, _no_zero_init, _alone, _no_global_hooks,
+)  # fmt: skip

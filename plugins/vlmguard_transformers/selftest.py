@@ -13,7 +13,6 @@ CRASH = "Expected to mark a variable ready only once"
 
 def load() -> None:
     """Import what the ranks need: once, before they are forked."""
-    import transformers.trainer
 
 
 def prepare(folder: Path) -> list[str]:

@@ -41,7 +41,7 @@ def start(trainer: Any, profile: Profile, state: RunState) -> None:
     forwards.start(trainer.model, state)
     if state.run is None or state.run.strategy not in _HOOKED:
         return
-    untrained = (*profile.untrained(trainer), *state.run.never_used)
+    untrained = (*profile.untrained(trainer), *state.run.never_used, *state.run.text_skips)
     watch = Watch(profile.model(trainer), profile.towers(trainer), untrained)
     state.kept[_KEY] = Watched(watch)
     state.at_close(watch.close)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from vlmguard.compat import choice as compat
 from vlmguard.compat import verdicts
-from vlmguard.core.facts import Checkpointing, Run
+from vlmguard.core.facts import Checkpointing, Run, Tower
 from vlmguard.runtime import faults
 
 ON = Checkpointing(True, True)
@@ -51,6 +53,19 @@ def test_a_release_between_two_that_work_can_be_wrong():
     assert "wrong, measured on" in measured.evidence
     assert "gradients of earlier micro-batches are lost" in measured.evidence
     assert compat.choose(run("zero2", deepspeed="0.17.6")).verdict == "works"
+
+
+@pytest.mark.parametrize("checkpointing", [ON, Checkpointing()])
+def test_what_text_skips_in_the_language_model_is_looked_for(checkpointing):
+    """Mllama's cross-attention trains beside a frozen tower."""
+    towers = (Tower("vision", ("v",), 9, 0), Tower("llm", ("t",), 9, 9))
+    given = dataclasses.replace(
+        run("ddp", may_be_unused="yes", find_unused=False, frozen=True, towers=towers),
+        checkpointing=checkpointing,
+    )
+    assert compat.choose(given).find_unused is not True
+    skips = dataclasses.replace(given, text_skips=("layers.1.cross_attn.q",))
+    assert compat.choose(skips).find_unused is True
 
 
 def test_a_static_graph_gives_way_to_find_unused():

@@ -22,6 +22,7 @@ STOREYS = (
     ("explain",),
     ("registry", "agree", "guard"),
     ("ranks",),
+    ("check",),
     ("rehearse",),
     ("lab", "selftest"),
     ("cli",),

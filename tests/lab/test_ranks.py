@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import time
 
 import pytest
@@ -212,3 +213,102 @@ def test_other_numbers_of_ranks(ranks):
 
     result = run(work, ranks=ranks, group="referee")
     assert [outcome.value for outcome in result.outcomes] == [float(ranks)] * ranks
+
+
+def in_pairs(rank: int) -> dict[str, object]:
+    """Four ranks in two pairs, made as frameworks make them: by all ranks, whoever is a member."""
+    groups = [dist.new_group([0, 2], backend="gloo"), dist.new_group([1, 3])]
+    own = groups[rank % 2]
+    phase("pairs")
+    summed = torch.full((1,), float(rank))
+    dist.all_reduce(summed, group=own)
+    told = torch.full((1,), float(rank))
+    dist.broadcast(told, src=2 + rank % 2, group=own)
+    if rank in (0, 2):
+        passed = torch.full((1,), 7.0 + rank)
+        dist.send(passed, 2, group=own) if rank == 0 else dist.recv(passed, 0, group=own)
+        told = torch.cat([told, passed])
+    dist.barrier()
+    return {"summed": summed.item(), "told": told.tolist(), "rank": dist.get_rank(own)}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_subgroups(engine):
+    result = run(in_pairs, ranks=4, group=engine)
+    assert result.verdict == "ok", result.cause
+    values = [outcome.value for outcome in result.outcomes]
+    assert [value["summed"] for value in values] == [2.0, 4.0, 2.0, 4.0]
+    assert [value["told"] for value in values] == [[2.0, 7.0], [3.0], [2.0, 7.0], [3.0]]
+    assert [value["rank"] for value in values] == [0, 0, 1, 1]
+    pairs = [{call.group for call in log if call.phase == "pairs"} for log in result.calls]
+    assert pairs[0] & pairs[1] == {0}  # the world's barrier alone
+    assert pairs[0] == pairs[2]
+
+
+def part_in_a_pair(rank: int) -> None:
+    pair = dist.new_group([1, 2])
+    if rank:
+        size = 3 if rank == 1 else 4
+        dist.all_reduce(torch.zeros(size), group=pair)
+    dist.barrier()
+
+
+def test_a_mismatch_within_a_subgroup_is_named():
+    result = run(part_in_a_pair, ranks=3, group="referee")
+    assert result.verdict == "mismatch"
+    assert {site.call for site in result.sites if site.rank} == {
+        "allreduce SUM float32[3]", "allreduce SUM float32[4]"}  # fmt: skip
+
+
+def raises_below(rank: int) -> None:
+    def inner() -> None:
+        os.write(1, b"a last word")
+        raise KeyError("gone")
+
+    inner()
+
+
+def test_what_a_raising_rank_said_and_where_it_stood():
+    outcome = run(raises_below, ranks=1, group="none").outcomes[0]
+    assert (outcome.state, outcome.error) == ("raised", "KeyError")
+    assert "a last word" in outcome.output
+    assert [frame.rsplit(" in ", 1)[1] for frame in outcome.frames] == ["raises_below", "inner"]
+
+
+def test_a_log_lines_gather_is_not_the_wrappers():
+    reduced = Call("allreduce", "allreduce SUM float32[8]", 8, 0, "backward", "torch/x.py:1 in f")
+    loss = Call("allgather", "allgather float32[1]", 1, 0, "step",
+                "accelerate/utils/operations.py:1 in _gpu_gather_one")  # fmt: skip
+    weights = Call("allgather", "allgather float32[9]", 9, 0, "step", "deepspeed/x.py:1 in f")
+    assert not_engaged("ddp", [[reduced, loss]] * 2, 8) is None
+    assert not_engaged("ddp", [[reduced, weights]] * 2, 8) is not None
+    assert not_engaged("zero1", [[reduced, loss]] * 2, 8) is not None
+
+
+def trains_like_a_trainer(rank: int) -> list[str]:
+    import types
+
+    from vlmguard.ranks.phases import told_by
+
+    class Trainer:
+        def training_step(self, model: torch.nn.Module) -> None:
+            loss = model(torch.ones(1, 3)).sum()
+            dist.all_reduce(torch.zeros(1))
+            loss.backward()
+
+    sys.modules["toy.trainer"] = types.SimpleNamespace(Trainer=Trainer)
+    points = [("toy.trainer", "Trainer", "training_step", "forward", "step"),
+              ("torch", "Tensor", "backward", "backward", "step"),
+              ("toy.gone", "Nothing", "x", "a", "b")]  # fmt: skip
+    assert told_by(points) == ["Trainer.training_step", "Tensor.backward"]
+    assert told_by(points) == []
+    Trainer().training_step(DistributedDataParallel(torch.nn.Linear(3, 2)))
+    dist.barrier()
+    return []
+
+
+def test_a_trainers_phases_are_told():
+    result = run(trains_like_a_trainer, group="referee")
+    assert result.verdict == "ok", result.cause
+    told = [(call.op, call.phase) for call in result.calls[0] if call.phase]
+    assert told == [("allreduce", "forward"), ("allreduce", "backward"), ("barrier", "step")]

@@ -65,9 +65,6 @@ class Inner(nn.Module):
         self.asked = mode
         return [self.multi_modal_projector(self.vision_tower(pixel_values))]
 
-    def get_video_features(self, pixel_values_videos):
-        return self.get_image_features(pixel_values_videos)
-
     def forward(self, input_ids=None, inputs_embeds=None, pixel_values=None, cache=None, mode=None):
         if inputs_embeds is None:
             inputs_embeds = self.get_input_embeddings()(input_ids)
@@ -104,6 +101,95 @@ class Flat(Inner):
         if pixel_values is not None:
             embeds = embeds + self.get_image_features(pixel_values)[0][:, None]
         return self.layer(embeds)
+
+
+class Filming(Inner):
+    """Has a way of its own for videos, through the same tower: as Qwen-VL."""
+
+    def get_video_features(self, pixel_values_videos):
+        return self.get_image_features(pixel_values_videos)
+
+
+class Hearing(Inner):
+    """Hears and sees, by a tower each, in this order: as Qwen-Omni."""
+
+    def __init__(self):
+        super().__init__()
+        self.audio_tower = nn.Linear(3, HIDDEN)
+
+    def get_audio_features(self, input_features):
+        return self.audio_tower(input_features)
+
+    def forward(self, input_ids=None, inputs_embeds=None, pixel_values=None, sound=None):
+        embeds = self.get_input_embeddings()(input_ids)
+        if sound is not None:
+            embeds = embeds + self.get_audio_features(sound)[:, None]
+        if pixel_values is not None:
+            embeds = embeds + self.get_image_features(pixel_values)[0][:, None]
+        return self.language_model(inputs_embeds=embeds)
+
+
+class Crossing(nn.Module):
+    """Reads images through a layer of its language model, which text rows skip: as Mllama."""
+
+    class Vision(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patch = nn.Linear(3 * SIDE * SIDE, HIDDEN)
+
+        def forward(self, pixel_values, aspect_ratio_ids, aspect_ratio_mask):
+            seen = self.patch(pixel_values.flatten(3))  # (rows, images, tiles, hidden)
+            return SimpleNamespace(last_hidden_state=seen)
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.look = nn.Linear(HIDDEN, HIDDEN)
+
+        def forward(self, hidden, cross_attention_states=None, past_key_values=None):
+            if cross_attention_states is None:
+                return hidden + past_key_values.kept
+            seen = self.look(cross_attention_states).mean(1, keepdim=True)
+            if past_key_values is not None:
+                past_key_values.kept = seen
+            return hidden + seen
+
+    class Language(nn.Module):
+        cross_attention_layers = (0,)
+
+        def __init__(self):
+            super().__init__()
+            self.embed_tokens = nn.Embedding(16, HIDDEN)
+            self.layers = nn.ModuleList([Crossing.Layer()])
+
+        def forward(self, input_ids=None, cross_attention_states=None, past_key_values=None):
+            hidden = self.embed_tokens(input_ids)
+            told = {
+                "cross_attention_states": cross_attention_states,
+                "past_key_values": past_key_values,
+            }
+            if cross_attention_states is None and not hasattr(past_key_values, "kept"):
+                return hidden
+            return self.layers[0](hidden, **told)
+
+    def __init__(self):
+        super().__init__()
+        self.vision_model, self.language_model = Crossing.Vision(), Crossing.Language()
+        self.multi_modal_projector = nn.Linear(HIDDEN, HIDDEN)
+        vision = SimpleNamespace(image_size=SIDE, num_channels=3, max_num_tiles=1)
+        self.config = SimpleNamespace(model_type="toy", vision_config=vision)
+
+    def get_input_embeddings(self):
+        return self.language_model.embed_tokens
+
+    def forward(self, input_ids=None, pixel_values=None, cache=None):
+        states = None
+        if pixel_values is not None:
+            seen = self.vision_model(pixel_values, None, None).last_hidden_state
+            states = self.multi_modal_projector(seen).reshape(-1, 1, HIDDEN)
+        return self.language_model(
+            input_ids=input_ids, cross_attention_states=states, past_key_values=cache
+        )
 
 
 class Model(nn.Module):
@@ -201,6 +287,38 @@ def test_text_alone_gives_the_tower_zeros_and_changes_nothing_else(inner):
     assert (handle.padded, handle.fault) == (1, "")
 
 
+def test_layers_that_read_images_run_and_are_thrown_away():
+    model = build(Crossing)
+    picture_ = {**text(), "pixel_values": torch.randn(2, 1, 1, 3, SIDE, SIDE)}
+    loss, before = step(model, text())
+    seen = step(model, picture_)
+    handle = blank.install(model)
+    again, after = step(model, text())
+    assert (again, handle.padded) == (loss, 1)
+    idle = {name for name, gradient in before.items() if gradient is None}
+    assert {name.split(".")[1] for name in idle} == {
+        "vision_model", "language_model", "multi_modal_projector"
+    }  # fmt: skip
+    zeros = {name: torch.zeros_like(after[name]) for name in idle}
+    assert same(after.values(), {**before, **zeros}.values())
+    both = step(model, picture_)
+    assert both[0] == seen[0]
+    assert same(both[1].values(), seen[1].values())
+
+
+def test_what_a_cache_keeps_of_a_blank_image_is_thrown_away_too():
+    model = build(Crossing).eval()
+    with torch.no_grad():
+        expected = model(**text()).item()
+        handle = blank.install(model)
+        cache = SimpleNamespace(get_seq_length=lambda: 0)
+        assert model(**text(), cache=cache).item() == expected
+        cache.get_seq_length = lambda: 3
+        assert cache.kept.any()
+        assert model(**text(), cache=cache).item() == expected
+    assert handle.padded == 1
+
+
 def test_buffers_stay():
     model = build()
     before = copy.deepcopy(dict(model.named_buffers()))
@@ -276,7 +394,7 @@ def test_when():
 
 
 def test_a_framework_may_run_the_tower_before_the_forward():
-    model = build()
+    model = build(Filming)
     handle = blank.install(model, kinds=("image", "video"), build=ones)
     embeds = model.get_input_embeddings()(text()["input_ids"])
     model.model.vision_tower(picture()["pixel_values"])
@@ -287,7 +405,7 @@ def test_a_framework_may_run_the_tower_before_the_forward():
 
 
 def test_every_kind_of_input_runs_its_tower():
-    model = build()
+    model = build(Filming)
     calls = []
     model.model.vision_tower.register_forward_hook(lambda *_: calls.append(1))
     handle = blank.install(model, kinds=("image", "video"), build=ones)
@@ -295,6 +413,26 @@ def test_every_kind_of_input_runs_its_tower():
         calls.clear()
         step(model, batch)
         assert (len(calls), handle.padded) == (2, padded)
+
+
+def hear(owner, kind):
+    return ones(owner, kind) if kind == "image" else {"input_features": torch.ones(2, 3)}
+
+
+def test_towers_run_in_the_models_order_whichever_the_row_has():
+    model = build(Hearing)
+    sound = {"sound": torch.ones(2, 3)}
+    handle = blank.install(model, kinds=("image", "audio"), build=hear)
+    order = []
+    names = ("audio_tower", "vision_tower", "multi_modal_projector", "language_model")
+    for name in names:
+        getattr(model.model, name).register_forward_pre_hook(lambda *_, n=name: order.append(n))
+    for number, batch in enumerate((text(), {**text(), **sound}, picture(), picture() | sound)):
+        order.clear()
+        _, gradients = step(model, batch)
+        assert tuple(order) == names
+        assert all(gradient is not None for gradient in gradients.values())
+        assert handle.padded == min(number + 1, 3)
 
 
 def test_what_a_forward_is_asked_goes_to_the_tower():
@@ -402,6 +540,8 @@ def test_what_cannot_be_made_is_said_and_nothing_is_put_on():
         blank.install(model)
     assert not model.model._forward_pre_hooks
     assert "Linear" in blank.possible(nn.Linear(1, 1))
+    assert "audio" in blank.possible(build(), kinds=("image", "audio"))
+    assert blank.possible(build(), kinds=("image", "video")) == ""  # as images: as InternVL
     assert blank.possible(build()) == ""
 
 

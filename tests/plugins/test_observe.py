@@ -22,6 +22,15 @@ from vlmguard_torch.stacks import Stack, cut, keep  # noqa: E402
 from vlmguard_torch.untraced import untraced  # noqa: E402
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Many threads on few processors only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -114,10 +123,87 @@ def test_weights_with_two_names():
     assert observe.observe(model).shared == (("words.weight", "head.weight"),)
 
 
-def test_a_forward_replaced_on_the_instance_is_reported():
+def test_a_forward_replaced_on_the_instance_is_run_in_the_copy(cache):
     model = full()
-    model.tower.forward = lambda pixels: pixels
-    assert observe.observe(model).patched == ("tower",)
+    old, tower, users = model.forward, model.tower, id(model)
+
+    def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+        assert id(self) != users
+        assert tower is self.tower  # from the closure
+        if pixel_values is None:
+            input_ids = input_ids + 0 * tower(torch.zeros(1, 3, 56, 56)).sum().long()
+        return old(input_ids, attention_mask, pixel_values, labels)
+
+    model.old_forward = old
+    model.forward = types.MethodType(forward, model)
+    model.head.forward = lambda hidden: pytest.fail("a kernel")
+    facts = observe.observe(model)
+    assert facts.patched == ("head",)
+    assert facts.of("text").unused == ("aligner", "tower")  # called, but no gradient comes back
+    assert observe.observe(full()).patched == ()
+    assert len(list(cache.iterdir())) == 2
+
+
+class Holding:
+    """As accelerate wraps a forward: an object that holds the bound method."""
+
+    def __init__(self, forward):
+        self.forward = forward
+
+    def __call__(self, *args, **inputs):
+        return self.forward(*args, **inputs)
+
+
+def test_a_forward_held_by_an_object_is_bound_to_the_copy():
+    model = Toy(config(hidden_size=16))
+    held = Holding(model.forward)
+
+    def forward(input_ids, attention_mask=None, pixel_values=None, labels=None):
+        return held(input_ids, attention_mask, pixel_values, labels)
+
+    for model.forward in (forward, held):
+        facts = observe.observe(model, cache=False)
+        assert facts.never_used == ("tower.layers.23",)
+    assert all(weight.grad is None for weight in model.parameters())
+    assert held.forward.__self__ is model
+
+
+def test_an_activation_that_exists_once_in_the_process_runs_in_both():
+    once = torch.nn.GELU()
+
+    class Sharing(Toy):
+        def __init__(self, config):
+            super().__init__(config)
+            self.activation = once
+
+        def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+            self.activation(torch.zeros(1))
+            return super().forward(input_ids, attention_mask, pixel_values, labels)
+
+    assert observe.observe(full(Sharing)).of("image") is not None
+
+
+def test_the_users_own_model_never_runs():
+    model = Toy(config(hidden_size=16))
+    hidden_away = [model.forward]  # where nobody looks
+
+    def forward(input_ids, attention_mask=None, pixel_values=None, labels=None):
+        return hidden_away[0](input_ids, attention_mask, pixel_values, labels)
+
+    model.forward = forward
+    facts = observe.observe(model)
+    assert not facts
+    assert "the user's own model" in facts.reason
+    assert all(weight.grad is None for weight in model.parameters())
+    assert not torch.nn.modules.module._global_forward_pre_hooks
+
+
+def test_a_replaced_forward_that_holds_a_layer_cut_off_is_not_run():
+    model = full()
+    layer = model.layers[7]
+    model.forward = types.MethodType(lambda self, **inputs: layer(inputs), model)
+    facts = observe.observe(model)
+    assert facts.of("text") is None or facts.stacks == ()
 
 
 def test_whether_the_blank_changes_a_text_rows_loss():
@@ -230,6 +316,17 @@ def test_random_states_defaults_and_modes_are_as_before(monkeypatch):
     assert before[1:] == (random.getstate(), str(numpy.random.get_state()))
 
 
+def test_threads_are_few_beside_a_gpu_and_then_as_before(monkeypatch):
+    torch.set_num_threads(2)
+    with untraced():
+        assert torch.get_num_threads() == 2  # training may be on the CPU
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with untraced():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+
+
 def test_the_users_model_is_not_touched():
     model = Toy(config(hidden_size=16, vocab_size=1000)).eval()
     given = json.dumps(model.config.to_dict())
@@ -296,7 +393,8 @@ def test_no_process_group_is_found_and_all_is_restored(monkeypatch):
 def test_zero3_is_set_aside_and_put_back(monkeypatch):
     calls = []
     ours: Any = types.ModuleType("transformers.integrations.deepspeed")
-    ours._hf_deepspeed_config_weak_ref = reference = object()
+    told = types.SimpleNamespace(is_zero3=lambda: True)
+    ours._hf_deepspeed_config_weak_ref = reference = lambda: told
     zero: Any = types.ModuleType("deepspeed.runtime.zero.partition_parameters")
     zero.top_level_context = types.SimpleNamespace(patched=True)
     zero.shutdown_init_context = lambda: calls.append("down")
@@ -309,6 +407,10 @@ def test_zero3_is_set_aside_and_put_back(monkeypatch):
             super().__init__(config)
             if config.hidden_size < 1000:
                 calls.append(ours._hf_deepspeed_config_weak_ref)
+
+        def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+            assert ours._hf_deepspeed_config_weak_ref is reference
+            return super().forward(input_ids, attention_mask, pixel_values, labels)
 
     assert observe.observe(full(Asks), cache=False)
     assert calls == ["down", None, "up"]

@@ -57,8 +57,8 @@ SPEAKS = [
     ("VG108", replace(IDLE, may_be_unused="possible"), "note"),
     ("VG109", replace(STATIC, accumulation=2), "error"),
     ("VG109", replace(STATIC, accumulation=2, checkpointing=Checkpointing()), "error"),
-    ("VG110", replace(ZERO3, checkpointing=Checkpointing(True, True, False, "TRL")), "note"),
-    ("VG110", replace(ZERO3, releases=OLD, checkpointing=Checkpointing(True, True, False)), "note"),
+    ("VG111", replace(ZERO3, checkpointing=Checkpointing(True, True, False, "TRL")), "note"),
+    ("VG111", replace(ZERO3, releases=OLD, checkpointing=Checkpointing(True, True, False)), "note"),
     ("VG301", replace(DDP, freeze=("vision",), unfrozen=3, unfrozen_example="visual.x"), "error"),
     ("VG401", replace(DDP, releases={"torch": "9.0"}), "warning"),
     ("VG402", replace(DDP, missing_seams=("train",)), "warning"),
@@ -79,9 +79,9 @@ SILENT = [
     ("VG104", replace(ZERO2, towers=(replace(VISION, adapters=2, input_grads=True),))),
     ("VG105", replace(ZERO3, releases=NEW, frozen=True, checkpointing=OTHER)),
     ("VG105", replace(ZERO3, releases=OLD, frozen=False, checkpointing=OTHER)),
-    ("VG110", replace(ZERO3, checkpointing=Checkpointing(True, True, None))),
-    ("VG110", replace(ZERO3, checkpointing=Checkpointing(True, True, True))),
-    ("VG110", replace(ZERO3, checkpointing=Checkpointing(False, True, False))),
+    ("VG111", replace(ZERO3, checkpointing=Checkpointing(True, True, None))),
+    ("VG111", replace(ZERO3, checkpointing=Checkpointing(True, True, True))),
+    ("VG111", replace(ZERO3, checkpointing=Checkpointing(False, True, False))),
     ("VG106", replace(DDP, may_be_unused="yes", towers=(VISION,), find_unused=True)),
     ("VG106", replace(UNUSED, towers=(replace(VISION, trainable=0),))),
     ("VG106", replace(IDLE, pads=True)),
@@ -257,7 +257,7 @@ def test_every_rule_is_tried():
 def test_a_forced_variant_is_given_back_where_the_tables_say_that_it_works(host):
     forced = replace(ZERO3, tuning="lora", checkpointing=Checkpointing(True, True, False, "TRL"))
     new, old = (
-        next(f for f in host.pre_wrap(replace(forced, releases=r)) if f.code == "VG110")
+        next(f for f in host.pre_wrap(replace(forced, releases=r)) if f.code == "VG111")
         for r in (NEW, {**OLD, "transformers": "4.57.6"})
     )
     assert new.remedies == (Variant(use_reentrant=False),)

@@ -13,7 +13,7 @@ import typer
 
 from vlmguard import __version__
 
-COMMANDS = ("doctor", "selftest", "run", "compat", "rule", "lab")
+COMMANDS = ("check", "doctor", "selftest", "run", "compat", "rule", "lab")
 """In the order of ``vlmguard --help``."""
 
 app = typer.Typer(

@@ -134,7 +134,7 @@ def _tuning(run: Run) -> tuple[str, ...]:
     adapters = run.tuning != "full" or any(tower.adapters for tower in run.towers)
     if not run.frozen and not adapters:
         return ("full",)
-    if run.trained_towers:  # a tower that trains beside frozen parameters
+    if run.trained_towers or run.text_skips:  # what a row can skip trains beside what is frozen
         return ("lora_tower",)
     if adapters:
         return ("lora",)

@@ -15,13 +15,14 @@ _FALSE = {"false", "no", "0"}  # YAML's bare `off` reaches a command line as "Fa
 _LOOKALIKE = str.maketrans("OIL", "011")
 
 
+_LOOK_ALIKE = str.maketrans("OIl", "011")
+
+
 def nearest(word: str, valid: Iterable[str]) -> str:
     """`` (did you mean X?)`` or the list of what there is."""
     valid = sorted(valid)
-    alike = word[:2] + word[2:].upper().translate(_LOOKALIKE)
-    if alike in valid:  # a letter typed for a digit
-        return f" (did you mean {alike}?)"
-    close = difflib.get_close_matches(word, valid, n=1, cutoff=0.4)
+    meant = word.translate(_LOOK_ALIKE) if re.search(r"\d", word) else word
+    close = [meant] if meant in valid else difflib.get_close_matches(word, valid, n=1, cutoff=0.4)
     return f" (did you mean {close[0]}?)" if close else f" (there is: {', '.join(valid)})"
 
 

@@ -149,6 +149,19 @@ def here() -> str:
     return last
 
 
+def frames(error: BaseException) -> tuple[str, ...]:
+    """Where an exception was raised, outermost first, without the engine's own frames."""
+    found = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        name = _short(code.co_filename)
+        if not name.startswith("vlmguard/ranks/"):
+            found.append(f"{name}:{trace.tb_lineno} in {code.co_name}")
+        trace = trace.tb_next
+    return tuple(found)
+
+
 @functools.cache
 def _short(file: str) -> str:
     """A path from its package on: the same on every machine."""

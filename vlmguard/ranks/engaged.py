@@ -17,6 +17,12 @@ _GATHERS = (
     *("allgather", "_allgather_base", "allgather_coalesced"),
     *("allgather_into_tensor_coalesced", "broadcast"),
 )
+_BESIDE = (
+    *("transformers/trainer", "accelerate/utils/operations.py", "accelerate/accelerator.py"),
+    *("swift/", "trl/", "llamafactory/", "FlagEmbedding/", "torch/distributed/elastic/"),
+)
+"""Where a trainer's own talk comes from (losses and metrics gathered for a log line): such calls
+say nothing about how the model is wrapped."""
 
 
 def not_engaged(strategy: str, calls: Sequence[Sequence[Call]], trainable: int) -> str | None:
@@ -25,7 +31,8 @@ def not_engaged(strategy: str, calls: Sequence[Sequence[Call]], trainable: int) 
     strategy: "ddp…", "fsdp2", "zero1", "zero2" or "zero3". trainable: elements that require
     gradients, of the whole model.
     """
-    for rank, log in enumerate(calls):
+    for rank, whole in enumerate(calls):
+        log = [call for call in whole if not call.site.startswith(_BESIDE)]
         if missing := _missing(strategy, log, trainable):
             return f"rank {rank}: {missing}"
     return None

@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from vlmguard.ranks.calls import Call, log_to, read
+from vlmguard.ranks.calls import Call, frames, log_to, read
 from vlmguard.ranks.coordinator import Coordinator
 from vlmguard.ranks.outcome import Outcome, Result, conclude, parting
 from vlmguard.ranks.stillness import Stillness
@@ -35,6 +35,8 @@ STILL = 4.0
 STILL_APART = 1.5
 """The same for ranks whose calls are seen to differ."""
 _POLL = 0.01
+KEPT = 64 << 10
+"""Bytes of a rank's output that are kept."""
 
 
 def run(
@@ -161,14 +163,23 @@ class _Watched:
         file = self.scratch / f"outcome{rank}"
         if file.exists():
             told: dict[str, Any] = pickle.loads(file.read_bytes())
-            return Outcome(rank, **told)
+            return Outcome(rank, **told, output=self._output(rank))
         if (self.scratch / f"stopped{rank}").exists():
-            return Outcome(rank, "stopped")
-        return Outcome(rank, "died", message=self._tail(rank), exit_code=self.codes.get(rank))
+            return Outcome(rank, "stopped", output=self._output(rank))
+        text = self._output(rank)
+        code = self.codes.get(rank)
+        return Outcome(rank, "died", message=self._tail(text), exit_code=code, output=text)
 
-    def _tail(self, rank: int) -> str:
+    def _output(self, rank: int) -> str:
+        """The end of what a rank printed; the scratch folder goes when the run is over."""
         file = self.scratch / f"output{rank}"
-        text = file.read_text(errors="replace") if file.exists() else ""
+        if not file.exists():
+            return ""
+        with file.open("rb") as printed:
+            printed.seek(max(file.stat().st_size - KEPT, 0))
+            return printed.read().decode(errors="replace")
+
+    def _tail(self, text: str) -> str:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         thrown = [line for line in lines if "what():" in line]
         told = thrown or [line for line in lines if "rror" in line]
@@ -199,11 +210,14 @@ def _rank(
     except BaseException as error:
         if isinstance(error, SystemExit):  # a silent death by `sys.exit`: its own code, no word
             os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
-        told = {"state": "raised", "error": type(error).__name__, "message": str(error)}
+        told = {"state": "raised", "error": type(error).__name__, "message": str(error),
+                "frames": frames(error)}  # fmt: skip
     try:
         whole = scratch / f"outcome{rank}.part"
         whole.write_bytes(pickle.dumps(told))
         whole.rename(scratch / f"outcome{rank}")
+        sys.stdout.flush()
+        sys.stderr.flush()
     except BaseException:
         code = 1
     os._exit(code)
@@ -234,6 +248,9 @@ def _variables(rank: int, size: int) -> dict[str, str]:
         "LOCAL_SIZE": str(size),  # else DeepSpeed counts NUMA nodes, and 0.14 needs numactl for it
         "TORCH_DIST_INIT_BARRIER": "0",
         "GLOO_SOCKET_IFNAME": "lo",
+        # Read by frameworks; nothing listens there: the group exists before they look.
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": os.environ.get("MASTER_PORT", "29500"),
     }
 
 

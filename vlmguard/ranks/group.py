@@ -6,8 +6,10 @@ group; releases rename some of them, so old and new names lead to the same place
 
 from __future__ import annotations
 
-import itertools
+import functools
+import inspect
 import os
+import zlib
 from typing import Any
 
 import torch
@@ -33,11 +35,14 @@ _NAMES = {
     "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
 }
 
-_numbers = itertools.count()
-
 
 class NotedGroup(dist.ProcessGroup):  # type: ignore[misc]
-    """Base of both engines; `carry_out` does the work."""
+    """Base of both engines; `carry_out` does the work.
+
+    Attributes:
+        number: equal on all ranks for one group: torch counts groups on every rank, members or not.
+        members: world ranks of the group, in the order of its own ranks.
+    """
 
     kind = "noted"
 
@@ -46,7 +51,8 @@ class NotedGroup(dist.ProcessGroup):  # type: ignore[misc]
         self.own_rank = rank
         self.own_size = size
         self.own_name = ""
-        self.number = next(_numbers)
+        self.number = 0
+        self.members = tuple(range(size))
 
     def size(self) -> int:
         """How many ranks."""
@@ -113,8 +119,37 @@ def join(kind: str, create: Any, rank: int, size: int, store: Any) -> None:
     def made(asked: Any, _: Any) -> NotedGroup:
         group: NotedGroup = create(asked.store, asked.group_rank, asked.group_size, asked.timeout)
         group.own_name = str(asked.group_id)
+        group.number = _number(group.own_name)
+        members = tuple(getattr(asked, "global_ranks_in_group", None) or ())
+        group.members = members or tuple(range(asked.group_size))
         return group
 
     if not hasattr(dist.Backend, kind.upper()):
         dist.Backend.register_backend(kind, made, extended_api=True, devices=["cpu"])
     dist.init_process_group(kind, rank=rank, world_size=size, store=store)
+    _all_groups_are(kind)
+
+
+def _number(name: str) -> int:
+    """From torch's name of a group: a count, or the hash of its ranks."""
+    return int(name) if name.isdigit() else zlib.crc32(name.encode())
+
+
+def _all_groups_are(kind: str) -> None:
+    """A later ``new_group(backend="gloo")`` comes to this engine too, whatever it asks for."""
+    module: Any = dist.distributed_c10d
+    made = module._new_process_group_helper
+    if hasattr(made, "of_engine"):
+        return
+    signature = inspect.signature(made)
+
+    @functools.wraps(made)
+    def helper(*args: Any, **named: Any) -> Any:
+        bound = signature.bind(*args, **named)
+        bound.arguments["backend"] = dist.Backend(kind)
+        bound.arguments.pop("backend_options", None)
+        bound.arguments.pop("pg_options", None)
+        return made(*bound.args, **bound.kwargs)
+
+    helper.of_engine = kind  # type: ignore[attr-defined]
+    module._new_process_group_helper = helper

@@ -27,6 +27,8 @@ class Outcome:
         error: the exception's class name.
         message: the exception's text, or the last of a dead rank's output.
         exit_code: the exit code of a rank that died; negative is a signal's number.
+        frames: where it raised, outermost first: "package/file.py:line in function".
+        output: the end of what it printed, standard error included.
     """
 
     rank: int
@@ -35,6 +37,8 @@ class Outcome:
     error: str | None = None
     message: str | None = None
     exit_code: int | None = None
+    frames: Sequence[str] = ()
+    output: str = ""
 
     @property
     def failed(self) -> bool:

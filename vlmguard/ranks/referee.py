@@ -28,7 +28,6 @@ class RefereeGroup(NotedGroup):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        self.members = tuple(_members(rank, size))
 
     def carry_out(self, call: Call, args: tuple[Any, ...]) -> Any:
         """A Work that is done already."""
@@ -131,20 +130,14 @@ class RefereeGroup(NotedGroup):
         return [output]
 
     def _do_send(self, call: Call, tensors: Any, to: int, tag: int = 0) -> Any:
-        self._all(call, tensors, to)
+        self._all(call, tensors, self.members[to])
         return tensors
 
     def _do_recv(self, call: Call, tensors: Any, source: int, tag: int = 0) -> Any:
-        for tensor, new in zip(tensors, self._all(call, tensors, source)[0], strict=True):
+        peer = self.members[source]
+        for tensor, new in zip(tensors, self._all(call, tensors, peer)[0], strict=True):
             tensor.copy_(new)
         return tensors
-
-
-def _members(rank: int, size: int) -> list[int]:
-    """The world ranks of the group that is being made; torch tells a backend only its size."""
-    if not dist.is_initialized() or size == dist.get_world_size():
-        return list(range(size))
-    raise NotImplementedError(f"the referee knows no groups of {size} ranks out of more")
 
 
 def _pack(tensor: torch.Tensor) -> tuple[bytes, str, tuple[int, ...]]:

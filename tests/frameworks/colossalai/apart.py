@@ -13,7 +13,6 @@ import os
 import pickle
 import random
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,25 +38,17 @@ def case(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> Iterator[No
         os.environ.update(before)
 
 
-def settle() -> None:
-    """Take back the guard's own end of this process, some seconds after it stopped a run."""
-    for timer in threading.enumerate():
-        if isinstance(timer, threading.Timer) and timer.function.__name__ == "_leave":
-            timer.cancel()
-
-
 def _forget() -> None:
-    guard = sys.modules.get("vlmguard.guard")
-    if guard is None:
+    """A case begins as a process does: no run, no settings resolved, nothing said."""
+    if "vlmguard.guard" not in sys.modules:
         return
-    from vlmguard.core import settings
-    from vlmguard.runtime import faults, report
+    from vlmguard import guard
+    from vlmguard.core import runstate, settings
+    from vlmguard.runtime import faults
 
-    guard._seen.clear()
-    guard.first_step.cache_clear()
+    while (state := runstate.current()) is not None:
+        guard.close(state)
     faults._said.clear()
-    report._counted.clear()
-    report._fixed.clear()
     os.environ.pop(settings.RESOLVED, None)
     settings._load.cache_clear()
 

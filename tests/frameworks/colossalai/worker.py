@@ -199,8 +199,6 @@ def main() -> None:
         finally:
             out["seconds"] = time.monotonic() - started
             torch.save(out, Path(job["out"]) / f"{case['name']}.rank{rank}.pt")
-        if not alone:
-            apart.settle()
     dist.barrier()
     dist.destroy_process_group()
 

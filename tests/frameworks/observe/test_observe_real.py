@@ -58,7 +58,7 @@ def found():
     with turn():
         done = subprocess.run(
             [envs.program("swift"), worker],
-            env=environment, capture_output=True, text=True, timeout=240, check=False,
+            env=environment, capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     assert lines, done.stdout[-2000:] + done.stderr[-4000:]
@@ -138,6 +138,13 @@ def test_checkpointing_replaced_for_the_whole_process_is_neither_used_nor_change
     assert found["checkpoint"]["calls"] == 0
     assert found["checkpoint"]["left_alone"]
     assert facts_of(found["checkpoint"]) == facts_of(found["Qwen2VLForConditionalGeneration"])
+
+
+def test_a_dummy_image_that_a_framework_runs_under_deepspeed_is_seen(found):
+    plain, deepspeed = map(facts_of, found["own dummy"])
+    assert plain.of("text").unused == ("model.visual",)
+    assert deepspeed.of("text").unused == ()
+    assert deepspeed.of("image").unused == ()
 
 
 def test_zero3_changes_no_answer_and_goes_on(found):

@@ -7,6 +7,7 @@ import json
 import random
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -102,7 +103,24 @@ def under_zero3() -> list[dict[str, Any]]:
     return done
 
 
+def with_a_frameworks_own_dummy() -> list[dict[str, Any]]:
+    """ms-swift replaces a forward on the instance; told of DeepSpeed, it runs a dummy image."""
+    from swift.model.models.qwen import _compat_qwen3_vl_mixed_data
+    from transformers import Qwen2VLImageProcessor
+    from transformers.integrations import HfDeepSpeedConfig
+
+    model: Any = make("Qwen3VLForConditionalGeneration")
+    processor = SimpleNamespace(image_processor=Qwen2VLImageProcessor(patch_size=16))
+    _compat_qwen3_vl_mixed_data(model.model, processor)
+    plain = observed_with("plain", model)
+    told = HfDeepSpeedConfig({"train_micro_batch_size_per_gpu": 1})
+    done = [plain, observed_with("deepspeed", model)]
+    del told
+    return done
+
+
 def main() -> None:
+    observe.WAIT = float("inf")  # tests run on busy machines
     found: dict[str, Any] = {name: observed_with(name, make(name)) for name in CONFIGS}
     with untraced():
         for name in ("MllamaForConditionalGeneration", "LlavaOnevisionForConditionalGeneration"):
@@ -110,6 +128,7 @@ def main() -> None:
             found[f"deep {name}"] = observed.to_data(deep)
     found["lora"] = with_lora()
     found["checkpoint"] = with_checkpoint_replaced()
+    found["own dummy"] = with_a_frameworks_own_dummy()
     found["zero3"] = under_zero3()
     print("FOUND " + json.dumps(found), flush=True)
     sys.stdout.flush()

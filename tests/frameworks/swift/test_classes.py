@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 
 from tests.frameworks.swift import campaign
-from tests.frameworks.swift.classes import BY_NAME, SELECTION
-from tests.kit.oracle import bitwise
+from tests.frameworks.swift.classes import BY_NAME, REFERENCE, SELECTION, SFT, TRAINED, zero
+from tests.kit import swift
+from tests.kit.oracle import bitwise, compare
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 EVERY = pytest.mark.parametrize(
@@ -40,3 +41,22 @@ def test_with_the_guard(name):
         off = campaign.outcome(run, guard=False)
         verdict = bitwise(on.ranks, off.ranks, world=run.world)
         assert verdict, str(verdict)
+
+
+@pytest.mark.campaign
+def test_a_run_saved_and_resumed_equals_one_that_went_through():
+    """LLaVA, ranks that differ, ZeRO-3: saved after the first of two steps."""
+    out = swift.session() / "saved"
+    saves = ["--output_dir", str(out), "--add_version", "false", "--save_strategy", "steps",
+             "--save_steps", "1"]  # fmt: skip
+    flags = [*TRAINED, *zero(3), *saves]
+    through = swift.run(SFT, "llava", "mixed", flags, guard=True)
+    assert through.returncode == 0, str(through)
+    again = [*flags, "--resume_from_checkpoint", str(out / "checkpoint-1")]
+    resumed = swift.run(SFT, "llava", "mixed", again, guard=True)
+    assert resumed.returncode == 0, str(resumed)
+    reference = swift.run(SFT, "llava", "mixed", REFERENCE, guard=False)
+    for done in (through, resumed):
+        verdict = compare(done.ranks, reference.ranks)
+        assert verdict, str(verdict)
+    assert [len(done.ranks[0].losses) for done in (through, resumed)] == [2, 1]

@@ -53,7 +53,7 @@ PLANS: dict[str, list[Any]] = {
     "differ": [(one,), (one,), (one,)],
     "phases": [(every,), (none,), (every,)],
     "most": [(one, others), "eval", (every, every), (none, none), (one, none)],
-    "generate": [(one,), "generate", (one,)],
+    "generate": [(one,), "generate", (others,)],
 }
 LENGTHS = 3, 2
 """New tokens of rank 0, and how many more each rank after it."""

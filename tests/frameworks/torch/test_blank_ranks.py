@@ -35,6 +35,8 @@ RIGHT = (
     "llava/fsdp2/lora/differ/after",
     "mllama/zero3/trained/most/before",
     "mllama/zero2/frozen/differ/before",
+    "mllama/fsdp2/trained/differ/before",
+    "llava_next/zero2/frozen/differ/before",
     "qwen2_vl/zero3/trained/generate/after",
     "qwen3_vl/zero3/trained+ckpt/differ/before",
     "minicpmv4_6/zero2/trained/differ/before",
@@ -58,7 +60,7 @@ def measured() -> dict[str, dict]:
     }
     done = subprocess.run(
         [envs.program("swift"), str(HERE / "blank_ranks.py"), *PARTS, *RIGHT],
-        env=variables, capture_output=True, text=True, timeout=300, check=False,
+        env=variables, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"cell"')]
     assert len(lines) == len(PARTS + RIGHT), done.stdout[-2000:] + done.stderr[-4000:]

@@ -84,9 +84,9 @@ def test_towers_and_globs_freeze_in_a_script_of_the_users(word):
 def test_a_forced_variant_is_said_and_given_back_under_fix():
     forced = sft("image", *LORA, *WANTED, *zero(3))
     told = trainers.run(forced, guard=True)
-    fixed = trainers.run(forced.also("--vlmguard", "VG110=fix"), guard=True)
+    fixed = trainers.run(forced.also("--vlmguard", "VG111=fix"), guard=True)
     reference = trainers.run(sft("image", *LORA, *NONE), guard=False)
-    assert "VG110" in {finding["code"] for finding in told.findings}, tail(told)
+    assert "VG111" in {finding["code"] for finding in told.findings}, tail(told)
     assert {finding["level"] for finding in told.findings} <= {"note"}
     assert "use_reentrant: True → False" in fixed.output, tail(fixed)
     for run in (told, fixed):

@@ -1,4 +1,7 @@
-"""Makes functions of the guard raise in a real run: VLMGUARD_TEST_FAULT=module:name,module:name."""
+"""Makes functions of the guard raise in a real run: VLMGUARD_TEST_FAULT=module:name,module:name.
+
+Each says in standard error that it was reached, `made to fail: module:name`, before it raises.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,13 @@ def _break(names: list[str], module: ModuleType) -> None:
         if not hasattr(owner, last):
             raise AttributeError(f"{module.__name__} has no {name}: this fault would test nothing")
         kept = vars(owner).get(last)
-        setattr(owner, last, property(_raises) if isinstance(kept, property) else _raises)
+        raises = functools.partial(_raises, f"{module.__name__}:{name}")
+        if isinstance(kept, property):
+            setattr(owner, last, property(raises))
+        else:
+            setattr(owner, last, staticmethod(raises) if parents else raises)
 
 
-def _raises(*_: Any, **__: Any) -> Any:
+def _raises(name: str, *_: Any, **__: Any) -> Any:
+    sys.stderr.write(f"made to fail: {name}\n")
     raise RuntimeError("made to fail by the tests")

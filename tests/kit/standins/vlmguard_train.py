@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +20,8 @@ def _wrap(module: ModuleType) -> None:
     train = module.Trainer.train
 
     def captured(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if os.environ.get("VLMGUARD_TEST_SAME_ADAPTERS"):
+            _same_adapters(self.model)
         initial = _weights(self.model)
         losses: list[float] = []
         with _recorded(self, losses):
@@ -47,12 +49,27 @@ def _recorded(trainer: Any, losses: list[float]) -> Iterator[None]:
         del trainer.training_step
 
 
-def _weights(model: Any) -> dict[str, Any]:
+def _same_adapters(model: Any) -> None:
+    """LoRA draws its first weights otherwise under ZeRO-3: here each gets what its name says."""
+    import zlib
+
+    import torch
+
+    for name, parameter in model.named_parameters():
+        if ".lora_A." in name:
+            with _whole(parameter, write=True):
+                seed = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+                drawn = torch.randn(parameter.shape, generator=seed) * parameter.shape[-1] ** -0.5
+                parameter.data.copy_(drawn)
+
+
+def _weights(model: Any, names: Collection[str] | None = None) -> dict[str, Any]:
+    """Parameters that train, or those named: callbacks may have frozen some since (LISA)."""
     from vlmguard_capture import copy, plain
 
     held = {}
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad if names is None else plain(name) in names:
             with _whole(parameter):
                 held[plain(name)] = copy(_full(parameter))
     return held
@@ -69,14 +86,14 @@ def _digests(model: Any) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _whole(parameter: Any) -> Iterator[None]:
+def _whole(parameter: Any, write: bool = False) -> Iterator[None]:
     """The parameter complete on this rank; a collective under ZeRO-3, in the same order on all."""
     if not hasattr(parameter, "ds_id"):
         yield
         return
     import deepspeed
 
-    with deepspeed.zero.GatheredParameters([parameter]):
+    with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0 if write else None):
         yield
 
 
@@ -112,7 +129,7 @@ def _write(trainer: Any, initial: dict[str, Any], losses: list[float]) -> None:
         world=torch.distributed.get_world_size() if grouped else 1,
         wrapped=wrapper(trainer.model_wrapped, trainer.model),
         initial=initial,
-        final=_weights(trainer.model),
+        final=_weights(trainer.model, initial.keys()),
         losses=losses,
         digests=_digests(trainer.model),
         log=[dict(entry) for entry in trainer.state.log_history],

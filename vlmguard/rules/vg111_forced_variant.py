@@ -2,7 +2,7 @@
 
 What it does
     Fires where you asked for one variant of gradient checkpointing and the framework runs
-    the other, and says what the measured tables know of yours. `VG110=fix` sets yours again
+    the other, and says what the measured tables know of yours. `VG111=fix` sets yours again
     where they say that it works.
 
 Why it is bad
@@ -18,7 +18,7 @@ Example
     '{"use_reentrant": false}'
 
 Use instead
-    VG110=fix, or leave the variant to the framework.
+    VG111=fix, or leave the variant to the framework.
 
 Evidence
     huggingface/trl#6356, huggingface/trl#4951; TRL's sources, 0.28.0 - 1.16.0; own runs of
@@ -32,7 +32,7 @@ from vlmguard.core.facts import Run
 from vlmguard.core.findings import Finding, Remedy, Variant
 from vlmguard.core.hookspecs import hookimpl
 
-CODE = "VG110"
+CODE = "VG111"
 NAME = "forced-variant"
 DEFAULT = "warn"
 
@@ -50,7 +50,7 @@ def pre_wrap(run: Run) -> Finding | None:
         "note",
         f"you asked for use_reentrant={asked}, {by} sets {effective}: {known}",
         remedies=remedies,
-        advice="VG110=fix keeps yours" if remedies else "",
+        advice="VG111=fix keeps yours" if remedies else "",
         evidence="huggingface/trl#6356; compat/verdicts.toml",
     )
 

@@ -1,0 +1,52 @@
+"""What ``vlmguard check`` has to know of FlagEmbedding (1.3, 1.4)."""
+
+from __future__ import annotations
+
+import re
+
+from vlmguard.check import hf, scripts, sources
+from vlmguard.check.facts import Draft
+from vlmguard.check.fields import Values
+from vlmguard.check.files import Files
+from vlmguard.check.framework import CannotTell, Framework
+from vlmguard.check.launcher import Job
+
+
+class FlagEmbedding(Framework):
+    name = "FlagEmbedding"
+    package = "FlagEmbedding"
+    distribution = "FlagEmbedding"
+    install = "pip install 'vlmguard[flagembedding]'"
+
+    def entry(self, job: Job, files: Files) -> str:
+        found = re.fullmatch(r"-m (FlagEmbedding\.[\w.]+)", job.target)
+        return found[1].removesuffix(".__main__") if found else ""
+
+    def trains(self, entry: str) -> str:
+        return "" if ".finetune." in entry else f"{entry} does not train"
+
+    def classes(self, entry: str) -> list[sources.Class]:
+        found = scripts.classes(f"{entry}.__main__")
+        if not found:
+            raise CannotTell(f"{entry}: this release of FlagEmbedding has no such module")
+        return found
+
+    def draft(self, values: Values, job: Job, files: Files, entry: str) -> Draft:
+        lora = values.true("use_lora")
+        draft = Draft(self.name, tuning="lora" if lora else "full")
+        hf.strategy(values, job, files, draft)
+        draft.trains = {"llm": "adapters" if lora else "full"}
+        if hf.checkpointing(values):
+            draft.checkpointed = ("llm",)
+        draft.asked = hf.reentrant(values, files)
+        draft.use_reentrant = hf.default_reentrant() if draft.asked is None else draft.asked
+        draft.decided_by = "transformers' default" if draft.asked is None else "the user's flag"
+        # An embedder encodes queries, then passages.
+        draft.forwards = 2 if ".embedder." in entry else 1
+        hf.accumulation(values, draft)
+        if draft.strategy == "ddp":
+            hf.find_unused(values, draft, plain_model=False)
+        return draft
+
+
+FRAMEWORK = FlagEmbedding()

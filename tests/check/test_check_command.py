@@ -1,0 +1,118 @@
+"""The command: exit statuses, formats, and one line for what is missing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vlmguard.check import facts, judge, sources
+from vlmguard.check.facts import Draft
+from vlmguard.check.fields import Field
+from vlmguard.check.rows import Rows
+from vlmguard.cli import check
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def make(text: str) -> str:
+        (tmp_path / "x.sh").write_text(text)
+        return "x.sh"
+
+    return make
+
+
+def run(*words: str) -> int:
+    try:
+        return check.main(words)
+    except SystemExit as left:
+        return left.code
+
+
+def test_without_the_framework_it_cannot_tell(capsys, monkeypatch):
+    monkeypatch.setattr(sources, "package", lambda name: None)
+    assert run("--", "swift", "sft", "--model", "x") == 2
+    assert "pip install 'vlmguard[swift]'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [("echo hello", 0, "nothing to judge"), ("megatron sft --x", 0, "Megatron: not guarded"),
+     ("swift infer --model x", 0, "does not train"), ("srun torchrun x.py", 2, "not seen inside"),
+     ("python prepare.py", 2, "prepare.py is not on this disk"), ("if", 2, "not understood")],
+)  # fmt: skip
+def test_exit_status(script, capsys, text, code, told):
+    assert run(script(text)) == code
+    assert told in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [("nowhere.sh",), (), ("x.sh", "--", "swift"), ("--format", "odd", "x.sh"),
+              ("--releases", "swift", "x.sh"), ("/dev/zero",)],
+)  # fmt: skip
+def test_wrong_use_is_one_line(script, capsys, words):
+    script("true")
+    assert run(*words) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("vlmguard check: ")
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("shape", ["json", "sarif", "text", "github"])
+def test_formats_hold_no_secret(script, capsys, shape):
+    name = script("curl -H 'Authorization: Bearer s3cr3t' x\n"
+                  "eval swift sft --hub_token s3cr3t --model https://u:s3cr3t@h/x\n"
+                  "torchrun odd.py --api_key s3cr3t\nif")  # fmt: skip
+    assert run("--format", shape, name) == 2
+    said = capsys.readouterr().out
+    assert "s3cr3t" not in said
+    if shape == "sarif":
+        assert json.loads(said)["runs"][0]["results"][0]["ruleId"] == "cannot-tell"
+    if shape == "json":
+        assert json.loads(said)["exit"] == 2
+    if shape == "github":
+        assert said.startswith("::warning file=x.sh,line=")
+
+
+def draft(**other) -> Draft:
+    given = {"framework": "ms-swift", "strategy": "ddp", "world": 2, "find_unused": False,
+             "trains": {"vision": "full", "aligner": "full", "llm": "full"},
+             "checkpointed": ("vision", "aligner", "llm"), "use_reentrant": False}  # fmt: skip
+    return Draft(**{**given, **other})
+
+
+@pytest.mark.parametrize(
+    ("kinds", "complete", "strategy", "pads", "level"),
+    [({"text", "image"}, True, "ddp", "no", "error"), ({"image"}, True, "ddp", "no", None),
+     ({"image"}, False, "ddp", "no", "note"), (set(), False, "ddp", "no", "note"),
+     ({"text", "image"}, True, "ddp", "yes", None),
+     ({"text", "image"}, True, "zero2", "no", "error"),
+     ({"text"}, True, "zero2", "no", None), ({"text", "image"}, True, "single", "no", None)],
+)  # fmt: skip
+def test_rows_decide_what_may_be_unused(kinds, complete, strategy, pads, level):
+    from vlmguard import registry
+
+    met = Rows(frozenset(kinds), complete)
+    run = facts.run(draft(strategy=strategy, rows=met, pads_itself=pads))
+    found = {f.code: f.level for f in registry.get().pre_wrap(run)}
+    assert found.get("VG106") == level
+
+
+def test_an_edit_replaces_the_flag_where_it_stands():
+    from vlmguard.check.framework import Edit, Framework
+    from vlmguard.check.launcher import Job
+    from vlmguard.check.shell.state import Call
+
+    call = Call((), {}, "/", 1, "x")
+    job = Job(call, "swift sft", ("--a", "1", "--b-c", "x", "y", "--d=5"), prefix=("swift", "sft"))
+    edits = [Edit("--b_c", "z"), Edit("--d", "6"), Edit("--e", "7"), Edit("--a", None)]
+    assert judge.applied(job, edits, Framework()) == [
+        "swift", "sft", "--b_c", "z", "--d", "6", "--e", "7"]  # fmt: skip
+
+
+def test_field_kinds():
+    assert Field("x", "Optional[bool]", None).boolean
+    assert Field("x", "list[str] | None", None).many
+    assert not Field("x", "str", "").many

@@ -1,0 +1,172 @@
+"""Fields are read from sources and parsed as Hugging Face's parser does; rows and configs too."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import sys
+
+import pytest
+
+from vlmguard.check import fields, model, rows, scripts, sources
+from vlmguard.check.files import Files, Unreadable
+
+BASE = """
+from dataclasses import dataclass, field
+from typing import List, Literal, Optional, Union
+
+RAISES = 1 / 1
+
+@dataclass
+class Base:
+    lr: float = 1e-4
+    kind: Literal["a", "b"] = "a"
+    on: bool = True
+    names: List[str] = field(default_factory=lambda: ["x"])
+    deep: Optional[Union[dict, str]] = None
+    count: Optional[int] = None
+
+    def __post_init__(self):
+        raise SystemExit("ran")
+"""
+TOP = """
+from dataclasses import dataclass, field
+from .base import Base as Renamed
+
+Chosen = Renamed
+
+@dataclass
+class Mixin:
+    lr: float = 2.0
+    extra: str = field(default="e", metadata={"help": "h"})
+    secret: int = field(default=0, init=False)
+
+@dataclass
+class Args(Mixin, Chosen):
+    count: int = 3
+    computed: str = field(default_factory=lambda: str(1))
+"""
+SCRIPT = """
+from toyfields.top import Args
+from transformers import HfArgumentParser, TrainingArguments
+CLASSES = (Args,)
+parser = HfArgumentParser(CLASSES)
+(args,) = parser.parse_args_into_dataclasses()
+args.deep = {"use_reentrant": True}
+args.count = len("x")
+"""
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    folder = tmp_path / "toyfields"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise SystemExit('imported')")
+    (folder / "base.py").write_text(BASE)
+    (folder / "top.py").write_text(TOP)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for cached in (sources.package, sources.module_file, sources.parsed, sources.find,
+                   sources.bases, sources.order, fields.of):  # fmt: skip
+        cached.cache_clear()
+    return fields.of((sources.find("toyfields.top", "Args"),)), folder
+
+
+def test_defaults_are_those_of_the_real_class(toy, monkeypatch):
+    found, folder = toy
+    assert "toyfields" not in sys.modules
+    (folder / "__init__.py").write_text("")
+    importlib.invalidate_caches()
+    real = importlib.import_module("toyfields.top").Args
+    for one in dataclasses.fields(real):
+        if not one.init:
+            assert one.name not in found
+        elif one.name != "computed":
+            made = one.default_factory is not dataclasses.MISSING
+            assert found[one.name].default == (one.default_factory() if made else one.default)
+    assert found["computed"].default is fields.COMPUTED
+    for name in [name for name in sys.modules if name.startswith("toyfields")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def test_parsed_as_hugging_face_does(toy):
+    found, _ = toy
+    words = ["--lr", "3", "--names", "a", "b", "--no_on", "--count=4", "--kind", "b", "--odd", "1"]
+    values, rest = fields.parse(found, words)
+    assert (values.get("lr"), values.get("names"), values.get("on")) == (3.0, ["a", "b"], False)
+    assert (values.get("count"), values.get("kind"), values.get("extra")) == (4, "b", "e")
+    assert rest == ["--odd", "1"]
+    assert fields.parse(found, ["--on"])[0].get("on") is True
+    assert fields.parse(found, ["--on", "False"])[0].get("on") is False
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["--count", "x"], "invalid int value: 'x'"), (["--kind", "c"], "invalid choice: 'c'"),
+     (["--on", "maybe"], "Truthy value expected"), (["--lr"], "expected one argument")],
+)  # fmt: skip
+def test_wrong_values_get_argparses_words(toy, words, told):
+    with pytest.raises(fields.Wrong, match=told):
+        fields.parse(toy[0], words)
+
+
+def test_the_nearest_flag_is_named(toy):
+    assert fields.leftover(toy[0], ["--nmaes", "x"]) == " (did you mean names?)"
+
+
+def test_a_script_names_its_classes(toy, tmp_path):
+    (tmp_path / "t.py").write_text(SCRIPT)
+    module = scripts.module("t.py", Files(str(tmp_path)))
+    assert [one.name for one in scripts.classes(module)] == ["Args"]
+    assert scripts.imports(module) == {"toyfields", "transformers"}
+    assert scripts.overrides(module) == ({"deep": {"use_reentrant": True}}, ["count"])
+
+
+TEXT = {"messages": [{"role": "user", "content": "a"}]}
+ROWS = [
+    (TEXT, "text"), ({**TEXT, "images": []}, "text"), ({**TEXT, "images": ["a"]}, "image"),
+    ({**TEXT, "image": "a", "videos": ["b"]}, "image+video"), ({"query": "<image>x"}, "image"),
+    ({"messages": [{"content": [{"type": "image", "image": "a"}]}]}, "image"),
+    ({"conversations": [{"from": "human", "value": "<video> what"}]}, "video"),
+    ({"messages": [{"content": [{"type": "text", "text": "a"}]}]}, "text"),
+    ({"prompt": "a", "audios": ["x"]}, "audio"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "kind"), ROWS)
+def test_kinds_of_rows(row, kind):
+    assert rows.kind(row) == kind
+
+
+def test_rows_of_files(tmp_path):
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row, _ in ROWS[:3]))
+    (tmp_path / "b.json").write_text(json.dumps([ROWS[4][0]]))
+    (tmp_path / "c.csv").write_text("query,image\nx,\ny,\n")
+    files = Files(str(tmp_path))
+    found, doubts = rows.of(["a.jsonl#2", "b.json", "c.csv"], files)
+    assert (found.kinds, found.complete, found.seen) == ({"text", "image"}, True, 6)
+    assert not doubts
+    assert rows.of(["org/name"], files)[1]
+    for name, text in (("bad.jsonl", '{"a": '), ("gone.jsonl", None)):
+        if text:
+            (tmp_path / name).write_text(text)
+        with pytest.raises(Unreadable, match=name):
+            rows.of([name], files)
+
+
+def test_models(tmp_path):
+    files = Files(str(tmp_path))
+    for name, config in (("vl", {"model_type": "qwen2_vl", "vision_config": {}}),
+                         ("llm", {"model_type": "qwen2"})):  # fmt: skip
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+        assert model.of(name, files, {}).sees is (name == "vl")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Unreadable, match=r"empty: a folder without config\.json"):
+        model.of("empty", files, {})
+    snapshot = tmp_path / "hub" / "models--a--b" / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text('{"model_type": "llava"}')
+    assert model.of("a/b", files, {"HF_HUB_CACHE": str(tmp_path / "hub")}).sees is True
+    assert model.of("a/c", files, {"HOME": str(tmp_path)}).sees is None
+    assert model.of("a/Qwen2.5-VL-3B", files, {"HOME": str(tmp_path)}).sees is True

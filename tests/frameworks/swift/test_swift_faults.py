@@ -1,0 +1,133 @@
+"""What containment calls is made to raise, in real runs that say that they reached it.
+
+What only watches is broken all at once: a healthy run stays bitwise as without the guard. What
+judges or mends is broken alone: a run that fails without the guard then fails as it would have.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.frameworks.swift.cases import LORA, ONCE, REENTRANT
+from tests.frameworks.swift.classes import TRAINED, evaluated, zero
+from tests.kit import envs, swift
+from tests.kit.oracle import bitwise
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+SFT = ["sft"]
+WATCHING = (
+    "vlmguard.agree:basis",
+    "vlmguard.agree:plan",
+    "vlmguard_torch.freezing:check",
+    "vlmguard_transformers.dry_run:rehearse",
+    "vlmguard_transformers.steps:start",
+    "vlmguard_transformers.steps:before",
+    "vlmguard_transformers.steps:after",
+    "vlmguard_transformers.phases:mark",
+    "vlmguard_swift.batches:_judge",
+    "vlmguard_swift.batches:_fetched",
+    "vlmguard.guard:close",
+)
+DEEPSPEED = ("vlmguard_transformers.steps:at_engine", "vlmguard_transformers.lifecycle:_held")
+MENDING = (
+    "vlmguard_transformers.lifecycle:begin",
+    "vlmguard_transformers.translate:run",
+    "vlmguard_transformers.apply:apply",
+    "vlmguard_transformers.arguments:take",
+    "vlmguard.guard:on_error",
+)
+ALONE = {
+    "vlmguard_transformers.observation:_observe",
+    "vlmguard_transformers.arguments:resolve",
+    "vlmguard.guard:bring_down",
+}
+
+
+def tail(outcome):
+    return outcome.output[-3000:]
+
+
+def run(data, flags, *broken, model="qwen2_vl"):
+    flags = [flag.replace("{data}", str(swift.dataset())) for flag in flags]
+    extra = {"VLMGUARD_TEST_FAULT": ",".join(broken)} if broken else {}
+    done = swift.run(SFT, model, data, flags, guard=bool(broken), extra=extra)
+    missed = [name for name in broken if f"made to fail: {name}" not in done.output]
+    assert not missed, f"not reached: {missed}\n{tail(done)}"
+    return done
+
+
+def test_a_healthy_run_with_all_that_watches_broken_stays_bitwise_equal():
+    flags = [*LORA, *evaluated("image")]
+    off, on = run("image", flags), run("image", flags, *WATCHING)
+    assert (off.returncode, on.returncode) == (0, 0), tail(on)
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, str(verdict)
+    assert {found["code"] for found in on.findings} == {"VG902"}
+
+
+def test_gradients_under_deepspeed_and_what_is_said_of_a_blank_input():
+    flags = [*TRAINED, *zero(2)]
+    off, on = run("phases", flags, model="llava"), run("phases", flags, *DEEPSPEED, model="llava")
+    assert (off.returncode, on.returncode) == (0, 0), tail(on)
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, str(verdict)
+
+
+@pytest.mark.parametrize("name", MENDING)
+def test_a_broken_run_fails_as_without_the_guard(name):
+    broken = run("image", [*LORA, *REENTRANT], name) if name != "vlmguard.guard:on_error" else run(
+        "image", [*LORA, *REENTRANT, "--vlmguard", "VG101=off"], name
+    )  # fmt: skip
+    assert broken.returncode != 0
+    assert ONCE in broken.output, tail(broken)
+    assert not broken.survivors
+
+
+def test_a_model_that_cannot_be_observed_trains_as_without_the_guard():
+    off, on = (
+        run("image", [*TRAINED], *names)
+        for names in ((), ("vlmguard_transformers.observation:_observe",))
+    )
+    assert (off.returncode, on.returncode) == (0, 0), tail(on)
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, str(verdict)
+
+
+def test_settings_that_cannot_be_resolved_leave_the_run_alone():
+    done = run("image", [*LORA, *REENTRANT], "vlmguard_transformers.arguments:resolve")
+    assert ONCE in done.output or done.returncode == 0, tail(done)
+
+
+def test_a_stop_stops_though_torchrun_cannot_be_told():
+    told = [*LORA, *REENTRANT, "--vlmguard", "VG101=error"]
+    done = run("image", told, "vlmguard.guard:bring_down")
+    assert done.returncode != 0
+    assert "VG101 stopped" in done.output, tail(done)
+    assert not done.ranks
+    assert not done.hung
+
+
+def test_nothing_that_containment_calls_is_forgotten_here():
+    """Read from the source: calls of `contain` in what an ms-swift run goes through."""
+    tried = {name.partition(":")[2] for name in (*WATCHING, *DEEPSPEED, *MENDING, *ALONE)}
+    known = {
+        "bring_down",
+        "getattr",  # the standard library's
+        "call",  # closers of a run: each is a method of its own
+        "check",  # a lambda around freezing.check
+        "translate",  # lambdas around translate.run
+    }
+    folders = [envs.ROOT / "plugins" / name for name in ("vlmguard_transformers", "vlmguard_swift")]
+    files = [file for folder in folders for file in folder.glob("*.py")]
+    called = {name for file in [*files, envs.ROOT / "vlmguard" / "guard.py"] for name in _of(file)}
+    assert called <= tried | known, called - tried - known
+
+
+def _of(file: Path):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "contain":
+            target = node.args[1]
+            yield target.attr if isinstance(target, ast.Attribute) else target.id

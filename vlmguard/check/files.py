@@ -1,0 +1,67 @@
+"""The files that a command names: those of its script's own making first, then the disk's."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vlmguard.check.shell.state import known, read_file
+
+
+class Unreadable(Exception):
+    """A file that a verdict needs and that cannot be read; says which and why."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """A view from one folder.
+
+    Attributes:
+        made: path → text of files that the script would have written.
+    """
+
+    folder: str
+    made: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, name: str) -> str:
+        return os.path.normpath(os.path.join(self.folder, os.path.expanduser(name)))
+
+    def there(self, name: str) -> bool:
+        return known(name) and (self.path(name) in self.made or os.path.exists(self.path(name)))
+
+    def text(self, name: str) -> str:
+        """A file's text. Raises `Unreadable`."""
+        if not known(name):
+            raise Unreadable("a file whose name is not known")
+        path = self.path(name)
+        if path in self.made:
+            return self.made[path]
+        text = read_file(path)
+        if text is None:
+            why = "there is none" if not os.path.exists(path) else "it cannot be read"
+            raise Unreadable(f"{name}: {why}")
+        return text
+
+    def data(self, name: str) -> Any:
+        """A YAML or JSON file's data. Raises `Unreadable`."""
+        text = self.text(name)
+        try:
+            if name.endswith((".yaml", ".yml")):
+                return _yaml(text)
+            return json.loads(text)
+        except ValueError as error:
+            raise Unreadable(f"{name}: {str(error).splitlines()[0]}") from None
+
+
+def _yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise Unreadable("a YAML file, and PyYAML is not installed here") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error).replace("\n", " ")) from None

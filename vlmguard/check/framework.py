@@ -1,0 +1,186 @@
+"""What `check` needs to know of a framework; each plug-in folder gives one in ``check.py``."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vlmguard.check import options, sources
+from vlmguard.check.facts import Draft
+from vlmguard.check.fields import Field, Values, leftover, of, parse
+from vlmguard.check.files import Files
+from vlmguard.check.launcher import Job
+from vlmguard.core.advice import Advice, FindUnused, FreezeTower, SetVariant, StaticGraph
+from vlmguard.core.findings import Variant
+from vlmguard.core.plan import Plan
+
+
+class CannotTell(Exception):
+    """No verdict is possible; says why and, where there is one, what would make it possible."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One flag of the command as it would have to be; ``after`` None takes it out."""
+
+    flag: str
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A parsed command.
+
+    Attributes:
+        job: as its config completes it (its ranks may stand there).
+        rest: words that no field takes.
+        mine: vlmguard's own flags.
+    """
+
+    values: Values
+    job: Job
+    rest: list[str]
+    mine: dict[str, list[str]]
+
+
+class Framework:
+    """Base of all descriptions.
+
+    Attributes:
+        name: as rules and messages call it.
+        package: import name; its sources are read, it is not imported.
+        distribution: what pip calls it.
+        install: the line that provides it.
+        beside: other distributions whose releases matter.
+        renamed: (release, before, since): flags that are spelt otherwise from a release on.
+    """
+
+    name = ""
+    package = ""
+    distribution = ""
+    install = ""
+    beside: tuple[str, ...] = ("torch", "transformers", "peft", "deepspeed", "accelerate")
+    renamed: tuple[tuple[str, str, str], ...] = ()
+
+    def entry(self, job: Job, files: Files) -> str:
+        """The framework's own entry that a job runs ("sft"); "" if the job is not its."""
+        raise NotImplementedError
+
+    def trains(self, entry: str) -> str:
+        """ "" if that entry trains under guard, else why there is nothing to judge."""
+        return ""
+
+    def classes(self, entry: str) -> list[sources.Class]:
+        """Its argument classes. Raises `CannotTell`."""
+        raise NotImplementedError
+
+    def argv(self, job: Job, files: Files) -> tuple[list[str], Job]:
+        """The words that its parser gets: configs are turned into flags, as it does itself."""
+        return list(job.argv), job
+
+    def draft(self, values: Values, job: Job, files: Files, entry: str) -> Draft:
+        """The run. Raises `Unreadable` and `CannotTell`."""
+        raise NotImplementedError
+
+    def refused(self, rest: Sequence[str], fields: Mapping[str, Field]) -> str:
+        """Its own message for words that no field takes."""
+        return f"Some specified arguments are not used by the HfArgumentParser: {list(rest)}"
+
+    def values(self, job: Job, files: Files, entry: str) -> Parsed:
+        """Parse a job. Raises `fields.Wrong`."""
+        try:
+            classes = tuple(self.classes(entry))
+        except LookupError as missing:
+            raise CannotTell(
+                f"its argument class {missing.args[0]} is not installed here"
+            ) from None
+        absent = [name for one in classes for name in sources.lacking(one)]
+        if absent:
+            raise CannotTell(f"its argument class {absent[0]} was not found in the sources")
+        fields = of(classes)
+        argv, job = self.argv(job, files)
+        mine, argv = options.take(argv)
+        values, rest = parse(fields, argv)
+        return Parsed(values, job, rest, mine)
+
+    def edits(self, plan: Plan, values: Values) -> list[Edit]:
+        """The plan as flags of this framework."""
+        found: list[Edit] = []
+        variant = plan.variant
+        if variant is not None:
+            found += self.variant(variant, values)
+        for word in plan.freeze:
+            found += self.frozen(word)
+        return found
+
+    def variant(self, variant: Variant, values: Values) -> list[Edit]:
+        import json
+
+        found = []
+        if variant.use_reentrant is not None:
+            name = "gradient_checkpointing_kwargs"
+            given = values.get(name)
+            kwargs = given if isinstance(given, dict) else {}
+            if isinstance(given, str) and given.strip().startswith("{"):
+                kwargs = json.loads(given)
+            kwargs = {**kwargs, "use_reentrant": variant.use_reentrant}
+            found.append(Edit(f"--{name}", json.dumps(kwargs)))
+        for flag, value in (("--ddp_find_unused_parameters", variant.find_unused),
+                            ("--ddp_static_graph", variant.static_graph)):  # fmt: skip
+            if value is not None:
+                found.append(Edit(flag, str(value).lower()))
+        return found
+
+    def spell(self, advice: Advice) -> str:
+        """A piece of advice in this framework's flags; "" where it has none."""
+        none = Values({})
+        if isinstance(advice, SetVariant):
+            edits = self.variant(Variant(use_reentrant=advice.use_reentrant), none)
+        elif isinstance(advice, FindUnused):
+            edits = self.variant(Variant(find_unused=advice.value), none)
+        elif isinstance(advice, StaticGraph):
+            edits = self.variant(Variant(static_graph=advice.value), none)
+        elif isinstance(advice, FreezeTower):
+            edits = self.frozen(advice.tower)
+        else:
+            return ""
+        return " ".join(f"{edit.flag} {shlex.quote(edit.after or '')}" for edit in edits)
+
+    def words(self, edit: Edit, job: Job) -> list[str]:
+        """An edit as words of the command."""
+        return [] if edit.after is None else [edit.flag, edit.after]
+
+    def frozen(self, word: str) -> list[Edit]:
+        """How a tower is frozen; [] where only the guard can."""
+        return []
+
+    def hint(self, rest: Sequence[str], fields: Mapping[str, Field]) -> str:
+        return leftover(fields, rest)
+
+
+MODULES = ("vlmguard_swift", "vlmguard_trl", "vlmguard_llamafactory", "vlmguard_flagembedding",
+           "vlmguard_transformers")  # fmt: skip
+"""Plug-in folders that may have a ``check.py``; the general one comes last."""
+
+
+def all_() -> list[Framework]:
+    """Every description that is there."""
+    found = []
+    for name in MODULES:
+        try:
+            found.append(importlib.import_module(f"{name}.check").FRAMEWORK)
+        except ModuleNotFoundError as error:
+            if error.name not in (name, f"{name}.check"):
+                raise
+    return found
+
+
+def of_job(job: Job, files: Files) -> tuple[Framework, str] | None:
+    """Whose job it is, and its entry."""
+    for framework in all_():
+        entry = framework.entry(job, files)
+        if entry:
+            return framework, entry
+    return None

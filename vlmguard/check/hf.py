@@ -1,0 +1,249 @@
+"""What every framework on Hugging Face's Trainer shares: strategy, configs, DDP's options."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from vlmguard.check import scripts
+from vlmguard.check.facts import Draft
+from vlmguard.check.fields import Values
+from vlmguard.check.files import Files, Unreadable
+from vlmguard.check.launcher import Job
+from vlmguard.check.shell.state import known
+from vlmguard.core.facts import Strategy
+
+
+def table(value: Any, files: Files, what: str) -> dict[str, Any]:
+    """A dict, JSON text or a JSON file's name → a dict. Raises `Unreadable`."""
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, str) or not value:
+        return {}
+    if not known(value):
+        raise Unreadable(f"{what} is not known here")
+    if value.lstrip().startswith("{"):
+        try:
+            found = json.loads(value)
+        except ValueError as error:
+            raise Unreadable(f"{what}: {error}") from None
+    else:
+        found = files.data(value)
+    if not isinstance(found, dict):
+        raise Unreadable(f"{what}: not a table")
+    return found
+
+
+def stage(config: Mapping[str, Any]) -> Strategy:
+    """The strategy of a DeepSpeed config. Stage 0 behaves as stage 1 does in the tables."""
+    zero = config.get("zero_optimization") or {}
+    number = zero.get("stage", 0) if isinstance(zero, dict) else 0
+    return {2: "zero2", 3: "zero3"}.get(number, "zero1")  # type: ignore[return-value]
+
+
+def accelerate_config(job: Job, files: Files) -> dict[str, Any]:
+    """``accelerate launch``'s config file and its flags, flags first. Raises `Unreadable`."""
+    found: dict[str, Any] = {}
+    name = job.options.get("config_file")
+    if name:
+        data = files.data(name)
+        found = data if isinstance(data, dict) else {}
+    flags = dict(job.options)
+    if flags.get("multi_gpu"):
+        found["distributed_type"] = "MULTI_GPU"
+    if flags.get("use_deepspeed"):
+        found["distributed_type"] = "DEEPSPEED"
+    if flags.get("use_fsdp"):
+        found["distributed_type"] = "FSDP"
+    for name in ("num_processes", "num_machines"):
+        if str(flags.get(name, "")).isdigit():
+            found[name] = int(flags[name])
+    inner = dict(found.get("deepspeed_config") or {})
+    for name in ("zero_stage", "deepspeed_config_file"):
+        if name in flags:
+            inner[name] = flags[name]
+    if inner:
+        found["deepspeed_config"] = inner
+    if "fsdp_version" in flags:
+        found.setdefault("fsdp_config", {})["fsdp_version"] = flags["fsdp_version"]
+    return found
+
+
+def strategy(values: Values, job: Job, files: Files, draft: Draft) -> Mapping[str, Any]:
+    """Sets the draft's strategy and world size; gives DeepSpeed's config. Raises `Unreadable`."""
+    accelerate = accelerate_config(job, files) if "accelerate" in job.chain else {}
+    draft.world = _world(job, accelerate, draft)
+    config = table(values.get("deepspeed"), files, "--deepspeed")
+    fsdp = values.get("fsdp")
+    kind = str(accelerate.get("distributed_type", "")).upper()
+    if config or kind == "DEEPSPEED":
+        if not config:
+            config = _deepspeed_of(accelerate, files)
+        draft.strategy = stage(config)
+        zero = config.get("zero_optimization")
+        draft.overlap_comm = isinstance(zero, dict) and zero.get("overlap_comm") is True
+        draft.clipping = "written" if "gradient_clipping" in config else "missing"
+        if kind == "DEEPSPEED" and "gradient_clipping" not in config:
+            draft.clipping = "written"  # accelerate fills it in
+    elif fsdp not in (None, "", [], False) or kind == "FSDP":
+        draft.strategy = _fsdp(values, accelerate, files)
+    elif draft.world > 1 or job.launched:
+        draft.strategy = "ddp"
+        if kind in ("NO", "") and "accelerate" in job.chain and draft.world == 1:
+            draft.strategy = "single"
+    return config
+
+
+def _deepspeed_of(accelerate: Mapping[str, Any], files: Files) -> dict[str, Any]:
+    inner = accelerate.get("deepspeed_config") or {}
+    named = inner.get("deepspeed_config_file")
+    if named:
+        return table(named, files, "deepspeed_config_file")
+    return {"zero_optimization": {"stage": int(inner.get("zero_stage", 2))}, **inner}
+
+
+def _fsdp(values: Values, accelerate: Mapping[str, Any], files: Files) -> Strategy:
+    config = table(values.get("fsdp_config"), files, "--fsdp_config")
+    config = config or accelerate.get("fsdp_config") or {}
+    version = config.get("fsdp_version", config.get("version", 1))
+    return "fsdp2" if str(version) == "2" else "fsdp"
+
+
+def _world(job: Job, accelerate: Mapping[str, Any], draft: Draft) -> int:
+    if isinstance(accelerate.get("num_processes"), int):
+        return int(accelerate["num_processes"])
+    if job.world is not None:
+        return job.world
+    for doubt in job.doubts:
+        draft.doubt(doubt)
+    if job.launched:
+        draft.doubt("the number of ranks is not known: judged as for more than one")
+        return 2
+    return 1
+
+
+def find_unused(values: Values, draft: Draft, plain_model: bool) -> None:
+    """DDP's options, as transformers' Trainer sets them.
+
+    Args:
+        plain_model: whether the Trainer gets a PreTrainedModel (PEFT's and wrappers are none).
+    """
+    given = values.get("ddp_find_unused_parameters")
+    on = bool(draft.checkpointed)
+    draft.find_unused = bool(given) if given is not None else not (plain_model and on)
+    draft.static_graph = bool(values.get("ddp_static_graph"))
+
+
+def accumulation(values: Values, draft: Draft, default: int | None = 1) -> None:
+    """Micro-batches a step; ms-swift fills a batch of 16 where nothing is said."""
+    given = values.get("gradient_accumulation_steps")
+    if isinstance(given, int):
+        draft.accumulation = given
+    elif given is None and default is None:
+        size = values.get("per_device_train_batch_size", 1)
+        size = size if isinstance(size, int) else 1
+        draft.accumulation = max(1, math.ceil(16 / size / max(draft.world, 1)))
+    elif isinstance(given, str) and given.isdigit():
+        draft.accumulation = int(given)
+
+
+def reentrant(values: Values, files: Files) -> bool | None:
+    """What the user asked for; None for a default. Raises `Unreadable`."""
+    for name in ("activation_checkpointing_kwargs", "gradient_checkpointing_kwargs"):
+        found = table(values.get(name), files, f"--{name}").get("use_reentrant")
+        if found is not None:
+            return str(found).lower() in ("true", "1")
+    return None
+
+
+def releases(*names: str) -> dict[str, str]:
+    """Distribution → installed version."""
+    from importlib import metadata
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def older(release: str | None, than: str) -> bool:
+    """Whether a release comes before another; an unknown one does not."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return release is not None and Version(Version(release).base_version) < Version(than)
+    except InvalidVersion:
+        return False
+
+
+_MATTERS = ("gradient_checkpointing", "gradient_checkpointing_kwargs", "deepspeed", "fsdp",
+            "fsdp_config", "ddp_find_unused_parameters", "ddp_static_graph", "use_peft",
+            "gradient_accumulation_steps", "activation_checkpointing",
+            "activation_checkpointing_kwargs", "model_name_or_path")  # fmt: skip
+
+
+def script(values: Values, module: str, draft: Draft) -> None:
+    """What a script sets on its arguments in its own code comes last."""
+    told, other = scripts.overrides(module)
+    for name, value in told.items():
+        if name in values.fields and name in _MATTERS:
+            values.given[name] = value
+            draft.doubt(f"the script itself sets {name} to {value}")
+    for name in other:
+        if name in values.fields and name in _MATTERS:
+            draft.doubt(f"the script itself sets {name}, to what is not known")
+
+
+def default_reentrant() -> bool:
+    """What transformers' ``gradient_checkpointing_enable`` asks for where nobody does [read]."""
+    return older(releases("transformers").get("transformers"), "5.0")
+
+
+def checkpointing(values: Values) -> bool:
+    """The Trainer's flag, under both of its names (transformers 5.23 renamed it)."""
+    return values.true("activation_checkpointing") or values.true("gradient_checkpointing")
+
+
+def datasets(values: Values, *names: str) -> list[str]:
+    """Data sets that a command names, under any of ``names``."""
+    found: list[str] = []
+    for name in names:
+        value = values.get(name)
+        texts = value if isinstance(value, list) else [value]
+        found += [text for text in texts if isinstance(text, str) and text]
+    return found
+
+
+def with_config(argv: list[str], flag: str, files: Files) -> tuple[list[str], dict[str, str]]:
+    """A YAML file behind ``flag`` as flags in front of the others (which win), and its ``env``.
+
+    Raises:
+        Unreadable: the file cannot be read.
+    """
+    if flag not in argv:
+        return argv, {}
+    at = argv.index(flag)
+    data = files.data(argv[at + 1]) if at + 1 < len(argv) else {}
+    if not isinstance(data, dict):
+        raise Unreadable(f"{argv[at + 1]}: not a table")
+    env = {str(k): str(v) for k, v in (data.pop("env", None) or {}).items()}
+    return [*flags(data), *argv[:at], *argv[at + 2 :]], env
+
+
+def flags(config: Mapping[str, Any]) -> list[str]:
+    """A table as flags; nothing for null."""
+    words: list[str] = []
+    for name, value in config.items():
+        if value is None:
+            continue
+        words.append(f"--{name}")
+        if isinstance(value, list):
+            words += [str(item) for item in value]
+        else:
+            words.append(json.dumps(value) if isinstance(value, dict) else str(value))
+    return words

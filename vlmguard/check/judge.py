@@ -1,0 +1,218 @@
+"""A job → facts → the ordinary rules → what is found, and the command with it mended."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vlmguard import guard, registry
+from vlmguard.check import facts, framework, hf, options, redact, unknown
+from vlmguard.check.fields import Values, Wrong
+from vlmguard.check.files import Files, Unreadable
+from vlmguard.check.framework import CannotTell, Edit, Framework
+from vlmguard.check.launcher import Job
+from vlmguard.check.shell.state import Trace, known
+from vlmguard.core import plan as planning
+from vlmguard.core import settings
+from vlmguard.core.errors import SettingsError
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Finding
+
+JUDGED, WRONG, CANNOT, NOTHING = "judged", "wrong", "cannot tell", "does not train"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `check` says of one job.
+
+    Attributes:
+        state: "judged", "wrong" (the framework would refuse the command), "cannot tell", or
+            "does not train".
+        reason: why, where it is not "judged".
+        findings: each with "fixed", "stopped", "warned" or "".
+        advice: what the user can do about each, in the framework's flags.
+        edits: the flags that would mend it.
+        guarded: what the guard does in the run that no flag can.
+        command: the whole command with the edits, as words.
+        doubts: what cannot be known before the run.
+        renamed: flags that are spelt otherwise in the releases asked for.
+    """
+
+    job: Job
+    state: str
+    reason: str = ""
+    framework: str = ""
+    run: Run | None = None
+    findings: tuple[tuple[Finding, str], ...] = ()
+    advice: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    before: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    guarded: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
+
+    def code(self, strict: bool) -> int:
+        """The exit status of this job alone."""
+        if self.state in (CANNOT,):
+            return 2
+        if self.state == WRONG:
+            return 1
+        bad = {"error", "warning"} if strict else {"error"}
+        return int(any(finding.level in bad for finding, _ in self.findings))
+
+
+def job(job: Job, files: Files, trace: Trace, releases: Mapping[str, str]) -> Verdict:
+    """Judge one job. Never raises for what a user wrote."""
+    files = replace(files, folder=job.call.folder)
+    found = framework.of_job(job, files)
+    if found is None:
+        reason = unknown.reason(job, files)
+        state = CANNOT if unknown.may_train(job, files) else NOTHING
+        return Verdict(job, state, trace.shown(reason))
+    owner, entry = found
+    nothing = owner.trains(entry)
+    if nothing:
+        return Verdict(job, NOTHING, nothing, owner.name)
+    try:
+        return _judged(job, files, owner, entry, trace, releases)
+    except Wrong as wrong:
+        return Verdict(job, WRONG, trace.shown(str(wrong)), owner.name)
+    except (Unreadable, CannotTell) as reason:
+        return Verdict(job, CANNOT, trace.shown(str(reason)), owner.name)
+    except SettingsError as error:
+        return Verdict(job, WRONG, str(error), owner.name)
+
+
+def _judged(
+    job: Job, files: Files, owner: Framework, entry: str, trace: Trace, releases: Mapping[str, str]
+) -> Verdict:
+    if owner.package and not _installed(owner):
+        raise CannotTell(f"{owner.name} is not installed here: {owner.install}, or run this in its "
+                         "environment")  # fmt: skip
+    parsed = owner.values(job, files, entry)
+    values, bare, rest = parsed.values, parsed.job, parsed.rest
+    clear = [word for word in rest if known(word)]
+    if clear:
+        raise Wrong(owner.refused(clear, values.fields) + owner.hint(clear, values.fields))
+    used = options.settings_of(parsed.mine, job.call.folder, bare.env)
+    settings.check_environment(bare.env)
+    settings.check_codes(used, registry.get().rules)
+    draft = owner.draft(values, bare, files, entry)
+    draft.releases = _releases(owner, releases)
+    draft.freeze = used.freeze
+    if rest:
+        draft.doubt("words that are not known here: " + trace.shown(" ".join(rest)))
+    draft.doubts += _unknown(values, trace)
+    run = facts.run(draft)
+    wanted = planning.make(
+        registry.get().pre_wrap(run), used, guard.default_policy, run, guard.chosen
+    )
+    edits = tuple(owner.edits(wanted, values))
+    told = tuple(_told(wanted))
+    return Verdict(
+        job, JUDGED, "", owner.name, run, told,
+        tuple(finding.advise(owner.spell) for finding, _ in told), edits,
+        {edit.flag: _given(edit.flag, bare.argv) for edit in edits},
+        tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)), tuple(draft.doubts),
+        tuple(_renamed(owner, values, releases)),
+    )  # fmt: skip
+
+
+def _releases(owner: Framework, asked: Mapping[str, str]) -> dict[str, str]:
+    """By distribution, and the framework's own by its name, as adapters give them."""
+    found = {**hf.releases(owner.distribution, *owner.beside), **asked}
+    own = found.get(owner.distribution)
+    return {**found, owner.name: own} if own else found
+
+
+def _installed(owner: Framework) -> bool:
+    from vlmguard.check import sources
+
+    return sources.package(owner.package) is not None
+
+
+def _told(wanted: planning.Plan) -> list[tuple[Finding, str]]:
+    told = [(finding, "stopped") for finding in wanted.stops]
+    told += [(finding, "fixed") for finding in wanted.fixes]
+    told += [(f, "warned" if f.level == "warning" else "") for f in wanted.warns]
+    return told
+
+
+def _guarded(wanted: planning.Plan, edits: Sequence[Edit]) -> list[str]:
+    """What no flag says and the guard does."""
+    found = []
+    if wanted.pad or wanted.dummy_image:
+        found.append("a forward without an image runs the towers on a blank one, times zero")
+    named = " ".join(edit.flag for edit in edits)
+    for word in wanted.freeze:
+        if "freeze" not in named:
+            found.append(f"freezes {word}")
+    return found
+
+
+def _unknown(values: Values, trace: Trace) -> list[str]:
+    """Given values in which something is not known."""
+    found = []
+    for name, value in values.given.items():
+        texts = value if isinstance(value, list) else [value]
+        for text in texts:
+            if isinstance(text, str) and not known(text):
+                found.append(f"--{name} {redact.text(trace.shown(text))}")
+    return found
+
+
+def _renamed(owner: Framework, values: Values, releases: Mapping[str, str]) -> list[str]:
+    """Flags that the releases asked for spell otherwise."""
+    asked = releases.get(owner.distribution)
+    here = hf.releases(owner.distribution).get(owner.distribution)
+    found = []
+    for release, before, since in owner.renamed:
+        if asked is None:
+            continue
+        if hf.older(asked, release) and since in values.given and not hf.older(here, release):
+            found.append(f"--{since} is --{before} in {owner.name} {asked} (before {release})")
+        if not hf.older(asked, release) and before in values.given and hf.older(here, release):
+            found.append(f"--{before} is --{since} in {owner.name} {asked} (from {release})")
+    return found
+
+
+def _spellings(flag: str) -> tuple[str, ...]:
+    bare = flag.lstrip("-")
+    return flag, "--" + bare.replace("_", "-"), bare
+
+
+def _span(flag: str, argv: Sequence[str]) -> tuple[int, int] | None:
+    """Where a flag and its values stand last in ``argv``."""
+    for at in range(len(argv) - 1, -1, -1):
+        name = argv[at].partition("=")[0]
+        if name in _spellings(flag):
+            end = at + 1
+            while "=" not in argv[at] and end < len(argv) and not argv[end].startswith("--"):
+                end += 1
+            return at, end
+    return None
+
+
+def _given(flag: str, argv: Sequence[str]) -> str:
+    """A flag's value as it was written; "" where it was not."""
+    span = _span(flag, argv)
+    if span is None:
+        return ""
+    if "=" in argv[span[0]]:
+        return argv[span[0]].partition("=")[2]
+    return " ".join(argv[span[0] + 1 : span[1]])
+
+
+def applied(job: Job, edits: Sequence[Edit], owner: Framework) -> list[str]:
+    """The whole command with the edits: a flag that stands there is changed in its place."""
+    argv = list(job.argv)
+    for edit in edits:
+        span = _span(edit.flag, argv)
+        new = owner.words(edit, job)
+        if span is None:
+            argv += new
+        else:
+            argv[span[0] : span[1]] = new
+    return [*job.prefix, *argv]

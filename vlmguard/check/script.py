@@ -1,0 +1,123 @@
+"""A script or a command → everything that it would start, sorted into jobs and the rest."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vlmguard.check import launcher
+from vlmguard.check.launcher import Job
+from vlmguard.check.shell.evaluate import evaluate
+from vlmguard.check.shell.state import Call, Remark, Trace, read_file
+
+# What #SBATCH lines tell, as the variables that Slurm then sets.
+_SBATCH = (
+    (r"(?:--nodes|-N)[= ]*(\d+)", ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")),
+    (r"--ntasks-per-node[= ](\d+)", ("SLURM_NTASKS_PER_NODE",)),
+    (r"--gpus-per-node[= ](?:\w+:)?(\d+)", ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")),
+    (r"--gres[= ]gpu:(?:\w+:)?(\d+)", ("SLURM_GPUS_ON_NODE",)),
+    (r"(?:--ntasks|-n)[= ](\d+)", ("SLURM_NTASKS", "SLURM_NPROCS")),
+    (r"(?:--cpus-per-task|-c)[= ](\d+)", ("SLURM_CPUS_PER_TASK",)),
+    (r"(?:--job-name|-J)[= ](\S+)", ("SLURM_JOB_NAME",)),
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a script would do.
+
+    Attributes:
+        jobs: training commands.
+        unseen: commands that run others where nobody looked (sbatch, ssh, docker).
+        skipped: every other command that was met.
+        refused: what was not understood: no verdict on the whole then.
+        remarks: what was not known.
+        files: what the script would have written, path → text.
+    """
+
+    name: str
+    jobs: tuple[Job, ...] = ()
+    unseen: tuple[Call, ...] = ()
+    skipped: tuple[Call, ...] = ()
+    refused: tuple[Remark, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    trace: Trace = field(default_factory=Trace)
+
+
+def directives(source: str) -> dict[str, str]:
+    """Slurm's variables, as the ``#SBATCH`` lines set them."""
+    found: dict[str, str] = {}
+    for line in source.splitlines():
+        told = re.match(r"#SBATCH\s+(.*)", line)
+        for pattern, names in _SBATCH if told else ():
+            value = re.search(rf"(?:^|\s){pattern}", told[1] if told else "")
+            if value:
+                found.update(dict.fromkeys(names, value[1]))
+    if "SLURM_GPUS_ON_NODE" not in found and "SLURM_NTASKS_PER_NODE" in found:
+        found["SLURM_GPUS_ON_NODE"] = found["SLURM_NTASKS_PER_NODE"]
+    return found
+
+
+def of_file(path: str, arguments: Sequence[str], env: Mapping[str, str]) -> Reading:
+    """Read a bash script. Raises `OSError` with the reason why it cannot be read."""
+    source = _text(path)
+    given = {**directives(source), **env}
+    trace, files = evaluate(source, path, os.getcwd(), given, arguments)
+    return _sorted(path, trace, files)
+
+
+def of_words(words: Sequence[str], env: Mapping[str, str]) -> Reading:
+    """A command as it was typed behind ``--``: every word stands for itself.
+
+    ``NAME=value`` in front is set for it, as a shell does.
+    """
+    name = "command line"
+    at = 0
+    while at < len(words) and re.match(r"[A-Za-z_]\w*=", words[at]):
+        at += 1
+    given = [word.partition("=")[::2] for word in words[:at]]
+    source = " ".join([*(f"{key}={shlex.quote(value)}" for key, value in given),
+                       shlex.join(words[at:])])  # fmt: skip
+    trace, files = evaluate(source, name, os.getcwd(), env)
+    trace.calls = [replace(call, line=0) if call.source == name else call for call in trace.calls]
+    return _sorted(name, trace, files)
+
+
+def _text(path: str) -> str:
+    text = read_file(os.path.abspath(path))
+    if text is None:
+        with open(path, "rb"):
+            raise OSError(f"{path} is no script that can be read (a device, a pipe, over 1 MB)")
+    return text
+
+
+def _sorted(name: str, trace: Trace, files: Mapping[str, str]) -> Reading:
+    jobs: list[Job] = []
+    unseen: list[Call] = []
+    skipped: list[Call] = []
+    for call in trace.calls:
+        if launcher.unseen(call):
+            unseen.append(call)
+            continue
+        found = launcher.job(call)
+        if found is None:
+            skipped.append(call)
+        else:
+            jobs.append(found)
+    return Reading(name, tuple(jobs), tuple(unseen), tuple(skipped), tuple(trace.refused),
+                   tuple(trace.remarks), files, trace)  # fmt: skip
+
+
+def literally(path: str) -> Reading:
+    """``--no-shell``: commands are found as they stand; nothing is expanded.
+
+    A word with a variable or a substitution in it is not known.
+    """
+    from vlmguard.check.shell.literal import calls
+
+    trace = calls(_text(path), path, os.getcwd())
+    return _sorted(path, trace, {})

@@ -1,0 +1,34 @@
+"""A job of no framework that is known: does it train all the same?"""
+
+from __future__ import annotations
+
+import re
+
+from vlmguard.check import scripts, sources
+from vlmguard.check.files import Files
+from vlmguard.check.launcher import Job
+
+_TRAINS = re.compile(r"\.backward\(|Trainer\b|TrainingArguments|\bdeepspeed\.initialize|Booster\(")
+
+
+def may_train(job: Job, files: Files) -> bool:
+    """Under a launcher, or by a word of its source: yes. A script that is not here: yes."""
+    if job.launched:
+        return True
+    module = scripts.module(job.target, files)
+    if not module:
+        return not job.target.startswith("-m ")
+    file = sources.module_file(module)
+    return file is None or bool(_TRAINS.search(file.read_text("utf-8", "replace")))
+
+
+def reason(job: Job, files: Files) -> str:
+    """Why there is no verdict."""
+    if "colossalai run" in job.chain:
+        return f"{job.target}: a ColossalAI script sets its booster in its own code"
+    module = scripts.module(job.target, files)
+    if not module and not job.target.startswith("-m "):
+        return f"{job.target} is not on this disk"
+    if not may_train(job, files):
+        return f"{job.target} is not known to train"
+    return f"{job.target} uses no framework that is known here"

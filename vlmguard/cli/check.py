@@ -1,0 +1,112 @@
+"""``vlmguard check``: what a training command or script will do, before it starts.
+
+    vlmguard check -- swift sft --model Qwen/Qwen2.5-VL-7B-Instruct --deepspeed zero3 …
+    vlmguard check train.sh
+
+Nothing is started, downloaded or written. Loads neither torch nor the framework.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import typer
+
+EPILOG = (
+    "Exit status: 0, nothing above a note; 1, an error (--strict: or a warning), or a command that "
+    "the framework refuses; 2, cannot tell."
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        fail(message)
+
+
+def fail(message: str) -> NoReturn:
+    """Say what is wrong and leave with status 2."""
+    sys.stderr.write(f"vlmguard check: {message}\n")
+    raise SystemExit(2)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Check scripts or one command; the worst of their exit statuses."""
+    words = list(sys.argv[2:] if words is None else words)
+    command: list[str] = []
+    if "--" in words:
+        at = words.index("--")
+        words, command = words[:at], words[at + 1 :]
+    asked = _parse(words)
+    if bool(asked.script) == bool(command):
+        fail("one script, or -- and a command, as in: vlmguard check -- swift sft --model …")
+    from vlmguard.check import answer as checks
+    from vlmguard.check import show
+
+    releases = _releases(asked.releases)
+    try:
+        if command:
+            answer = checks.of_command(command, releases)
+        else:
+            answer = checks.of_script(asked.script[0], asked.script[1:], releases, asked.shell)
+    except OSError as error:
+        fail(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+    if asked.format == "json":
+        print(show.as_json([answer], asked.strict))
+    elif asked.format == "sarif":
+        print(show.sarif([answer]))
+    elif asked.format == "github":
+        told = show.github([answer])
+        print(told) if told else None
+    else:
+        print(show.text(answer, asked.strict))
+    return answer.code(asked.strict)
+
+
+def add(app: typer.Typer) -> None:
+    """Make it a command of ``vlmguard``. Its words are read here: typer would swallow ``--``."""
+    import typer
+
+    @app.command(
+        "check",
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        add_help_option=False,
+        help="what a training command or script will do, before it starts",
+    )
+    def command() -> None:
+        raise typer.Exit(main(sys.argv[sys.argv.index("check") + 1 :]))
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    parser = _Parser(prog="vlmguard check", description=__doc__, epilog=EPILOG, allow_abbrev=False,
+                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("script", nargs="*", help="a bash script, and its arguments")
+    parser.add_argument("--no-shell", dest="shell", action="store_false",
+                        help="only parse the script, evaluate nothing in it")  # fmt: skip
+    parser.add_argument("--releases", default="", metavar="NAME=RELEASE,…",
+                        help="the releases of the machine it will run on")  # fmt: skip
+    parser.add_argument("--strict", action="store_true", help="a warning is an error")
+    parser.add_argument("--format", default="text", choices=("text", "json", "sarif", "github"))
+    return parser.parse_args(list(words))
+
+
+def _releases(text: str) -> dict[str, str]:
+    """``swift=3.2.0,deepspeed=0.18.9`` → distribution → release."""
+    names = {"swift": "ms-swift", "ms_swift": "ms-swift", "flagembedding": "FlagEmbedding"}
+    found = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, release = item.partition("=")
+        release = release.lstrip("=")
+        from packaging.version import InvalidVersion, Version
+
+        try:
+            Version(release)
+        except InvalidVersion:
+            fail(f"--releases: {item!r} is not NAME=RELEASE, as in swift=3.2.0")
+        if not equals:
+            fail(f"--releases: {item!r} is not NAME=RELEASE, as in swift=3.2.0")
+        found[names.get(name.lower(), name)] = release
+    return found
