@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ CRASH = "Expected to mark a variable ready only once"
 
 def load() -> None:
     """Import what the ranks need: once, before they are forked."""
+    importlib.import_module("transformers.trainer")
 
 
 def prepare(folder: Path) -> list[str]:
