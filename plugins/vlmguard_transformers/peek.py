@@ -20,7 +20,7 @@ def kinds(trainer: Any, dataset: Any) -> frozenset[str] | None:
     """Kinds of rows ("image", "image+video", "text"), if all rows or two kinds were seen; else
     None: those not looked at may be of another kind.
 
-    Raises what the data set and its collator raise.
+    A data set or a collator that raises is the user's own: then nothing is known.
     """
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         return None
@@ -32,7 +32,10 @@ def kinds(trainer: Any, dataset: Any) -> frozenset[str] | None:
     started = time.monotonic()
     with dry_run.random_kept(trainer.model):
         for seen, number in enumerate(numbers, start=1):
-            found.add("+".join(kinds_of(trainer.data_collator([rows[number]]))))
+            try:
+                found.add("+".join(kinds_of(trainer.data_collator([rows[number]]))))
+            except Exception:
+                return None
             if time.monotonic() - started > SECONDS:
                 numbers = numbers[:seen]
                 break

@@ -136,6 +136,10 @@ class Profile:
         """Forward passes with a gradient before one backward."""
         return 1
 
+    def generates(self, trainer: Any) -> bool:
+        """Whether it generates between training steps, as GRPO and its kin do."""
+        return getattr(trainer, "num_generations", None) is not None
+
     def repeats(self, trainer: Any) -> Certainty | None:
         """Whether a tower runs more than once in a forward; None to have it observed."""
         return None

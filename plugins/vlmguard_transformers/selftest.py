@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,7 @@ CRASH = "Expected to mark a variable ready only once"
 
 def load() -> None:
     """Import what the ranks need: once, before they are forked."""
-<<<<<<< HEAD
-=======
-    import transformers.trainer  # noqa: F401
->>>>>>> b3dd27d (A site: start, what goes wrong, rules, compatibility to ask, security; README halved, with a picture of two real runs)
+    importlib.import_module("transformers.trainer")
 
 
 def prepare(folder: Path) -> list[str]:

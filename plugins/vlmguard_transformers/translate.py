@@ -45,6 +45,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         checkpointing=checkpointing,
         towers=towers,
         forwards=profile.forwards(trainer),
+        generates=profile.generates(trainer),
         repeats=observed.repeats,
         shared=profile.shares(trainer),
         frozen=any(tower.trainable < tower.total for tower in towers),

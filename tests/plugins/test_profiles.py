@@ -214,6 +214,16 @@ def test_a_few_rows_of_a_users_data_set_are_collated(rows, kinds):
     assert peek.kinds(trainer, dataset) is None
 
 
+def test_a_collator_that_takes_no_single_row_tells_nothing(capsys):
+    def collate(rows):
+        raise ValueError("at least two")
+
+    args = SimpleNamespace(world_size=2)
+    trainer = SimpleNamespace(model=Model(), data_collator=collate, args=args)
+    assert peek.kinds(trainer, Rows(["image", "text"])) is None
+    assert not capsys.readouterr().err
+
+
 class Accelerator:
     """As much of accelerate's as a loop's life touches."""
 

@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 EXTRAS = read_toml(ROOT / "pyproject.toml")["project"]["optional-dependencies"]
 BRINGS = {
     "swift": {"ms-swift": "4.6.0"},
+    "trl": {"trl": "1.16.0"},
+    "llamafactory": {"llamafactory": "0.9.5"},
     "flagembedding": {"FlagEmbedding": "1.4.2"},
     "colossalai": {"colossalai": "0.5.0"},
     "deepspeed": {"deepspeed": "0.19.8"},

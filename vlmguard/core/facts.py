@@ -91,6 +91,7 @@ class Run:
         world, rank: number of processes, and this one's number.
         tuning: "full", "lora", … in the framework's own word.
         forwards: forward passes that need a gradient, before one backward.
+        generates: whether the trainer generates between its training steps (GRPO and kin).
         repeats: whether a checkpointed trainable module runs more than once in one forward.
         shared: whether one trainable weight is used in two checkpointed blocks.
         frozen: whether any parameter is frozen.
@@ -143,6 +144,7 @@ class Run:
     missing_seams: tuple[str, ...] = ()
     lost_seams: tuple[str, ...] = ()
     phase: Phase = "train"
+    generates: bool = False
     rows: tuple[str, ...] = ()
     eval_rows: tuple[str, ...] = ()
     never_used: tuple[str, ...] = ()

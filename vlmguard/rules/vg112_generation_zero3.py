@@ -1,0 +1,55 @@
+"""Reentrant checkpointing of a vision tower under ZeRO-3 in a trainer that generates.
+
+What it does
+    Fires where a trainer generates between its training steps (GRPO and kin), ZeRO-3 partitions
+    the model, and a vision tower that trains runs under reentrant checkpointing.
+
+Why it is bad
+    The tower's weights do not move at all, while aligner and language model train rightly: exit 0,
+    and every tower parameter has a gradient, of zero.
+
+When it is wrong
+    Under ZeRO-2 and without checkpointing the same run is right; non-reentrant is right under both,
+    and bitwise neutral where nothing was wrong.
+
+Example
+    ms-swift, GRPO, LLaVA-1.5, full, vision trains, ZeRO-3, default flags
+
+Use instead
+    use_reentrant=False, or ZeRO-2.
+
+Evidence
+    Own measurement: ms-swift 4.6.0, deepspeed 0.19.8, 2 gloo ranks on CPU, torch 2.13.0; images
+    in every row.
+"""
+
+from __future__ import annotations
+
+from vlmguard.core.advice import SetVariant, Strategy
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.hookspecs import hookimpl
+
+CODE = "VG112"
+NAME = "generation-zero3"
+DEFAULT = "fix"
+
+
+@hookimpl
+def pre_wrap(run: Run) -> Finding | None:
+    if run.strategy != "zero3" or not run.generates:
+        return None
+    if not (run.checkpointing.on and run.checkpointing.use_reentrant):
+        return None
+    vision = run.tower("vision")
+    if vision is None or not (vision.trainable and vision.checkpointed):
+        return None
+    return Finding(
+        CODE,
+        "error",
+        "a trainer that generates leaves the vision tower untrained under ZeRO-3 with reentrant "
+        "checkpointing, without an error",
+        remedies=(Choose(),),
+        advice=(SetVariant(False), Strategy("zero2")),
+        evidence="own runs, ms-swift 4.6.0, GRPO: the tower's update is exactly 0",
+    )
