@@ -12,6 +12,7 @@ import pytest
 from tests.explain import compose
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.command import explain
+from vlmguard.explain.show import headline
 
 # Told by a table, by other ranks, by losses, or without the frame that gives it away.
 ELSEWHERE = {"VG508", "VG515", "VG551", "VG563", "VG569"}
@@ -254,3 +255,26 @@ def test_a_full_bar_of_an_evaluation_is_no_end(tmp_path):
     log = compose.preamble("transformers", 2) + "  5%|▌ | 5/100 [00:01<00:10, 1.0it/s]\n"
     log += "100%|██████████| 13/13 [00:01<00:00, 9.0it/s]\n"
     assert judged(tmp_path, log).verdict == "unfinished"
+
+
+def test_facts_of_our_own_first_line(tmp_path):
+    said = "vlmguard: 0.1.0 guards FlagEmbedding 1.4.2, zero3, 8 ranks; settings abc (VLMGUARD=off …)\n"
+    facts = judged(tmp_path, said + compose.traced(OOM, 3)).facts
+    assert (facts.framework, facts.strategy, facts.world) == ("FlagEmbedding", "zero3", 8)
+    assert facts.releases["FlagEmbedding"] == "1.4.2"
+
+
+def test_facts_of_a_deepspeed_dump(tmp_path):
+    log = compose.preamble("transformers", 2, micro=3, accumulation=5) + compose.traced(OOM, 0)
+    facts = judged(tmp_path, log).facts
+    assert (facts.strategy, facts.zero) == ("zero2", 2)
+
+
+def test_a_chain_is_told_by_its_end_and_what_came_before(tmp_path):
+    chained = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    log = compose.traced("KeyError: 'a'", None) + chained + compose.traced("ValueError: b", None)
+    answer = judged(tmp_path, log)
+    assert answer.pick.event.type == "ValueError"
+    assert headline(answer) == "not known: ValueError: b, after KeyError: 'a'"
+    known = compose.traced(OOM, None) + chained + compose.traced("ValueError: b", None)
+    assert judged(tmp_path, known).known.code == "VG512"

@@ -25,7 +25,7 @@ _TERMINATE = re.compile(r"terminate called after throwing an instance of '([^'\n
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
 _IGNORED = re.compile(r"^Exception (?:ignored in|in thread|in threading)")
 _RECORD = re.compile(
-    r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|ERROR|rank)|^[IWE]\d{4} |^Traceback \("
+    r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|ERROR|rank)|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
 )
 
 

@@ -141,10 +141,13 @@ def _candidates(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[C
     found: list[Candidate] = []
     for digest in digests:
         raised = [e for e in digest.events if not e.caught and not _survived(e.at, digest, digests)]
+        inner = {id(e.cause) for e in raised if e.cause is not None}
         here = [
             Candidate(classify(e, catalogue), e.line, e, e.rank)
             for e in raised
-            if e.type.rpartition(".")[2] not in _WRAPPERS and not _wraps(e, raised)
+            if id(e) not in inner
+            and e.type.rpartition(".")[2] not in _WRAPPERS
+            and not _wraps(e, raised)
         ]
         here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
         here = _marked(here)

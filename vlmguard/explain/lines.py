@@ -74,7 +74,7 @@ def _labelled(head: str) -> bool:
     """Whether srun --label numbered the lines: nearly all of them, more than one number."""
     some = [line for line in head.split("\n", 400)[:400] if line.strip()]
     found = [match[1] for line in some if (match := _LABEL.match(line))]
-    return len(found) > 0.8 * len(some) and len(some) > 3
+    return len(found) > 0.6 * len(some) and len(some) > 3
 
 
 def _all_marked(head: str) -> bool:

@@ -119,7 +119,7 @@ _WANTED = frozenset(
 )
 _DOTTED = re.compile(r"\b([a-z][a-z_]{3,48}) \.{3,60} (\S{1,80})")  # DeepSpeed's dump of its config
 _OURS = re.compile(
-    r"vlmguard: (\S{1,20}) guards ([\w-]{2,30}) (\S{0,30}), (\w{2,20}), (\d{1,6}) ranks"
+    r"vlmguard: (\S{1,20}) guards ([\w-]{2,30}) (\S{0,30}), (\w{2,20}), (\d{1,6}) ranks?"
 )
 _TRUTH = {"true": True, "false": False, "1": True, "0": False}
 

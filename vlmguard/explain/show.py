@@ -89,6 +89,8 @@ def headline(answer: Answer) -> str:
     if answer.verdict == "unknown":
         what = answer.pick.event if answer.pick else None
         said = f"{what.type}: {_first(what.message)}" if what else "a process failed without a word"
+        if what is not None and what.cause is not None:
+            said += f", after {what.cause.type}: {_first(what.cause.message)}"
         where = _who(answer)
         return clean.shown(f"not known: {said}{f' ({where})' if where else ''}")[:400]
     if answer.verdict == "finished":
@@ -134,8 +136,10 @@ def _run(answer: Answer) -> str:
 
 def _started(answer: Answer, digests: Sequence[Digest]) -> str:
     who = _who(answer)
-    parts = [who or "a process whose rank the log does not tell"]
     pick = answer.pick
+    lane = pick.line.lane.strip("[] ") if pick and not who else ""
+    of = f" of {lane}" if lane else ""
+    parts = [who or f"a process{of} whose rank the log does not tell"]
     place = pick.event.where if pick and pick.event else None
     if place is not None:
         seen = f"{place[0]}:{place[1]} in {place[2]}"
