@@ -9,7 +9,8 @@ import torch
 
 from tests.frameworks.colossalai import launch
 from tests.frameworks.colossalai.cases import ALONE, CASES, HANG, HANGS, PAIR, TEXT, WRONG
-from tests.kit.oracle import bitwise, compare
+from tests.frameworks.colossalai.halves import compare
+from tests.kit.oracle import bitwise
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 BY_NAME = {case.name: case for case in CASES}

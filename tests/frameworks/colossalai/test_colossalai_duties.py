@@ -9,7 +9,8 @@ import torch
 
 from tests.frameworks.colossalai import launch
 from tests.frameworks.colossalai.cases import TEXT
-from tests.kit.oracle import bitwise, compare
+from tests.frameworks.colossalai.halves import compare
+from tests.kit.oracle import bitwise
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 IMAGES = ["image", "image"]

@@ -11,8 +11,9 @@ import functools
 import pytest
 
 from tests.frameworks.colossalai import launch
+from tests.frameworks.colossalai.halves import compare
 from tests.kit.adapters import functions
-from tests.kit.oracle import bitwise, compare
+from tests.kit.oracle import bitwise
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 OUTSIDE = ("boost", "backward", "step", "enable_lora", "guard_booster")

@@ -8,7 +8,8 @@ import pytest
 
 from tests.frameworks.colossalai import launch
 from tests.frameworks.colossalai.cases import ASSERTS, TEXT, UNREDUCED, WRONG, Case, two_tower
-from tests.kit.oracle import bitwise, compare
+from tests.frameworks.colossalai.halves import compare
+from tests.kit.oracle import bitwise
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 OLD = "colossalai-0.3.9"
