@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -42,20 +43,31 @@ _FIX = {
     "error": "Not mended: the run is stopped before it goes wrong.",
     "warn": "Not mended: it says so, and the run goes on.",
 }
+_EXPLAINS = "Explains a failure that has happened; the exception itself goes on unchanged."
 _CODE = ("Example", "Use instead")
 
 
 def page(rule: object) -> str:
     """Markdown of one rule."""
     title, _, body = (rule.__doc__ or "").strip().partition("\n")
-    lines = [f"# {rule.CODE} {rule.NAME}", "", title, ""]
-    lines += [f"Default policy: `{rule.DEFAULT}`. {_FIX[rule.DEFAULT]} Since 0.1.0.", ""]
+    mended = _EXPLAINS if rule.CODE.startswith("VG5") else _FIX[rule.DEFAULT]
+    lines = [f"# {rule.CODE} {rule.NAME}", "", _escaped(title), ""]
+    lines += [f"Default policy: `{rule.DEFAULT}`. {mended} Since 0.1.0.", ""]
     for name, text in _sections(body):
-        lines += [f"## {name}", "", *(_code(text) if name in _CODE else text), ""]
+        lines += [f"## {name}", "", *(_code(text) if name in _CODE else _prose(text)), ""]
     related = [code for code in _RELATED.get(rule.CODE, "").split() if code in CODES]
     if related:
         lines += ["## Related", "", ", ".join(f"[{c}]({c}.md)" for c in related), ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _escaped(text: str) -> str:
+    """`<image>` outside of code would be taken for HTML."""
+    return re.sub(r"`[^`]*`|<", lambda found: "&lt;" if found[0] == "<" else found[0], text)
+
+
+def _prose(lines: list[str]) -> list[str]:
+    return _escaped("\n".join(lines)).splitlines()
 
 
 def _sections(body: str) -> list[tuple[str, list[str]]]:
@@ -80,8 +92,8 @@ def _code(lines: list[str]) -> list[str]:
             return ["```text", *lines, "```"]
         command, _, rest = lines[0].partition(". ")
         prose = [part for part in (rest, *lines[1:]) if part]
-        return ["```text", command.rstrip("."), "```", *(["", *prose] if prose else [])]
-    return lines
+        return ["```text", command.rstrip("."), "```", *(["", *_prose(prose)] if prose else [])]
+    return _prose(lines)
 
 
 def pages() -> dict[str, str]:
@@ -89,7 +101,7 @@ def pages() -> dict[str, str]:
     made = {f"{rule.CODE}.md": page(rule) for rule in RULES}
     rows = [
         f"| [{rule.CODE}]({rule.CODE}.md) | {rule.NAME} | `{rule.DEFAULT}` | "
-        f"{rule.__doc__.strip().splitlines()[0]} |"
+        f"{_escaped(rule.__doc__.strip().splitlines()[0])} |"
         for rule in RULES
     ]
     head = ["# Rules", "", "| code | name | default | what |", "| --- | --- | --- | --- |"]

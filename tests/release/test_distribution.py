@@ -58,7 +58,7 @@ def test_each_extra_resolves_to_what_works(extra, index):
 
     found, words = resolved(*EXTRAS[extra])
     assert found is not None, words
-    for package, oldest in BRINGS[extra].items():
+    for package, oldest in BRINGS.get(extra, {}).items():
         assert Version(found[name(package)]) >= Version(oldest)
 
 
