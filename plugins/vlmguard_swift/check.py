@@ -120,7 +120,11 @@ class Swift(Framework):
                 if path.is_file():
                     values.changed["deepspeed"] = values.given["deepspeed"] = str(path)
         fsdp = values.get("fsdp")
-        if isinstance(fsdp, str) and fsdp and hf.older(_release(), "4.0") is False:
+        if (
+            isinstance(fsdp, str)
+            and fsdp
+            and hf.older(values.releases.get("ms-swift"), "4.0") is False
+        ):
             path = config / "config" / "fsdp2.json" if fsdp == "fsdp2" and config else fsdp
             told = hf.table(str(path), files, "--fsdp") if str(path).endswith(".json") else {}
             values.given["fsdp_config"] = told.get("fsdp_config", {"fsdp_version": 2})
@@ -152,7 +156,7 @@ class Swift(Framework):
         )
         draft.asked = hf.reentrant(values, files)
         draft.decided_by = "the user's flag" if draft.asked is not None else "ms-swift's default"
-        plain = draft.strategy == "ddp" and not hf.older(_release(), "3.6")
+        plain = draft.strategy == "ddp" and not hf.older(values.releases.get("ms-swift"), "3.6")
         draft.use_reentrant = draft.asked if draft.asked is not None else not plain
 
     def _unjudged(self, values: Values, draft: Draft) -> None:
@@ -177,10 +181,6 @@ class Swift(Framework):
 
     def frozen(self, word: str) -> list[Edit]:
         return [Edit(_FLAGS[word], "true")] if word in _FLAGS else []
-
-
-def _release() -> str | None:
-    return hf.releases("ms-swift").get("ms-swift")
 
 
 def _text(values: Values, *names: str) -> str:
