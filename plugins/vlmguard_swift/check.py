@@ -29,8 +29,6 @@ _OTHER = {"infer", "export", "deploy", "app", "eval", "sample", "rollout", "web-
 _TOWERS = {"vision": "freeze_vit", "aligner": "freeze_aligner", "llm": "freeze_llm"}
 _FLAGS = {"vision": "--freeze_vit", "aligner": "--freeze_aligner", "llm": "--freeze_llm"}
 _DEEPSPEED = ("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")
-# Tower names of ms-swift that are called once for each image [read in the modeling files].
-_PER_IMAGE = ("minicpmv", "minicpmo")
 
 
 class Swift(Framework):
@@ -207,9 +205,9 @@ def _repeats(model: registry.Known, draft: Draft) -> Any:
     vision = draft.trains.get("vision")
     if not vision or "vision" not in draft.checkpointed:
         return "no"
-    if model.arch in _PER_IMAGE or any("+" in kind for kind in draft.rows.kinds):
-        return "yes"
-    return "possible"
+    # A model's own forward calls its tower once for images and once for videos.
+    both = any("image" in kind and "video" in kind for kind in draft.rows.kinds)
+    return "yes" if both and not registry.encodes(model) else "possible"
 
 
 FRAMEWORK = Swift()
