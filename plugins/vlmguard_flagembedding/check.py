@@ -39,7 +39,7 @@ class FlagEmbedding(Framework):
         if hf.checkpointing(values):
             draft.checkpointed = ("llm",)
         draft.asked = hf.reentrant(values, files)
-        draft.use_reentrant = hf.default_reentrant() if draft.asked is None else draft.asked
+        draft.use_reentrant = hf.default_reentrant(values) if draft.asked is None else draft.asked
         draft.decided_by = "transformers' default" if draft.asked is None else "the user's flag"
         # An embedder encodes queries, then passages.
         draft.forwards = 2 if ".embedder." in entry else 1

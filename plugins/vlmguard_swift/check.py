@@ -29,8 +29,6 @@ _OTHER = {"infer", "export", "deploy", "app", "eval", "sample", "rollout", "web-
 _TOWERS = {"vision": "freeze_vit", "aligner": "freeze_aligner", "llm": "freeze_llm"}
 _FLAGS = {"vision": "--freeze_vit", "aligner": "--freeze_aligner", "llm": "--freeze_llm"}
 _DEEPSPEED = ("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")
-# Tower names of ms-swift that are called once for each image [read in the modeling files].
-_PER_IMAGE = ("minicpmv", "minicpmo")
 
 
 class Swift(Framework):
@@ -120,7 +118,11 @@ class Swift(Framework):
                 if path.is_file():
                     values.changed["deepspeed"] = values.given["deepspeed"] = str(path)
         fsdp = values.get("fsdp")
-        if isinstance(fsdp, str) and fsdp and hf.older(_release(), "4.0") is False:
+        if (
+            isinstance(fsdp, str)
+            and fsdp
+            and hf.older(values.releases.get("ms-swift"), "4.0") is False
+        ):
             path = config / "config" / "fsdp2.json" if fsdp == "fsdp2" and config else fsdp
             told = hf.table(str(path), files, "--fsdp") if str(path).endswith(".json") else {}
             values.given["fsdp_config"] = told.get("fsdp_config", {"fsdp_version": 2})
@@ -152,7 +154,7 @@ class Swift(Framework):
         )
         draft.asked = hf.reentrant(values, files)
         draft.decided_by = "the user's flag" if draft.asked is not None else "ms-swift's default"
-        plain = draft.strategy == "ddp" and not hf.older(_release(), "3.6")
+        plain = draft.strategy == "ddp" and not hf.older(values.releases.get("ms-swift"), "3.6")
         draft.use_reentrant = draft.asked if draft.asked is not None else not plain
 
     def _unjudged(self, values: Values, draft: Draft) -> None:
@@ -179,10 +181,6 @@ class Swift(Framework):
         return [Edit(_FLAGS[word], "true")] if word in _FLAGS else []
 
 
-def _release() -> str | None:
-    return hf.releases("ms-swift").get("ms-swift")
-
-
 def _text(values: Values, *names: str) -> str:
     for name in names:
         found = values.get(name)
@@ -207,9 +205,9 @@ def _repeats(model: registry.Known, draft: Draft) -> Any:
     vision = draft.trains.get("vision")
     if not vision or "vision" not in draft.checkpointed:
         return "no"
-    if model.arch in _PER_IMAGE or any("+" in kind for kind in draft.rows.kinds):
-        return "yes"
-    return "possible"
+    # A model's own forward calls its tower once for images and once for videos.
+    both = any("image" in kind and "video" in kind for kind in draft.rows.kinds)
+    return "yes" if both and not registry.encodes(model) else "possible"
 
 
 FRAMEWORK = Swift()

@@ -167,10 +167,7 @@ def pads(known: Known, strategy: str) -> Certainty:
     patched: Certainty = "yes" if deepspeed and known.arch in _PATCHED else "no"
     if not known.template:
         return "possible"
-    owner = _template(known.template)
-    if owner is None:
-        return patched
-    texts = [text for text in _texts(owner, 4) if not _LEFT.search(text)]
+    texts = _encoding(known.template)
     if not texts:
         return patched
     if any(_ALWAYS in text for text in texts):
@@ -178,6 +175,18 @@ def pads(known: Known, strategy: str) -> Certainty:
     if any(_UNDER_DEEPSPEED in text for text in texts):
         return "yes" if deepspeed else "no"
     return "yes" if patched == "yes" else "possible"
+
+
+def encodes(known: Known) -> bool:
+    """Whether the template turns media into embeddings itself, or may: it is not known."""
+    return not known.template or bool(_encoding(known.template))
+
+
+def _encoding(template: str) -> list[str]:
+    """The sources with which a template embeds; [] where that is left to the model."""
+    owner = _template(template)
+    texts = list(_texts(owner, 4)) if owner is not None else []
+    return [text for text in texts if not _LEFT.search(text)]
 
 
 @functools.cache

@@ -41,7 +41,7 @@ class Plain(Framework):
         if hf.checkpointing(values):
             draft.checkpointed = kinds
         draft.asked = hf.reentrant(values, files)
-        draft.use_reentrant = hf.default_reentrant() if draft.asked is None else draft.asked
+        draft.use_reentrant = hf.default_reentrant(values) if draft.asked is None else draft.asked
         draft.decided_by = "transformers' default" if draft.asked is None else "the user's flag"
         names = hf.datasets(values, "dataset_name", "train_file", "data_path", "train_data")
         draft.rows, doubts = rows.of(names, files)

@@ -106,7 +106,7 @@ class Trl(Framework):
         sees = "vision" in draft.trains
         if draft.asked is None:
             own = 'setdefault("use_reentrant", False)' in trainer
-            draft.use_reentrant = hf.default_reentrant() and not own
+            draft.use_reentrant = hf.default_reentrant(values) and not own
             draft.decided_by = "TRL's default" if own else "transformers' default"
         forced = '["use_reentrant"] = True' in trainer and "zero_stage == 3" in trainer
         if draft.strategy == "zero3" and draft.tuning != "full" and forced:

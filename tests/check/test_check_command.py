@@ -62,7 +62,8 @@ def test_wrong_use_is_one_line(script, capsys, words):
 
 @pytest.mark.parametrize("shape", ["json", "sarif", "text", "github"])
 def test_formats_hold_no_secret(script, capsys, shape):
-    name = script("curl -H 'Authorization: Bearer s3cr3t' x\n"
+    name = script("curl -H 'Authorization: Bearer s3cr3t' x\nX=$(curl -u me:s3cr3t y)\n"
+                  "torchrun odd.py --model $X\nif test $X; then cd $X; fi\n"
                   "eval swift sft --hub_token s3cr3t --model https://u:s3cr3t@h/x\n"
                   "torchrun odd.py --api_key s3cr3t\nif")  # fmt: skip
     assert run("--format", shape, name) == 2

@@ -71,6 +71,7 @@ SECRET = "s3cr3t-value-0123"
 HIDDEN = [
     ["--hub_token", SECRET], [f"--hub_token={SECRET}"], [f"WANDB_API_KEY={SECRET}"],
     ["--api-key", SECRET], [f"https://me:{SECRET}@host/x"], [f"http://h/x?token={SECRET}"],
+    ["curl", "-u", f"me:{SECRET}"], ["curl", "--user", f"me:{SECRET}"],
     ["-H", f"Authorization: Bearer {SECRET}"], [f'{{"password": "{SECRET}"}}'],
     ["--swanlab_token", SECRET], [f"hf_{'a' * 30}{SECRET}"], [f"AWS_SECRET_ACCESS_KEY={SECRET}"],
 ]  # fmt: skip

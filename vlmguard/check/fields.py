@@ -58,11 +58,16 @@ class Field:
 
 @dataclass
 class Values:
-    """Arguments as they stand: what was given, else the field's own default."""
+    """Arguments as they stand: what was given, else the field's own default.
+
+    Attributes:
+        releases: what it will run on: the installed, or those that were asked for.
+    """
 
     fields: Mapping[str, Field]
     given: dict[str, Any] = field(default_factory=dict)
     changed: dict[str, Any] = field(default_factory=dict)
+    releases: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value; ``default`` if there is no such field or its default is computed."""

@@ -199,9 +199,9 @@ def script(values: Values, module: str, draft: Draft) -> None:
             draft.doubt(f"the script itself sets {name}, to what is not known")
 
 
-def default_reentrant() -> bool:
+def default_reentrant(values: Values) -> bool:
     """What transformers' ``gradient_checkpointing_enable`` asks for where nobody does [read]."""
-    return older(releases("transformers").get("transformers"), "5.0")
+    return older(values.releases.get("transformers"), "5.0")
 
 
 def checkpointing(values: Values) -> bool:

@@ -99,8 +99,9 @@ def _judged(
     used = options.settings_of(parsed.mine, job.call.folder, bare.env)
     settings.check_environment(bare.env)
     settings.check_codes(used, registry.get().rules)
+    values.releases = _releases(owner, releases)
     draft = owner.draft(values, bare, files, entry)
-    draft.releases = _releases(owner, releases)
+    draft.releases = values.releases
     draft.freeze = used.freeze
     if rest:
         draft.doubt("words that are not known here: " + trace.shown(" ".join(rest)))

@@ -11,6 +11,8 @@ _WORD = (
 )
 _NOT = {"max_new_tokens", "num_tokens", "tokenizer", "tokens", "max_tokens"}
 _NAME = re.compile(rf"(?:^|[^a-z]){_WORD}s?(?:$|[^a-z])|{_WORD}$|(?:^|_)key$|^sk$", re.I)
+_GIVEN = ("-H", "--header", "-u", "--user", "--proxy-user")
+"""Options of curl and wget behind which a secret stands."""
 _SHAPES = re.compile(
     r"\bhf_[A-Za-z0-9]{12,}|\bsk-[A-Za-z0-9_-]{12,}|\bms-[0-9a-f]{8}-[0-9a-f-]{20,}|"
     r"\bgh[pousr]_[A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b|\b[0-9a-f]{40}\b|"
@@ -57,6 +59,6 @@ def words(values: Iterable[str]) -> list[str]:
         if equals and re.fullmatch(r"-{0,2}[\w.-]+", name) and secret(name):
             shown.append(f"{name}={BLACK}")
             continue
-        hide = (value.startswith("--") and secret(value)) or value in ("-H", "--header", "-u")
+        hide = (value.startswith("--") and secret(value)) or value in _GIVEN
         shown.append(text(value))
     return shown

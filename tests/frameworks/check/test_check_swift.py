@@ -110,6 +110,23 @@ def test_a_command_with_its_edits_is_clean(tmp_path):
         assert not answer["jobs"][0]["edits"], (words, codes)
 
 
+def test_another_release_is_asked_for(tmp_path):
+    """3.2.0 has another name for the tuner, and its default variant is reentrant (VG101)."""
+    (case,) = [healthy for healthy in HEALTHY if healthy.name == "lora"]
+    said = subprocess.run(
+        [envs.program("swift"), "-c", "import sys; from vlmguard.cli import check; "
+         "sys.exit(check.main(sys.argv[1:]))", "--releases", "swift=3.2.0", "--format", "json",
+         "--", *command(case, tmp_path)],
+        cwd=tmp_path, env=processes_env(tmp_path), timeout=60, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert said.returncode == 1, said.stdout + said.stderr
+    (job,) = json.loads(said.stdout)["jobs"]
+    assert job["releases"]["ms-swift"] == "3.2.0"
+    assert "--tuner_type is --train_type" in job["renamed"][0]
+    assert "VG101" in {finding["code"] for finding in job["findings"]}
+
+
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is the auditor")
 def test_the_kernel_saw_nothing(tmp_path):
     """Judged in full, nothing is started, written or connected, and no CUDA library is opened."""

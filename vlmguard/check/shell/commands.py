@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vlmguard.check import redact
 from vlmguard.check.shell import programs, tree
 from vlmguard.check.shell.builtins import BUILTINS, Leave, Status
 from vlmguard.check.shell.expand import Expander
@@ -145,7 +146,7 @@ class Commands:
                     state.certain, self.piped)  # fmt: skip
         if call not in self.trace.calls:
             self.trace.calls.append(call)
-        shown = self.trace.shown(" ".join(words))
+        shown = " ".join(redact.words(self.trace.shown(word) for word in words))
         self.say(self.trace.unknown(f"the output of {shown[:60]}"))
         return None
 
