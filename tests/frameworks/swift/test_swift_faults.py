@@ -60,6 +60,7 @@ def run(data, flags, *broken, model="qwen2_vl"):
     return done
 
 
+@CAMPAIGN
 def test_a_healthy_run_with_all_that_watches_broken_stays_bitwise_equal():
     flags = [*LORA, *evaluated("image")]
     off, on = run("image", flags), run("image", flags, *WATCHING)
@@ -69,6 +70,7 @@ def test_a_healthy_run_with_all_that_watches_broken_stays_bitwise_equal():
     assert {found["code"] for found in on.findings} == {"VG902"}
 
 
+@CAMPAIGN
 def test_gradients_under_deepspeed_and_what_is_said_of_a_blank_input():
     flags = [*TRAINED, *zero(2)]
     off, on = run("phases", flags, model="llava"), run("phases", flags, *DEEPSPEED, model="llava")
@@ -77,13 +79,8 @@ def test_gradients_under_deepspeed_and_what_is_said_of_a_blank_input():
     assert verdict, str(verdict)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name.endswith((":begin", ":apply")) else CAMPAIGN)
-        for name in MENDING
-    ],
-)
+@CAMPAIGN
+@pytest.mark.parametrize("name", MENDING)
 def test_a_broken_run_fails_as_without_the_guard(name):
     broken = run("image", [*LORA, *REENTRANT], name) if name != "vlmguard.guard:on_error" else run(
         "image", [*LORA, *REENTRANT, "--vlmguard", "VG101=off"], name
@@ -93,6 +90,7 @@ def test_a_broken_run_fails_as_without_the_guard(name):
     assert not broken.survivors
 
 
+@CAMPAIGN
 def test_a_model_that_cannot_be_observed_trains_as_without_the_guard():
     off, on = (
         run("image", [*TRAINED], *names)
@@ -109,6 +107,7 @@ def test_settings_that_cannot_be_resolved_leave_the_run_alone():
     assert ONCE in done.output or done.returncode == 0, tail(done)
 
 
+@CAMPAIGN
 def test_a_stop_stops_though_torchrun_cannot_be_told():
     told = [*LORA, *REENTRANT, "--vlmguard", "VG101=error"]
     done = run("image", told, "vlmguard.guard:bring_down")
