@@ -44,6 +44,7 @@ ALONE = {
     "vlmguard_transformers.observation:_observe",
     "vlmguard_transformers.arguments:resolve",
     "vlmguard.guard:bring_down",
+    "vlmguard.runtime.refusal:in_one_line",
 }
 
 
@@ -117,6 +118,15 @@ def test_a_stop_stops_though_torchrun_cannot_be_told():
     assert not done.hung
 
 
+@CAMPAIGN
+def test_a_bad_setting_is_refused_though_not_in_one_line():
+    bad = [*LORA, "--vlmguard", "VG110=off"]
+    done = run("image", bad, "vlmguard.runtime.refusal:in_one_line")
+    assert done.returncode != 0
+    assert "no rule has the code VG110" in done.output, tail(done)
+    assert not done.ranks
+
+
 def test_nothing_that_containment_calls_is_forgotten_here():
     """Read from the source: calls of `contain` in what an ms-swift run goes through."""
     tried = {name.partition(":")[2] for name in (*WATCHING, *DEEPSPEED, *MENDING, *ALONE)}
@@ -126,6 +136,7 @@ def test_nothing_that_containment_calls_is_forgotten_here():
         "call",  # closers of a run: each is a method of its own
         "check",  # a lambda around freezing.check
         "translate",  # lambdas around translate.run
+        "words",  # of files that frameworks other than ms-swift read themselves
     }
     folders = [envs.ROOT / "plugins" / name for name in ("vlmguard_transformers", "vlmguard_swift")]
     files = [file for folder in folders for file in folder.glob("*.py")]
