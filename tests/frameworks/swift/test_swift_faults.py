@@ -44,6 +44,7 @@ ALONE = {
     "vlmguard_transformers.observation:_observe",
     "vlmguard_transformers.arguments:resolve",
     "vlmguard.guard:bring_down",
+    "vlmguard.runtime.refusal:in_one_line",
 }
 
 
@@ -60,6 +61,7 @@ def run(data, flags, *broken, model="qwen2_vl"):
     return done
 
 
+@CAMPAIGN
 def test_a_healthy_run_with_all_that_watches_broken_stays_bitwise_equal():
     flags = [*LORA, *evaluated("image")]
     off, on = run("image", flags), run("image", flags, *WATCHING)
@@ -69,6 +71,7 @@ def test_a_healthy_run_with_all_that_watches_broken_stays_bitwise_equal():
     assert {found["code"] for found in on.findings} == {"VG902"}
 
 
+@CAMPAIGN
 def test_gradients_under_deepspeed_and_what_is_said_of_a_blank_input():
     flags = [*TRAINED, *zero(2)]
     off, on = run("phases", flags, model="llava"), run("phases", flags, *DEEPSPEED, model="llava")
@@ -77,13 +80,8 @@ def test_gradients_under_deepspeed_and_what_is_said_of_a_blank_input():
     assert verdict, str(verdict)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name.endswith((":begin", ":apply")) else CAMPAIGN)
-        for name in MENDING
-    ],
-)
+@CAMPAIGN
+@pytest.mark.parametrize("name", MENDING)
 def test_a_broken_run_fails_as_without_the_guard(name):
     broken = run("image", [*LORA, *REENTRANT], name) if name != "vlmguard.guard:on_error" else run(
         "image", [*LORA, *REENTRANT, "--vlmguard", "VG101=off"], name
@@ -93,6 +91,7 @@ def test_a_broken_run_fails_as_without_the_guard(name):
     assert not broken.survivors
 
 
+@CAMPAIGN
 def test_a_model_that_cannot_be_observed_trains_as_without_the_guard():
     off, on = (
         run("image", [*TRAINED], *names)
@@ -109,6 +108,7 @@ def test_settings_that_cannot_be_resolved_leave_the_run_alone():
     assert ONCE in done.output or done.returncode == 0, tail(done)
 
 
+@CAMPAIGN
 def test_a_stop_stops_though_torchrun_cannot_be_told():
     told = [*LORA, *REENTRANT, "--vlmguard", "VG101=error"]
     done = run("image", told, "vlmguard.guard:bring_down")
@@ -116,6 +116,15 @@ def test_a_stop_stops_though_torchrun_cannot_be_told():
     assert "VG101 stopped" in done.output, tail(done)
     assert not done.ranks
     assert not done.hung
+
+
+@CAMPAIGN
+def test_a_bad_setting_is_refused_though_not_in_one_line():
+    bad = [*LORA, "--vlmguard", "VG110=off"]
+    done = run("image", bad, "vlmguard.runtime.refusal:in_one_line")
+    assert done.returncode != 0
+    assert "no rule has the code VG110" in done.output, tail(done)
+    assert not done.ranks
 
 
 def test_nothing_that_containment_calls_is_forgotten_here():
@@ -127,6 +136,7 @@ def test_nothing_that_containment_calls_is_forgotten_here():
         "call",  # closers of a run: each is a method of its own
         "check",  # a lambda around freezing.check
         "translate",  # lambdas around translate.run
+        "words",  # of files that frameworks other than ms-swift read themselves
     }
     folders = [envs.ROOT / "plugins" / name for name in ("vlmguard_transformers", "vlmguard_swift")]
     files = [file for folder in folders for file in folder.glob("*.py")]
