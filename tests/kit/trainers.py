@@ -135,7 +135,11 @@ def llamafactory(data: str, *, model: str = "qwen2_vl", stage: str = "sft", tuni
         env="llamafactory",
         over=over,
         files={"train.yaml": json.dumps(told)},  # JSON is YAML
-        extra={"FORCE_TORCHRUN": "1", "NPROC_PER_NODE": "{ranks}"},
+        extra={
+            "FORCE_TORCHRUN": "1",
+            "NPROC_PER_NODE": "{ranks}",
+            "DISABLE_VERSION_CHECK": "1" if over else "0",
+        },
     )
 
 

@@ -29,6 +29,7 @@ GRPO = ["--reward_funcs", "alternating.reward", "--num_generations", "2",
 FSDP2 = ["--fsdp", "full_shard auto_wrap", "--fsdp_config", "{data}/fsdp2.json"]
 TOWER = {"freeze_vision_tower": False, "freeze_multi_modal_projector": False}
 UNCHECKED = {"disable_gradient_checkpointing": True}
+OLD_LF = "llamafactory-0.9.3"
 LF_ZERO2, LF_ZERO3 = "{data}/zero2.json", "{data}/zero3.json"
 
 
@@ -94,6 +95,8 @@ LLAMAFACTORY = [
          WRONG, "VG102", LF_FULL),
     case("lf-full-zero2-iv", llamafactory("iv", tuning="full", deepspeed=LF_ZERO2, **TOWER),
          REDUCED, "VG102", LF_FULL),
+    case("lf-0.9.3-lora-iv", llamafactory("iv", over=OLD_LF, **TOWER), WRONG, "VG107",
+         llamafactory("iv", over=OLD_LF, **TOWER, **UNCHECKED)),
     case("lf-lora-unused", llamafactory("image", ddp_find_unused_parameters=True), ONCE, "VG101",
          llamafactory("image", **UNCHECKED)),
 ]  # fmt: skip
