@@ -54,7 +54,7 @@ def checked() -> settings.Settings:
     Raises:
         SettingsError: a setting that cannot be read, or names no rule.
     """
-    used = settings.get()
+    used = settings.renew()
     settings.check_codes(used, registry.get().rules)
     return used
 

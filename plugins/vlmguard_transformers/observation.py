@@ -72,7 +72,7 @@ def _text_uses_towers(trainer: Any, meets: Meets, provenance: dict[str, Provenan
     observed = _copy(trainer)
     media = [observed.of(kind) for kind in MEDIA] if observed else []
     seen = [facts.towers for facts in media if facts is not None]
-    if not seen or observed.of("text") is None or "" in observed.patched:
+    if not seen or observed.of("text") is None:
         provenance["may_be_unused"] = "assumed"
         return None
     provenance["may_be_unused"] = "observed"

@@ -149,7 +149,7 @@ RUNS = [
         [*TRAINED, *zero(3), *REWARD, *BATCHES, *NON_REENTRANT], PART, "right",
         [*REFERENCE, *REWARD, *BATCHES]),
     Run("llava-grpo-zero3-images", GRPO, "llava", "grpo",
-        [*TRAINED, *zero(3), *REWARD, *BATCHES], "wrong", "wrong",
+        [*TRAINED, *zero(3), *REWARD, *BATCHES], "wrong", "right",
         [*REFERENCE, *REWARD, *BATCHES]),
     Run("llava-grpo-zero3-non-reentrant", GRPO, "llava", "grpo",
         [*TRAINED, *zero(3), *REWARD, *BATCHES, *NON_REENTRANT], "right", "right",

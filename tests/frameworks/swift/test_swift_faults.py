@@ -36,13 +36,13 @@ MENDING = (
     "vlmguard_transformers.lifecycle:begin",
     "vlmguard_transformers.translate:run",
     "vlmguard_transformers.apply:apply",
-    "vlmguard_transformers.arguments:take",
     "vlmguard.guard:on_error",
 )
 CAMPAIGN = pytest.mark.campaign
 ALONE = {
     "vlmguard_transformers.observation:_observe",
     "vlmguard_transformers.arguments:resolve",
+    "vlmguard_transformers.arguments:take",
     "vlmguard.guard:bring_down",
     "vlmguard.runtime.refusal:in_one_line",
 }
@@ -89,6 +89,13 @@ def test_a_broken_run_fails_as_without_the_guard(name):
     assert broken.returncode != 0
     assert ONCE in broken.output, tail(broken)
     assert not broken.survivors
+
+
+@CAMPAIGN
+def test_flags_that_cannot_be_looked_for_leave_the_rest_at_work():
+    broken = run("image", [*LORA, *REENTRANT], "vlmguard_transformers.arguments:take")
+    assert broken.returncode == 0, tail(broken)
+    assert "VG101" in broken.fixed()
 
 
 @CAMPAIGN
