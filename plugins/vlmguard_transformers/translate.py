@@ -28,8 +28,9 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
     meets = shared_rows.of(trainer, profile)
     observed = observation.of(trainer, profile, towers, meets)
     unused: Certainty = "no"
+    in_training: Certainty = "no"
     if observed.text_uses_towers is not True:
-        unused = _may_be_unused(trainer, profile, strategy, towers, meets)
+        unused, in_training = _may_be_unused(trainer, profile, strategy, towers, meets)
     obstacle = padding.obstacle(trainer, meets.all) if unused != "no" and not ddp else ""
     state = runstate.of(trainer)
     if state is not None:
@@ -52,6 +53,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         rows=tuple(sorted(meets.train or ())),
         eval_rows=tuple(sorted(meets.evaluated or ())),
         may_be_unused=unused,
+        unused_in_training=in_training,
         never_used=observed.never_used,
         text_skips=observed.text_skips,
         can_pad=unused != "no" and not ddp and not obstacle,
@@ -94,22 +96,31 @@ def _may_be_unused(
     strategy: Strategy,
     towers: tuple[Tower, ...],
     meets: shared_rows.Meets,
-) -> Certainty:
-    """Whether a batch can leave a tower unused that this strategy minds."""
+) -> tuple[Certainty, Certainty]:
+    """Whether a batch can leave a tower unused that this strategy minds: at all, in training."""
     sees = [tower for tower in towers if tower.sees and tower.total]
-    partitioned = strategy in PARTITIONED
     if not sees or strategy == "single":
-        return "no"
+        return "no", "no"
     own = profile.pads_itself(trainer, strategy)
     if own == "yes":
-        return "no"
-    found = meets.all if partitioned else meets.train
-    if not found or not meets.complete:
+        return "no", "no"
+    trained = _differ(meets.train, meets.complete, strategy)
+    evaluated: Certainty = "no"
+    if strategy in PARTITIONED:  # they gather in evaluation, too
+        evaluated = _differ(meets.evaluated, meets.complete, strategy)
+    both = (trained, evaluated)
+    ever: Certainty = "yes" if "yes" in both else "possible" if "possible" in both else "no"
+    if own == "possible" and "yes" in both:
+        return "possible", "no" if trained == "no" else "possible"
+    return ever, trained
+
+
+def _differ(rows: frozenset[str] | None, complete: bool, strategy: Strategy) -> Certainty:
+    """Whether rows of one phase need different towers. Ranks are in one phase together: images in
+    training and text in evaluation part nobody."""
+    if rows is None or not complete:
         return "possible"
-    needs = {shared_rows.senses(row) for row in found}
-    if needs == {frozenset()}:
-        # No rank ever uses a tower: ZeRO and FSDP have nothing to wait for, DDP does.
-        return "yes" if strategy == "ddp" else "no"
-    if len(needs) == 1:
-        return "no"
-    return "possible" if own == "possible" else "yes"
+    needs = {shared_rows.senses(row) for row in rows}
+    if needs == {frozenset()} and strategy == "ddp":
+        return "yes"  # nobody ever uses a tower: ZeRO and FSDP have nothing to wait for, DDP does
+    return "yes" if len(needs) > 1 else "no"

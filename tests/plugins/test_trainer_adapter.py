@@ -38,6 +38,7 @@ from vlmguard_transformers import (
     translate,
 )  # fmt: skip
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.shared_rows import Meets
 
 FAKE = Path(__file__).resolve().parents[1] / "kit" / "fake_framework"
 
@@ -344,3 +345,24 @@ def test_a_collator_is_judged_with_what_its_batch_is_for(opened, monkeypatch):
     phases.mark(loader, "eval")
     loader.collate_fn([])
     assert [batch.phase for batch in seen] == ["train", "eval"]
+
+
+@pytest.mark.parametrize(
+    ("train", "evaluated", "strategy", "answer"),
+    [
+        ({"image"}, {"text"}, "zero3", ("no", "no")),
+        ({"image"}, {"text", "image"}, "zero3", ("yes", "no")),
+        ({"image"}, {"text", "image"}, "zero2", ("no", "no")),
+        ({"image", "text"}, set(), "zero2", ("yes", "yes")),
+        ({"image", "video"}, set(), "zero3", ("no", "no")),
+        ({"image+audio", "image"}, set(), "zero3", ("yes", "yes")),
+        ({"text"}, set(), "zero3", ("no", "no")),
+        ({"text"}, set(), "ddp", ("yes", "yes")),
+        (None, set(), "zero3", ("possible", "possible")),
+    ],
+)
+def test_ranks_part_over_rows_of_one_phase(train, evaluated, strategy, answer):
+    towers = (Tower("vision", ("visual",), 2, 2),)
+    meets = Meets(None if train is None else frozenset(train), frozenset(evaluated))
+    found = translate._may_be_unused(None, profiles.PLAIN, strategy, towers, meets)
+    assert found == answer

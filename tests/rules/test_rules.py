@@ -101,6 +101,7 @@ SILENT = [
     ("VG106", replace(IDLE, world=1)),
     ("VG107", replace(DDP, find_unused=False, checkpointing=OTHER)),
     ("VG108", replace(IDLE, pads=True)),
+    ("VG108", replace(IDLE, unused_in_training="no")),
     ("VG109", STATIC),
     ("VG109", replace(DDP, accumulation=2)),
     ("VG108", replace(IDLE, strategy="zero2")),

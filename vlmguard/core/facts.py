@@ -100,6 +100,7 @@ class Run:
         eval_rows: the same of evaluation between training steps.
         may_be_unused: whether a batch can leave a tower unused: "no", "possible", or "yes" (the
             data are known to hold rows with and without media).
+        unused_in_training: the same of training steps alone.
         never_used: trainable parameters that no kind of row uses, by name.
         text_skips: trainable parameters of the language model that a row of text alone skips.
         can_pad: whether a blank input can run the towers in a forward that has none.
@@ -147,6 +148,7 @@ class Run:
     generates: bool = False
     rows: tuple[str, ...] = ()
     eval_rows: tuple[str, ...] = ()
+    unused_in_training: Certainty | None = None
     never_used: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
     cannot_pad: str = ""
@@ -171,6 +173,11 @@ class Run:
     def trained_towers(self) -> tuple[Tower, ...]:
         """Those of them that train."""
         return tuple(tower for tower in self.image_towers if tower.trainable)
+
+    @property
+    def skips_in_training(self) -> Certainty:
+        """Whether a training step can leave a tower unused; as in any forward where not told."""
+        return self.may_be_unused if self.unused_in_training is None else self.unused_in_training
 
     def known(self, fact: str) -> bool:
         """Whether a rule may stop or change a run on this fact: it was not merely assumed."""

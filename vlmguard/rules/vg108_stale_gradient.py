@@ -36,9 +36,14 @@ DEFAULT = "fix"
 
 @hookimpl
 def pre_wrap(run: Run) -> Finding | None:
-    if run.strategy != "zero3" or run.pads or run.may_be_unused == "no" or not run.trained_towers:
+    if (
+        run.strategy != "zero3"
+        or run.pads
+        or run.skips_in_training == "no"
+        or not run.trained_towers
+    ):
         return None
-    certain = run.may_be_unused == "yes" and run.known("may_be_unused")
+    certain = run.skips_in_training == "yes" and run.known("may_be_unused")
     return Finding(
         CODE,
         "error" if certain else "note",
