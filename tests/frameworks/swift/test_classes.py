@@ -9,7 +9,7 @@ import pytest
 
 from tests.frameworks.swift import campaign
 from tests.frameworks.swift.classes import BY_NAME, REFERENCE, SELECTION, SFT, TRAINED, zero
-from tests.kit import swift
+from tests.kit import runs, swift
 from tests.kit.oracle import bitwise, compare
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
@@ -46,7 +46,7 @@ def test_with_the_guard(name):
 @pytest.mark.campaign
 def test_a_run_saved_and_resumed_equals_one_that_went_through():
     """LLaVA, ranks that differ, ZeRO-3: saved after the first of two steps."""
-    out = swift.session() / "saved"
+    out = runs.session() / "saved"
     saves = ["--output_dir", str(out), "--add_version", "false", "--save_strategy", "steps",
              "--save_steps", "1"]  # fmt: skip
     flags = [*TRAINED, *zero(3), *saves]
