@@ -44,7 +44,7 @@ def rehearse(trainer: Any, profile: Profile, run: Run) -> None:
             paths = profile.towers(trainer)
             tried = dry_run.run(model, batch, paths, profile.loss, profile.model(trainer))
     except dry_run.CannotTry as error:
-        report.line(f"dry run [{report.who()}]: not made: {error}")
+        report.line(f"dry step [{report.who()}]: not made: {error}")
         return
     gradients = dry_run.say(tried, kinds_of(batch), profile.untrained(trainer))
     guard.pre_step(run, gradients=gradients)

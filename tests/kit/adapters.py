@@ -9,13 +9,18 @@ from pathlib import Path
 from tests.kit import envs
 
 
+COMMANDS = ("check", "selftest")
+"""What the commands of those names read of an adapter: no training comes there."""
+
+
 def functions(package: str, outside: Collection[str]) -> list[str]:
     """``module:Class.function`` of a package under plugins, the nested ones left out.
 
     Args:
         outside: what users and the framework call themselves.
     """
-    files = sorted((envs.ROOT / "plugins" / package).glob("*.py"))
+    folder = envs.ROOT / "plugins" / package
+    files = sorted(file for file in folder.glob("*.py") if file.stem not in COMMANDS)
     return [target for file in files for target in _of_file(package, file, outside)]
 
 
