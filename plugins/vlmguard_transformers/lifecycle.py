@@ -85,7 +85,7 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
         loss = wrapped(*args, **kwargs)
     finally:
         state.phase = before
-        steps.left(state)
+        contain("ending a step", steps.left, state)
     contain("judging gradients", steps.after, instance, state)
     if state.set:
         contain("noting that a blank input held", _held, state)

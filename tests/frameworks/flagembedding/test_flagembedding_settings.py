@@ -90,9 +90,9 @@ def test_embeddings_do_not_move_by_one_bit() -> None:
     "broken",
     [
         "vlmguard_flagembedding.names:Named.__init__",
-        "vlmguard_flagembedding.translate:run",
-        "vlmguard_flagembedding.apply:apply,vlmguard_transformers.steps:_before,"
-        "vlmguard_transformers.steps:_after,vlmguard_transformers.steps:end",
+        "vlmguard_transformers.translate:run",
+        "vlmguard_transformers.steps:start,vlmguard_transformers.steps:before,"
+        "vlmguard_transformers.steps:after,vlmguard_transformers.steps:left",
     ],
 )
 def test_a_fault_of_ours_changes_nothing_and_is_said_once(broken: str) -> None:
