@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tests.kit import envs
 
-
 COMMANDS = ("check", "selftest")
 """What the commands of those names read of an adapter: no training comes there."""
 

@@ -1,0 +1,66 @@
+"""What a process may do beside one training: two of them, an evaluation of its own, a rank with
+settings of its own, a stop that the script catches. A plain Trainer on transformers 5.23."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.kit import envs, runs
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(400)]
+PROGRAM = runs.KIT / "programs" / "life.py"
+ENV = "trl"
+
+
+def run(what: str, guard: bool = True) -> runs.Outcome:
+    def make(folder: Path) -> runs.Outcome:
+        variables = runs.variables(ENV, folder, guard)
+        line = [envs.program(ENV, "torchrun"), "--nproc_per_node", "2", "--master_port"]
+        line += [variables["MASTER_PORT"], str(PROGRAM), what, str(folder / "work")]
+        return runs.execute(line, folder, variables, timeout=200)
+
+    return runs.once(["life", what, guard], make)
+
+
+def trained(done: runs.Outcome) -> list[str]:
+    return re.findall(r"trained to ([\d.]+)", done.output)
+
+
+def test_two_trainings_are_each_greeted_mended_and_summed_up() -> None:
+    assert "ready only once" in run("twice", guard=False).output
+    done = run("twice")
+    assert done.returncode == 0, done
+    assert len(trained(done)) == 4
+    assert len(set(trained(done))) == 1, "both, on both ranks, from the same seed"
+    assert done.output.count("VG101 fixed") == 2
+    assert done.output.count("1 fixed (VG101)") == 2
+    assert {finding["run"] for finding in done.findings} == {1, 2}
+
+
+def test_an_evaluation_of_its_own_is_no_training() -> None:
+    done = run("evaluated")
+    assert done.returncode == 0, done
+    assert done.output.count("VG101 fixed") == 1, "the training after it"
+    assert len(trained(done)) == 2
+
+
+def test_ranks_with_different_settings_stop_with_both_sides_named() -> None:
+    done = run("apart")
+    assert done.returncode != 0
+    assert not done.hung, done
+    assert {(f["code"], f["rank"]) for f in done.findings if f["outcome"] == "stopped"} <= {
+        ("VG406", 0),
+        ("VG406", 1),
+    }
+    assert re.search(r"rank \d and rank \d have different settings.*'VG101': 'off'", done.output)
+    assert not trained(done)
+
+
+def test_a_stop_that_the_script_catches_ends_nothing() -> None:
+    done = run("caught")
+    assert done.returncode == 0, done
+    assert done.output.count("caught vlmguard stopped this run") == 2
+    assert len(re.findall(r"rank \d lives", done.output)) == 2
