@@ -147,6 +147,8 @@ def _tell(state: RunState, wanted: Plan, changes: Changes) -> None:
     for finding in wanted.fixes:
         kinds = plan.kinds(finding)
         neutral = finding.level == "note"
+        if neutral:
+            state.neutral[finding.code] = finding
         if "blank" in kinds and not neutral:
             state.set[finding.code] = finding
         outcome = "set" if "blank" in kinds or neutral else "fixed"
@@ -160,6 +162,13 @@ def held(state: RunState, how: str) -> None:
     for finding in list(state.set.values()):
         report.say(replace(finding, scope="rank"), "fixed", how)
     state.set.clear()
+
+
+def proved(state: RunState, code: str, how: str) -> None:
+    """What might never have come true has come true on this rank, and the change held."""
+    finding = state.neutral.pop(code, None)
+    if finding is not None:
+        report.say(replace(finding, scope="rank"), "fixed", how)
 
 
 def _header(state: RunState, run: Run, wanted: Plan) -> None:

@@ -14,6 +14,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard_torch.gradients import Watch, kinds_of
 from vlmguard_transformers import forwards
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.repeats import Calls
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
 _HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
@@ -34,12 +35,19 @@ class Watched:
 
 
 _KEY = "watched"
+_CALLS = "calls of towers"
 
 
 def start(trainer: Any, profile: Profile, state: RunState) -> None:
     """Count forwards; watch the gradients of ``trainer`` where the strategy lets hooks see them."""
     forwards.start(trainer.model, state)
-    if state.run is None or state.run.strategy not in _HOOKED:
+    if state.run is None:
+        return
+    if "VG102" in state.neutral:
+        seeing = (path for tower in state.run.trained_towers for path in tower.paths)
+        calls = state.kept[_CALLS] = Calls(trainer.model, seeing)
+        state.at_close(calls.close)
+    if state.run.strategy not in _HOOKED:
         return
     untrained = (*profile.untrained(trainer), *state.run.never_used, *state.run.text_skips)
     watch = Watch(profile.model(trainer), profile.towers(trainer), untrained)
@@ -79,10 +87,19 @@ def after(trainer: Any, state: RunState) -> None:
     """A step is over: at the end of a window its gradients are judged, if they were not."""
     forwards.judge(state)
     guard.first_step(state)
+    _count(state)
     found = state.kept.get(_KEY)
     if found is None or found.judged or not getattr(trainer.accelerator, "sync_gradients", True):
         return
     _judge(state, found)
+
+
+def _count(state: RunState) -> None:
+    """Whether a tower did run more than once in a forward, as was only possible before."""
+    calls = state.kept.get(_CALLS)
+    most = calls.step() if calls is not None and state.run is not None else 0
+    if state.run is not None and most > state.run.forwards:
+        guard.proved(state, "VG102", f"a tower ran {most} times in this step, and it held")
 
 
 def _judge(state: Any, found: Watched) -> None:

@@ -367,3 +367,21 @@ def test_ranks_part_over_rows_of_one_phase(train, evaluated, strategy, answer):
     meets = Meets(None if train is None else frozenset(train), frozenset(evaluated))
     found = translate._may_be_unused(None, profiles.PLAIN, strategy, towers, meets)
     assert found == answer
+
+
+@pytest.mark.parametrize(("times", "outcomes"), [(1, []), (3, ["fixed"])])
+def test_a_tower_that_does_repeat_proves_what_was_only_possible(times, outcomes, capsys):
+    model = Model()
+    trainer, state = watched(model, "fsdp2")
+    state.neutral["VG102"] = Finding("VG102", "note", "The vision tower may run more than once")
+    steps.start(trainer, profiles.PLAIN, state)
+
+    def training_step(model, inputs):
+        for _ in range(times):
+            model.visual(torch.ones(1, 2))
+
+    for _ in range(4):
+        lifecycle.training_step(training_step, trainer, (model, {}), {})
+    said = [line for line in capsys.readouterr().err.splitlines() if "VG102" in line]
+    assert [line.split()[2] for line in said] == outcomes
+    assert not model.visual._forward_pre_hooks

@@ -38,6 +38,7 @@ class RunState:
         counts: how often each outcome was reported.
         fixed: codes of what would have failed and was seen to hold.
         set: findings whose remedy is in place and has yet to show that it holds.
+        neutral: findings whose remedy is in place though they might never have come true.
         said: (code, sentence) → how often.
         speaks: whether it is greeted where there is nothing to say.
         stepped: whether its first step was summed up.
@@ -53,6 +54,7 @@ class RunState:
     counts: Counter[str] = field(default_factory=Counter)
     fixed: list[str] = field(default_factory=list)
     set: dict[str, Finding] = field(default_factory=dict)
+    neutral: dict[str, Finding] = field(default_factory=dict)
     said: Counter[tuple[str, str]] = field(default_factory=Counter)
     speaks: bool = True
     stepped: bool = False

@@ -1,0 +1,44 @@
+"""How often a tower runs in one step: seen in the first steps, where nothing could tell before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from vlmguard_torch.gradients import FIRST_STEPS
+from vlmguard_torch.towers import plain
+
+
+class Calls:
+    """Counts the calls of towers over the first steps. Recomputation calls blocks, not towers."""
+
+    def __init__(self, model: Any, paths: Iterable[str]) -> None:
+        wanted = set(paths)
+        self.calls: dict[str, int] = {}
+        self.steps = 0
+        self._handles = [
+            module.register_forward_pre_hook(self._counter(plain(name)))
+            for name, module in model.named_modules()
+            if plain(name) in wanted
+        ]
+
+    def _counter(self, name: str) -> Any:
+        def count(*_: Any) -> None:
+            self.calls[name] = self.calls.get(name, 0) + 1
+
+        return count
+
+    def step(self) -> int:
+        """A step is over: the most calls of one tower in it. Takes its hooks off in time."""
+        most = max(self.calls.values(), default=0)
+        self.calls.clear()
+        self.steps += 1
+        if self.steps >= FIRST_STEPS:
+            self.close()
+        return most
+
+    def close(self) -> None:
+        """Take every hook off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
