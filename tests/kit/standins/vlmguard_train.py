@@ -1,8 +1,9 @@
-"""Captures what `transformers.Trainer.train` does to the weights, on every rank."""
+"""Captures what a `transformers.Trainer` does to the weights, on every rank."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Collection, Iterator
 from types import ModuleType
@@ -12,24 +13,26 @@ import vlmguard_imports
 
 
 def install() -> None:
-    """Wrap Trainer.train as soon as transformers.trainer exists."""
+    """Wrap the Trainer's training loop as soon as transformers.trainer exists."""
     vlmguard_imports.after("transformers.trainer", _wrap)
 
 
 def _wrap(module: ModuleType) -> None:
-    train = module.Trainer.train
+    """Inside ``train``, so that what the guard freezes there is frozen before we look."""
+    loop = module.Trainer._inner_training_loop
 
+    @functools.wraps(loop)
     def captured(self: Any, *args: Any, **kwargs: Any) -> Any:
         if os.environ.get("VLMGUARD_TEST_SAME_ADAPTERS"):
             _same_adapters(self.model)
         initial = _weights(self.model)
         losses: list[float] = []
         with _recorded(self, losses):
-            result = train(self, *args, **kwargs)
+            result = loop(self, *args, **kwargs)
         _write(self, initial, losses)
         return result
 
-    module.Trainer.train = captured
+    module.Trainer._inner_training_loop = captured
 
 
 @contextlib.contextmanager
