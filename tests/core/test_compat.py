@@ -75,7 +75,9 @@ def test_a_static_graph_gives_way_to_find_unused():
 
 
 def test_find_unused_for_an_idle_tower_only():
-    assert compat.choose(run("ddp", may_be_unused="possible")).find_unused is not True
+    assert compat.choose(run("ddp", may_be_unused="possible")).find_unused is True
+    several = dataclasses.replace(run("ddp", may_be_unused="possible"), world=3)
+    assert compat.choose(several).find_unused is None
     assert compat.choose(run("ddp")).find_unused is None
     assert compat.choose(run("zero3", may_be_unused="yes")).find_unused is None
 

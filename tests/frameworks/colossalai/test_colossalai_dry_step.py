@@ -83,5 +83,5 @@ def test_it_says_where_it_cannot_be_made():
 
 def test_a_tower_without_gradients_stops_before_training():
     (rank,) = tried().ranks("blind")
-    assert "VG302: no gradient reached any of the 4 trainable parameters of vision" in rank["error"]
+    assert "VG302: no gradient reached any of the 4 trainable parameter tensors" in rank["error"]
     assert "losses" not in rank
