@@ -118,15 +118,26 @@ def execute(
         variables: its whole environment; what is None is left out.
         files: written into the folder that it runs in, by name.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    for each in ("home", "work", "tmp"):
-        (folder / each).mkdir(parents=True)
+    fresh(folder)
     for name, text in (files or {}).items():
         (folder / "work" / name).write_text(text, encoding="utf-8")
     given = {name: value for name, value in variables.items() if value is not None}
     with turn():
         ended = processes.watch(words, given, folder / "work", timeout=timeout, quiet=quiet)
-    _tidy(folder)
+    return outcome(words, folder, ended)
+
+
+def fresh(folder: Path) -> None:
+    """What a run finds."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for each in ("home", "work", "tmp"):
+        (folder / each).mkdir(parents=True)
+
+
+def outcome(words: Sequence[str], folder: Path, ended: processes.Ended) -> Outcome:
+    """What is kept of a run. Checkpoints and caches are not looked at, and large."""
+    for each in ("home", "work", "tmp"):
+        shutil.rmtree(folder / each, ignore_errors=True)
     return Outcome([Path(words[0]).name, *words[1:]], str(folder), **asdict(ended))
 
 
@@ -163,12 +174,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _tidy(folder: Path) -> None:
-    """Checkpoints and caches are not looked at, and large."""
-    for each in ("home", "work", "tmp"):
-        shutil.rmtree(folder / each, ignore_errors=True)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.kit import data as datasets
-from tests.kit import envs, runs
+from tests.kit import envs, runs, warm
 from tests.kit.models.families import FAMILIES, MODEL_TYPES
 from tests.kit.runs import KIT, QUIET, Outcome, model_folder
 
@@ -68,6 +68,7 @@ def run(
     timeout: float = 420,
     quiet: float = QUIET,
     extra: Mapping[str, str | None] | None = None,
+    cold: bool = True,
 ) -> Outcome:
     """Run `swift …` in `world` ranks, or return what became of it earlier in this session.
 
@@ -78,15 +79,21 @@ def run(
         env: an environment of constraints.txt.
         over: a section of constraints.txt that is laid over it.
         extra: environment variables besides the usual ones; None takes one away.
+        cold: by the command itself; else ranks are forked from a process that has imported
+            ms-swift (`warm`), where that serves the environment.
     """
     line = command(verb, model, data, flags, env, over)
     more = {"NPROC_PER_NODE": str(world), **(extra or {})}
 
+    direct = cold or env != "swift" or bool(over)
+
     def make(folder: Path) -> Outcome:
         every = runs.variables(env, folder, guard, over) | OF_SWIFT | more
+        if not direct:
+            return warm.execute(line, folder, every, world=world, timeout=timeout)
         return runs.execute([envs.program(env, "swift"), *line], folder, every, timeout, quiet)
 
-    return runs.once([line, env, over, guard, more], make)
+    return runs.once([line, env, over, guard, more, direct], make)
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from tests.frameworks.swift.classes import BY_NAME, DETAIL, PART, Run
 from tests.kit import swift
 from tests.kit.oracle import Vacuous, compare
 
-LIMIT, QUIET = 240.0, 45.0
+LIMIT = 240.0
 
 
 def start(run: Run, flags: list[str], guard: bool, detail: bool = False) -> swift.Outcome:
@@ -23,7 +23,7 @@ def start(run: Run, flags: list[str], guard: bool, detail: bool = False) -> swif
     extra = {**run.extra, **(DETAIL if detail else {})}
     return swift.run(
         run.verb, run.model, run.data, flags,
-        guard=guard, world=run.world, timeout=LIMIT, quiet=QUIET, extra=extra,
+        guard=guard, world=run.world, timeout=LIMIT, extra=extra, cold=False,
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ class Case:
     broken: the message of the crash with the guard off, "hang", or "wrong" (exit 0).
     fixes: codes that the report must name as fixed.
     reference: flags instead of ``flags`` for the right run; None: no checkpointing.
+    cold: by the very command; else in forked ranks (tests/kit/warm.py).
     """
 
     name: str
@@ -47,6 +48,7 @@ class Case:
     over: str = ""
     limit: float = 240
     extra: dict[str, str] = field(default_factory=dict)
+    cold: bool = False
 
     def right(self) -> list[str]:
         off = NO_CHECKPOINTS if self.env == "swift" else NO_CHECKPOINTS[:2]
@@ -62,12 +64,13 @@ class Healthy:
     data: str
     flags: list[str]
     model: str = "qwen2_vl"
+    cold: bool = False
 
 
 OLD_LORA = ["--train_type", "lora"]
 LLAVA = [*FULL, *VISION, *ALIGNER]
 CASES = [
-    Case("sft-lora", SFT, "qwen2_vl", "image", [*LORA, *REENTRANT], ONCE, {"VG101"}),
+    Case("sft-lora", SFT, "qwen2_vl", "image", [*LORA, *REENTRANT], ONCE, {"VG101"}, cold=True),
     Case("sft-lora-vision", SFT, "qwen2_vl", "image", [*LORA, *REENTRANT, *VISION], ONCE,
          {"VG101"}),
     Case("sft-lora-unused", SFT, "qwen2_vl", "image", [*LORA, *REENTRANT, *UNUSED], ONCE,
@@ -75,9 +78,10 @@ CASES = [
     Case("sft-lora-mixed", SFT, "qwen2_vl", "mixed", [*LORA, *REENTRANT], ONCE, {"VG101"}),
     Case("sft-full-unused", SFT, "qwen2_vl", "image",
          [*FULL, *REENTRANT, *VISION, *ALIGNER, *UNUSED], ONCE, {"VG101"}),
-    Case("grpo-lora", GRPO, "qwen2_vl", "grpo", [*LORA, *REENTRANT, *REWARD], ONCE, {"VG101"}),
+    Case("grpo-lora", GRPO, "qwen2_vl", "grpo", [*LORA, *REENTRANT, *REWARD], ONCE, {"VG101"},
+         cold=True),
     Case("dpo-zero2-per-image", DPO, "qwen2_vl", "dpo_several",
-         [*FULL, *VISION, *zero(2), *PER_IMAGE], REDUCED, {"VG102"}),
+         [*FULL, *VISION, *zero(2), *PER_IMAGE], REDUCED, {"VG102"}, cold=True),
     Case("sft-zero2-per-image", SFT, "qwen2_vl", "several",
          [*FULL, *VISION, *zero(2), *PER_IMAGE], REDUCED, {"VG102"}),
     Case("sft-zero2-lora-no-embeddings", SFT, "qwen2_vl", "image",
@@ -107,12 +111,12 @@ CASES = [
          [*FULL, *VISION, *zero(2), *PER_IMAGE], REDUCED, {"VG102"}, over="swift-4.2"),
 ]  # fmt: skip
 HEALTHY = [
-    Healthy("lora", SFT, "image", LORA),
+    Healthy("lora", SFT, "image", LORA, cold=True),
     Healthy("full", SFT, "image", FULL),
     Healthy("full-vision-mixed", SFT, "mixed", [*FULL, *VISION, *ALIGNER]),
     Healthy("zero1", SFT, "image", [*FULL, *VISION, *zero(1)]),
     Healthy("zero2", SFT, "image", [*FULL, *VISION, *zero(2)]),
-    Healthy("zero3", SFT, "image", [*FULL, *VISION, *zero(3)]),
+    Healthy("zero3", SFT, "image", [*FULL, *VISION, *zero(3)], cold=True),
     Healthy("zero3-lora", SFT, "image", [*LORA, *zero(3)]),
     Healthy("zero1-per-image", SFT, "several", [*FULL, *VISION, *zero(1), *PER_IMAGE]),
     # Nobody ever uses the tower, so there is nothing to complete.

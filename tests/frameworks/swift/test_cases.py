@@ -33,6 +33,7 @@ def _start(case, flags, guard):
     return pool().submit(
         swift.run, case.verb, case.model, case.data, flags,
         guard=guard, env=case.env, over=case.over, timeout=case.limit, extra=case.extra,
+        cold=case.cold,
     )  # fmt: skip
 
 
@@ -81,7 +82,9 @@ def test_right_with_the_guard(name):
 def pair(name):
     case = next(case for case in HEALTHY if case.name == name)
     return tuple(
-        pool().submit(swift.run, case.verb, case.model, case.data, case.flags, guard=guard)
+        pool().submit(
+            swift.run, case.verb, case.model, case.data, case.flags, guard=guard, cold=case.cold
+        )
         for guard in (False, True)
     )
 
@@ -141,7 +144,9 @@ def test_spawned_workers():
 def test_a_text_step_after_an_image_step_costs_no_bit_under_zero2():
     """Ranks that differ would hang there, so the towers run in every step; these do not differ."""
     flags = [*LLAVA, *zero(2)]
-    off, on = (swift.run(SFT, "llava", "phases", flags, guard=guard) for guard in (False, True))
+    off, on = (
+        swift.run(SFT, "llava", "phases", flags, guard=guard, cold=False) for guard in (False, True)
+    )
     assert (off.returncode, on.returncode) == (0, 0), tail(on)
     assert "VG106" in on.fixed()
     verdict = bitwise(on.ranks, off.ranks)
@@ -150,9 +155,12 @@ def test_a_text_step_after_an_image_step_costs_no_bit_under_zero2():
 
 def test_ranks_that_differ_under_zero2_equal_ddp():
     off, on = (
-        swift.run(SFT, "llava", "mixed", [*LLAVA, *zero(2)], guard=guard) for guard in (False, True)
+        swift.run(SFT, "llava", "mixed", [*LLAVA, *zero(2)], guard=guard, cold=False)
+        for guard in (False, True)
     )
-    ddp = swift.run(SFT, "llava", "mixed", [*LLAVA, *NO_CHECKPOINTS, *UNUSED], guard=False)
+    ddp = swift.run(
+        SFT, "llava", "mixed", [*LLAVA, *NO_CHECKPOINTS, *UNUSED], guard=False, cold=False
+    )
     assert off.hung or off.returncode != 0
     assert (on.returncode, ddp.returncode) == (0, 0), tail(on)
     verdict = compare(on.ranks, ddp.ranks)

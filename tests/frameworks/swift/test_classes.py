@@ -50,12 +50,12 @@ def test_a_run_saved_and_resumed_equals_one_that_went_through():
     saves = ["--output_dir", str(out), "--add_version", "false", "--save_strategy", "steps",
              "--save_steps", "1"]  # fmt: skip
     flags = [*TRAINED, *zero(3), *saves]
-    through = swift.run(SFT, "llava", "mixed", flags, guard=True)
+    through = swift.run(SFT, "llava", "mixed", flags, guard=True, cold=False)
     assert through.returncode == 0, str(through)
     again = [*flags, "--resume_from_checkpoint", str(out / "checkpoint-1")]
-    resumed = swift.run(SFT, "llava", "mixed", again, guard=True)
+    resumed = swift.run(SFT, "llava", "mixed", again, guard=True, cold=False)
     assert resumed.returncode == 0, str(resumed)
-    reference = swift.run(SFT, "llava", "mixed", REFERENCE, guard=False)
+    reference = swift.run(SFT, "llava", "mixed", REFERENCE, guard=False, cold=False)
     for done in (through, resumed):
         verdict = compare(done.ranks, reference.ranks)
         assert verdict, str(verdict)

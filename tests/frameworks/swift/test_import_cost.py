@@ -15,7 +15,7 @@ GUARD = "import vlmguard._bootstrap as b; b.install()"
 WATCHED = {
     "transformers": ["", "._bootstrap"],
     "swift": ["", "._bootstrap", ".runtime", ".runtime.arming", ".runtime.seams", ".runtime.stub",
-              "_swift"],
+              "_swift", "_trl"],  # ms-swift imports trl
 }  # fmt: skip
 LIMIT = 5.0
 """Milliseconds of processor time."""

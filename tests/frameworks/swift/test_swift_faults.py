@@ -55,7 +55,7 @@ def tail(outcome):
 def run(data, flags, *broken, model="qwen2_vl"):
     flags = [flag.replace("{data}", str(swift.dataset())) for flag in flags]
     extra = {"VLMGUARD_TEST_FAULT": ",".join(broken)} if broken else {}
-    done = swift.run(SFT, model, data, flags, guard=bool(broken), extra=extra)
+    done = swift.run(SFT, model, data, flags, guard=bool(broken), extra=extra, cold=False)
     missed = [name for name in broken if f"made to fail: {name}" not in done.output]
     assert not missed, f"not reached: {missed}\n{tail(done)}"
     return done
