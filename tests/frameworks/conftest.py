@@ -1,17 +1,28 @@
-"""One folder of runs for all processes of a test session, so that they share references."""
+"""One folder of runs for all processes of a test session, so that they share references; and which
+of many cases `make test` draws."""
 
 from __future__ import annotations
 
 import os
+import random
 import shutil
+from collections.abc import Iterable
 
 import pytest
 
 from tests.kit import runs
 
+SEED = "VLMGUARD_TEST_SEED"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--draw", action="store_true", help=f"of files marked `drawn` a sample only ({SEED})"
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the folder in the environment before pytest-xdist starts its workers.
+    """Name the folder and the seed in the environment before pytest-xdist starts its workers.
 
     Captured weights are large: what was made here is not kept. Set VLMGUARD_TEST_SESSION to a
     folder to keep the runs, and to find them made the next time.
@@ -19,3 +30,40 @@ def pytest_configure(config: pytest.Config) -> None:
     if "VLMGUARD_TEST_SESSION" not in os.environ:
         config.add_cleanup(lambda: shutil.rmtree(runs.session(), ignore_errors=True))
         runs.session()
+    os.environ.setdefault(SEED, str(random.SystemRandom().randrange(10**6)))
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return f"drawn with {SEED}={os.environ[SEED]}" if config.getoption("--draw") else None
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    if header := pytest_report_header(config):
+        terminalreporter.write_line(header)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a file marked ``drawn(count, always=…)`` keep what is always run and ``count`` others."""
+    if not config.getoption("--draw"):
+        return
+    kept = [item for item in items if _name(item) is None or _name(item) in _chosen(item, items)]
+    left = [item for item in items if item not in set(kept)]
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
+
+
+def _name(item: pytest.Item) -> str | None:
+    """The case's name, the same for each test of it; None where nothing is drawn."""
+    if item.get_closest_marker("drawn") is None or not hasattr(item, "callspec"):
+        return None
+    return str(item.callspec.id)
+
+
+def _chosen(item: pytest.Item, items: Iterable[pytest.Item]) -> set[str]:
+    marker = item.get_closest_marker("drawn")
+    assert marker is not None
+    always = set(marker.kwargs.get("always", ()))
+    file = [each for each in items if each.path == item.path and _name(each) is not None]
+    other = sorted({str(_name(each)) for each in file} - always)
+    draw = random.Random(f"{os.environ[SEED]} {item.path.name}")
+    return always | set(draw.sample(other, min(marker.args[0], len(other))))

@@ -104,6 +104,15 @@ def once(key: Any, make: Callable[[Path], Outcome]) -> Outcome:
         return Outcome(**json.loads(kept.read_text()))
 
 
+def told(name: str, make: Callable[[], str]) -> str:
+    """The text that ``make()`` answers, asked for once a session."""
+    kept = session() / f"{name}.txt"
+    with locked(kept.with_suffix(".lock")):
+        if not kept.exists():
+            kept.write_text(make(), encoding="utf-8")
+        return kept.read_text(encoding="utf-8")
+
+
 def execute(
     words: Sequence[str],
     folder: Path,

@@ -12,7 +12,9 @@ from tests.frameworks.flagembedding.cases import CASES, HEALTHY, Case, Healthy
 from tests.kit.oracle import bitwise, compare
 from tests.kit.runs import Outcome
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+ALWAYS = ("reranker-lora", "embedder-full-zero2", "embedder-full-zero3-silent")
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900),
+              pytest.mark.drawn(5, always=ALWAYS)]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import envs
+from tests.kit import envs, runs
 from tests.kit.full_configs import CONFIGS
 from tests.kit.turns import turn
 from vlmguard_torch import observed
@@ -42,6 +42,10 @@ CROSSING = tuple(f"model.language_model.layers.{n}" for n in (3, 8, 13, 18, 23, 
 @pytest.fixture(scope="module")
 def found():
     """One process imports everything once; half a minute of work."""
+    return json.loads(runs.told("observed", observe))
+
+
+def observe() -> str:
     kit = Path(envs.__file__).parent
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -62,7 +66,7 @@ def found():
         )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     assert lines, done.stdout[-2000:] + done.stderr[-4000:]
-    return json.loads(lines[-1].removeprefix("FOUND "))
+    return lines[-1].removeprefix("FOUND ")
 
 
 def facts_of(data):

@@ -19,8 +19,10 @@ from tests.frameworks.swift.cases import (
 from tests.kit import swift
 from tests.kit.oracle import bitwise, compare
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 BY_NAME = {case.name: case for case in CASES}
+ALWAYS = {each.name for each in (*CASES, *HEALTHY) if each.cold}
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900),
+              pytest.mark.drawn(10, always=(*ALWAYS, "qwen3-ranks-differ", "old-sft-lora"))]
 
 
 @functools.cache

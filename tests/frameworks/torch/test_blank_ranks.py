@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import envs
+from tests.kit import envs, runs
+from tests.kit.turns import turn
 
-pytestmark = pytest.mark.frameworks
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
 KIT = Path(envs.__file__).parent
 EXACT = 1e-4
@@ -48,6 +49,11 @@ RIGHT = (
 @functools.cache
 def measured() -> dict[str, dict]:
     """Every cell's line, from one process that imports once."""
+    lines = [json.loads(line) for line in runs.told("blank-ranks", measure).splitlines()]
+    return {line["cell"]: line for line in lines}
+
+
+def measure() -> str:
     sources = [str(KIT / "standins"), str(envs.ROOT), str(envs.ROOT / "plugins")]
     variables = {
         **os.environ,
@@ -58,13 +64,14 @@ def measured() -> dict[str, dict]:
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",
     }
-    done = subprocess.run(
-        [envs.program("swift"), str(HERE / "blank_ranks.py"), *PARTS, *RIGHT],
-        env=variables, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"cell"')]
+    with turn():
+        done = subprocess.run(
+            [envs.program("swift"), str(HERE / "blank_ranks.py"), *PARTS, *RIGHT],
+            env=variables, capture_output=True, text=True, timeout=800, check=False,
+        )  # fmt: skip
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"cell"')]
     assert len(lines) == len(PARTS + RIGHT), done.stdout[-2000:] + done.stderr[-4000:]
-    return {line["cell"]: line for line in lines}
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("cell", PARTS)
