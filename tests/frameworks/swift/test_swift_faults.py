@@ -25,6 +25,7 @@ WATCHING = (
     "vlmguard_transformers.dry_run:rehearse",
     "vlmguard_transformers.steps:start",
     "vlmguard_transformers.steps:before",
+    "vlmguard_transformers.steps:left",
     "vlmguard_transformers.steps:after",
     "vlmguard_transformers.phases:mark",
     "vlmguard_swift.batches:_judge",

@@ -15,7 +15,7 @@ READ = """
 import json, sys
 from types import SimpleNamespace
 from datasets import Dataset
-from vlmguard_swift import rows
+from vlmguard_transformers import rows
 
 for columns in json.loads(sys.argv[1]):
     data = Dataset.from_dict(columns)
@@ -40,8 +40,8 @@ EXPECTED = [
     ({"messages": [talk("a"), talk("b < c")]}, ["text"]),
     ({"messages": [talk("a"), talk("<img>a.png</img>")]}, None),
     ({"messages": [talk([{"type": "image", "image": "a.png"}])]}, None),
-    ({"messages": [talk("a")], "images": [[]], "videos": [["a.mp4"]]}, None),
-    ({"messages": [talk("a")], "audios": [["a.wav"]]}, None),
+    ({"messages": [talk("a")], "images": [[]], "videos": [["a.mp4"]]}, ["video"]),
+    ({"messages": [talk("a")], "audios": [["a.wav"]]}, ["audio"]),
     ({"input_ids": [[1, 2]]}, None),
 ]
 
