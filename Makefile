@@ -1,17 +1,10 @@
-# make demo: the crash without vlmguard and the run with it, side by side. make test: everything but
-# the long campaign over model classes, which is make frameworks.
+# make demo: the crash without vlmguard and the run with it, side by side. make test: all but the long
+# campaigns; of many real runs it draws some, and prints the seed. make frameworks: every real run.
 PYTHON ?= python3
 ENVS = $(PYTHON) tests/kit/envs.py
 DEV = .envs/dev/bin
 DOCS = .envs/docs/bin
-
-# The real runs of `make test`; `make frameworks` makes all others as well.
-REAL = tests/frameworks
-TOLD = $(REAL)/flagembedding/test_flagembedding_settings.py \
-  $(REAL)/flagembedding/test_flagembedding_faults.py $(REAL)/swift/test_swift_dry_step.py \
-  $(REAL)/swift/test_defaults.py $(REAL)/observe $(REAL)/colossalai/test_colossalai_cases.py \
-  $(REAL)/colossalai/test_colossalai_faults.py $(REAL)/colossalai/test_colossalai_stops.py \
-  $(REAL)/trainers/test_lives.py
+REAL = tests/frameworks tests/lab tests/release
 
 .PHONY: demo test frameworks fast lint dev envs docs site shots dist clean
 
@@ -20,10 +13,10 @@ demo:
 	@$(PYTHON) tests/kit/demo.py
 
 test: envs lint fast site
-	$(DEV)/python -m pytest -m "frameworks and not campaign" -n 4 $(TOLD)
+	$(DEV)/python -m pytest -m "frameworks and not campaign" --draw -n 4 $(REAL)
 
 frameworks: envs
-	$(DEV)/python -m pytest -m "frameworks or campaign" -n 4 tests/frameworks tests/lab tests/release
+	$(DEV)/python -m pytest -m "frameworks or campaign" -n 4 $(REAL)
 
 # What most changes need: one small environment, under a minute.
 fast: dev
