@@ -53,6 +53,8 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
     towers = [tower.kind for tower in run.trained_towers] or ["vision"]
     train = f"{' and '.join(towers)} train{'s' if len(towers) == 1 else ''}"
     used = getattr(batch, "used", False)
+    if not getattr(batch, "known", True):
+        return _unknown(run, why_not) if trains and run.world > 1 else None
     if run.strategy == "gemini" and trains and not used:
         what = f"{train}: Gemini asserts, takes weights for gradients, or hangs"
     elif run.strategy == "gemini" and trains and run.world > 1:
@@ -74,4 +76,19 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
         remedies=() if why_not else (DummyImage(),),
         advice="put an image in every batch, give guard_booster the processor, or freeze them",
         evidence="hpcaitech/ColossalAI#6102; own runs, colossalai 0.5.0",
+    )
+
+
+def _unknown(run: Run, why_not: str) -> Finding | None:
+    """Whether the towers run is seen in forward (VG303): it may hang before that."""
+    if run.strategy not in ("gemini", "lowlevelzero"):
+        return None
+    return Finding(
+        CODE,
+        "note",
+        "nothing in this batch is known as an image, and the model is not known: where it runs its "
+        f"towers on some ranks alone, they hang ({why_not})",
+        scope="rank",
+        advice="put an image in every batch, or freeze the towers",
+        evidence="own runs, colossalai 0.5.0",
     )
