@@ -51,6 +51,7 @@ class Completer:
         it. Only while the model is plain."""
         self.able = not self.scene.cannot_blank
         if self.able:
+            self.lacks = inside.entries(self.scene.core)
             return
         try:
             self.block, self.made = self._block()
@@ -81,7 +82,8 @@ class Completer:
         policy = self.state.settings.policy(CODE, guard.default_policy(CODE))
         if not self.able or policy != "fix":
             return
-        self.blank = inside.install(self.scene.core, always=self.run.strategy == "gemini")
+        gathers = self.run.strategy == "gemini" and self.run.world > 1
+        self.blank = inside.install(self.scene.core, always=gathers)
 
     @property
     def inside(self) -> bool:

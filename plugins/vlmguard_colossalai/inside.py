@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from vlmguard.runtime import report
-from vlmguard_torch import blank, observe
+from vlmguard_torch import blank, inputs, observe, places
 from vlmguard_torch.observed import Observed
 
 
@@ -45,6 +45,12 @@ def why_not(model: Any, facts: Observed | None) -> str:
     if facts.blank_neutral is not True:
         return f"a blank image is not seen to change nothing in {type(model).__name__}"
     return ""
+
+
+def entries(model: Any) -> tuple[str, ...]:
+    """What a batch with an image has and one without lacks."""
+    found = places.find(model)
+    return tuple(inputs.from_config(found.owner, found.kinds[0]))
 
 
 def install(model: Any, always: bool) -> blank.Blank:

@@ -38,9 +38,6 @@ class Touched:
         if not self.paused:
             self.seen.update(map(id, params))
 
-    def goes_back(self) -> None:
-        self.ended = True
-
     def begins(self, accumulates: bool) -> None:
         """A training forward begins."""
         if self.ended and not accumulates:
@@ -64,7 +61,7 @@ def _hook(touched: Touched) -> Any:
         def post_forward(self, params: list[Any]) -> None: ...
 
         def pre_backward(self, params: list[Any]) -> None:
-            touched.goes_back()
+            touched.ended = True
 
         def post_backward(self, params: list[Any]) -> None: ...
 
@@ -81,7 +78,7 @@ def _beside(hook: Any, touched: Touched) -> None:
         forward(params)
 
     def pre_backward(params: list[Any]) -> None:
-        touched.goes_back()
+        touched.ended = True
         backward(params)
 
     hook.pre_forward, hook.pre_backward = pre_forward, pre_backward

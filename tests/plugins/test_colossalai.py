@@ -21,6 +21,9 @@ class Hook:
     def pre_forward(self, params):
         self.called += 1
 
+    def pre_backward(self, params):
+        self.called += 10
+
 
 class Old(nn.Module):
     """`GeminiDDP` before 0.4.3: one hook, no list."""

@@ -1,8 +1,11 @@
 """A text-only batch while a tower that only images use trains under Gemini or low-level ZeRO.
 
 What it does
-    Fires before forward on a batch without an image. Where the model's processor can build
-    one, a dummy image without labels completes the batch in the data.
+    Fires before forward on a batch without an image. Where the model's class, observed on a
+    tiny copy, stays the same with it, a blank image runs inside the model's own forward and
+    the batch is left as it is. Else a dummy image without labels completes the batch in the
+    data, but only where that changes nothing: for Qwen-VL and LLaVA, which are known, and
+    where three forwards on the plain model, before boost, showed it.
 
 Why it is bad
     Under Gemini a chunk whose parameters got no gradient still holds their weights. With
@@ -16,10 +19,10 @@ Why it is bad
 
 When it is wrong
     In one process a frozen tower breaks nothing, nor does text after an image in one accumulation
-    window where the tower has its own chunks: the rule is silent. A dummy image's gradient is
+    window where the tower has its own chunks: the rule is silent. A blank image's gradient is
     zero, but Adam's momentum and weight decay still move the tower; only freezing stops it.
-    Where no image token is known, every row gets a blank image: a model that shows images to
-    the text before them then learns from it.
+    A model that nothing is known of may run its towers on a dummy of its own, or take images
+    under another name: it is not stopped here. VG303 looks at what its forward used.
 
 Example
     Qwen2-VL, GeminiPlugin(max_norm=1.0), data that mix image and text rows

@@ -475,16 +475,12 @@ class Batches:
     image: str
 
     def make(self, what: str, seed: int) -> Any:
-        """`image`, `text`, `mixed` (one row of each), `by_hand` (the text batch with an image after
-        its first row that no label follows), `blank` (one of zeros after both), and the broken
-        kinds."""
+        """`image`, `text`, `mixed` (one row of each), and the broken kinds."""
         from PIL import Image
 
         generator = torch.Generator().manual_seed(seed)
         words = "".join(chr(97 + int(i)) for i in torch.randint(26, (14,), generator=generator))
         rows = {"text": [False, False], "mixed": [True, False]}.get(what, [True, True])
-        by_hand = what == "by_hand"
-        rows = [False, False] if by_hand or what == "blank" else rows
         pictures = [
             Image.fromarray(
                 torch.randint(256, (56, 56, 3), generator=generator, dtype=torch.uint8).numpy()
@@ -494,20 +490,12 @@ class Batches:
         ]
         prompts = [f"{self.image if shown else ''}say {i}:" for i, shown in enumerate(rows)]
         texts = [f"{prompt}{words}{i}<|im_end|>" for i, prompt in enumerate(prompts)]
-        if by_hand:
-            texts[0] += self.image
-            pictures = [Image.new("RGB", (28, 28), (200, 30, 90))]
-        if what == "blank":
-            texts = [text + self.image for text in texts]
-            pictures = [Image.new("RGB", (28, 28))] * 2
         batch = dict(
             self.processor(text=texts, images=pictures or None, return_tensors="pt", padding=True)
         )
         labels = batch["input_ids"].masked_fill(batch["input_ids"] >= FIRST_SPECIAL, -100)
         labels[:, :4] = -100
         batch["labels"] = labels
-        if what == "blank":
-            batch |= {k: v * 0 for k, v in batch.items() if v.is_floating_point()}
         if what == "no_grid":
             batch.pop("image_grid_thw")
         elif what == "no_pixels":

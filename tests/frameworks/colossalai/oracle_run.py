@@ -1,8 +1,8 @@
 """The oracle: plain torch, one process for all ranks, nothing of ColossalAI's or of the guard's.
 
-Each rank's batch goes through one half-precision model in turn; the gradients are averaged, zeros
-stand for those that a rank has none of, and torch's own AdamW moves float32 weights with them. It
-knows nothing of chunks, hooks or a dummy image.
+Each rank's batch goes through one half-precision model in turn; the gradients are averaged in that
+precision, zeros stand for those that a rank has none of, and torch's own AdamW moves float32
+weights with them. It knows nothing of chunks, hooks or a dummy image.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Averaged:
         self.master = {
             name: torch.nn.Parameter(p.detach().float()) for name, p in self._trained()
         }
-        self.sums = {name: torch.zeros_like(p) for name, p in self.master.items()}
+        self.sums = [
+            {name: torch.zeros_like(p) for name, p in self._trained()} for _ in range(world)
+        ]
         self.adam = torch.optim.AdamW(
             self.master.values(), lr=case["lr"], weight_decay=case["decay"], eps=1e-8
         )
@@ -43,35 +45,44 @@ class Averaged:
     def _trained(self) -> list[tuple[str, torch.nn.Parameter]]:
         return [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
 
-    def add(self, loss: torch.Tensor) -> None:
+    def add(self, rank: int, loss: torch.Tensor) -> None:
         """One rank's backward of one micro-batch."""
         self.model.zero_grad(set_to_none=True)
         (loss / self.case["accumulate"]).backward()
         for name, parameter in self._trained():
             if parameter.grad is not None:
-                self.sums[name] += parameter.grad.float() / self.world
+                self.sums[rank][name] += parameter.grad
 
     def step(self) -> None:
         """Low-level ZeRO clips; Gemini with its optimizer on the CPU clips in fp16 alone."""
         clips = self.case["plugin"] == "low_level_zero" or self.case["precision"] == "fp16"
-        norm = torch.stack([total.norm() for total in self.sums.values()]).norm()
+        means = {name: self._mean(name).float() for name in self.master}
+        norm = torch.stack([mean.norm() for mean in means.values()]).norm()
         most = self.case["max_norm"]
         factor = min(1.0, most / (norm.item() + 1e-6)) if clips and most else 1.0
         for name, parameter in self.master.items():
-            parameter.grad = self.sums[name] * factor
+            parameter.grad = means[name] * factor
         self.adam.step()
         with torch.no_grad():
             for name, parameter in self._trained():
                 parameter.copy_(self.master[name])
                 if not self.case["master_weights"]:  # the half-precision weight is the only one
                     self.master[name].copy_(parameter)
-        for total in self.sums.values():
-            total.zero_()
+        for totals in self.sums:
+            for total in totals.values():
+                total.zero_()
+
+    def _mean(self, name: str) -> torch.Tensor:
+        total = self.sums[0][name].clone()
+        for other in self.sums[1:]:
+            total += other[name]
+        return total / self.world
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """By name: what the optimizer holds, else what the model does."""
+        """By name what `weights` reads: under Gemini what the optimizer holds, else the model's."""
+        held = self.master if self.case["plugin"] == "gemini" else {}
         return {
-            name: weights.plain(self.master.get(name, parameter))
+            name: weights.plain(held.get(name, parameter))
             for name, parameter in self.model.named_parameters()
         }
 
@@ -94,7 +105,7 @@ def train(
         for rank in range(world):
             kind = what if isinstance(what, str) else what[rank % len(what)]
             loss = loss_of(averaged.model, kind, step, rank)
-            averaged.add(loss)
+            averaged.add(rank, loss)
             if rank == mine:
                 out["losses"].append(float(loss))
         if (step + 1) % case["accumulate"] == 0:

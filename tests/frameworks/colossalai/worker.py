@@ -138,8 +138,12 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     batches = models.Batches(processor, image)
 
     def loss_of(model: Any, what: str, step: int, rank: int) -> torch.Tensor:
-        batch = batches.make(what, seed=1000 * case["seed"] + 10 * step + rank)
-        return forward(model, batch, case["unusual"])
+        seed = 1000 * case["seed"] + 10 * step + rank
+        losses = [
+            forward(model, batches.make(each, seed=seed), case["unusual"])
+            for each in what.split("&")  # several forwards before one backward
+        ]
+        return sum(losses[1:], start=losses[0])
 
     if case["oracle"]:
         out["trainable"] = [n for n, p in model.named_parameters() if p.requires_grad]
