@@ -110,6 +110,7 @@ class Boosted:
             self.completer.reorders = not scene.text_runs_towers
         if scene.hurts or self.completer.reorders:
             contain("putting a blank image into the model", self.completer.install)
+        self.judged = False  # whether this step's backward was judged
         self.accumulates = bool(getattr(engine, "enable_gradient_accumulation", False))
         model.register_forward_pre_hook(_contained(self.before_forward), with_kwargs=True)
         model.register_forward_hook(_contained(self.after_forward), always_call=True)
@@ -158,9 +159,9 @@ class Boosted:
             explain(error)
 
     def before_backward(self) -> None:
-        """Stopping is safe here, and all forwards of this backward have run. Not where one has
-        begun: a user's own backward is then judged at the step."""
-        if self.touched is None or not self.touched.sound or is_off():
+        """Stopping is safe here, and all forwards of this backward have run."""
+        self.judged = True
+        if self.touched is None or not self.touched.sound or not self.touched.seen or is_off():
             return
         left: dict[str, tuple[str, ...]] = {}
         for number, name in self.names.items():
@@ -172,7 +173,9 @@ class Boosted:
 
     def before_step(self) -> None:
         guard.first_step(self.state)
-        self.before_backward()
+        if not self.judged:  # the optimizer's own backward was called, not the booster's
+            self.before_backward()
+        self.judged = False
         if self.touched is not None:
             self.touched.clear()
         gradients = self.coverage.after()

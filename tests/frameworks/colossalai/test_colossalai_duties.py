@@ -35,6 +35,7 @@ CASES = [
     {"name": "lora-before", "lora": "before", "steps": TEXT, "chunks": "one"},
     {"name": "untouched", "steps": TEXT, "max_norm": 0, "env": {"VLMGUARD_RULES": "VG205=off"}},
     {"name": "assertion", "steps": TEXT, "env": ONLY_EXPLAIN},
+    {"name": "twice", "steps": IMAGES, "accumulate": 2},
     {"name": "unreduced", "steps": TEXT, "chunks": "mixed", "env": ONLY_EXPLAIN},
     {"name": "llava-default", "model": "llava_default", "steps": [*TEXT, "image"]},
     {"name": "llava-silent", "model": "llava_default", "steps": IMAGES, "max_norm": 0,
@@ -140,9 +141,17 @@ def test_geminis_own_failures_get_advice(name):
     failed = rank(on(), name)
     assert failed["error"] == rank(off(), name)["error"]
     assert failed["notes"].count("VG508 explained") == 1
-    for advice in ("TorchDDPPlugin", "more memory", "max_norm between 1.0 and 5.0",
+    for advice in ("TorchDDPPlugin", "VLMGUARD_FREEZE=vision", "max_norm between 1.0 and 5.0",
                    "text first and then vision"):  # fmt: skip
         assert advice in failed["notes"]
+
+
+def test_accumulation_that_gemini_was_not_told_of():
+    failed = rank(on(), "twice")
+    assert failed["error"] == rank(off(), "twice")["error"]
+    assert "you are calculating the l2 norm twice" in failed["error"]
+    assert "VG573 explained" in failed["notes"]
+    assert "GeminiPlugin(enable_gradient_accumulation=True)" in failed["notes"]
 
 
 def test_parameters_that_llava_never_uses_are_frozen():
