@@ -172,7 +172,6 @@ class Boosted:
             guard.pre_step(self.run, gradients=Forward(untouched=left))
 
     def before_step(self) -> None:
-        guard.first_step(self.state)
         if not self.judged:  # the optimizer's own backward was called, not the booster's
             self.before_backward()
         self.judged = False
@@ -207,6 +206,7 @@ def after_step(optimizer: Any) -> None:
     state = _by_optimizer.get(optimizer)
     if state is not None:
         state.completer.held()
+        guard.first_step(state.state)
 
 
 def before_step(optimizer: Any) -> None:
