@@ -315,7 +315,9 @@ def first_step(state: RunState) -> None:
         return
     state.stepped = True
     rules = len(registry.get().applying(state.run.framework))
-    report.write("summary", {"rules": rules})
+    facts = list(state.run.unjudged)
+    number = state.counts["unjudged"] + len(facts)
+    report.write("summary", {"rules": rules, "unjudged": number, "assumed": facts})
     loud = state.speaks or state.counts.total()
     if loud and report.rank() == 0 and report.worker() is None:
         report.line(f"{'.'.join(__version__.split('.')[:2])}: {report.summary(rules, state)}")

@@ -3,18 +3,19 @@
 What is patched and why:
 
 * ``Booster.boost``: the model and its optimizer exist, nothing is wrapped yet. The run is judged
-  and mended here (freezing, DDP options), a dry step is made if asked for, and two forward hooks go
-  on the boosted model: one completes and checks each batch *before* forward, one looks *after* it
-  at which trainable parameters forward touched. Under Gemini an untouched one keeps its weights
-  where the optimizer expects gradients;
-* ``Booster.backward`` and the optimizers' ``step``: gradients are judged before a step is taken,
-  and what fails there is explained;
+  and mended here (freezing, DDP options, the blank image inside the model), a dry step is made if
+  asked for, and two forward hooks go on the boosted model: they check each batch, and complete it
+  where the model has no place for a blank;
+* ``Booster.backward``: which trainable parameters forward touched is judged before it. Under Gemini
+  an untouched one keeps its weights where the optimizer expects gradients;
+* the optimizers' ``step``: gradients are judged before a step is taken; what fails is explained;
 * ``Booster.enable_lora``: what to do where the plug-in has no LoRA.
 
 There is no argument parser: settings come from the environment, a file, or `guard_booster`.
 
-Read on: the wrappers are here, facts in `translate` and `towers`, a boosted model's hooks in
-`watch`, the dummy image in `dummy`, changes in `apply`; the dry step is shared.
+Read on: the wrappers are here, facts in `translate`, a boosted model's hooks in `watch`, who runs
+the tower without an image in `completer`: `inside` the model, else in the data (`dummy`, `blanks`,
+`trial`); changes in `apply`; the dry step is shared.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def guard_booster(
     rules: Mapping[str, str] | None = None,
 ) -> Any:
     """Guard ``booster`` and give it back. Without this call it is guarded all the same, by what
-    can be told from the model alone.
+    can be told from the model alone. A second call adds to the first.
 
     Args:
         processor: builds the dummy image; called as transformers' processors are.
@@ -49,7 +50,8 @@ def guard_booster(
         rules: code or prefix → policy, over those of the settings, for the whole process.
 
     Raises:
-        SettingsError: a rule or policy that cannot be read.
+        SettingsError: no booster, one that has boosted, a processor that makes no image, a rule or
+            policy that cannot be read.
     """
     contain("guarding the booster", _tell, booster, processor, freeze, dry_step, rules)
     return booster
@@ -69,9 +71,16 @@ def boost(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
     except Exception as error:
         contain("explaining the failure", _explain, error)
         raise
+    contain("remembering the booster", _remember, instance)
     if prepared is not None:
         contain("watching the boosted model", prepared.begin, boosted)
     return boosted
+
+
+def _remember(booster: Any) -> None:
+    from vlmguard_colossalai import explicit
+
+    explicit.boosted(booster)
 
 
 def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -83,6 +92,7 @@ def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return None  # boosted already, or nothing to look at
     rules.register()
     scene = translate.Scene(booster, model)
+    translate.say_limits(scene)
     state = guard.pre_wrap(
         lambda: translate.run(scene, SEAMS),
         lambda plan: apply.apply(scene, plan),
@@ -105,28 +115,45 @@ def _explain(error: Exception) -> None:
 
 
 def backward(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Explain what backward raises: Gemini's own message names parameters, not the cause."""
+    """No backward over parameters that forward left out; explain what it raises: Gemini's own
+    message names parameters, not the cause."""
+    optimizer = args[1] if len(args) > 1 else kwargs.get("optimizer")
+    contain("judging forward", _before_backward, optimizer)
     try:
         return wrapped(*args, **kwargs)
     except Exception as error:
         contain("explaining the failure", _explain, error)
         raise
+
+
+def _before_backward(optimizer: Any) -> None:
+    from vlmguard_colossalai import watch
+
+    watch.before_backward(optimizer)
 
 
 def step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """No step on gradients that never arrived."""
     contain("judging gradients", _before_step, instance)
     try:
-        return wrapped(*args, **kwargs)
+        done = wrapped(*args, **kwargs)
     except Exception as error:
         contain("explaining the failure", _explain, error)
         raise
+    contain("saying what held", _after_step, instance)
+    return done
 
 
 def _before_step(optimizer: Any) -> None:
     from vlmguard_colossalai import watch
 
     watch.before_step(optimizer)
+
+
+def _after_step(optimizer: Any) -> None:
+    from vlmguard_colossalai import watch
+
+    watch.after_step(optimizer)
 
 
 def enable_lora(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -143,7 +170,7 @@ SEAMS = (
     Seam("boost", ("colossalai.booster.booster:Booster.boost",), boost,
          "judges and mends the run before it is wrapped, watches the boosted model"),
     Seam("backward", ("colossalai.booster.booster:Booster.backward",), backward,
-         "explains what backward raises"),
+         "judges what forward left out, explains what backward raises"),
     Seam("gemini step", (f"{_GEMINI}:GeminiOptimizer.step", f"{_GEMINI}:ZeroOptimizer.step"), step,
          "judges gradients before Gemini's step, explains what it raises"),
     Seam("zero step", ("colossalai.zero.low_level.low_level_optim:LowLevelZeroOptimizer.step",),

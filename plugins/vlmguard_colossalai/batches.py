@@ -69,7 +69,8 @@ def _is_visual(name: str) -> bool:
 def _looks_visual(name: str, value: Any) -> bool:
     if not isinstance(value, torch.Tensor) or value.ndim < 3:
         return False
-    return value.is_floating_point() and not any(part in name for part in _NOT_VISUAL)
+    pixels = value.is_floating_point() or value.dtype == torch.uint8
+    return pixels and not any(part in name for part in _NOT_VISUAL)
 
 
 def devices(batch: Mapping[str, Any]) -> tuple[str, ...]:
@@ -98,6 +99,7 @@ def facts(
     reorders: bool = False,
     used: bool = False,
     completed: bool = False,
+    known: bool = True,
 ) -> Step:
     """Facts about one collated batch: one sample where it has images, else one a row."""
     present = visual(batch, lacks)
@@ -109,6 +111,7 @@ def facts(
         samples=samples,
         kinds=tuple(sorted(kinds)),
         completed=completed,
+        known=known,
         lacks=() if present else lacks,
         why_not=why_not,
         reorders=reorders,

@@ -2,7 +2,7 @@
 
 Built by the model's own processor. In a causal model no token before it can see it, and its labels
 are -100: the loss is the same, every gradient of the vision tower is exactly zero, and every rank
-runs the tower.
+runs the tower. Whether the model is one is declared (`vlmguard_torch.families`) or tried (`trial`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _block(made: dict[str, Any], processor: Any) -> Block:
         if value.shape == ids.shape:
             tokens[name] = value
         else:
-            visual[name] = torch.zeros_like(value) if value.is_floating_point() else value
+            visual[name] = value  # as it is: some models drop pixels of zero as padding
     if not visual:
         raise CannotComplete("it gives no pixel values")
     pad = getattr(getattr(processor, "tokenizer", None), "pad_token_id", None)
@@ -150,7 +150,7 @@ def _tail(name: str, value: torch.Tensor, block: Block, number: int) -> torch.Te
     tail = value.new_full((rows, block.length), filler)
     if name in block.tokens:
         tail[:number] = block.tokens[name][0].to(value)
-    elif name != "labels" and not any(part in name for part in ("mask", "type_ids", "weight")):
+    elif name != "labels" and not any(part in name for part in ("mask", "weight")):
         raise CannotComplete(f"{name} goes with the tokens, and what it means is not known")
     elif name == "attention_mask":
         tail[:number] = 1

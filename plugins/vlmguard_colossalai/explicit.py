@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vlmguard.core import settings
+from vlmguard.core.errors import SettingsError
 from vlmguard.runtime import arming
 
 
@@ -16,16 +17,24 @@ from vlmguard.runtime import arming
 class Options:
     """Attributes:
     processor: the model's own processor; None to look for it by the model's name.
+    block: the image that it makes.
     dry_step: the batch of the dry step.
     freeze: what to freeze; None for what the settings say.
     """
 
     processor: Any = None
+    block: Any = None
     dry_step: Any = None
     freeze: tuple[str, ...] | None = None
 
 
 _told: weakref.WeakKeyDictionary[Any, Options] = weakref.WeakKeyDictionary()
+_boosted: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def boosted(booster: Any) -> None:
+    """It has wrapped a model: what it is told from now on comes too late."""
+    _boosted.add(booster)
 
 
 def of(booster: Any) -> Options:
@@ -40,16 +49,22 @@ def tell(
     dry_step: Any,
     rules: Mapping[str, str] | None,
 ) -> None:
-    """What `vlmguard_colossalai.guard_booster` does; see there."""
+    """What `vlmguard_colossalai.guard_booster` does; see there. What an earlier call said of this
+    booster holds where this one says nothing."""
     if arming.is_off():
         return
+    _check(booster)
+    block = _block(processor)
     from vlmguard_colossalai import rules as own
 
     own.register()
     arming.arm("vlmguard_colossalai")
     words = [freeze] if isinstance(freeze, str) else list(freeze)
     wish = settings.read_freeze(words, _WHERE) if words else None
-    _told[booster] = Options(processor, dry_step, wish)
+    said = {"processor": processor, "block": block, "dry_step": dry_step, "freeze": wish}
+    _told[booster] = dataclasses.replace(
+        of(booster), **{name: value for name, value in said.items() if value is not None}
+    )
     policies = settings.read_rules(rules or {}, _WHERE)
     if policies:
         known = settings.get()
@@ -60,6 +75,29 @@ def tell(
                 sources=tuple(dict.fromkeys((*known.sources, _WHERE))),
             )
         )
+
+
+def _check(booster: Any) -> None:
+    """Raises `SettingsError` for what is no booster, or has done its work."""
+    if not (hasattr(booster, "plugin") and callable(getattr(booster, "boost", None))):
+        given = "None" if booster is None else f"a {type(booster).__name__}"
+        raise SettingsError(f"guard_booster takes a colossalai Booster, not {given}")
+    if booster in _boosted:
+        raise SettingsError(
+            "guard_booster comes too late: this booster has wrapped a model; call it before boost"
+        )
+
+
+def _block(processor: Any) -> Any:
+    """The image that ``processor`` makes; None without one. Raises `SettingsError`."""
+    from vlmguard_colossalai import dummy
+
+    if processor is None:
+        return None
+    try:
+        return dummy.build(processor)
+    except dummy.CannotComplete as error:
+        raise SettingsError(f"guard_booster cannot use this processor: {error}") from error
 
 
 _WHERE = "guard_booster"

@@ -19,12 +19,15 @@ class Step(Batch):
             Gemini's chunks, even where no tower trains.
         used: whether an earlier batch of this accumulation window ran the trainable towers, and no
             chunk mixes them with the rest: then each backward has to run them.
+        known: whether a batch without those entries is known to leave the towers unused. A model
+            that nothing is known of may run them all the same, or take images by another name.
     """
 
     lacks: tuple[str, ...] = ()
     why_not: str = ""
     reorders: bool = False
     used: bool = False
+    known: bool = True
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 
-from vlmguard import guard, registry
-from vlmguard.core import plan as planning
+from vlmguard import guard
 from vlmguard.core import settings
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
-from vlmguard_colossalai import batches, blanks, dummy, layout
-from vlmguard_colossalai.facts import Forward, Step
+from vlmguard_colossalai import batches, layout
+from vlmguard_colossalai.completer import Completer
+from vlmguard_colossalai.facts import Forward
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
 from vlmguard_torch import dry_run
@@ -30,91 +30,6 @@ from vlmguard_torch.towers import kind_of, plain
 
 _WATCHED = ("gemini", "lowlevelzero", "ddp", "single")
 _by_optimizer: weakref.WeakKeyDictionary[Any, Boosted] = weakref.WeakKeyDictionary()
-
-
-class Completer:
-    """Judges a batch before forward, and completes it where the plan says so."""
-
-    def __init__(self, scene: Scene, state: RunState) -> None:
-        assert state.run is not None
-        self.state, run = state, state.run
-        self.run = run
-        self.model, self.family, self.config = scene.model, scene.family, scene.config
-        self.processor = scene.options.processor
-        self.find_processor = lambda: scene.processor
-        self.block: dummy.Block | None = None
-        self.placed: dict[Any, dummy.Block] = {}
-        self.why_not = self.made = ""
-        self.reorders = self.used = False
-        self.placeholders = self._placeholders()
-        self.lacks = batches.accepts(self.model)
-        if run.may_be_unused != "no" and run.strategy in ("gemini", "lowlevelzero"):
-            self.make_ready()
-
-    def make_ready(self) -> None:
-        """Have the processor build the image now: a reason why it cannot is known before a batch
-        needs it."""
-        try:
-            processor = self.find_processor()
-            block = dummy.build(processor) if processor else blanks.build(self.family, self.config)
-            self.made = "" if processor else ", made from its config: no processor was found"
-            if self.placeholders and not self.placeholders & set(block.ids):
-                raise dummy.CannotComplete("its image has none of the model's placeholder tokens")
-            if not self.placeholders:
-                _note(
-                    "no image token is known: a text-only batch gets a blank image in every row, "
-                    "which the loss depends on in a model that shows images to the text before them"
-                )
-            self.block, self.lacks = block, tuple(block.visual)
-        except dummy.CannotComplete as error:
-            self.why_not = str(error)
-            needs = self.family.needs if self.family is not None else {}
-            self.lacks = next(((key, *more) for key, more in needs.items()), self.lacks)
-
-    def _on(self, batch: Mapping[str, Any]) -> dummy.Block:
-        assert self.block is not None
-        device = next((v.device for v in batch.values() if isinstance(v, torch.Tensor)), None)
-        if device is None:
-            return self.block
-        if device not in self.placed:
-            self.placed[device] = dummy.placed(self.block, device)
-        return self.placed[device]
-
-    def _placeholders(self) -> frozenset[int]:
-        if self.family is not None:
-            return self.family.placeholder_ids(self.config)
-        token = dummy.placeholder(self.processor)
-        return frozenset(() if token is None else (token,))
-
-    def facts(self, batch: Mapping[str, Any], completed: bool = False, why_not: str = "") -> Step:
-        return batches.facts(
-            batch, self.family, self.config, self.placeholders, self.lacks,
-            why_not or self.why_not, self.reorders, self.used, completed,
-        )  # fmt: skip
-
-    def __call__(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """``batch``, or a completed copy. Raises `Stop` where going on would be wrong."""
-        found = registry.get().pre_step(self.run, batch=self.facts(batch))
-        used = self.state.settings
-        wanted = planning.make(found, used, guard.default_policy, self.run, guard.chosen)
-        for finding in wanted.warns:
-            if self.state.first(finding):
-                report.say(finding, "warned")
-        if wanted.stops:
-            guard.stop(wanted.stops)
-        if not wanted.dummy_image or self.block is None:
-            return batch
-        try:
-            done = dummy.complete(self._on(batch), batch, every_row=not self.placeholders)
-        except dummy.CannotComplete as error:
-            guard.pre_step(self.run, batch=self.facts(batch, why_not=str(error)))
-            return batch
-        guard.pre_step(self.run, batch=self.facts(done, completed=True))
-        for finding in wanted.fixes:
-            if self.state.first(finding):
-                parts = ", ".join(self.lacks)
-                report.say(finding, "fixed", f"a dummy image ({parts}) is put in{self.made}")
-        return done
 
 
 class Prepared:
@@ -130,7 +45,7 @@ class Prepared:
                 "no vision tower was recognised and no processor is known: batches are not "
                 "completed; parameters that forward leaves out are still watched"
             )
-        elif self.completer.why_not and scene.options.processor is None:
+        elif self.completer.why_not and run.may_be_unused != "no":
             _note(f"text-only batches cannot be completed: {self.completer.why_not}")
 
     def rehearse(self, loader: Any) -> None:
@@ -146,6 +61,7 @@ class Prepared:
         try:
             if isinstance(batch, Mapping):
                 batch = self.completer(batch)
+            self.completer.waiting.clear()  # nothing is fixed by a trial
             towers = dry_run.run(self.scene.model, batch, self.scene.paths)
         except dry_run.CannotTry as error:
             report.line(f"dry step: not made: {error}")
@@ -190,10 +106,11 @@ class Boosted:
         engine = layout.engine(model) if gemini else None
         self.touched = Touched(engine) if gemini else None
         self.apart = gemini and not layout.mixes(engine, inner, self.seeing)
-        if gemini and self.run.world > 1 and self.paths and layout.reorders(engine, inner):
-            self.completer.reorders = True
-            if self.completer.block is None:
-                self.completer.make_ready()
+        if gemini and self.run.world > 1 and self.paths and layout.reorders(engine, scene.core):
+            self.completer.reorders = not scene.text_runs_towers
+        if scene.hurts or self.completer.reorders:
+            contain("putting a blank image into the model", self.completer.install)
+        self.judged = False  # whether this step's backward was judged
         self.accumulates = bool(getattr(engine, "enable_gradient_accumulation", False))
         model.register_forward_pre_hook(_contained(self.before_forward), with_kwargs=True)
         model.register_forward_hook(_contained(self.after_forward), always_call=True)
@@ -202,16 +119,18 @@ class Boosted:
         self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Judge and complete the batch of a training step."""
-        if is_off() or not model.training or not torch.is_grad_enabled():
+        if is_off():
             return None
-        return self._before(args, kwargs)
+        trains = model.training and torch.is_grad_enabled()
+        if self.touched is not None:
+            self.touched.paused = not trains
+        return self._before(args, kwargs) if trains else None
 
     def _before(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         if self.touched is not None:
-            if not self.accumulates:
-                self.touched.clear()
+            self.touched.begins(self.accumulates)
             seen = bool(self.seeing) and self.seeing <= self.touched.seen
             self.completer.used = self.apart and seen
         named = batches.arguments(self.completer.model, args, kwargs)
@@ -230,21 +149,20 @@ class Boosted:
         return None if done is batch else rebuild(done)
 
     def after_forward(self, model: Any, args: tuple[Any, ...], output: Any) -> None:
-        """Before backward, stopping is safe; an exception on its way out is explained."""
+        """An exception on its way out is explained."""
         if is_off():
             return
+        if self.touched is not None:
+            self.touched.paused = False
         if output is None and (error := sys.exc_info()[1]) is not None:
+            self.completer.blame(error)
             explain(error)
-        elif (
-            self.touched is not None
-            and self.touched.sound
-            and model.training
-            and torch.is_grad_enabled()
-        ):
-            self._after()
 
-    def _after(self) -> None:
-        assert self.touched is not None
+    def before_backward(self) -> None:
+        """Stopping is safe here, and all forwards of this backward have run."""
+        self.judged = True
+        if self.touched is None or not self.touched.sound or not self.touched.seen or is_off():
+            return
         left: dict[str, tuple[str, ...]] = {}
         for number, name in self.names.items():
             if number not in self.touched.seen:
@@ -254,7 +172,9 @@ class Boosted:
             guard.pre_step(self.run, gradients=Forward(untouched=left))
 
     def before_step(self) -> None:
-        guard.first_step(self.state)
+        if not self.judged:  # the optimizer's own backward was called, not the booster's
+            self.before_backward()
+        self.judged = False
         if self.touched is not None:
             self.touched.clear()
         gradients = self.coverage.after()
@@ -272,6 +192,21 @@ def _inner(model: Any, before: Any) -> Any:
     while model is not before and hasattr(model, "module"):
         model = model.module
     return model
+
+
+def before_backward(optimizer: Any) -> None:
+    """Judge what forward touched."""
+    state = _by_optimizer.get(optimizer) if optimizer is not None else None
+    if state is not None:
+        state.before_backward()
+
+
+def after_step(optimizer: Any) -> None:
+    """What was changed has held."""
+    state = _by_optimizer.get(optimizer)
+    if state is not None:
+        state.completer.held()
+        guard.first_step(state.state)
 
 
 def before_step(optimizer: Any) -> None:

@@ -20,17 +20,26 @@ _STATES = "cross_attention_states"
 
 def is_crossing(module: Any) -> bool:
     """Whether ``module`` hands an image to its language model's cross-attention layers."""
+    return hasattr(module, "vision_model") and bool(_stack(module))
+
+
+def _stack(module: Any) -> str:
+    """The path of the module that holds the layers; before transformers 4.52 a head is around
+    it."""
     inner = getattr(module, "language_model", None)
-    return hasattr(module, "vision_model") and hasattr(inner, "cross_attention_layers")
+    if hasattr(inner, "cross_attention_layers"):
+        return "language_model"
+    headless = hasattr(getattr(inner, "model", None), "cross_attention_layers")
+    return "language_model.model" if headless else ""
 
 
 def layers(owner: Any) -> tuple[str, ...]:
     """The paths of its cross-attention layers; () for any other model."""
     if not is_crossing(owner):
         return ()
-    return tuple(
-        f"language_model.layers.{at}" for at in owner.language_model.cross_attention_layers
-    )
+    stack = _stack(owner)
+    numbers = owner.get_submodule(stack).cross_attention_layers
+    return tuple(f"{stack}.layers.{at}" for at in numbers)
 
 
 def blank(config: Any) -> dict[str, torch.Tensor]:
@@ -82,6 +91,8 @@ class ThrowAway:
     def before(self, layer: Any, args: Any, kwargs: dict[str, Any]) -> None:
         """Mark, or read the mark."""
         states, cache = kwargs.get(_STATES), kwargs.get("past_key_values")
+        if states is None and len(args) > 1:  # checkpointed, before transformers 4.52
+            states = args[1]
         if states is not None and self.now():
             setattr(states, _MARK, True)
         blank = getattr(states if states is not None else cache, _MARK, False)

@@ -72,7 +72,7 @@ def run(
     """
     if why := _hindrance(model, batch):
         raise CannotTry(why)
-    with _kept(model):
+    with kept(model):
         try:
             _backward(model, _moved(batch, next(model.parameters()).device), loss)
             return _towers(names or model, paths)
@@ -110,6 +110,18 @@ def say(
 def _hindrance(model: Any, batch: Any) -> str:
     if not isinstance(batch, Mapping):
         return f"a batch must be a mapping, not {type(batch).__name__}"
+    if why := unready(model):
+        return why
+    parameters = list(model.parameters())
+    if any(p._post_accumulate_grad_hooks for p in parameters):
+        return "hooks act on gradients as they arrive (an optimizer inside backward?)"
+    if not any(p.requires_grad for p in parameters):
+        return "nothing is trainable"
+    return ""
+
+
+def unready(model: Any) -> str:
+    """Why ``model`` cannot run a forward by itself yet; "" where it can."""
     parameters = list(model.parameters())
     if any("LazyTensor" in {b.__name__ for b in type(p).__mro__} for p in parameters):
         return "the model is lazily initialised: its weights are not there yet"
@@ -117,11 +129,7 @@ def _hindrance(model: Any, batch: Any) -> str:
         return "the model is on the meta device: its weights are not there yet"
     if any(hasattr(p, "ds_id") for p in parameters):
         return "its weights are partitioned already (DeepSpeed's zero.Init)"
-    if any(p._post_accumulate_grad_hooks for p in parameters):
-        return "hooks act on gradients as they arrive (an optimizer inside backward?)"
-    if not any(p.requires_grad for p in parameters):
-        return "nothing is trainable"
-    return ""
+    return "" if parameters else "it has no weights"
 
 
 def _moved(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
@@ -163,7 +171,7 @@ def _towers(names: Any, paths: Mapping[str, tuple[str, ...]]) -> tuple[Tower, ..
 
 
 @contextmanager
-def _kept(model: Any) -> Iterator[None]:
+def kept(model: Any) -> Iterator[None]:
     """Set aside what a step changes, and put it back whatever happens."""
     parameters = list(model.parameters())
     with random_kept(model), ExitStack() as after:

@@ -137,7 +137,7 @@ def measure(
     if not traces:
         return may("; ".join(f"{kind}: {why}" for kind, why in refused.items()), _name(model))
     with idle(model, copy):
-        neutral = _neutral(copy, blank) if blank is not None and "text" in traces else None
+        neutral = _neutral(copy, blank, traces, limit) if blank and "text" in traces else None
     view = View(part, stands, found, traces)
     never, uncalled = view.never()
     kinds = [
@@ -230,19 +230,34 @@ def _is_media(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _neutral(copy: torch.nn.Module, blank: Blank) -> bool | None:
-    """Whether a text row's loss is the same with the blank; None where the blank failed."""
-
-    def loss(row: Mapping[str, Any]) -> float:
-        return record.loss_only(copy, row)
-
+def _neutral(
+    copy: torch.nn.Module,
+    blank: Blank,
+    traces: Mapping[str, record.Trace],
+    limit: record.Limit,
+) -> bool | None:
+    """Whether a text row with the blank has the loss that it has without, and does what a row with
+    an image does: reaches the same parameters, calls the same modules in the same order. None where
+    the blank failed."""
     rows = example_rows.Rows(copy, record.TooLong)
+    text = traces["text"]
     try:
-        without = rows.run("text", loss)
         with blank(copy):
-            return bool(rows.run("text", loss) == without)
+            done = rows.run("text", lambda row: record.trace(copy, row, limit))
     except Exception:
         return None
+    image = traces.get("image")
+    return bool(done.loss == text.loss) and (image is None or _does(done, image, text))
+
+
+def _does(done: record.Trace, image: record.Trace, text: record.Trace) -> bool:
+    """Whether ``done`` runs what an image runs and text does not, where an image runs it. Which
+    experts are chosen is chance."""
+    order = [path for path in image.order if path in done.calls]
+    added = {path for path in image.calls if path not in text.calls and "experts." not in path}
+    ran = [path for path in done.order if path in image.calls]
+    reached = {name for name in image.reached - text.reached if "experts." not in name}
+    return added <= done.calls.keys() and order == ran and reached <= done.reached
 
 
 def _alone(kinds: Iterable[str]) -> bool:

@@ -53,7 +53,8 @@ class Observed:
     stacks: path, layers, and the layers that the copy kept, for stacks that were cut.
     patched: innermost modules whose forward was replaced on the instance; the copy has the class's.
         What was replaced on others (ms-swift does) was put on the copy.
-    blank_neutral: whether a text row's loss stayed as it was when the blank was added.
+    blank_neutral: whether a text row's loss stayed as it was when the blank was added, and the row
+        then ran what an image runs, in that order.
     seconds: what it took.
     """
 

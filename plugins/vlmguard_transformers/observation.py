@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vlmguard.core import runstate
-from vlmguard.core.facts import MEDIA, Certainty, Provenance, Tower
+from vlmguard.core.facts import MEDIA, PARTITIONED, Certainty, Provenance, Tower
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.towers import kind_of, plain
 from vlmguard_transformers import trainer as hf
@@ -31,6 +31,7 @@ class Known:
     repeats: Certainty = "no"
     never_used: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
+    per_image: tuple[str, ...] = ()
     provenance: dict[str, Provenance] = field(default_factory=dict)
 
 
@@ -44,7 +45,8 @@ def of(trainer: Any, profile: Profile, towers: tuple[Tower, ...], meets: Meets) 
     uses = _text_uses_towers(trainer, meets, provenance)
     repeats = _repeats(trainer, profile, towers, meets, provenance)
     if hf.strategy(trainer) != "ddp":
-        return Known(uses, repeats, provenance=provenance)
+        per_image = _per_image(trainer, towers, provenance)
+        return Known(uses, repeats, per_image=per_image, provenance=provenance)
     never, skips = _unused(trainer, profile, meets, provenance)
     return Known(uses, repeats, never, skips, provenance)
 
@@ -108,6 +110,20 @@ def _repeats(
     if any(_blocks(trainer, path) for path in _below(twice, paths)):
         return "yes" if kinds else "possible"
     return "possible" if None in facts else "no"
+
+
+def _per_image(
+    trainer: Any, towers: tuple[Tower, ...], provenance: dict[str, Provenance]
+) -> tuple[str, ...]:
+    """What two images call more often than one, in towers whose weights are gathered."""
+    if hf.strategy(trainer) not in PARTITIONED or trainer.args.world_size < 2:
+        return ()
+    observed = _copy(trainer)
+    paths = [path for tower in towers if tower.sees for path in tower.paths]
+    found = tuple(_below(observed.per_item, paths)) if observed else ()
+    if found:
+        provenance["per_image"] = "observed"
+    return found
 
 
 def _blocks(trainer: Any, path: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED, Certainty, Phase, Run, Strategy, Tower
 from vlmguard.runtime import seams
-from vlmguard_torch import freezing, parameters
+from vlmguard_torch import experts, freezing, parameters
 from vlmguard_torch.releases import releases
 from vlmguard_transformers import SEAMS, observation, padding, shared_rows
 from vlmguard_transformers import trainer as hf
@@ -56,6 +56,8 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         unused_in_training=in_training,
         never_used=observed.never_used,
         text_skips=observed.text_skips,
+        per_image=observed.per_image,
+        experts=_experts(trainer, strategy),
         can_pad=unused != "no" and not ddp and not obstacle,
         pads=padding.pads(trainer),
         cannot_pad=obstacle,
@@ -79,6 +81,15 @@ def _releases(profile: Profile) -> dict[str, str]:
     found = releases(*dict.fromkeys((*profile.distributions, *_BESIDE)))
     own = found.get(profile.distributions[0])
     return {**found, profile.name: own} if own else found
+
+
+def _experts(trainer: Any, strategy: Strategy) -> str:
+    """Where experts are gathered one by one; accelerate makes classes of its setting leaves."""
+    if strategy != "zero3":
+        return ""
+    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
+    leaves = getattr(plugin, "transformer_moe_cls_names", None) or ""
+    return experts.alone(trainer.model, [name.strip() for name in leaves.split(",")])
 
 
 def _towers(trainer: Any, profile: Profile) -> tuple[Tower, ...]:

@@ -41,6 +41,10 @@ def test_summary():
     report.say(FINDING, "fixed", "a → b")
     report.say(Finding("VG203", "warning", "x"), "warned")
     assert report.summary(16, state) == "16 rules watched, 1 fixed (VG101), 1 warning"
+    report.say(Finding("VG904", "note", "y"))
+    assert report.summary(16, state).endswith("1 warning, 1 unjudged")
+    state.run = Run("x", provenance={"repeats": "assumed", "per_image": "observed"})
+    assert report.summary(16, state).endswith("1 warning, 2 unjudged (repeats)")
     state.set["VG106"] = FINDING
     assert "1 fixed (VG101), 1 set (VG106)" in report.summary(16, state)
 

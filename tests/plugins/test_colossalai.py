@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from vlmguard_colossalai import batches, layout
+from vlmguard.core.findings import Variant
+from vlmguard.core.plan import Plan
+from vlmguard_colossalai import apply, batches, layout
 from vlmguard_colossalai.touched import Touched
+from vlmguard_torch import freezing
 
 
 class Hook:
@@ -20,6 +24,9 @@ class Hook:
 
     def pre_forward(self, params):
         self.called += 1
+
+    def pre_backward(self, params):
+        self.called += 10
 
 
 class Old(nn.Module):
@@ -99,3 +106,43 @@ def test_what_counts_as_visual():
     batch = {"input_ids": whole, "patches": floats, "inputs_embeds": floats, "image_sizes": whole}
     assert batches.visual(batch) == ("patches", "image_sizes")
     assert batches.visual({"tiles": whole, "input_ids": whole}, known=("tiles",)) == ("tiles",)
+
+
+class Checkpoints(nn.Module):
+    """As transformers' models: towers that checkpoint or not, and a switch for all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.vision, self.llm = nn.Linear(1, 1), nn.Linear(1, 1)
+        for tower, on in ((self.vision, False), (self.llm, True)):
+            tower.gradient_checkpointing = on
+            tower._gradient_checkpointing_func = lambda *args: None  # a framework's own
+
+    def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs):
+        for tower in (self.vision, self.llm):
+            tower.gradient_checkpointing = True
+            tower._gradient_checkpointing_func = functools.partial(
+                print, **gradient_checkpointing_kwargs
+            )
+
+
+def state(model):
+    return [
+        (tower.gradient_checkpointing, tower._gradient_checkpointing_func)
+        for tower in (model.vision, model.llm)
+    ]
+
+
+def test_the_variant_checkpoints_no_tower_that_was_not_and_is_rolled_back(monkeypatch):
+    model = Checkpoints()
+    scene = SimpleNamespace(model=model, paths={}, ddp={})
+    plan = Plan((Variant(use_reentrant=False),))
+    apply.apply(scene, plan)
+    assert [on for on, _ in state(model)] == [False, True]
+    assert model.llm._gradient_checkpointing_func.keywords == {"use_reentrant": False}
+    model = Checkpoints()
+    before, scene.model = state(model), model
+    monkeypatch.setattr(freezing, "obey", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        apply.apply(scene, plan)
+    assert state(model) == before

@@ -103,6 +103,8 @@ class Run:
         unused_in_training: the same of training steps alone.
         never_used: trainable parameters that no kind of row uses, by name.
         text_skips: trainable parameters of the language model that a row of text alone skips.
+        per_image: modules of image towers that run more often the more images a batch has.
+        experts: where experts lie that ZeRO-3 gathers one by one; "" where there are none.
         can_pad: whether a blank input can run the towers in a forward that has none.
         pads: whether it will.
         cannot_pad: why there can be no blank input.
@@ -151,6 +153,8 @@ class Run:
     unused_in_training: Certainty | None = None
     never_used: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
+    per_image: tuple[str, ...] = ()
+    experts: str = ""
     cannot_pad: str = ""
     overlap_comm: bool = False
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
@@ -178,6 +182,11 @@ class Run:
     def skips_in_training(self) -> Certainty:
         """Whether a training step can leave a tower unused; as in any forward where not told."""
         return self.may_be_unused if self.unused_in_training is None else self.unused_in_training
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Facts that could only be assumed: no rule stops or changes the run on them."""
+        return tuple(sorted(fact for fact, how in self.provenance.items() if how == "assumed"))
 
     def known(self, fact: str) -> bool:
         """Whether a rule may stop or change a run on this fact: it was not merely assumed."""

@@ -22,6 +22,8 @@ from vlmguard.runtime.ranks import rank, worker
 
 __all__ = ["rank", "worker"]
 
+_UNJUDGED = "VG904"
+
 
 def who() -> str:
     """``rank 1``, or ``rank 1, worker 0``."""
@@ -83,12 +85,14 @@ def say(finding: Finding, outcome: str = "", change: str = "") -> None:
 
     Args:
         outcome: "fixed" (it would have failed, and the change was seen to hold), "set" (a change
-            that is neutral, or has yet to show that it holds), "stopped", "warned", or "" for what
-            was only noticed.
+            that is neutral, or has yet to show that it holds), "stopped", "warned", "unjudged" (it
+            could not be looked at), or "" for what was only noticed.
         change: what was done: "use_reentrant: True → False".
     """
     state = runstate.current()
     spell = state.spell if state else None
+    if finding.code == _UNJUDGED:
+        outcome = outcome or "unjudged"
     if state is not None:
         state.counts[outcome or finding.level] += 1
         if outcome == "fixed" and finding.code not in state.fixed:
@@ -120,5 +124,13 @@ def summary(rules: int, state: RunState) -> str:
     warnings = state.counts["warning"] + state.counts["warned"]
     return (
         f"{rules} rules watched, {len(state.fixed)} fixed{codes}{placed}, "
-        f"{warnings} warning{'' if warnings == 1 else 's'}"
+        f"{warnings} warning{'' if warnings == 1 else 's'}{unjudged(state)}"
     )
+
+
+def unjudged(state: RunState) -> str:
+    """What could not be looked at: notes that said so, and facts that were merely assumed."""
+    facts = state.run.unjudged if state.run is not None else ()
+    number = state.counts["unjudged"] + len(facts)
+    named = f" ({', '.join(facts)})" if facts else ""
+    return f", {number} unjudged{named}" if number else ""

@@ -1,8 +1,11 @@
 """A text-only batch while a tower that only images use trains under Gemini or low-level ZeRO.
 
 What it does
-    Fires before forward on a batch without an image. Where the model's processor can build
-    one, a dummy image without labels completes the batch in the data.
+    Fires before forward on a batch without an image. Where the model's class, observed on a
+    tiny copy, stays the same with it, a blank image runs inside the model's own forward and
+    the batch is left as it is. Else a dummy image without labels completes the batch in the
+    data, but only where that changes nothing: for Qwen-VL and LLaVA, which are known, and
+    where three forwards on the plain model, before boost, showed it.
 
 Why it is bad
     Under Gemini a chunk whose parameters got no gradient still holds their weights. With
@@ -16,10 +19,10 @@ Why it is bad
 
 When it is wrong
     In one process a frozen tower breaks nothing, nor does text after an image in one accumulation
-    window where the tower has its own chunks: the rule is silent. A dummy image's gradient is
+    window where the tower has its own chunks: the rule is silent. A blank image's gradient is
     zero, but Adam's momentum and weight decay still move the tower; only freezing stops it.
-    Where no image token is known, every row gets a blank image: a model that shows images to
-    the text before them then learns from it.
+    A model that nothing is known of may run its towers on a dummy of its own, or take images
+    under another name: it is not stopped here. VG303 looks at what its forward used.
 
 Example
     Qwen2-VL, GeminiPlugin(max_norm=1.0), data that mix image and text rows
@@ -53,6 +56,8 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
     towers = [tower.kind for tower in run.trained_towers] or ["vision"]
     train = f"{' and '.join(towers)} train{'s' if len(towers) == 1 else ''}"
     used = getattr(batch, "used", False)
+    if not getattr(batch, "known", True):
+        return _unknown(run, why_not) if trains and run.world > 1 else None
     if run.strategy == "gemini" and trains and not used:
         what = f"{train}: Gemini asserts, takes weights for gradients, or hangs"
     elif run.strategy == "gemini" and trains and run.world > 1:
@@ -74,4 +79,19 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
         remedies=() if why_not else (DummyImage(),),
         advice="put an image in every batch, give guard_booster the processor, or freeze them",
         evidence="hpcaitech/ColossalAI#6102; own runs, colossalai 0.5.0",
+    )
+
+
+def _unknown(run: Run, why_not: str) -> Finding | None:
+    """Whether the towers run is seen in forward (VG303): it may hang before that."""
+    if run.strategy not in ("gemini", "lowlevelzero"):
+        return None
+    return Finding(
+        CODE,
+        "note",
+        "nothing in this batch is known as an image, and the model is not known: where it runs its "
+        f"towers on some ranks alone, they hang ({why_not})",
+        scope="rank",
+        advice="put an image in every batch, or freeze the towers",
+        evidence="own runs, colossalai 0.5.0",
     )

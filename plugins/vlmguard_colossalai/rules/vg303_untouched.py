@@ -1,8 +1,10 @@
 """Trainable parameters that forward did not touch, under Gemini.
 
 What it does
-    Looks between forward and backward, where leaving is still safe, at which trainable
-    parameters any operation of this accumulation window has used.
+    Looks before backward, where leaving is still safe, at which trainable parameters any
+    operation has used: of all forwards since the last backward, or of the whole window with
+    enable_gradient_accumulation. Where optimizer.backward is called without the booster, it
+    looks before the step.
 
 Why it is bad
     Gemini keeps an unused parameter's weights where the optimizer expects its gradient: the

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import known
 import torch
 from torch import nn
 
@@ -19,6 +20,7 @@ TOWERS = (
     "image_encoder",
     "connector",
     "vision_encoder",
+    "vision_model",
     "projector",
     "stage1",
     "stage2",
@@ -373,11 +375,74 @@ class Nameless(TwoTower):
         return self.stage2
 
 
+class OwnDummy(TwoTower):
+    """Its own forward runs the tower in a batch without an image, and adds nothing of it."""
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        labels: torch.Tensor | None = None,
+        pixel_values: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+    ) -> dict[str, torch.Tensor]:
+        out = super().forward(input_ids, labels, pixel_values, attention_mask)
+        if pixel_values is None:
+            weight = self.bridge.weight
+            blank = torch.zeros(1, 4, 3, 8, 8, dtype=out["logits"].dtype, device=weight.device)
+            out["loss"] = out["loss"] + 0 * self.bridge(self.vision(blank)).sum()
+        return out
+
+
+class Whole(TwoTower):
+    """Its images come as whole numbers under a key of their own."""
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        labels: torch.Tensor | None = None,
+        tiles: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+    ) -> dict[str, torch.Tensor]:
+        pixels = None if tiles is None else tiles.to(torch.bfloat16) / 255 - 0.5
+        return super().forward(input_ids, labels, pixels, attention_mask)
+
+
+class WholeProcessor(TwoTowerProcessor):
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
+        out = super().__call__(*args, **kwargs)
+        if (pixels := out.pop("pixel_values", None)) is not None:
+            out["tiles"] = ((pixels + 0.5) * 255).to(torch.uint8)
+        return out
+
+
+class Wrapped(nn.Module):
+    """A known model inside a module of the user's own, whose loss is taken from its logits."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.vlm = inner
+
+    def forward(self, **batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        labels = batch.pop("labels")
+        logits = self.vlm(**batch).logits
+        return {
+            "loss": nn.functional.cross_entropy(
+                logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten(), ignore_index=-100
+            )
+        }
+
+
 PLAIN = {
     "two_tower": (TwoTower, TwoTowerProcessor),
     "other": (OtherTowers, OtherProcessor),
     "nameless": (Nameless, TwoTowerProcessor),
     "rows": (Rows, RowsProcessor),
+    "own_dummy": (OwnDummy, TwoTowerProcessor),
+    "whole": (Whole, WholeProcessor),
+    "paligemma": (known.paligemma, known.PaliProcessor),
+    "wrapped": (lambda: Wrapped(known.paligemma()), known.PaliProcessor),
+    "idefics3": (known.idefics3, known.IdeficsProcessor),
+    "mllama": (known.mllama, known.MllamaProcessor),
 }
 
 
@@ -410,16 +475,12 @@ class Batches:
     image: str
 
     def make(self, what: str, seed: int) -> Any:
-        """`image`, `text`, `mixed` (one row of each), `by_hand` (the text batch with an image after
-        its first row that no label follows), `blank` (one of zeros after both), and the broken
-        kinds."""
+        """`image`, `text`, `mixed` (one row of each), and the broken kinds."""
         from PIL import Image
 
         generator = torch.Generator().manual_seed(seed)
         words = "".join(chr(97 + int(i)) for i in torch.randint(26, (14,), generator=generator))
         rows = {"text": [False, False], "mixed": [True, False]}.get(what, [True, True])
-        by_hand = what == "by_hand"
-        rows = [False, False] if by_hand or what == "blank" else rows
         pictures = [
             Image.fromarray(
                 torch.randint(256, (56, 56, 3), generator=generator, dtype=torch.uint8).numpy()
@@ -429,20 +490,12 @@ class Batches:
         ]
         prompts = [f"{self.image if shown else ''}say {i}:" for i, shown in enumerate(rows)]
         texts = [f"{prompt}{words}{i}<|im_end|>" for i, prompt in enumerate(prompts)]
-        if by_hand:
-            texts[0] += self.image
-            pictures = [Image.new("RGB", (28, 28), (200, 30, 90))]
-        if what == "blank":
-            texts = [text + self.image for text in texts]
-            pictures = [Image.new("RGB", (28, 28))] * 2
         batch = dict(
             self.processor(text=texts, images=pictures or None, return_tensors="pt", padding=True)
         )
         labels = batch["input_ids"].masked_fill(batch["input_ids"] >= FIRST_SPECIAL, -100)
         labels[:, :4] = -100
         batch["labels"] = labels
-        if what == "blank":
-            batch |= {k: v * 0 for k, v in batch.items() if v.is_floating_point()}
         if what == "no_grid":
             batch.pop("image_grid_thw")
         elif what == "no_pixels":

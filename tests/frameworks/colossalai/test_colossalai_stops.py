@@ -10,8 +10,6 @@ from tests.frameworks.colossalai.cases import ONE_RANK
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 CASES = {
     "policy": ({"steps": ONE_RANK, "env": {"VLMGUARD_RULES": "VG205=error"}}, "VG205", 1),
-    "refuses": ({"steps": ONE_RANK, "model": "two_tower", "guard": {"processor": "refuses"}},
-                "this processor refuses", 1),
     "untouched": ({"steps": ONE_RANK, "chunks": "mixed", "env": {"VLMGUARD_RULES": "VG205=off"}},
                   "VG303", 1),
     "no-pixels": ({"steps": ["image", ["no_pixels", "image"]]}, "VG201", 0),

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import apart
 import cpu
 import models
+import oracle_run
 import spoil
 import torch
 import torch.distributed as dist
@@ -29,6 +30,7 @@ DEFAULTS: dict[str, Any] = {
     "name": "case",
     "model": "qwen2_vl",
     "plugin": "gemini",
+    "oracle": False,  # plain torch, one process for all ranks, in place of the plug-in
     "precision": "bf16",
     "chunks": "alone",  # alone | mixed | one | elements
     "max_norm": 1.0,
@@ -133,8 +135,21 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     frozen = models.TOWERS if case["freeze"] else case["frozen"]
     for name, parameter in model.named_parameters() if frozen else ():
         parameter.requires_grad_(name.split(".")[0] not in frozen)
-    booster = Booster(plugin=plugin_of(case, model))
     batches = models.Batches(processor, image)
+
+    def loss_of(model: Any, what: str, step: int, rank: int) -> torch.Tensor:
+        seed = 1000 * case["seed"] + 10 * step + rank
+        losses = [
+            forward(model, batches.make(each, seed=seed), case["unusual"])
+            for each in what.split("&")  # several forwards before one backward
+        ]
+        return sum(losses[1:], start=losses[0])
+
+    if case["oracle"]:
+        out["trainable"] = [n for n, p in model.named_parameters() if p.requires_grad]
+        place = dist.get_rank(), dist.get_world_size()
+        return oracle_run.train(model, case, out, place, loss_of)
+    booster = Booster(plugin=plugin_of(case, model))
     if case["guard"] is not None:
         booster = guarded(booster, processor, batches, dict(case["guard"]))
     if case["lora"]:
@@ -160,9 +175,8 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     print(f"{case['name']}: boosted on rank {rank}", flush=True)
     for step, what in enumerate(case["steps"]):
         mine = what if isinstance(what, str) else what[rank % len(what)]
-        batch = batches.make(mine, seed=1000 * case["seed"] + 10 * step + rank)
         out["stage"] = f"step {step} forward"
-        loss = forward(model, batch, case["unusual"])
+        loss = loss_of(model, mine, step, rank)
         out["stage"] = f"step {step} backward"
         booster.backward(loss / case["accumulate"], optimizer)
         out["losses"].append(float(loss))

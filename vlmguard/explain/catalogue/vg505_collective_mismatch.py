@@ -16,8 +16,8 @@ def _why(facts: Facts) -> str:
         return (
             f"{start}. Under {facts.strategy} every forward gathers, of a "
             f"frozen tower as well: most "
-            "often one rank had an image and another had none; in mixtures of experts, one chose "
-            "other experts"
+            "often one rank had an image and another had none; with a tower that runs once per "
+            "image, another number of them; in mixtures of experts, one chose other experts"
         )
     return f"{start}. In vision-language training most often one rank had an image and another none"
 

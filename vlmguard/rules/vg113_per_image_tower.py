@@ -1,0 +1,56 @@
+"""A tower that runs once per image, where each run of it gathers weights.
+
+What it does
+    Says once that ranks have to hold the same number of images, where a tower was observed to
+    run more often the more images a batch has, under ZeRO-3 or FSDP.
+
+Why it is bad
+    Each call of the tower gathers its weights from all ranks. A rank with two images gathers
+    twice, one with a single image once: the ranks wait for each other for ever. A blank image
+    is one call, so a batch of text goes with batches of one image only.
+
+When it is wrong
+    Where all batches hold the same number of images. Weights that ZeRO-3 keeps on every rank
+    (below stage3_param_persistence_threshold), and a tower that FSDP did not wrap by itself,
+    are not gathered at each call: then nothing waits. How many images the other ranks hold is
+    not known before a step, so nothing is stopped.
+
+Example
+    MiniCPM-V's merger, ZeRO-3, rows with one and with two images
+
+Use instead
+    Rows with the same number of images in every batch of every rank, or ZeRO-2: it gathers
+    nothing in forward.
+
+Evidence
+    Read from how ZeRO-3 and FSDP gather; the number of calls is observed on a tiny copy.
+"""
+
+from __future__ import annotations
+
+from vlmguard.core.advice import SameImages, Strategy
+from vlmguard.core.facts import PARTITIONED, Run
+from vlmguard.core.findings import Finding
+from vlmguard.core.hookspecs import hookimpl
+
+CODE = "VG113"
+NAME = "per-image-tower"
+DEFAULT = "warn"
+PHASES = ("train", "eval")
+
+
+@hookimpl
+def pre_wrap(run: Run) -> Finding | None:
+    if run.strategy not in PARTITIONED or run.world < 2 or not run.per_image:
+        return None
+    one_each = run.rows and set(run.rows) | set(run.eval_rows) == {"text"}
+    if one_each or not run.known("per_image"):
+        return None
+    return Finding(
+        CODE,
+        "note",
+        f"{run.per_image[0]} runs once per image: under {run.strategy} ranks whose batches hold "
+        "different numbers of images wait for each other for ever",
+        advice=(SameImages(), Strategy("zero2")),
+        evidence="observed on a tiny copy of the model",
+    )

@@ -1,0 +1,48 @@
+"""A mixture of experts whose experts are modules of their own, under ZeRO-3.
+
+What it does
+    Says once that ranks may wait for each other, where experts are gathered one by one.
+
+Why it is bad
+    ZeRO-3 gathers an expert's weights when it is called. Ranks whose tokens choose different
+    experts gather different weights, and wait for each other for ever.
+
+When it is wrong
+    Silent for fused experts (all in one tensor, as in transformers 5) and for DeepSpeed's leaf
+    modules, which are gathered whole. Older classes call every expert in every forward, with no
+    tokens where none chose it: nothing waits there.
+
+Example
+    Qwen3-VL-MoE of transformers 4, ZeRO-3, without leaf modules
+
+Use instead
+    deepspeed.utils.set_z3_leaf_modules(model, [the class of the block that holds the experts]).
+
+Evidence
+    DeepSpeed's documentation of set_z3_leaf_modules. Read from the model, not run.
+"""
+
+from __future__ import annotations
+
+from vlmguard.core.facts import Run
+from vlmguard.core.findings import Finding
+from vlmguard.core.hookspecs import hookimpl
+
+CODE = "VG114"
+NAME = "expert-choice"
+DEFAULT = "warn"
+PHASES = ("train", "eval")
+
+
+@hookimpl
+def pre_wrap(run: Run) -> Finding | None:
+    if run.strategy != "zero3" or run.world < 2 or not run.experts:
+        return None
+    return Finding(
+        CODE,
+        "note",
+        f"{run.experts} has experts that ZeRO-3 gathers one by one: ranks whose rows choose "
+        "different experts wait for each other, unless its class calls them all",
+        advice="deepspeed.utils.set_z3_leaf_modules(model, [the class that holds the experts])",
+        evidence="DeepSpeed's documentation; not run here",
+    )
