@@ -63,6 +63,9 @@ def build(out: Path) -> None:
         plain = {key: value for key, value in config.items() if value != "auto"}
         (out / f"zero{stage}.json").write_text(json.dumps(config))
         (out / f"loop_zero{stage}.json").write_text(json.dumps(plain))
+    unclipped = {key: value for key, value in ZERO.items() if key != "gradient_clipping"}
+    config = {**unclipped, "zero_optimization": {"stage": 2, **BUCKETS}}
+    (out / "unclipped.json").write_text(json.dumps(config))
     (out / "fsdp2.json").write_text(json.dumps(FSDP2))
 
 

@@ -129,15 +129,19 @@ def _collectives(run: Run) -> Finding | None:
             f"other for ever under {run.strategy}{gathers}{cannot}"
         ),
         (PadWithBlank(),) if run.can_pad else (),
-        (PadWithBlank(), SameKind(), *_other(run)),
+        (PadWithBlank(), *_other(run)),
     )
 
 
-def _other(run: Run) -> tuple[FreezeTower | Strategy, ...]:
-    """What else was seen to go right: frozen towers under ZeRO-1/2."""
+def _other(run: Run) -> tuple[SameKind | FreezeTower | Strategy, ...]:
+    """What else was seen to go right. Not one kind for all ranks where a tower trains under ZeRO-3:
+    a step of text alone would apply its last gradient again (VG108)."""
+    kinds = ",".join(tower.kind for tower in run.trained_towers)
     if run.strategy in ("zero1", "zero2"):
-        return (FreezeTower(run.trained_towers[0].kind),)
-    return () if run.trained_towers or run.strategy != "zero3" else (Strategy("zero2"),)
+        return (SameKind(), FreezeTower(kinds))
+    if run.strategy == "zero3":
+        return () if kinds else (SameKind(), Strategy("zero2"))
+    return (SameKind(),)
 
 
 def _finding(
