@@ -22,8 +22,9 @@ Example
 
 Use instead
     DDP: find_unused_parameters. ZeRO and FSDP: a blank image in batches without one, or
-    batches of one kind on all ranks. Under ZeRO-1/2 freezing the tower helps, under ZeRO-3 and
-    FSDP it does not: they gather frozen weights as well.
+    batches of one kind on all ranks; not where a tower trains under ZeRO-3, which applies its
+    last gradient again in a step of text alone (VG108). Under ZeRO-1/2 freezing the towers
+    helps, under ZeRO-3 and FSDP it does not: they gather frozen weights as well.
 
 Evidence
     deepspeedai/DeepSpeed#7170, huggingface/transformers#37186,
