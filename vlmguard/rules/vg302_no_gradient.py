@@ -58,7 +58,7 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> list
                 advice=(
                     SetVariant(False),
                     "turn on input gradients for the tower",
-                    FreezeTower(kind),
+                    *(() if kind == "other" else (FreezeTower(kind),)),  # no word for the rest
                 ),
             )
         )
