@@ -10,7 +10,7 @@ from vlmguard_transformers import rows
 from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Profile
 from vlmguard_trl import wishes
 
-_PARTS = ("prompt", "completion", "chosen", "rejected")
+_IDS = ("prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")
 
 
 class Trl(Profile):
@@ -46,7 +46,7 @@ class Trl(Profile):
 
 def _tokens(name: str) -> bool:
     """Whether TRL writes token ids into a column of this name."""
-    return name.endswith("input_ids") or name.removesuffix("_ids") in _PARTS
+    return name.endswith("input_ids") or name in _IDS
 
 
 PROFILE = Trl()

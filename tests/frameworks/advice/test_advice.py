@@ -16,7 +16,7 @@ from tests.frameworks.advice.cases import FAILING, HANGS, SAME, WRONG
 from tests.kit import forked, runs
 from tests.kit.oracle import compare
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(2400)]
 TELLING = ("mixed", "zero2", "stale", "never")
 SPEAKS = {"VLMGUARD_RULES": "VG=warn", **SAME}
 FREEZES = {"VLMGUARD_RULES": "VG=warn,VG301=fix", **SAME}

@@ -102,9 +102,9 @@ class Collate:
 
 
 def _random(seed, shape):
-    """Noise of a seed; zeros of none."""
+    """Noise of a seed; of none a black picture, as a processor normalises it."""
     if seed == _BLANK:
-        return torch.zeros(*shape)
+        return torch.full(shape, -1.8)
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
