@@ -37,9 +37,8 @@ PAD = "put an image in every batch (a blank one without a label will do)"
 SAME_KIND = "give all ranks batches of one kind (group the rows by whether they have media)"
 ZERO2 = "use zero2"
 FREEZE, FREEZE_BOTH = "freeze vision", "freeze vision and aligner"
-WINDOW, INPUTS = "no accumulation", "turn on input gradients for the tower"
+WINDOW = "no accumulation"
 CLIPPING = 'write "gradient_clipping": "auto" (takes --max_grad_norm) or 0.0 (clips nothing)'
-TOWER = r"visual\.(?!merger)"
 BOTH = r"visual\."
 SAME = {"VLMGUARD_TEST_SAME_ADAPTERS": "1"}
 
@@ -126,7 +125,6 @@ HIDDEN_RIGHT = plain("image+video", *NONE, *ALL)
 TWO = ["--two_forwards", "true"]
 FORWARDS = plain("image", *TWO, *CHECKPOINTS, *REENTRANT, *zero(3))
 FORWARDS_RIGHT = plain("image", *TWO, *NONE)
-DEAD = plain("image", *CHECKPOINTS, *REENTRANT, *ALL, "--input_grads", "none", *zero(2))
 MIXED_RIGHT = plain("mixed", *NONE, *UNUSED)
 MIXED = plain("mixed", *CHECKPOINTS)
 ZERO3, TWO_ZERO, FSDP = (plain("mixed", *NONE, *each) for each in (zero(3), zero(2), FSDP2))
@@ -136,6 +134,7 @@ STALE = plain("phases", *NONE, *zero(3))
 STALE_RIGHT = plain("phases", *NONE, *UNUSED)
 LLAVA = plain("image", *NONE, *UNUSED[:1], "false", model="llava")
 LLAVA_RIGHT = plain("image", *NONE, *UNUSED, model="llava")
+BLIND = plain("image", *NONE, "--blind", "model.vision_tower", *zero(2), model="llava")
 WINDOWS = ["--gradient_accumulation_steps", "2"]
 GRAPH = plain("image", *NONE, "--ddp_static_graph", "true", *WINDOWS)
 GRAPH_RIGHT = plain("image", *NONE, *WINDOWS)
@@ -170,10 +169,8 @@ FAILING = {
     "graph": Failing(GRAPH, "INTERNAL ASSERT FAILED", GRAPH_RIGHT, {
         "VG109": spelt(GRAPH, GRAPH_RIGHT, NO_GRAPH)
         | {WINDOW: Done(GRAPH.also(*WINDOWS[:1], "1"), plain("image", *NONE))}}),
-    "dead": Failing(DEAD, WRONG, LORA_RIGHT, {
-        "VG302": spelt(DEAD, LORA_RIGHT, NON_REENTRANT)
-        | {INPUTS: Done(DEAD.also("--input_grads", "all"), LORA_RIGHT),
-           FREEZE: frozen(DEAD, LORA_RIGHT, TOWER)}}),
+    "blind": Failing(BLIND, WRONG, LLAVA_RIGHT, {
+        "VG302": {FREEZE: Done(BLIND, LLAVA_RIGHT.also("--frozen", "vision_tower"))}}),
     "clipped": Failing(CLIPPED, WRONG, CLIPPED_RIGHT, {
         "VG403": {CLIPPING: Done(instead(CLIPPED, "unclipped", "zero2"), CLIPPED_RIGHT)}}),
 }  # fmt: skip

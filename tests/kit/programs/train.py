@@ -27,7 +27,7 @@ class Mine:
     Attributes:
         lora: a regular expression of module names that get an adapter; none: full training.
         frozen: a regular expression of names of parameters that do not train.
-        input_grads: where adapters' checkpointed blocks get inputs with a gradient: "all", "none".
+        blind: a module that runs without gradients, by mistake.
         on_the_model: checkpointing is switched on here, before a trainer exists.
         two_forwards: a loss that calls the model twice.
         evaluate: a data set to evaluate on after each step.
@@ -37,7 +37,7 @@ class Mine:
     data: str = "image"
     lora: str = ""
     frozen: str = ""
-    input_grads: str = "all"
+    blind: str = ""
     on_the_model: bool = False
     two_forwards: bool = False
     evaluate: str = ""
@@ -71,8 +71,10 @@ def main():
     )
     config, tokenizer = model.config, AutoTokenizer.from_pretrained(mine.model)
     if mine.lora:
-        checkpointing = args.gradient_checkpointing or mine.on_the_model
-        model = adapted(model, mine.lora, checkpointing and mine.input_grads == "all")
+        model = adapted(model, mine.lora, args.gradient_checkpointing or mine.on_the_model)
+    if mine.blind:
+        tower = model.get_submodule(mine.blind)
+        tower.forward = torch.no_grad()(tower.forward)
     for name, parameter in model.named_parameters():
         if mine.frozen and re.search(mine.frozen, name):
             parameter.requires_grad_(False)
