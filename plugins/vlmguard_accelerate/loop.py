@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from vlmguard.core.advice import Advice, FindUnused, SetVariant
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import freezing, towers
-from vlmguard_torch.onlooker import Onlooker
+from vlmguard_torch.onlooker import Onlooker, Witness
 from vlmguard_transformers import apply, steps, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
@@ -81,15 +82,29 @@ def _note(trainer: Any) -> None:
 
 def prepare(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """Judge and mend the run of a loop whose model is about to be wrapped."""
+    state = None
     if instance not in _of_trainers:
-        contain("judging a loop", _begin, instance, args)
-    return wrapped(*args, **kwargs)
+        state = contain("judging a loop", _begin, instance, args)
+    made = wrapped(*args, **kwargs)
+    if state is not None:
+        contain("listening to a loop's forwards", _listen, state, made)
+    return made
 
 
-def _begin(accelerator: Any, objects: Args) -> None:
+def _listen(state: RunState, made: Any) -> None:
+    """Explain what a forward of the wrapped model raises, DDP's own words among it."""
+    model = state.kept[_KEY].model
+    for each in made if isinstance(made, (list, tuple)) else (made,):
+        if hasattr(each, "register_forward_hook") and any(m is model for m in each.modules()):
+            heard = Witness("explaining the failure", partial(guard.on_error, state.run, None))
+            state.at_close(heard.on(each).remove)
+
+
+def _begin(accelerator: Any, objects: Args) -> RunState | None:
+    """The open state of a loop that trains towers, if this is where it begins."""
     model = next((each for each in objects if _trains_towers(each)), None)
     if model is None or runstate.of(model) is not None:
-        return
+        return None
     loop = Loop(accelerator, model, _loader(objects))
     if hf.strategy(loop) == "ddp" and accelerator.ddp_handler is None:
         from accelerate import DistributedDataParallelKwargs
@@ -105,12 +120,13 @@ def _begin(accelerator: Any, objects: Args) -> None:
         speaks=PROFILE.speaks,
     )
     if state is None:
-        return
+        return None
     state.kept[_KEY] = loop
     for owner in (accelerator, model):
         runstate.bind(owner, state)
     state.at_close(Onlooker("noting a batch", loop.note).on(model).remove)
     contain("watching gradients", steps.start, loop, PROFILE, state)
+    return state
 
 
 def _trains_towers(each: Any) -> bool:

@@ -3,14 +3,13 @@ and queries and passages encoded one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from vlmguard.core import settings
 from vlmguard.core.facts import Checkpointing
 from vlmguard_flagembedding.names import Named
 from vlmguard_transformers import checkpointing
-from vlmguard_transformers.profile import Paths, Profile
+from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Paths, Profile
 
 # The language model is all but its heads.
 _PARTS = {
@@ -27,10 +26,8 @@ class FlagEmbedding(Profile):
     distributions = ("FlagEmbedding",)
     owns = ("FlagEmbedding.abc.finetune.*:Abs*Trainer",)
     speaks = True
-    flags: Mapping[str, str] = {
-        "FindUnused": "--ddp_find_unused_parameters {value}",
-        "FreezeTower": "--vlmguard-freeze {tower}",
-    }
+    flags = COMMAND_LINE
+    truth = LOWER
 
     def policy(self) -> tuple[str, ...]:
         words = (_PARTS.get(word.lower(), (word,)) for word in settings.get().freeze)

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
-from vlmguard_transformers.profile import WORDS, Profile
+from vlmguard_transformers.profile import LOWER, WORDS, Profile
 
 _FREEZES = {
     "vision": "freeze_vision_tower",
@@ -27,20 +26,18 @@ class LlamaFactory(Profile):
     owns = ("llamafactory.*:*",)
     flags: Mapping[str, str] = {
         "FindUnused": "ddp_find_unused_parameters: {value}",
+        "StaticGraph": "ddp_static_graph: {value}",
         "SetVariant": "use_reentrant_gc: {use_reentrant}",
         "NoCheckpointing": "disable_gradient_checkpointing: true",
         "FreezeTower": "vlmguard_freeze: {tower}",
     }
+    truth = LOWER
     words: Mapping[str, str] = {
         **WORDS,
         "vision_tower": "vision",
         "multi_modal_projector": "aligner",
         "language_model": "llm",
     }
-
-    def spell(self, advice: Advice) -> str:
-        """YAML's words for true and false."""
-        return super().spell(advice).replace("True", "true").replace("False", "false")
 
     def checkpointing(self, trainer: Any) -> Checkpointing:
         """Switched on on the model, reentrant unless the user says otherwise."""

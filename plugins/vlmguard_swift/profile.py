@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from vlmguard.core.advice import NoCheckpointing
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard_swift import SEAMS, decision, own_blank, registry
 from vlmguard_torch import dry_run
 from vlmguard_torch.transaction import Transaction
-from vlmguard_transformers.profile import Paths, Profile
+from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Paths, Profile
 
 # What ``Seq2SeqTrainer.compute_loss`` takes out of a batch before forward.
 _OF_THE_LOSS = ("compute_loss_func", "loss_scale", "text_position_ids", "channel")
@@ -24,17 +25,18 @@ class Swift(Profile):
     speaks = True
     seams = SEAMS
     flags: Mapping[str, str] = {
-        "SetVariant": "--gradient_checkpointing_kwargs '{{\"use_reentrant\": {use_reentrant}}}'",
-        "FindUnused": "--ddp_find_unused_parameters {value}",
-        "StaticGraph": "--ddp_static_graph {value}",
-        "FreezeTower": "--vlmguard-freeze {tower}",
+        **COMMAND_LINE,
         "Strategy": "--deepspeed {name}",
         "LongerRows": "--max_length, MAX_PIXELS",
     }
+    truth = LOWER
 
     def spell(self, advice: Any) -> str:
+        """A tower's checkpointing has a flag of its own, from 3.5 on."""
         words = super().spell(advice)
-        return words.replace("True", "true").replace("False", "false")
+        if isinstance(advice, NoCheckpointing) and advice.tower:
+            return words.replace("--grad", "--vit_grad")
+        return words
 
     def towers(self, trainer: Any) -> Paths:
         """From ms-swift's own registry."""
@@ -66,6 +68,10 @@ class Swift(Profile):
 
     def forwards(self, trainer: Any) -> int:
         return 2 if getattr(trainer, "chord_sft_dataset", None) else 1
+
+    def generates(self, trainer: Any) -> bool:
+        """GRPO and its kin."""
+        return getattr(trainer, "num_generations", None) is not None
 
     def repeats(self, trainer: Any) -> Certainty | None:
         return "possible" if own_blank.encodes(trainer) else None

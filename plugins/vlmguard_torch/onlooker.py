@@ -1,13 +1,15 @@
-"""A forward hook that only looks."""
+"""Forward hooks that only look."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from vlmguard.runtime.faults import contain
 
 Look = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], None]
+Hear = Callable[[BaseException], None]
 
 
 def _away(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -35,3 +37,29 @@ class Onlooker:
 
     def __reduce__(self) -> Any:
         return Onlooker, ()
+
+
+def _unheard(error: BaseException) -> None:
+    """What a copied or pickled model's witness does."""
+
+
+class Witness:
+    """Calls ``hear(error)`` where a module's forward raises; the error goes on unchanged."""
+
+    def __init__(self, what: str = "looking on", hear: Hear = _unheard) -> None:
+        self.what, self.hear = what, hear
+
+    def on(self, module: Any) -> Any:
+        """Put it on; answers with the handle that takes it off."""
+        return module.register_forward_hook(self, with_kwargs=True, always_call=True)
+
+    def __call__(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
+        error = sys.exc_info()[1]  # torch calls such hooks where it handles what was raised
+        if result is None and error is not None:
+            contain(self.what, self.hear, error)
+
+    def __deepcopy__(self, memo: Any) -> Witness:
+        return Witness()
+
+    def __reduce__(self) -> Any:
+        return Witness, ()

@@ -34,8 +34,9 @@ class Transaction:
     def did(self, undo: Callable[[], None], say: str = "", kind: str = "variant") -> None:
         """Note a change made elsewhere, and how to take it back."""
         self._undo.append(undo)
-        if say:
-            self.changes.setdefault(kind, []).append(say)
+        told = self.changes.setdefault(kind, []) if say else []
+        if say not in told:  # the arguments' and the model's variant change alike
+            told.append(say)
 
     def __enter__(self) -> Transaction:
         return self

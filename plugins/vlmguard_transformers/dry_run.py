@@ -46,7 +46,7 @@ def rehearse(trainer: Any, profile: Profile, run: Run) -> None:
     except dry_run.CannotTry as error:
         report.line(f"dry step [{report.who()}]: not made: {error}")
         return
-    gradients = dry_run.say(tried, kinds_of(batch), profile.untrained(trainer))
+    gradients = dry_run.say(tried, kinds_of(batch), profile.never_used(trainer))
     guard.pre_step(run, gradients=gradients)
 
 

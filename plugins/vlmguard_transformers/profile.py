@@ -22,6 +22,15 @@ Paths = Mapping[str, tuple[str, ...]]
 
 WORDS = {"vit": "vision", "visual": "vision", "projector": "aligner", "language": "llm"}
 """Other words of the field for towers."""
+LOWER = ("false", "true")
+COMMAND_LINE: Mapping[str, str] = {
+    "SetVariant": "--gradient_checkpointing_kwargs '{{\"use_reentrant\": {use_reentrant}}}'",
+    "FindUnused": "--ddp_find_unused_parameters {value}",
+    "StaticGraph": "--ddp_static_graph {value}",
+    "NoCheckpointing": "--gradient_checkpointing false",
+    "FreezeTower": "--vlmguard-freeze {tower}",
+}
+"""`flags` of every framework whose command line is `HfArgumentParser`'s over TrainingArguments."""
 MODELS = ("ref_model", "reward_model", "value_model", "teacher_model")
 """Attributes of a trainer that hold further models of the run, one or a list."""
 
@@ -36,6 +45,7 @@ class Profile:
             one that matches the most derived class acts.
         flags: advice's class name → how this framework spells it, with the advice's fields in
             braces: {"FindUnused": "--ddp_find_unused_parameters {value}"}.
+        truth: how its flags write False and True.
         words: the framework's words for towers in a freeze policy → ours.
         speaks: whether runs in which nothing is found are greeted as well.
         seams: what its adapter wraps beside the Trainer's own functions.
@@ -47,8 +57,10 @@ class Profile:
     flags: Mapping[str, str] = {
         "SetVariant": 'gradient_checkpointing_kwargs={{"use_reentrant": {use_reentrant}}}',
         "FindUnused": "ddp_find_unused_parameters={value}",
+        "StaticGraph": "ddp_static_graph={value}",
         "NoCheckpointing": "gradient_checkpointing=False",
     }
+    truth: tuple[str, str] = ("False", "True")
     words: Mapping[str, str] = WORDS
     speaks = False
     seams: tuple[Seam, ...] = ()
@@ -56,7 +68,11 @@ class Profile:
     def spell(self, advice: Advice) -> str:
         """``advice`` as a flag of this framework; "" where it has none."""
         form = self.flags.get(type(advice).__name__, "")
-        return form.format(**vars(advice)) if form else ""
+        values = {
+            name: self.truth[value] if isinstance(value, bool) else value
+            for name, value in vars(advice).items()
+        }
+        return form.format(**values) if form else ""
 
     def policy(self) -> tuple[str, ...]:
         """The freeze policy in our words."""
@@ -89,15 +105,12 @@ class Profile:
         """ "full", or the name of what adapts."""
         return "full" if towers.without_adapters(trainer.model) is trainer.model else "lora"
 
-    def untrained(self, trainer: Any) -> tuple[str, ...]:
-        """Parts of names of parameters that this model family's forward never uses."""
+    def never_used(self, trainer: Any) -> tuple[str, ...]:
+        """Trainable parameters, by plain name, that no forward of this model family uses, as far as
+        is declared."""
         config = getattr(trainer.model, "config", None)
         family = families.of(config)
-        return family.untrained(config) if family else ()
-
-    def never_used(self, trainer: Any) -> tuple[str, ...]:
-        """Trainable parameters, by plain name, that no forward uses as far as is declared."""
-        parts = self.untrained(trainer)
+        parts = family.untrained(config) if family else ()
         named = self.model(trainer).named_parameters() if parts else ()
         names = (towers.plain(name) for name, parameter in named if parameter.requires_grad)
         return tuple(name for name in names if any(part in name for part in parts))
@@ -137,8 +150,9 @@ class Profile:
         return 1
 
     def generates(self, trainer: Any) -> bool:
-        """Whether it generates between training steps, as GRPO and its kin do."""
-        return getattr(trainer, "num_generations", None) is not None
+        """Whether it generates between training steps and was seen to train wrongly for it
+        (VG112). TRL's own GRPO was seen to train rightly."""
+        return False
 
     def repeats(self, trainer: Any) -> Certainty | None:
         """Whether a tower runs more than once in a forward; None to have it observed."""

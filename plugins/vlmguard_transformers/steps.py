@@ -49,8 +49,8 @@ def start(trainer: Any, profile: Profile, state: RunState) -> None:
         state.at_close(calls.close)
     if state.run.strategy not in _HOOKED:
         return
-    untrained = (*profile.untrained(trainer), *state.run.never_used, *state.run.text_skips)
-    watch = Watch(profile.model(trainer), profile.towers(trainer), untrained)
+    unused = (*profile.never_used(trainer), *state.run.never_used, *state.run.text_skips)
+    watch = Watch(profile.model(trainer), profile.towers(trainer), unused)
     state.kept[_KEY] = Watched(watch)
     state.at_close(watch.close)
 

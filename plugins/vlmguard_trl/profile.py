@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Checkpointing
 from vlmguard_transformers import rows
-from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Profile
 from vlmguard_trl import wishes
+
+_IDS = ("prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")
 
 
 class Trl(Profile):
@@ -19,17 +19,8 @@ class Trl(Profile):
     name = "TRL"
     distributions = ("trl",)
     owns = ("trl.*:*",)
-    flags: Mapping[str, str] = {
-        "FindUnused": "--ddp_find_unused_parameters {value}",
-        "SetVariant": "--gradient_checkpointing_kwargs '{{\"use_reentrant\": {use_reentrant}}}'",
-        "NoCheckpointing": "--gradient_checkpointing false",
-        "FreezeTower": "--vlmguard-freeze {tower}",
-    }
-
-    def spell(self, advice: Advice) -> str:
-        """JSON's words for true and false, within JSON."""
-        said = super().spell(advice)
-        return said.replace("True}", "true}").replace("False}", "false}")
+    flags = COMMAND_LINE
+    truth = LOWER
 
     def checkpointing(self, trainer: Any) -> Checkpointing:
         """TRL forces reentrant for PEFT under ZeRO-3: then its word is not the user's."""
@@ -46,11 +37,16 @@ class Trl(Profile):
         return [*super().models(trainer), *found]
 
     def rows(self, trainer: Any, dataset: Any) -> frozenset[str] | None:
-        """TRL tokenizes beforehand only what has no media."""
+        """TRL tokenizes beforehand only what has no media: rows, or the parts of a pair."""
         names = rows.columns(dataset)
-        if names and "input_ids" in names and not any(rows.is_media(name) for name in names):
+        if any(map(_tokens, names)) and not any(map(rows.is_media, names)):
             return frozenset({"text"})
         return super().rows(trainer, dataset)
+
+
+def _tokens(name: str) -> bool:
+    """Whether TRL writes token ids into a column of this name."""
+    return name.endswith("input_ids") or name in _IDS
 
 
 PROFILE = Trl()

@@ -34,11 +34,9 @@ DOORS = {"auto", "__main__", "_run", "_startup"}  # they begin everything; nobod
 WATCHER_ARMS = ("_bootstrap", "runtime")
 """The one arrow that runs up: at the first import of a framework the watcher calls `arm`."""
 
-FRAMEWORKS = {"transformers": ("torch", "transformers"), "colossalai": ("torch",)}
-"""Adapter → whose folders it may use. Every Trainer framework stands on `vlmguard_transformers`,
-and so do loops, which are read as a Trainer is."""
 TRAINERS = ("swift", "flagembedding", "trl", "llamafactory", "accelerate")
-BEFORE_THE_SPLIT = {"colossalai": ("torch", "transformers")}
+"""Every Trainer framework stands on `vlmguard_transformers`, and so do loops, which are read as a
+Trainer is. All others use their own folder and plain torch's."""
 
 
 def modules(top):
@@ -113,11 +111,7 @@ def adapters():
 
 def allowed(adapter):
     name = adapter.removeprefix("vlmguard_")
-    if name == "torch":
-        return {"torch"}
-    if name in TRAINERS:
-        return {name, "torch", "transformers"}
-    return {name, *FRAMEWORKS.get(name, ()), *(BEFORE_THE_SPLIT.get(name) or ("torch",))}
+    return {name, "torch", "transformers"} if name in TRAINERS else {name, "torch"}
 
 
 @pytest.mark.parametrize("adapter", adapters())

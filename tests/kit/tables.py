@@ -56,6 +56,9 @@ def build(out: Path) -> None:
         _parquet(out / "trl" / f"sft_{name}", [_trl(row) for row in rows])
         _parquet(out / "trl" / f"dpo_{name}", [_preference(row) for row in rows])
         _parquet(out / "trl" / f"grpo_{name}", [_question(row) for row in rows])
+    for name, rows in _in_twos(read).items():
+        unpaired = [_unpaired(row, number) for number, row in enumerate(rows)]
+        _parquet(out / "trl" / f"kto_{name}", unpaired)
     read["iv"] = [_with_video(row) for row in read["image"]]
     _llamafactory(out / "llamafactory", read)
     for stage in (1, 2, 3):
@@ -63,6 +66,9 @@ def build(out: Path) -> None:
         plain = {key: value for key, value in config.items() if value != "auto"}
         (out / f"zero{stage}.json").write_text(json.dumps(config))
         (out / f"loop_zero{stage}.json").write_text(json.dumps(plain))
+    unclipped = {key: value for key, value in ZERO.items() if key != "gradient_clipping"}
+    config = {**unclipped, "zero_optimization": {"stage": 2, **BUCKETS}}
+    (out / "unclipped.json").write_text(json.dumps(config))
     (out / "fsdp2.json").write_text(json.dumps(FSDP2))
 
 
@@ -84,6 +90,23 @@ def _preference(row: Row) -> Row:
     prompt, *chosen = told.pop("messages")
     rejected = [{"role": "assistant", "content": "bad"}]
     return {**told, "prompt": [prompt], "chosen": chosen, "rejected": rejected}
+
+
+def _in_twos(read: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """The same for micro-batches of two rows, which KTO wants: a rank's two are of one kind."""
+    image, text = read["image"], read["text"]
+    count = range(len(image))
+    return {
+        "mixed": [(text if row // 2 % 2 else image)[row] for row in count],
+        "phases": [(text if row // 4 % 2 else image)[row] for row in count],
+    }
+
+
+def _unpaired(row: Row, number: int) -> Row:
+    """A prompt with one completion, good or bad."""
+    told = _trl(row)
+    prompt, *completion = told.pop("messages")
+    return {**told, "prompt": [prompt], "completion": completion, "label": number % 2 == 0}
 
 
 def _question(row: Row) -> Row:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import copy
 import random
+from types import SimpleNamespace
 
 import numpy
 import pytest
 import torch
 from torch import nn
 
+from vlmguard.core import settings
+from vlmguard.core.facts import Run
 from vlmguard_torch import dry_run
+from vlmguard_transformers import dry_run as of_trainers
+from vlmguard_transformers.profile import Profile
 
 PATHS = {"vision": ("visual",), "llm": ("model",)}
 
@@ -165,3 +170,46 @@ def test_what_is_said(trained, capsys):
     assert facts.by_design == ("visual.bias",)
     said = capsys.readouterr().err
     assert "dry step [rank 0]: vision: 0 of 2 trainable parameters got a gradient, norm 0" in said
+
+
+class Large(nn.Module):
+    """More parameters than a CPU runs backwards in seconds, in the memory of one."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1).expand(size))
+
+    def forward(self, **batch):
+        raise AssertionError("this was to be left alone")
+
+
+@pytest.mark.parametrize(
+    ("size", "device", "said"),
+    [
+        (7_000_000_000, "cuda", "the model (7.0 billion parameters) is still on the CPU"),
+        (7_000_000_000, "cpu", ""),  # it trains there
+        (400_000_000, "cuda", ""),
+    ],
+)
+def test_a_large_model_that_deepspeed_has_yet_to_move_is_not_tried(size, device, said):
+    trainer = SimpleNamespace(
+        model=Large(size), args=SimpleNamespace(device=torch.device(device))
+    )
+    assert of_trainers._too_large(trainer) == said
+
+
+def test_a_model_on_its_device_is_tried_however_large():
+    model = nn.Linear(1, 1, device="meta").to_empty(device="meta")
+    model.weight = nn.Parameter(torch.zeros(1, device="meta").expand(7_000_000_000))
+    trainer = SimpleNamespace(model=model, args=SimpleNamespace(device=torch.device("cuda")))
+    assert of_trainers._too_large(trainer) == ""
+
+
+def test_what_is_not_tried_is_said_and_no_row_is_taken(monkeypatch, capsys):
+    monkeypatch.setenv("VLMGUARD_DRY_STEP", "1")
+    settings.renew()
+    trainer = SimpleNamespace(
+        model=Large(600_000_000), args=SimpleNamespace(device=torch.device("cuda"))
+    )
+    of_trainers.rehearse(trainer, Profile(), Run("transformers"))
+    assert "not made: the model (0.6 billion parameters) is still on" in capsys.readouterr().err

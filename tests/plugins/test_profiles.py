@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from vlmguard import guard
 from vlmguard.core import settings
 from vlmguard.core.advice import FindUnused, SetVariant
 from vlmguard.core.errors import SettingsError, Stop
@@ -17,7 +18,7 @@ from vlmguard.core.facts import Checkpointing, Run
 from vlmguard.core.runstate import RunState
 from vlmguard_accelerate import loop
 from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
-from vlmguard_torch.onlooker import Onlooker
+from vlmguard_torch.onlooker import Onlooker, Witness
 from vlmguard_transformers import arguments, forwards, peek
 from vlmguard_trl import wishes
 from vlmguard_trl.profile import PROFILE as TRL
@@ -58,6 +59,9 @@ def test_a_wish_survives_what_trl_writes_over_it():
     [
         (["input_ids", "labels"], {"text"}),
         (["input_ids", "pixel_values"], None),
+        (["chosen", "chosen_input_ids"], {"text"}),
+        (["prompt_ids", "chosen_ids", "rejected_ids"], {"text"}),
+        (["prompt", "doc_ids"], None),
         (["prompt"], None),
     ],
 )
@@ -75,7 +79,7 @@ def test_grpo_keeps_reward_models_among_its_functions():
 @pytest.mark.parametrize(
     ("profile", "advice", "said"),
     [
-        (TRL, FindUnused(True), "--ddp_find_unused_parameters True"),
+        (TRL, FindUnused(True), "--ddp_find_unused_parameters true"),
         (TRL, SetVariant(False), "--gradient_checkpointing_kwargs '{\"use_reentrant\": false}'"),
         (LLAMAFACTORY, SetVariant(False), "use_reentrant_gc: false"),
         (LLAMAFACTORY, FindUnused(True), "ddp_find_unused_parameters: true"),
@@ -281,3 +285,38 @@ def test_an_onlookers_fault_is_ours_and_goes_with_no_copy_of_the_model(capsys):
     handle.remove()
     model(torch.ones(1, 2))
     assert len(seen) == 1
+
+
+class Raises(Model):
+    def forward(self, *given):
+        raise ValueError("Expected to have finished reduction in the prior iteration")
+
+
+def test_what_a_loops_forward_raises_is_explained(monkeypatch):
+    """As DDP's own words are: they come out of the wrapper, before the model's forward."""
+    explained = []
+    monkeypatch.setattr(guard, "on_error", lambda run, batch, error: explained.append(error))
+    inner = Raises()
+    wrapper = torch.nn.Sequential(inner)
+    state = RunState(settings.Settings())
+    state.kept["loop"] = SimpleNamespace(model=inner)
+    loop._listen(state, [object(), wrapper])
+    with pytest.raises(ValueError, match="finished reduction") as raised:
+        wrapper(torch.ones(1, 2))
+    assert explained == [raised.value]
+    guard.close(state)
+    with pytest.raises(ValueError, match="finished reduction"):
+        wrapper(torch.ones(1, 2))
+    assert len(explained) == 1
+
+
+def test_a_witness_hears_nothing_of_what_went_well_and_goes_with_no_copy():
+    heard = []
+    model = Model()
+    Witness("listening", heard.append).on(model)
+    for each in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        try:
+            raise KeyError("somebody else's")
+        except KeyError:
+            each(torch.ones(1, 2))
+    assert not heard

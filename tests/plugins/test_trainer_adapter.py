@@ -17,7 +17,14 @@ import vlmguard_swift
 import vlmguard_transformers
 from vlmguard import guard
 from vlmguard.core import runstate
-from vlmguard.core.advice import FindUnused, FreezeTower, SetVariant, sentence
+from vlmguard.core.advice import (
+    FindUnused,
+    FreezeTower,
+    NoCheckpointing,
+    PadWithBlank,
+    SetVariant,
+    sentence,
+)
 from vlmguard.core.errors import SettingsError, Stop
 from vlmguard.core.facts import Batch, Checkpointing, Run, Tower
 from vlmguard.core.findings import Finding
@@ -208,8 +215,9 @@ def test_advice_is_spelt_by_the_profile():
     assert Profile().spell(FreezeTower()) == ""
     plain = 'gradient_checkpointing_kwargs={"use_reentrant": False}'
     assert Profile().spell(SetVariant(False)) == plain
-    told = sentence((SetVariant(False), FreezeTower()), FLAG.spell)
-    assert told == "set use_reentrant=False; or freeze vision (--vlmguard-freeze vision)"
+    told = sentence((PadWithBlank(), FreezeTower("vision,aligner")), FLAG.spell)
+    assert told.endswith("; or freeze vision and aligner (--vlmguard-freeze vision,aligner)")
+    assert "--vit_gradient_checkpointing false" in SWIFT.spell(NoCheckpointing("vision"))
 
 
 def test_another_framework_costs_one_small_module(monkeypatch):

@@ -214,6 +214,24 @@ def test_no_gradient_outside_every_tower(host, towers, level):
     gradients = Gradients({"other": ("head", "block")}, {"other": 2}, ("text",))
     found = host.pre_step(replace(DDP, towers=towers), gradients=gradients)
     assert codes(found).get("VG302") == level
+    assert not [f for f in found if "freeze" in f.advise()], "no policy has a word for it"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "trained", "said"),
+    [
+        ("zero3", True, ["put an image"]),
+        ("zero3", False, ["put an image", "give all ranks", "use zero2"]),
+        ("zero2", True, ["put an image", "give all ranks", "freeze vision and aligner"]),
+        ("fsdp2", True, ["put an image", "give all ranks"]),
+    ],
+)
+def test_only_what_helps_is_advised_where_ranks_part(host, strategy, trained, said):
+    towers = (VISION, replace(VISION, kind="aligner")) if trained else (FROZEN,)
+    run = replace(ZERO3, strategy=strategy, towers=(LLM, *towers), may_be_unused="yes")
+    found = next(f for f in host.pre_wrap(run) if f.code == "VG106")
+    told = found.advise().split("; or ")
+    assert all(one.startswith(other) for one, other in zip(told, said, strict=True)), told
 
 
 FAILURES = {

@@ -143,7 +143,7 @@ class Framework:
         elif isinstance(advice, StaticGraph):
             edits = self.variant(Variant(static_graph=advice.value), none)
         elif isinstance(advice, FreezeTower):
-            edits = self.frozen(advice.tower)
+            edits = [edit for tower in advice.tower.split(",") for edit in self.frozen(tower)]
         else:
             return ""
         return " ".join(f"{edit.flag} {shlex.quote(edit.after or '')}" for edit in edits)

@@ -49,12 +49,12 @@ class StaticGraph:
 
 @dataclass(frozen=True)
 class FreezeTower:
-    """A tower that must not train."""
+    """A tower that must not train, or several: "vision,aligner"."""
 
     tower: str = "vision"
 
     def __str__(self) -> str:
-        return f"freeze {self.tower}"
+        return f"freeze {' and '.join(self.tower.split(','))}"
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ class Run:
         world, rank: number of processes, and this one's number.
         tuning: "full", "lora", … in the framework's own word.
         forwards: forward passes that need a gradient, before one backward.
-        generates: whether the trainer generates between its training steps (GRPO and kin).
+        generates: whether the trainer generates between its training steps (GRPO and kin) in a
+            framework where that was seen to go wrong.
         repeats: whether a checkpointed trainable module runs more than once in one forward.
         shared: whether one trainable weight is used in two checkpointed blocks.
         frozen: whether any parameter is frozen.

@@ -22,8 +22,9 @@ Example
 
 Use instead
     DDP: find_unused_parameters. ZeRO and FSDP: a blank image in batches without one, or
-    batches of one kind on all ranks. Under ZeRO-1/2 freezing the tower helps, under ZeRO-3 and
-    FSDP it does not: they gather frozen weights as well.
+    batches of one kind on all ranks; not where a tower trains under ZeRO-3, which applies its
+    last gradient again in a step of text alone (VG108). Under ZeRO-1/2 freezing the towers
+    helps, under ZeRO-3 and FSDP it does not: they gather frozen weights as well.
 
 Evidence
     deepspeedai/DeepSpeed#7170, huggingface/transformers#37186,
@@ -129,15 +130,19 @@ def _collectives(run: Run) -> Finding | None:
             f"other for ever under {run.strategy}{gathers}{cannot}"
         ),
         (PadWithBlank(),) if run.can_pad else (),
-        (PadWithBlank(), SameKind(), *_other(run)),
+        (PadWithBlank(), *_other(run)),
     )
 
 
-def _other(run: Run) -> tuple[FreezeTower | Strategy, ...]:
-    """What else was seen to go right: frozen towers under ZeRO-1/2."""
+def _other(run: Run) -> tuple[SameKind | FreezeTower | Strategy, ...]:
+    """What else was seen to go right. Not one kind for all ranks where a tower trains under ZeRO-3:
+    a step of text alone would apply its last gradient again (VG108)."""
+    kinds = ",".join(tower.kind for tower in run.trained_towers)
     if run.strategy in ("zero1", "zero2"):
-        return (FreezeTower(run.trained_towers[0].kind),)
-    return () if run.trained_towers or run.strategy != "zero3" else (Strategy("zero2"),)
+        return (SameKind(), FreezeTower(kinds))
+    if run.strategy == "zero3":
+        return () if kinds else (SameKind(), Strategy("zero2"))
+    return (SameKind(),)
 
 
 def _finding(

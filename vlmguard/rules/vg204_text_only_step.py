@@ -40,8 +40,7 @@ DEFAULT = "error"
 def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
     if gradients is None or run.strategy != "zero3":
         return None
-    trained = {tower.kind for tower in run.trained_towers}
-    stale = [kind for kind in gradients.stale if kind in trained]
+    stale = [tower.kind for tower in run.trained_towers if tower.kind in gradients.stale]
     if not stale:
         return None
     return Finding(
@@ -50,5 +49,5 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Find
         f"this step did not use {' and '.join(stale)}, which an earlier one trained: DeepSpeed "
         "would apply the gradient of that step again",
         scope="rank",
-        advice=(PadWithBlank(), Strategy("zero2"), FreezeTower(stale[0])),
+        advice=(PadWithBlank(), Strategy("zero2"), FreezeTower(",".join(stale))),
     )

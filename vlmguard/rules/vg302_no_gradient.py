@@ -24,7 +24,7 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import FreezeTower, SetVariant
+from vlmguard.core.advice import Advice, FreezeTower, SetVariant
 from vlmguard.core.facts import MEDIA, Batch, Gradients, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -55,11 +55,15 @@ def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> list
                 f"{gradients.trainable.get(kind)} trainable parameter tensors of {kind}, such as "
                 f"{unexplained[0]}",
                 scope="rank",
-                advice=(
-                    SetVariant(False),
-                    "turn on input gradients for the tower",
-                    FreezeTower(kind),
-                ),
+                advice=_advice(run, kind),
             )
         )
     return found
+
+
+def _advice(run: Run, kind: str) -> tuple[Advice | str, ...]:
+    """Of what is in no tower no freeze policy has a word."""
+    freeze = () if kind == "other" else (FreezeTower(kind),)
+    if not (run.checkpointing.on and run.checkpointing.use_reentrant):
+        return freeze
+    return (SetVariant(False), "turn on input gradients for the tower", *freeze)

@@ -62,6 +62,11 @@ def sft(data: str, *flags: str, **more: object) -> Command:
     return trl("sft", f"sft_{data}", *flags, **more)  # type: ignore[arg-type]
 
 
+def kto(data: str, *flags: str, **more: object) -> Command:
+    twos = ["--per_device_train_batch_size", "2"]
+    return trl("kto", f"kto_{data}", *twos, *flags, **more)  # type: ignore[arg-type]
+
+
 PHASES, MIXED = sft("phases", *NONE), sft("mixed", *NONE)
 LLAVA_PHASES = sft("phases", *NONE, model="llava")
 DPO_PHASES = trl("dpo", "dpo_phases", *NONE)
@@ -118,7 +123,24 @@ PLAIN = [
     case("loop-mixed", loop("mixed", "--checkpointing", "default"), UNFINISHED, "VG106",
          loop("mixed", "--find_unused")),
 ]  # fmt: skip
-CASES = {each.name: each for each in (*TRL, *LLAMAFACTORY, *PLAIN)}
+OTHERS = [
+    case("trl-kto-zero3-mixed", kto("mixed", *zero(3)), HANGS, "VG106", kto("mixed", *NONE)),
+    case("trl-kto-zero3-phases-llava", kto("phases", *zero(3), model="llava"), WRONG, "VG108",
+         kto("phases", *NONE, model="llava")),
+    case("trl-reward-gemma3", trl("reward", "dpo_mixed", model="gemma3"), UNFINISHED, "VG106",
+         trl("reward", "dpo_mixed", *NONE, model="gemma3")),
+    case("trl-sft-zero3-mixed-gemma3", sft("mixed", *zero(3), model="gemma3"), HANGS, "VG106",
+         sft("mixed", *NONE, model="gemma3")),
+    case("trl-dpo-zero3-phases-qwen2_5", trl("dpo", "dpo_phases", *zero(3), model="qwen2_5_vl"),
+         WRONG, "VG108", trl("dpo", "dpo_phases", *NONE, model="qwen2_5_vl")),
+    case("plain-zero3-phases-llava", plain("phases", *CHECKPOINTS, *zero(3), model="llava"), WRONG,
+         "VG108", plain("phases", *NONE, *UNUSED, model="llava")),
+    case("plain-zero3-iv-qwen2_5",
+         plain("image+video", *CHECKPOINTS, *REENTRANT, *zero(3), model="qwen2_5_vl"), WRONG,
+         "VG102", plain("image+video", *NONE, model="qwen2_5_vl")),
+]  # fmt: skip
+"""Other trainers and models than those of the facts."""
+CASES = {each.name: each for each in (*TRL, *LLAMAFACTORY, *PLAIN, *OTHERS)}
 TWO_FORWARDS = plain("image", "--two_forwards", "true", *CHECKPOINTS, *REENTRANT, *zero(3))
 ONE_LOSS = plain("image", "--two_forwards", "true", *NONE)
 HEALTHY = {

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import envs, runs
+from tests.frameworks.trainers.cases import CASES, UNFINISHED
+from tests.kit import envs, runs, trainers
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(400)]
 PROGRAM = runs.KIT / "programs" / "life.py"
@@ -64,3 +65,13 @@ def test_a_stop_that_the_script_catches_ends_nothing() -> None:
     assert done.returncode == 0, done
     assert done.output.count("caught vlmguard stopped this run") == 2
     assert len(re.findall(r"rank \d lives", done.output)) == 2
+
+
+@pytest.mark.campaign
+def test_what_a_loops_forward_raises_is_explained():
+    """DDP's own words come out of the wrapper's forward, where no Trainer is around it."""
+    told = {"VLMGUARD_RULES": "VG106=off"}
+    done = trainers.run(CASES["loop-mixed"].command, guard=True, extra=told)
+    assert done.returncode != 0
+    assert UNFINISHED in done.output
+    assert "VG503" in {f["code"] for f in done.findings if f["outcome"] == "explained"}

@@ -28,7 +28,7 @@ MINE = {
     )
 }  # fmt: skip
 # Reached only where there is advice to spell, or a policy that conflicts with flags.
-UNREACHED = {"Trl.spell", "LlamaFactory.spell", "Accelerate.spell"}
+UNREACHED = {"Accelerate.spell"}
 
 
 def targets():

@@ -5,13 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import transformers
-from tiny import TEXT, VISION, fast_tokenizer, louder, numbered
+from tiny import TEXT, VISION, content, fast_tokenizer, louder, numbered
 
 SIDE, PATCH, TOKENS = 56, 14, 4
 BOI = 255999
 """ms-swift's template of Gemma3 names the id of `<start_of_image>`."""
 PLAIN = numbered(["<pad>", "<eos>", "<bos>", "<unk>"], 256)
 NAMES = {"pad_token": "<pad>", "eos_token": "<eos>", "bos_token": "<bos>", "unk_token": "<unk>"}
+TURNS = (
+    "<bos>{% for m in messages %}<start_of_turn>"
+    "{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n"
+    + content("<start_of_image>")
+    + "<end_of_turn>\n{% endfor %}"
+    "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+)
 IDS = {"pad_token_id": 256, "eos_token_id": 257, "bos_token_id": 258}
 
 
@@ -34,8 +41,11 @@ def _gemma3(out: Path) -> transformers.PreTrainedModel:
             "image_token": "<image_soft_token>",
         },
     )
+    tokenizer.chat_template = TURNS
     images = transformers.Gemma3ImageProcessor(size={"height": SIDE, "width": SIDE})
-    transformers.Gemma3Processor(images, tokenizer, image_seq_length=TOKENS).save_pretrained(out)
+    transformers.Gemma3Processor(
+        images, tokenizer, image_seq_length=TOKENS, chat_template=TURNS
+    ).save_pretrained(out)
     config = transformers.Gemma3Config(
         text_config=transformers.Gemma3TextConfig(
             **TEXT,

@@ -9,10 +9,16 @@ from packaging.version import Version
 
 GRID = (1, 4, 4)  # time, height, width in patches: 4 tokens behind the merger
 TOKENS = 4
+_BLANK = -1
 
 
 def kind_of(data: str, row: int) -> str:
-    """What row ``row`` of a data set holds: image, text, video, or image+video."""
+    """What row ``row`` of a data set holds: image, text, video, image+video; of
+    ``mixed/blank``: a blank image in place of none."""
+    data, _, blank = data.partition("/")
+    if blank:
+        kind = kind_of(data, row)
+        return "blank image" if kind == "text" else kind
     match data:
         case "mixed":
             return "text" if row % 2 else "image"
@@ -48,7 +54,8 @@ class Collate:
             "attention_mask": self._padded([[1] * len(ids) for ids, _, _ in encoded], 0),
             "labels": self._padded([labels for _, _, labels in encoded], -100),
         }
-        images = [row["row"] for row in rows if "image" in row["kind"]]
+        images = [_BLANK if "blank" in row["kind"] else row["row"]
+                  for row in rows if "image" in row["kind"]]  # fmt: skip
         videos = [row["row"] for row in rows if "video" in row["kind"]]
         if self.config.model_type == "llava":
             photos = [_random(row, (3, 28, 28)) for row in images]
@@ -95,6 +102,9 @@ class Collate:
 
 
 def _random(seed, shape):
+    """Noise of a seed; of none a black picture, as a processor normalises it."""
+    if seed == _BLANK:
+        return torch.full(shape, -1.8)
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 

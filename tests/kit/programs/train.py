@@ -26,6 +26,8 @@ class Mine:
 
     Attributes:
         lora: a regular expression of module names that get an adapter; none: full training.
+        frozen: a regular expression of names of parameters that do not train.
+        blind: a module that runs without gradients, by mistake.
         on_the_model: checkpointing is switched on here, before a trainer exists.
         two_forwards: a loss that calls the model twice.
         evaluate: a data set to evaluate on after each step.
@@ -34,7 +36,8 @@ class Mine:
     model: str = ""
     data: str = "image"
     lora: str = ""
-    freeze_vision: bool = False
+    frozen: str = ""
+    blind: str = ""
     on_the_model: bool = False
     two_forwards: bool = False
     evaluate: str = ""
@@ -67,11 +70,14 @@ def main():
         mine.model, attn_implementation="eager", torch_dtype=torch.float32
     )
     config, tokenizer = model.config, AutoTokenizer.from_pretrained(mine.model)
-    for name, parameter in model.named_parameters():
-        if mine.freeze_vision and re.search(r"\bvisual\b|vision_tower", name):
-            parameter.requires_grad_(False)
     if mine.lora:
         model = adapted(model, mine.lora, args.gradient_checkpointing or mine.on_the_model)
+    if mine.blind:
+        tower = model.get_submodule(mine.blind)
+        tower.forward = torch.no_grad()(tower.forward)
+    for name, parameter in model.named_parameters():
+        if mine.frozen and re.search(mine.frozen, name):
+            parameter.requires_grad_(False)
     if mine.on_the_model:
         model.gradient_checkpointing_enable({"use_reentrant": True})
     trainer = (TwoForwards if mine.two_forwards else Trainer)(
