@@ -28,7 +28,8 @@ class Digest:
         telling: lines that bear a sign of a failure of the catalogue.
         watched: lines of NCCL's watchdog.
         text: the log's beginning and end, for facts.
-        places: byte offset → line count kept between; see `gap`.
+        stopped: places at which a launcher began to end the processes.
+        ours: lines that vlmguard's guard wrote.
     """
 
     source: Source
@@ -42,6 +43,7 @@ class Digest:
     text: str = ""
     finals: dict[int | None, Line] = field(default_factory=dict)
     stopped: list[int] = field(default_factory=list)
+    ours: list[Line] = field(default_factory=list)
 
 
 _STOPPING = (
@@ -68,6 +70,7 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
         line for line in kept if "WorkNCCL(" in line.raw or "last enqueued" in line.raw
     ]
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _STOPPING)]
+    digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MAX_TELLING]
     digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
     ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
     digest.text = "\n".join(dict.fromkeys(ends))

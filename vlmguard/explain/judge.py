@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from vlmguard.explain import launcher, phases, watchdog
 from vlmguard.explain.digest import Digest
@@ -20,7 +20,7 @@ from vlmguard.explain.logfacts import Facts
 Verdict = Literal["explained", "unknown", "unfinished", "finished"]
 
 _ORDER = {"cause": 0, "hang": 1, "peer": 2, "end": 3}
-_WRAPPERS = (
+WRAPPERS = (
     "ChildFailedError",
     "CalledProcessError",
     "ProcessRaisedException",
@@ -32,8 +32,16 @@ _BY_EXIT = {
     137: "VG532",
     -11: "VG558",
     139: "VG558",
+    -8: "VG558",
+    136: "VG558",
+    -4: "VG558",
+    132: "VG558",
     -7: "VG543",
     135: "VG543",
+    -1: "VG569",
+    -2: "VG569",
+    129: "VG569",
+    130: "VG569",
     -15: "VG569",
     143: "VG569",
 }
@@ -77,6 +85,8 @@ class Answer:
         sure: False for "one of ranks …".
         alike: ranks that show the same failure.
         followed: consequences, in words.
+        guard: what vlmguard itself said in this run (`ours.Said`).
+        code: the exit code that a launcher tells, where that is all there is.
     """
 
     verdict: Verdict
@@ -90,6 +100,8 @@ class Answer:
     table: watchdog.Table | None = None
     facts: Facts = field(default_factory=Facts)
     evidence: list[Line] = field(default_factory=list)
+    guard: list[Any] = field(default_factory=list)
+    code: int | None = None
 
 
 def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -> Answer:
@@ -146,7 +158,7 @@ def _candidates(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[C
             Candidate(classify(e, catalogue), e.line, e, e.rank)
             for e in raised
             if id(e) not in inner
-            and e.type.rpartition(".")[2] not in _WRAPPERS
+            and e.type.rpartition(".")[2] not in WRAPPERS
             and not _wraps(e, raised)
         ]
         here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
@@ -329,11 +341,27 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
         ranks = () if ended.rank is None else (ended.rank,)
         how = "torchrun's first observed failure" if ended.first else ""
         pick = Candidate(None, ended.line, None, ended.rank)
-        return Answer("unknown", None, pick, ranks, how, evidence=[ended.line])
+        answer = Answer("unknown", None, pick, ranks, how, evidence=[ended.line])
+        answer.code = ended.code
+        return answer
+    if (wrapped := _wrapped(digests)) is not None:
+        pick = Candidate(None, wrapped.line, wrapped, wrapped.rank)
+        return Answer("unknown", None, pick, how="", evidence=_evidence(pick))
     if any(d.progress.done for d in digests):
         ends = [d.progress.end for d in digests if d.progress.end is not None]
         return Answer("finished", evidence=ends[-1:])
     return Answer("unfinished", evidence=_where_each(digests))
+
+
+def _wrapped(digests: Sequence[Digest]) -> Event | None:
+    """A launcher's exception, where the log does not hold what it was raised for."""
+    found = (
+        e
+        for d in digests
+        for e in reversed(d.events)
+        if e.type.rpartition(".")[2] in WRAPPERS and not _survived(e.at, d, digests)
+    )
+    return next((e for e in found if not e.type.endswith("SystemExit")), None)
 
 
 def _where_each(digests: Sequence[Digest]) -> list[Line]:

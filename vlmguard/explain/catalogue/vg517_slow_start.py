@@ -30,6 +30,13 @@ FAILURE = Known(
         Sign("timed out after", also=("clients joined",)),
         Sign("RendezvousTimeoutError"),
         Sign("store->get('", also=("imeout",)),
+        Sign("The client socket has timed out after", where="line"),
+        Sign("RendezvousConnectionError"),
+        Sign("RendezvousConnectionError", where="line"),
+        Sign("DistStoreError"),
+        Sign("The connection to the C10d store has failed"),
+        Sign("RendezvousClosedError"),
+        Sign("Timed out initializing process group in store based barrier", where="line"),
     ),
     examples=(
         Example(

@@ -25,6 +25,10 @@ FAILURE = Known(
     signs=(
         Sign("Must flatten tensors with uniform"),
         Sign("FSDP with use_orig_params=False", also=("requires_grad",)),
+        Sign("Cannot flatten integer dtype tensors"),
+        Sign("`FlatParameter` requires uniform"),
+        Sign("Must flatten tensors with the same dtype"),
+        Sign("use_orig_params=False"),
     ),
     examples=(
         Example(

@@ -28,6 +28,14 @@ FAILURE = Known(
         ),
         Sign("module must have its parameters and buffers on device"),
         Sign("is not compatible with passing a `device_map`"),
+        Sign("is not on the expected device"),
+        Sign("is on CPU, but expected it to be on GPU"),
+        Sign("is on CPU, but expected them to be on GPU"),
+        Sign("Input type (torch.FloatTensor) and weight type (torch.cuda"),
+        Sign("Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor)"),
+        Sign("Cannot copy out of meta tensor"),
+        Sign("Expected object of device type cuda but got device type cpu"),
+        Sign("Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)"),
     ),
     examples=(
         Example(

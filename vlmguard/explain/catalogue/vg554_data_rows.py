@@ -77,6 +77,18 @@ FAILURE = Known(
             "KeyError: 'content'",
         ),
         Sign("dataset", also=("No such file",)),
+        Sign("Unable to concatenate an empty list of datasets"),
+        Sign("the resulting train set will be empty"),
+        Sign("not in the dataset", also=("olumn",)),
+        Sign("features can't be aligned"),
+        Sign("does not implement __len__"),
+        Sign("Failed to load JSON"),
+        Sign("No columns in the dataset match"),
+        Sign("dataset_path"),
+        Sign("local path does not exist", also=("dataset",)),
+        Sign("Dataset not found"),
+        Sign("dataset is empty"),
+        Sign("training dataset contains keys expected by the model"),
     ),
     examples=(
         Example(

@@ -26,6 +26,10 @@ FAILURE = Known(
         Sign("SIGSEGV", where="line"),
         Sign("Caught signal 11", where="line"),
         Sign("Signal 11 (SIGSEGV)"),
+        Sign("Floating point exception", where="line"),
+        Sign("Illegal instruction", where="line"),
+        Sign("SIGFPE", where="line"),
+        Sign("SIGILL", where="line"),
     ),
     examples=(
         Example(
