@@ -9,7 +9,7 @@ flagembedding (1.4.2, 4.51), colossalai (0.5, 4.51).
 # ruff: noqa: E501
 from __future__ import annotations
 
-from causes import BLOCKS, DDP, START, zero
+from causes import DDP, START, zero
 
 LLM = """
 import torch, transformers
@@ -84,18 +84,6 @@ net = nn.parallel.DistributedDataParallel(model)
 ids = torch.ones(1, 4, dtype=torch.long); (net(input_ids=ids, labels=ids).loss - net(input_ids=ids + 1, labels=ids).loss).backward()
 """),
     "zero2_shared_block": ("swift", "VG502", 2, None, zero(2, "engine.backward(engine(torch.ones(2, 4)))\n", again=True)),
-    "zero3_two_forwards": ("swift", "VG502", 2, None, zero(3, "engine.backward(engine(torch.ones(2, 4)) + engine(torch.zeros(2, 4)))\n")),
-    # unused parameters
-    "trainer_unused_head": ("trl", "VG503", 2, None, LLM + """
-class Two(Qwen2ForCausalLM):
-    def __init__(self, config): super().__init__(config); self.visual = torch.nn.Linear(4, 4)
-train(model=Two(config), ddp_find_unused_parameters=False)
-"""),
-    "trainer_unused_head_old": ("swift32", "VG503", 2, None, LLM.replace("use_cpu", "use_cpu") + """
-class Two(Qwen2ForCausalLM):
-    def __init__(self, config): super().__init__(config); self.aligner = torch.nn.Linear(4, 4)
-train(model=Two(config), ddp_find_unused_parameters=False)
-"""),
     # recomputed
     "recomputed_number": ("swift", "VG504", 1, None, """
 import torch
@@ -115,41 +103,7 @@ def block(x):
     return (x.to(torch.float64 if len(calls) > 1 else torch.float32) ** 2).sum()
 checkpoint(block, torch.ones(4, requires_grad=True), use_reentrant=False).backward()
 """),
-    # collectives
-    "fsdp_other_forward": ("swift", "VG505", 2, None, "import os; os.environ['TORCH_DISTRIBUTED_DEBUG'] = 'DETAIL'\n" + FSDP.replace('"gloo")', '"gloo", timeout=__import__("datetime").timedelta(seconds=8))') + """
-net = FSDP(nn.Sequential(FSDP(nn.Linear(4, 4), device_id=cpu), FSDP(nn.Linear(4, 4), device_id=cpu)), device_id=cpu)
-(net(torch.ones(2, 4)) if rank else net.module[1](torch.ones(2, 4))).sum().backward()
-"""),
-    "zero3_one_rank_skips": ("swift", "VG505", 2, None, zero(3, """
-if rank == 0: engine.backward(engine(torch.ones(2, 4)))
-else:
-    import time; time.sleep(40)
-""").replace('init_distributed("gloo")', 'init_distributed("gloo", timeout=__import__("datetime").timedelta(seconds=6))')),
     # features and tokens
-    "features_qwen2_old": ("swift32", "VG506", 1, None, VLM + """
-c = Qwen2VLConfig(**text, vision_config=vision, image_token_id=151, vision_start_token_id=150)
-ids = torch.tensor([[150, 151, 151, 151, 5]])
-Qwen2VLForConditionalGeneration(c)(input_ids=ids, pixel_values=torch.ones(16, 1176), image_grid_thw=torch.tensor([[1, 4, 4]]))
-"""),
-    "features_qwen2_451": ("flagembedding", "VG506", 1, None, VLM + """
-c = Qwen2VLConfig(**text, vision_config=vision, image_token_id=151, vision_start_token_id=150)
-ids = torch.tensor([[150, 151, 5]])
-Qwen2VLForConditionalGeneration(c)(input_ids=ids, pixel_values=torch.ones(16, 1176), image_grid_thw=torch.tensor([[1, 4, 4]]))
-"""),
-    "features_llava": ("swift", "VG506", 1, None, """
-import torch
-from transformers import LlavaConfig, LlavaForConditionalGeneration, CLIPVisionConfig, LlamaConfig
-c = LlavaConfig(vision_config=CLIPVisionConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, image_size=28, patch_size=14, projection_dim=32),
-    text_config=LlamaConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, vocab_size=100), image_token_index=99)
-LlavaForConditionalGeneration(c)(input_ids=torch.tensor([[1, 99, 2]]), pixel_values=torch.ones(1, 3, 28, 28))
-"""),
-    "features_llava_449": ("swift32", "VG506", 1, None, """
-import torch
-from transformers import LlavaConfig, LlavaForConditionalGeneration, CLIPVisionConfig, LlamaConfig
-c = LlavaConfig(vision_config=CLIPVisionConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, image_size=28, patch_size=14, projection_dim=32),
-    text_config=LlamaConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, vocab_size=100), image_token_index=99)
-LlavaForConditionalGeneration(c)(input_ids=torch.tensor([[1, 99, 2]]), pixel_values=torch.ones(1, 3, 28, 28))
-"""),
     "features_qwen3vl": ("trl", "VG506", 1, None, """
 import torch
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
@@ -160,10 +114,6 @@ Qwen3VLForConditionalGeneration(c)(input_ids=ids, mm_token_type_ids=(ids == 151)
 """),
     # no gradient
     "no_grad_trainer": ("trl", "VG507", 1, None, LLM + "model.requires_grad_(False); train()\n"),
-    "no_grad_trainer_old": ("swift32", "VG507", 2, None, LLM + "model.requires_grad_(False); train(ddp_find_unused_parameters=False)\n"),
-    "no_grad_ddp_all_frozen": ("flagembedding", "VG507", 2, None, START + "nn.parallel.DistributedDataParallel(nn.Linear(4, 4).requires_grad_(False))\n"),
-    # placeholders
-    # too long
     # no_sync
     "no_sync_accelerate": ("swift", "VG513", 2, None, """
 import torch
@@ -174,10 +124,6 @@ net = torch.nn.Linear(4, 4)
 engine, *_ = deepspeed.initialize(model=net, optimizer=torch.optim.SGD(net.parameters(), 0.1), config={"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 0.0, "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False, "zero_optimization": {"stage": 2}})
 with engine.no_sync(): engine.backward(engine(torch.ones(2, 4)).sum())
 """),
-    "no_sync_step": ("swift", "VG513", 2, None, zero(1, """
-with engine.no_sync():
-    engine.backward(engine(torch.ones(2, 4))); engine.step()
-""")),
     # static graph
     "static_accelerate": ("trl", "VG514", 2, None, """
 import torch
@@ -191,7 +137,6 @@ for _ in range(6):
 net = ddp(Net(), static_graph=True)
 for step in range(3): net(torch.ones(2, 4), image=step > 0, reentrant=False).backward()
 """),
-    # packing
     # meeting
     "late_store": ("swift", "VG517", 1, None, """
 import torch.distributed as dist
@@ -214,14 +159,6 @@ dist.TCPStore("127.0.0.1", 0, 2, True, timedelta(seconds=3))
     "narrow_qwen_5": ("trl", "VG518", 1, None, """
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
 smart_resize(3, 4000)
-"""),
-    "narrow_qwen_449": ("swift32", "VG518", 1, None, """
-from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
-smart_resize(3, 4000)
-"""),
-    "narrow_qwen_451": ("flagembedding", "VG518", 1, None, """
-from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
-smart_resize(28, 28 * 300)
 """),
     "narrow_qwen3": ("llamafactory", "VG518", 1, None, """
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
@@ -267,26 +204,12 @@ set_peft_model_state_dict(net, get_peft_model_state_dict(other))
 model.save_pretrained("one"); other = Qwen2Config(**{**config.to_dict(), "hidden_size": 64})
 Qwen2ForCausalLM.from_pretrained("one", config=other)
 """),
-    "state_from_pretrained_449": ("swift32", "VG522", 1, None, LLM + """
-model.save_pretrained("one"); other = Qwen2Config(**{**config.to_dict(), "vocab_size": 300})
-Qwen2ForCausalLM.from_pretrained("one", config=other)
-"""),
     # not gathered
     "zero3_conv": ("swift", "VG523", 2, None, zero(3, """
 w = engine.module.visual.weight
 torch.nn.functional.conv2d(torch.ones(1, 4, 4, 4), w).sum()
 """)),
-    "zero3_matmul": ("swift", "VG523", 2, None, zero(3, """
-(torch.ones(2, 4) @ engine.module.a.weight.t()).sum()
-""")),
-    "zero3_embedding": ("swift", "VG523", 2, None, zero(3, """
-torch.nn.functional.embedding(torch.tensor([0, 1]), engine.module.b.weight)
-""")),
     # target modules
-    "targets_peft14": ("swift32", "VG525", 1, None, LLM + """
-from peft import LoraConfig, get_peft_model
-get_peft_model(model, LoraConfig(target_modules=["qkv", "query_key_value"]))
-"""),
     "targets_kind": ("swift", "VG525", 1, None, LLM + """
 from peft import LoraConfig, get_peft_model
 get_peft_model(model, LoraConfig(target_modules=["input_layernorm"]))
@@ -294,11 +217,6 @@ get_peft_model(model, LoraConfig(target_modules=["input_layernorm"]))
     "targets_regex": ("llamafactory", "VG525", 1, None, LLM + """
 from peft import LoraConfig, get_peft_model
 get_peft_model(model, LoraConfig(target_modules=r"^visual\\..*qkv$"))
-"""),
-    "targets_none": ("flagembedding", "VG525", 1, None, """
-import torch
-from peft import LoraConfig, get_peft_model
-get_peft_model(torch.nn.Sequential(torch.nn.Linear(4, 4)), LoraConfig())
 """),
     # dtypes
     "dtypes_attention": ("trl", "VG526", 1, None, """
@@ -312,12 +230,8 @@ x = torch.zeros(4, dtype=torch.bfloat16); x[torch.tensor([True, False, True, Fal
     # devices (meta stands for a card)
     "devices_add": ("swift", "VG527", 1, None, "import torch\ntorch.ones(2) + torch.ones(2, device='meta')\n"),
     "devices_linear": ("trl", "VG527", 1, None, "import torch\ntorch.nn.Linear(4, 4, device='meta')(torch.ones(2, 4))\n"),
-    "devices_embedding": ("llamafactory", "VG527", 1, None, "import torch\ntorch.nn.functional.embedding(torch.tensor([1]), torch.ones(4, 4, device='meta'))\n"),
-    "devices_cat": ("flagembedding", "VG527", 1, None, "import torch\ntorch.cat([torch.ones(2), torch.ones(2, device='meta')])\n"),
     # bf16
-    "bf16_449": ("swift32", "VG529", 1, None, "from transformers import TrainingArguments\nTrainingArguments('x', bf16=True)\n"),
     "bf16_5_6": ("llamafactory", "VG529", 1, None, "from transformers import TrainingArguments\nTrainingArguments('x', bf16=True)\n"),
-    "bf16_451": ("flagembedding", "VG529", 1, None, "from transformers import TrainingArguments\nTrainingArguments('x', bf16=True)\n"),
     # host memory
     "host_memory_numpy": ("swift", "VG532", 1, None, "import numpy\nnumpy.ones(2**45)\n"),
     "host_memory_limit": ("trl", "VG532", 1, None, """
@@ -363,24 +277,17 @@ dist.init_process_group("nccl")
 """),
     "set_device": ("trl", "VG537", 1, None, "import torch\ntorch.cuda.set_device(0)\n"),
     "to_cuda": ("llamafactory", "VG537", 1, None, LLM + "model.to('cuda')\n"),
-    "load_cuda": ("flagembedding", "VG537", 1, None, "import torch, io\nf = io.BytesIO(); torch.save(torch.ones(2), f); f.seek(0); torch.ones(2, device='cuda')\n"),
     # hub
     "hub_gated": ("swift", "VG539", 1, None, hub(403, "GatedRepo", "Access to model google/gemma-3-4b-it is restricted", DOWNLOAD)),
-    "hub_401": ("swift32", "VG539", 1, None, hub(401, "", "Invalid username or password.", DOWNLOAD)),
     "hub_404": ("trl", "VG539", 1, None, hub(404, "RepoNotFound", "Repository not found", DOWNLOAD)),
     "hub_entry": ("llamafactory", "VG539", 1, None, hub(401, "GatedRepo", "Access to model is restricted. You must be authenticated", DOWNLOAD)),
     "hub_unreachable": ("swift", "VG540", 1, None, "import huggingface_hub, tempfile\nhuggingface_hub.hf_hub_download('Qwen/Qwen2.5-VL-7B-Instruct', 'config.json', endpoint='http://127.0.0.1:9', cache_dir=tempfile.mkdtemp())\n"),
-    "hub_unreachable_old": ("swift32", "VG540", 1, None, "import os\nfrom transformers import AutoConfig\nimport huggingface_hub.constants as c\nimport huggingface_hub.file_download as f\nc.ENDPOINT = f.ENDPOINT = 'http://127.0.0.1:9'\nc.HUGGINGFACE_CO_URL_TEMPLATE = 'http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}'\nf.HUGGINGFACE_CO_URL_TEMPLATE = c.HUGGINGFACE_CO_URL_TEMPLATE\nAutoConfig.from_pretrained('Qwen/Qwen2.5-VL-7B-Instruct', cache_dir='here')\n"),
     "hub_500": ("trl", "VG540", 1, None, hub(503, "", "Service unavailable", DOWNLOAD)),
     # cut files
     "cut_index": ("trl", "VG541", 1, None, LLM + """
 import os
 model.save_pretrained("one"); name = [n for n in os.listdir("one") if n.endswith("safetensors")][0]
 data = open(f"one/{name}", "rb").read(); open(f"one/{name}", "wb").write(data[:500]); Qwen2ForCausalLM.from_pretrained("one")
-"""),
-    "cut_bin_449": ("swift32", "VG541", 1, None, LLM + """
-model.save_pretrained("one", safe_serialization=False)
-data = open("one/pytorch_model.bin", "rb").read(); open("one/pytorch_model.bin", "wb").write(data[:3000]); Qwen2ForCausalLM.from_pretrained("one")
 """),
     # ports
     "port_store": ("swift", "VG542", 1, None, """
@@ -409,25 +316,12 @@ from datasets import Dataset
 def one(row): os.kill(os.getpid(), signal.SIGKILL)
 if __name__ == "__main__": Dataset.from_dict({"a": list(range(8))}).map(one, num_proc=2)
 """),
-    "worker_open_files": ("flagembedding", "VG543", 1, None, """
-import resource, torch
-from torch.utils.data import DataLoader, Dataset
-resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
-class Rows(Dataset):
-    def __len__(self): return 400
-    def __getitem__(self, i): return torch.ones(4)
-kept = list(DataLoader(Rows(), num_workers=1, batch_size=None))
-"""),
     # indices
     "index_gather": ("trl", "VG545", 1, None, "import torch\ntorch.ones(2, 4).gather(1, torch.tensor([[9], [0]]))\n"),
     # tied
     "tied_pretrained": ("swift", "VG546", 1, None, LLM + """
 model.visual = torch.nn.Linear(32, 200, bias=False); model.visual.weight = torch.nn.Parameter(model.lm_head.weight.data); model.other = torch.nn.Linear(32, 200, bias=False); model.other.weight = torch.nn.Parameter(model.lm_head.weight.data)
 model.save_pretrained("one")
-"""),
-    "tied_trainer_449": ("swift32", "VG546", 1, None, LLM + """
-model.a = torch.nn.Linear(4, 4, bias=False); model.b = torch.nn.Linear(4, 4, bias=False); model.b.weight = torch.nn.Parameter(model.a.weight.data)
-train(save_steps=1)
 """),
     "tied_module": ("trl", "VG546", 1, None, """
 import torch
@@ -442,41 +336,23 @@ save_file(Net().state_dict(), "x.safetensors")
     "batch_sizes_trainer": ("swift", "VG547", 2, None, LLM + """
 train(deepspeed={"train_batch_size": 64, "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": "auto", "zero_optimization": {"stage": 2}})
 """),
-    "batch_sizes_zero3": ("swift", "VG547", 2, None, zero(3, "").replace('"train_micro_batch_size_per_gpu": 1', '"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4, "train_batch_size": 8')),
-    "batch_sizes_none": ("swift", "VG547", 2, None, zero(1, "").replace('"train_micro_batch_size_per_gpu": 1, ', '')),
     # flash attention
-    "flash_449": ("swift32", "VG548", 1, None, LLM + "from transformers import AutoModelForCausalLM\nAutoModelForCausalLM.from_config(config, attn_implementation='flash_attention_2')\n"),
     "flash_5_6": ("llamafactory", "VG548", 1, None, LLM + "from transformers import AutoModelForCausalLM\nAutoModelForCausalLM.from_config(config, attn_implementation='flash_attention_2')\n"),
-    "flash_451": ("flagembedding", "VG548", 1, None, LLM + "from transformers import AutoModelForCausalLM\nAutoModelForCausalLM.from_config(config, attn_implementation='flash_attention_2')\n"),
     "flash_import": ("trl", "VG548", 1, None, "from flash_attn import flash_attn_varlen_func\n"),
     # resume
-    "resume_trainer": ("swift32", "VG550", 1, None, LLM + "Trainer(model, TrainingArguments('out', use_cpu=True, report_to=[]), train_dataset=rows).train(resume_from_checkpoint=True)\n"),
     "resume_zero_world": ("swift", "VG550", 2, None, zero(2, """
 engine.save_checkpoint("there", tag="a"); import os, torch.distributed as dist; dist.barrier()
 if rank == 0: os.remove("there/a/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt") if os.path.exists("there/a/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt") else os.remove("there/a/zero_pp_rank_1_mp_rank_00_optim_states.pt")
 dist.barrier(); engine.load_checkpoint("there", tag="a")
 """)),
     # modules
-    "module_transformers": ("swift32", "VG552", 1, None, "from transformers import Qwen3VLForConditionalGeneration\n"),
     "module_swift_moved": ("swift", "VG552", 1, None, "from swift.llm import sft_main_v2\n"),
     # arguments
-    "arguments_swift32": ("swift32", "VG553", 1, None, """
-from swift.llm import sft_main
-sft_main(["--model", "x", "--dataset", "y", "--tuner_type", "lora"])
-"""),
     "arguments_factory": ("llamafactory", "VG553", 1, None, """
 from llamafactory.hparams import get_train_args
 get_train_args(dict(stage="sft", model_name_or_path="x", template="qwen2_vl", dataset="a", output_dir="o", do_train=True, use_reentrant=False))
 """),
-    "arguments_trl": ("trl", "VG553", 1, None, """
-from trl import SFTConfig, ModelConfig, ScriptArguments, TrlParser
-TrlParser((ScriptArguments, SFTConfig, ModelConfig)).parse_args_and_config(["--dataset_name", "x", "--bf16", "False", "--max_seq_length", "1024"])
-"""),
     "arguments_init": ("trl", "VG553", 1, None, "from trl import SFTConfig\nSFTConfig('out', bf16=False, max_seq_length=1024)\n"),
-    "arguments_choice": ("flagembedding", "VG553", 1, None, """
-from transformers import HfArgumentParser, TrainingArguments
-HfArgumentParser(TrainingArguments).parse_args_into_dataclasses(["--output_dir", "x", "--lr_scheduler_type", "cosin"])
-"""),
     # rows
     "rows_column": ("trl", "VG554", 1, None, "from datasets import Dataset\nDataset.from_dict({'text': ['a']})['messages']\n"),
     "rows_json": ("llamafactory", "VG554", 1, None, """
@@ -487,16 +363,6 @@ load_dataset("json", data_files="a.json", cache_dir="c")
     "rows_missing": ("swift", "VG554", 1, None, """
 from datasets import load_dataset
 load_dataset("json", data_files="nothing.jsonl", cache_dir="c")
-"""),
-    "rows_types": ("swift32", "VG554", 1, None, """
-open("a.jsonl", "w").write('{"images": ["a.jpg"], "n": 1}\\n' * 3); open("b.jsonl", "w").write('{"other": [1]}\\n' * 3)
-from datasets import load_dataset
-load_dataset("json", data_files=["a.jsonl", "b.jsonl"], cache_dir="c")
-"""),
-    "rows_none": ("flagembedding", "VG554", 1, None, "from torch.utils.data import DataLoader\nDataLoader([], shuffle=True)\n"),
-    "rows_factory": ("llamafactory", "VG554", 1, None, """
-from llamafactory.data.parser import get_dataset_list
-get_dataset_list(["my_data_that_is_not_there"], "data")
 """),
     "rows_swift": ("swift", "VG554", 1, None, """
 from swift.dataset import load_dataset
@@ -511,11 +377,6 @@ Image.MAX_IMAGE_PIXELS = 100
 import io; f = io.BytesIO(); Image.new("RGB", (300, 300)).save(f, "PNG"); Image.open(io.BytesIO(f.getvalue())).load()
 """),
     # model types
-    "model_type_449": ("swift32", "VG556", 1, None, """
-import json
-from transformers import AutoConfig
-json.dump({"model_type": "qwen3_vl"}, open("config.json", "w")); AutoConfig.from_pretrained(".")
-"""),
     "model_class": ("trl", "VG556", 1, None, """
 from transformers import AutoModelForCausalLM, CLIPVisionConfig
 AutoModelForCausalLM.from_config(CLIPVisionConfig())
@@ -545,15 +406,6 @@ def run(rank): ctypes.string_at(0)
 if __name__ == "__main__": mp.start_processes(run, nprocs=1, start_method="fork")
 """),
     "segfault_thread": ("trl", "VG558", 1, None, "import ctypes, faulthandler, threading\nfaulthandler.enable()\nt = threading.Thread(target=lambda: ctypes.string_at(8)); t.start(); t.join()\n"),
-    # loss scale
-    "loss_scale_ds": ("swift", "VG560", 2, None, zero(0, """
-for _ in range(40):
-    engine.backward(engine(torch.full((2, 4), 1e4, dtype=torch.float16)) * float("inf")); engine.step()
-""").replace('"gradient_clipping"', '"fp16": {"enabled": True, "initial_scale_power": 4, "hysteresis": 1}, "gradient_clipping"')),
-    "loss_scale_zero2": ("swift", "VG560", 2, None, zero(2, """
-for _ in range(40):
-    engine.backward(engine(torch.full((2, 4), 1e4, dtype=torch.float16)) * float("inf")); engine.step()
-""").replace('"gradient_clipping"', '"fp16": {"enabled": True, "initial_scale_power": 4, "hysteresis": 1}, "gradient_clipping"')),
     # ranks differ
     "ranks_differ_lora": ("swift", "VG561", 2, None, START + LLM + """
 from peft import LoraConfig, get_peft_model
@@ -566,19 +418,7 @@ train(model=Qwen2ForCausalLM(Qwen2Config(**{**config.to_dict(), "vocab_size": 20
     # trackers
     "tracker_wandb": ("swift", "VG565", 1, None, LLM + "train(report_to=['wandb'])\n"),
     "tracker_swanlab": ("trl", "VG565", 1, None, LLM + "train(report_to=['swanlab'])\n"),
-    "tracker_mlflow": ("swift32", "VG565", 1, None, LLM + "train(report_to=['mlflow'])\n"),
     "tracker_name": ("llamafactory", "VG565", 1, None, LLM + "train(report_to=['weights_and_biases'])\n"),
-    # rollouts
-    "vllm_missing": ("trl", "VG566", 1, None, LLM + """
-from trl import GRPOConfig, GRPOTrainer
-from unittest.mock import MagicMock
-GRPOTrainer(model, lambda **k: [0.0], GRPOConfig("out", use_vllm=True, use_cpu=True, bf16=False, report_to=[]), train_dataset=[{"prompt": "a"}], processing_class=MagicMock(spec=__import__("transformers").PreTrainedTokenizerBase))
-"""),
-    "vllm_missing_016": ("swift32", "VG566", 1, None, LLM + """
-from trl import GRPOConfig, GRPOTrainer
-from unittest.mock import MagicMock
-GRPOTrainer(model, lambda **k: [0.0], GRPOConfig("out", use_vllm=True, use_cpu=True, bf16=False, report_to=[]), train_dataset=[{"prompt": "a"}], processing_class=MagicMock(spec=__import__("transformers").PreTrainedTokenizerBase))
-"""),
     # locks
     "lock_baton": ("swift", "VG567", 1, None, """
 import filelock
@@ -600,10 +440,6 @@ time.sleep(3)
 class Mine(Trainer):
     def compute_loss(self, model, inputs, return_outputs=False): return model(**inputs).loss
 Mine(model, TrainingArguments("out", use_cpu=True, report_to=[], max_steps=1), train_dataset=rows).train()
-"""),
-    "api_cache": ("swift", "VG570", 1, None, LLM + """
-from transformers import DynamicCache
-DynamicCache().get_max_length()
 """),
     "api_trl_tokenizer": ("llamafactory", "VG570", 1, None, LLM + """
 from trl import SFTTrainer

@@ -4,7 +4,7 @@ The interpreter imports the frameworks once and forks the ranks of each cause, s
 cost little more than one. Each rank's output goes to one file, interleaved as it comes.
 """
 
-# ruff: noqa: E501, T201, S102
+# ruff: noqa: E501
 from __future__ import annotations
 
 import importlib
@@ -48,7 +48,7 @@ def rank_main(path: Path, rank: int, ranks: int, port: int, out: int) -> None:
     os.dup2(out, 2)
     sys.stdout = os.fdopen(1, "w", buffering=1)
     sys.stderr = os.fdopen(2, "w", buffering=1)
-    sys.stdin = open(os.devnull)
+    sys.stdin = open(os.devnull)  # noqa: SIM115
     os.chdir(path.parent)
     sys.argv, sys.path[0] = [str(path)], str(path.parent)
     if ranks > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vlmguard.explain import clean, events, launcher, lines, progress
 from vlmguard.explain.events import Event
@@ -66,9 +66,7 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)
     digest.progress = progress.of(kept)
-    digest.watched = [
-        line for line in kept if "WorkNCCL(" in line.raw or "last enqueued" in line.raw
-    ]
+    digest.watched = list(_watched(kept))
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _STOPPING)]
     digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MAX_TELLING]
     digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
@@ -78,6 +76,20 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
         if line.text.strip():
             digest.finals[line.rank] = line
     return digest
+
+
+def _watched(kept: Sequence[Line]) -> Iterable[Line]:
+    """Lines of NCCL's watchdog; what a terminal broke in two is put together again."""
+    for number, line in enumerate(kept):
+        if "WorkNCCL(" not in line.raw and "last enqueue" not in line.raw:
+            continue
+        more = kept[number + 1].raw if number + 1 < len(kept) else ""
+        cut = ")" not in line.raw.partition("WorkNCCL(")[2] or line.raw.endswith("last enqueue")
+        yield (
+            replace(line, raw=line.raw.rstrip() + more)
+            if cut and not more.startswith("[")
+            else line
+        )
 
 
 def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:

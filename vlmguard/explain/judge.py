@@ -6,6 +6,7 @@ that agree; cause before consequence, by class; else "one of ranks …".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -45,6 +46,7 @@ _BY_EXIT = {
     -15: "VG569",
     143: "VG569",
 }
+_SEVERAL = re.compile(r"(?i)nnodes[ =:'\"]{1,4}(?:[2-9]\b|[1-9]\d)")
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
 BROKEN = 3  # losses in a row that are no numbers
 MANY = 4096  # ranks
@@ -162,6 +164,8 @@ def _candidates(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[C
             and not _wraps(e, raised)
         ]
         here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
+        if digest.exits:  # a traceback without an end beside a launcher's words is the launcher's
+            here = [c for c in here if c.event is None or c.event.type]
         here = _marked(here)
         found += _last_of_each(here, digest)
         found += [
@@ -319,9 +323,15 @@ def _exit_class(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer 
     if ended is None or code is None or code not in by_code:
         return None
     pick = Candidate(by_code[code], ended.line, None, ended.rank)
-    ranks = () if ended.rank is None else (ended.rank,)
+    rank = ended.rank if ended.rank is not None or _nodes(digests) else ended.local
+    ranks = () if rank is None else (rank,)
     how = "torchrun's first observed failure" if ended.first else "its exit code"
     return Answer("explained", by_code[code], pick, ranks, how, evidence=[ended.line])
+
+
+def _nodes(digests: Sequence[Digest]) -> bool:
+    """Whether the run has several nodes: a rank on its node is then no rank."""
+    return any(_SEVERAL.search(d.text) for d in digests)
 
 
 def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
@@ -421,6 +431,7 @@ def _context(pick: Candidate, digests: Sequence[Digest]) -> str:
 
 def _by_table(answer: Answer, table: watchdog.Table) -> None:
     blamed = table.late or table.odd
+    answer.evidence = [wait.line for wait in table.waits[:8]]
     if blamed:
         answer.ranks = blamed
         answer.sure = True
@@ -430,6 +441,9 @@ def _by_table(answer: Answer, table: watchdog.Table) -> None:
     elif len(table.waits) > 1:
         answer.ranks, answer.sure = tuple(w.rank for w in table.waits if w.rank is not None), False
         answer.how = "all of them wait in the same collective" if table.same else ""
+    elif table.waits[0].rank is not None:
+        answer.ranks, answer.sure = (), False
+        answer.how = f"only the wait of {watchdog.ranks([table.waits[0].rank])} is in this log"
 
 
 def _by_absence(

@@ -33,13 +33,14 @@ _SIGNALS = {
 
 @dataclass(frozen=True)
 class Exit:
-    """How a process ended: its rank where told, its exit code, whether it is said to be first."""
+    """How a process ended: its rank (on its node) where told, its code, whether it was first."""
 
     line: Line
     code: int
     rank: int | None = None
     time: Time | None = None
     first: bool = False
+    local: int | None = None
 
 
 def exits(lines: Iterable[Line]) -> list[Exit]:
@@ -69,7 +70,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
                 found.append(Exit(line, int(match[1]), rank, time or line.time, root))
             rank = time = None
         elif match := _FAILED.search(text):
-            found.append(Exit(line, int(match[1]), None, line.time))
+            found.append(Exit(line, int(match[1]), None, line.time, local=int(match[2])))
         elif match := _RETURN.search(text):
             if int(match[1]) != 0:
                 found.append(Exit(line, int(match[1]), None, line.time))

@@ -172,8 +172,8 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
         parts.append(f"seen by rank {pick.rank} at {seen}" if pick and other else seen)
     if answer.facts.phase:
         parts.append(f"phase: {answer.facts.phase}")
-    if answer.how and who:
-        plain = answer.how.startswith(("it ", "all "))
+    if answer.how and (who or answer.how.startswith("only ")):
+        plain = answer.how.startswith(("it ", "all ", "only "))
         parts.append(answer.how if plain else f"told by {answer.how}")
     if len(answer.alike) > 1 and set(answer.alike) != set(answer.ranks):
         parts.append(f"the same on {watchdog.ranks(answer.alike)}")

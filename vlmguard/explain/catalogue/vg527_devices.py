@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _why(facts: Facts) -> str:
+    if "meta tensor" in facts.message:
+        return (
+            "weights exist in name only (the meta device): never loaded, offloaded by device_map, "
+            "or still partitioned (ZeRO-3) where they are copied"
+        )
+    return (
+        'a part of the model or a batch stayed elsewhere: device_map="auto" in a distributed '
+        "run, a module added after the move, or a custom tensor in the collator"
+    )
+
 
 FAILURE = Known(
     code="VG527",
     name="explain-devices",
     title="Tensors of one operation lie on different devices",
     zh="同一运算的张量位于不同设备",
-    why="a part of the model or a batch stayed elsewhere: "
-    'device_map="auto" in a distributed run, a module added after '
-    "the move, or a custom tensor in the collator",
+    why=_why,
     do=(
         Do('leave out device_map="auto" where several ranks run', "none"),
         Do("register constants as buffers, and move the batch by the trainer"),

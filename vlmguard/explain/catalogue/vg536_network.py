@@ -60,7 +60,7 @@ FAILURE = Known(
         Sign("ibv_modify_qp failed", where="line"),
         Sign("NET/IB: Got async", where="line"),
         Sign("Got completion from peer", where="line"),
-        Sign("NCCL WARN Call to connect", where="line"),
+        Sign("NCCL WARN Call to connect", where="line", no=("retrying",)),
         Sign("NCCL WARN Call to ibv_", where="line"),
         Sign("NCCL WARN NET/Socket", where="line"),
         Sign("ncclInternalError"),

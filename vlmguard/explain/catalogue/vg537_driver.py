@@ -50,6 +50,7 @@ FAILURE = Known(
         Sign("unsupported display driver / cuda driver combination"),
         Sign("cudaErrorInsufficientDriver"),
         Sign("couldn't communicate with the NVIDIA driver", where="line"),
+        Sign("'_cuda_setDevice'"),
     ),
     examples=(
         Example(

@@ -89,6 +89,7 @@ FAILURE = Known(
         Sign("Dataset not found"),
         Sign("dataset is empty"),
         Sign("training dataset contains keys expected by the model"),
+        Sign("Column '", also=("doesn't exist",)),
     ),
     examples=(
         Example(
