@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vlmguard.core.findings import Finding
-from vlmguard.explain import clean, flags, judge, watchdog
+from vlmguard.explain import clean, flags, watchdog
+from vlmguard.explain.candidates import WRAPPERS
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.judge import Answer
 from vlmguard.explain.language import chinese
@@ -87,7 +88,7 @@ def _unknown(answer: Answer) -> str:
             "exception of C++); the reason stands above in its own output, which this log lacks"
         )
     event = answer.pick.event if answer.pick else None
-    if event is None or event.type.rpartition(".")[2] in judge.WRAPPERS:
+    if event is None or event.type.rpartition(".")[2] in WRAPPERS:
         return (
             "these are the launcher's last words; what the failed process printed itself is not "
             "in this log"
