@@ -66,7 +66,7 @@ def rank_main(path: Path, rank: int, ranks: int, port: int, out: int) -> None:
             print(error.code, file=sys.stderr)
     except BaseException as error:
         trace = error.__traceback__.tb_next if error.__traceback__ else None
-        sys.excepthook(type(error), error, trace)
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
