@@ -48,7 +48,7 @@ def paligemma() -> nn.Module:
         hidden_size=WIDTH,
         pad_token_id=pad,
     )
-    return hf.PaliGemmaForConditionalGeneration(config)
+    return hf.PaliGemmaForConditionalGeneration._from_config(config, attn_implementation="eager")
 
 
 def idefics3() -> nn.Module:

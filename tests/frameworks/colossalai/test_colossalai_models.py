@@ -26,7 +26,8 @@ INSIDE = {
 }
 HEALTHY = [
     {"name": "own-dummy", "model": "own_dummy", "steps": TEXT},
-    {"name": "own-dummy-known", "model": "own_dummy", "steps": ["image", "image"], "guard": OWN},
+    {"name": "own-dummy-known", "model": "own_dummy", "steps": TEXT, "guard": OWN},
+    {"name": "one-backward", "model": "two_tower", "steps": ["image", "image&text"]},
     {"name": "whole-numbers", "model": "whole", "steps": ["image", "image"]},
 ]
 STOPPED = {
