@@ -95,6 +95,14 @@ class SameKind:
 
 
 @dataclass(frozen=True)
+class SameImages:
+    """The same number of images in every batch."""
+
+    def __str__(self) -> str:
+        return "give all batches of all ranks the same number of images"
+
+
+@dataclass(frozen=True)
 class LongerRows:
     """A higher limit on a row's length, or fewer pixels."""
 
@@ -112,6 +120,7 @@ Advice = (
     | Upgrade
     | PadWithBlank
     | SameKind
+    | SameImages
     | LongerRows
 )
 

@@ -19,15 +19,16 @@ Example
     MiniCPM-V's merger, ZeRO-3, rows with one and with two images
 
 Use instead
-    Rows with the same number of images in every batch of every rank.
+    Rows with the same number of images in every batch of every rank, or ZeRO-2: it gathers
+    nothing in forward.
 
 Evidence
-    Read from how ZeRO-3 and FSDP gather, not run; the number of calls is observed on a tiny
-    copy.
+    Read from how ZeRO-3 and FSDP gather; the number of calls is observed on a tiny copy.
 """
 
 from __future__ import annotations
 
+from vlmguard.core.advice import SameImages, Strategy
 from vlmguard.core.facts import PARTITIONED, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
@@ -50,6 +51,6 @@ def pre_wrap(run: Run) -> Finding | None:
         "note",
         f"{run.per_image[0]} runs once per image: under {run.strategy} ranks whose batches hold "
         "different numbers of images wait for each other for ever",
-        advice="give all batches of all ranks the same number of images",
+        advice=(SameImages(), Strategy("zero2")),
         evidence="observed on a tiny copy of the model",
     )
