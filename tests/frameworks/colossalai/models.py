@@ -445,7 +445,6 @@ PLAIN = {
     "rows": (Rows, RowsProcessor),
     "own_dummy": (OwnDummy, TwoTowerProcessor),
     "whole": (Whole, WholeProcessor),
-    "paligemma": (known.paligemma, known.PaliProcessor),
     "wrapped": (wrapped, lambda: _llava()[1]),
     "idefics3": (known.idefics3, known.IdeficsProcessor),
     "mllama": (known.mllama, known.MllamaProcessor),
