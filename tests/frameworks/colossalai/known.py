@@ -1,5 +1,5 @@
-"""Tiny models of transformers that take an image in a way of their own, and what encodes for them as
-their processors do, offline."""
+"""Tiny models of transformers that take an image in a way of their own, and what encodes for them
+as their processors do, offline."""
 
 from __future__ import annotations
 
