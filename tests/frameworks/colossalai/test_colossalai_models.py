@@ -8,7 +8,7 @@ import functools
 import pytest
 
 from tests.frameworks.colossalai import launch
-from tests.frameworks.colossalai.cases import MISMATCH, ONE_RANK, TEXT, UNREDUCED, WRONG, Case
+from tests.frameworks.colossalai.cases import TEXT, UNREDUCED, WRONG, Case
 from tests.frameworks.colossalai.halves import compare
 from tests.kit.oracle import bitwise
 
@@ -22,8 +22,6 @@ MENDED = {
     for case, how in (
         (Case("mllama", UNREDUCED, {"model": "mllama", "steps": LONG, "max_norm": 0}), INSIDE),
         (Case("wrapped", WRONG, {"model": "wrapped", "steps": LONG, "max_norm": 0}), INSIDE),
-        (Case("idefics3", WRONG,
-              {"model": "idefics3", "steps": LONG, "max_norm": 0, "guard": OWN}), "is put in"),
     )
 }  # fmt: skip
 HEALTHY = [
@@ -33,11 +31,6 @@ HEALTHY = [
     {"name": "whole-numbers", "model": "whole", "steps": ["image", "image"]},
 ]
 UNKNOWN = {"name": "idefics3-unknown", "model": "idefics3", "steps": TEXT, "max_norm": 0}
-RANKS = (
-    Case("mllama-ranks", MISMATCH, {"model": "mllama", "steps": ONE_RANK}, 2),
-    Case("wrapped-zero", MISMATCH,
-         {"model": "wrapped", "steps": ONE_RANK, "plugin": "low_level_zero"}, 2),
-)  # fmt: skip
 
 
 @functools.cache
@@ -75,25 +68,10 @@ def test_healthy_models_that_nothing_is_known_of_are_left_alone(name):
 
 
 def test_where_nobody_can_run_the_tower_it_is_stopped_and_says_why():
-    """Without the guard the same model goes silently wrong: `idefics3` above."""
+    """Without the guard the same run ends well, with updates that are up to 143 % off."""
     (stopped,) = on().ranks("idefics3-unknown")
     assert stopped["stage"] == "step 1 backward"
     assert "VG303" in stopped["error"]
     said = [r["why"] for r in on().records("idefics3-unknown") if r["outcome"] == "unjudged"]
     assert len(said) == 1
     assert "text-only batches cannot be completed: no processor is known" in said[0]
-
-
-@functools.cache
-def ranks(guard):
-    cases = [case.on if guard else case.reference for case in RANKS]
-    return launch.run(cases, guard=guard, world=2)
-
-
-@pytest.mark.parametrize("case", RANKS, ids=lambda case: case.name)
-def test_ranks_that_differ(case):
-    verdict = compare(
-        ranks(True).weights(case.name), ranks(False).weights(f"{case.name}-reference"), world=2
-    )
-    assert verdict, str(verdict)
-    assert ranks(True).outcomes(case.name) == {("VG205", "fixed")}
