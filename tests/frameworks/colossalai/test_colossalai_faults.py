@@ -69,7 +69,8 @@ def ran(kind, target):
     kinds = ("healthy", "frozen") if kind in ("healthy", "frozen") else ("broken", "failing")
     done = raising(*kinds)
     (rank,) = done.ranks(name_of(kind, target))
-    said = [r["why"] for r in done.records(name_of(kind, target)) if r["code"] == "VG902"]
+    told = ("VG902", "VG904")  # a fault, or a reason why batches cannot be completed
+    said = [r["why"] for r in done.records(name_of(kind, target)) if r["code"] in told]
     contained = [why for why in said if f"injected into {target}" in why]
     return done, rank, contained
 
