@@ -1,0 +1,62 @@
+"""``vlmguard explain`` on a log of 1 GB beside grep with the same strings."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.bench import measure
+from tests.explain.test_reader import mixed
+from vlmguard.explain import command, matcher
+from vlmguard.explain.catalogue import load
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def explain(quick: bool) -> dict[str, Any]:
+    """Plain and coloured, by turns with grep. Processor time of whole commands."""
+    size, turns = (1 << 20, 1) if quick else (1 << 30, 3)
+    rows = []
+    compiled = matcher.finder(command.strings(load())).__qualname__.startswith("_compiled")
+    for colours, bar in ((False, 3.0), (True, 4.0)):
+        with tempfile.TemporaryDirectory() as folder:
+            found = _pairs(Path(folder), size, colours, turns)
+        kind = "with colours on each line" if colours else "plain"
+        name = f"`vlmguard explain` on {size >> 20:,} MB, {kind}, beside `grep -aF`"
+        judged = None if quick or not compiled else bar
+        rows.append(measure.ratio(name, found, judged).data())
+        peak = measure.median([ours.peak / 2**20 for ours, _ in found])
+        rows.append(
+            measure.Row(f"the same, memory at most, {kind}", "MB", peak, turns, bar=200.0).data()
+        )
+    return {"rows": rows, "compiled": compiled}
+
+
+def _pairs(folder: Path, size: int, colours: bool, turns: int) -> Any:
+    log, words = folder / "train.log", folder / "words"
+    _written(log, size, colours)
+    words.write_bytes(b"\n".join(command.strings(load())) + b"\n")
+    given = {"PATH": os.environ["PATH"], "LC_ALL": "C", "VLMGUARD": "off",
+             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "plugins")))}  # fmt: skip
+    grep = ["sh", "-c", 'grep -aF -f "$1" "$2" | wc -l', "sh", str(words), str(log)]
+    # 1 says that a failure was explained
+    told = '"$1" -m vlmguard explain "$2"; test $? = 1'
+    ours = ["sh", "-c", told, "sh", sys.executable, str(log)]
+    return measure.pairs(
+        lambda: measure.command(ours, given), lambda: measure.command(grep, given), turns
+    )
+
+
+def _written(log: Path, size: int, colours: bool) -> None:
+    """The log of the fast test, repeated; its failure comes once, at the end."""
+    part = min(size, 16 << 20)
+    mixed(log, part, colours)
+    whole = log.read_bytes()
+    body, _, end = whole.rstrip(b"\n").rpartition(b"\n")
+    with log.open("wb") as file:
+        for _ in range(size // part):
+            file.write(body + b"\n")
+        file.write(end + b"\n")

@@ -1,0 +1,88 @@
+"""One rank of a case, as a user's own script around Trainer and peft would be.
+
+    RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_ADDR=… MASTER_PORT=… python rank.py lora cuda
+
+Both ranks are on device 0 and talk over gloo.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from typing import Any
+
+import model as models
+import torch
+import transformers
+
+import vlmguard.auto  # noqa: F401  (for a Python whose site-packages are not ours)
+
+
+class Mixed(torch.utils.data.Dataset):
+    """Row ``i`` goes to rank ``i % 2``; with ``mixed``, rank 1's have no image."""
+
+    def __init__(self, like: Any, mixed: bool) -> None:
+        self.rows = [models.row("tiny", n, not (mixed and n % 2), like) for n in range(8)]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
+        return self.rows[number]
+
+
+class TwoForwards(transformers.Trainer):
+    """A consistency term, as an embedder's loss over query and passage: two forwards, one loss."""
+
+    def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> torch.Tensor:
+        return model(**inputs).loss + 0.5 * model(**inputs).loss
+
+
+class InOrder(transformers.Trainer):
+    """Rows are not shuffled, whatever the release."""
+
+    def _get_train_sampler(self, *_: Any) -> Any:
+        return torch.utils.data.SequentialSampler(self.train_dataset)
+
+
+def adapted(model: Any) -> Any:
+    """LoRA on every linear layer but the head."""
+    from peft import LoraConfig, get_peft_model
+
+    names = [
+        name
+        for name, each in model.named_modules()
+        if isinstance(each, torch.nn.Linear) and "lm_head" not in name
+    ]
+    adapters = get_peft_model(model, LoraConfig(r=4, lora_alpha=8, target_modules=names))
+    adapters.enable_input_require_grads()
+    return adapters
+
+
+def main(case: str, device: str) -> None:
+    model = models.make("tiny", device)
+    if case == "lora":
+        model = adapted(model)
+    checkpointing: dict[str, Any] = {
+        "gradient_checkpointing": case != "mixed",
+        "gradient_checkpointing_kwargs": {"use_reentrant": True} if case != "mixed" else None,
+    }
+    arguments = transformers.TrainingArguments(
+        tempfile.mkdtemp(prefix="vlmguard-gpu-"), max_steps=3, per_device_train_batch_size=1,
+        use_cpu=device == "cpu", ddp_backend="gloo", optim="sgd", learning_rate=0.1,
+        max_grad_norm=0, lr_scheduler_type="constant", report_to="none", save_strategy="no",
+        logging_steps=1, disable_tqdm=True, remove_unused_columns=False,
+        dataloader_pin_memory=False, ddp_find_unused_parameters=False, **checkpointing,
+    )  # fmt: skip
+    kind = TwoForwards if case == "two_forwards" else InOrder
+    data = Mixed(model, case == "mixed")
+    trainer = kind(model, arguments, train_dataset=data, data_collator=models.collate)
+    trainer.train()
+    moved = sum(float(p.detach().double().abs().sum()) for p in trainer.model.parameters())
+    at = next(trainer.model.parameters()).device
+    print(f"rank {os.environ['RANK']} trained on {at} to {moved:.10f}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
