@@ -65,7 +65,8 @@ dist: dev docs
 PARTS ?=
 bench: dev
 	@$(ENVS) make swift trl
-	$(DEV)/python -m tests.bench $(if $(PARTS),--only $(PARTS)); code=$$?; \
+	-$(DEV)/python -m pip install -q --upgrade --target .envs/.explain ahocorasick-rs
+	PYTHONPATH=.envs/.explain $(DEV)/python -m tests.bench $(if $(PARTS),--only $(PARTS)); code=$$?; \
 	  $(DEV)/python docs/pages.py && exit $$code
 
 # What only a GPU can tell, into docs/gpu.md: at most ten minutes. GPU_PYTHON has torch with CUDA and

@@ -57,7 +57,7 @@ class Watch:
         self.stays = stays
         self.parameters = {plain(name): p for name, p in model.named_parameters()}
         self.kind = {name: kind_of(name, paths) for name in self.parameters}
-        self.watched: list[tuple[str, Any]] = []
+        self.watched: list[str] = []
         self.reached: set[str] = set()
         self.hooked: set[str] = set()
         self.trained: set[str] = set()  # towers that a gradient reached in an earlier step
@@ -74,11 +74,21 @@ class Watch:
             return
         self.seen.add(kinds)
         self._on = True
-        self.watched = [(name, p) for name, p in self.parameters.items() if p.requires_grad]
-        for name, parameter in _hidden(self.watched) if self.stays else self.watched:
+        self.watched = [name for name, p in self.parameters.items() if p.requires_grad]
+        for name in self._hidden() if self.stays else self.watched:
             self.hooked.add(name)
-            hook = parameter.register_post_accumulate_grad_hook(self._marker(name))
+            mark = self._marker(name)
+            hook = self.parameters[name].register_post_accumulate_grad_hook(mark)
             self._handles.append(hook)
+
+    def _hidden(self) -> list[str]:
+        """Those whose gradient says nothing: it is there beforehand, or a hook may take it away."""
+        return [
+            name
+            for name, p in self.parameters.items()
+            if (p.grad is not None or p._backward_hooks or p._post_accumulate_grad_hooks)
+            and p.requires_grad
+        ]
 
     def _marker(self, name: str) -> Any:
         def mark(_: Any) -> None:
@@ -92,11 +102,12 @@ class Watch:
         if not self._on:
             self.kinds.clear()
             return None
-        there = [(name, p) for name, p in self.watched if p.requires_grad]  # the rest: frozen since
-        trainable = Counter([self.kind[name] for name, _ in there])
-        hooked = self.hooked
-        maybe = [(name, p) for name, p in there if p.grad is None or name in hooked]
-        left = [name for name, p in maybe if not self._reached(name, p)]
+        parameters, hooked = self.parameters, self.hooked
+        maybe = [name for name in self.watched if parameters[name].grad is None or name in hooked]
+        frozen = {name for name in maybe if not parameters[name].requires_grad}  # since then
+        left = [name for name in maybe if name not in frozen and not self._reached(name)]
+        trainable = Counter(map(self.kind.__getitem__, self.watched))
+        trainable -= Counter(map(self.kind.__getitem__, frozen))
         unreached: dict[str, list[str]] = {}
         for name in left:
             unreached.setdefault(self.kind[name], []).append(name)
@@ -114,11 +125,11 @@ class Watch:
         self.close()
         return answer
 
-    def _reached(self, name: str, parameter: Any) -> bool:
+    def _reached(self, name: str) -> bool:
         """Whether a gradient came to one that has none now, or whose gradient says nothing."""
         if name in self.hooked:
             return name in self.reached
-        return hasattr(parameter, "_in_backward_optimizers")  # torch's own has used it
+        return hasattr(self.parameters[name], "_in_backward_optimizers")  # which have used it
 
     def close(self) -> None:
         """Take every hook off."""
@@ -130,12 +141,3 @@ class Watch:
         self.hooked.clear()
         self.reached.clear()
         self.kinds.clear()
-
-
-def _hidden(watched: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Those whose gradient says nothing: it is there beforehand, or a hook may take it away."""
-    return [
-        (name, p)
-        for name, p in watched
-        if p.grad is not None or p._backward_hooks or p._post_accumulate_grad_hooks
-    ]

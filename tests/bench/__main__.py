@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.kit import envs
+from tests.kit import envs, runs
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "data" / "benchmarks.json"
@@ -39,7 +39,8 @@ def _there(name: str) -> Callable[[bool], dict[str, Any]]:
 
     def run(quick: bool) -> dict[str, Any]:
         words = [envs.program(BESIDE), "-m", "tests.bench.steps", name]
-        path = os.pathsep.join((str(ROOT), str(ROOT / "plugins")))
+        # the stand-ins: its torchvision was built for another torch
+        path = os.pathsep.join(map(str, (runs.KIT / "standins", ROOT, ROOT / "plugins")))
         given = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1",
                  "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}  # fmt: skip
         done = subprocess.run(
@@ -99,7 +100,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--pairs", help="at most so many pairs; the page says how many")
     given = parser.parse_args()
+    if given.pairs:
+        os.environ["BENCH_PAIRS"] = given.pairs
     missed = []
     for name in given.only:
         print(f"[bench] {name}, about {PARTS[name][0]} …", flush=True)

@@ -52,7 +52,7 @@ def collated(encoded_rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def pre_step(quick: bool) -> dict[str, Any]:
     """A collation with us around it beside one without; and rows judged from their lists."""
-    number = 5 if quick else 200
+    number = measure.number(quick, 5, 200)
     torch.set_num_threads(1)
     state = runstate.RunState(settings.get(), run=Run("ms-swift", world=2))
     runstate.opened(state)

@@ -59,7 +59,7 @@ class Step:
 
 def watch(quick: bool) -> dict[str, Any]:
     """A watched step beside one that is not; the steps after, which are not watched."""
-    number, many = (3, 100) if quick else (60, 10_000)
+    number, many = measure.number(quick, 3, 60), 100 if quick else 10_000
     torch.set_num_threads(1)
     rows = []
     for stays, bar in ((True, 5.0), (False, None)):

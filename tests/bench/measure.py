@@ -94,6 +94,11 @@ def called(call: Callable[[], Any]) -> Spent:
     return Spent(time.process_time() - cpu, time.perf_counter() - wall)
 
 
+def number(quick: bool, few: int, many: int) -> int:
+    """How many pairs: ``few`` to try the machinery, else ``many`` or what ``--pairs`` allows."""
+    return few if quick else min(many, int(os.environ.get("BENCH_PAIRS", many)))
+
+
 Side = Callable[[], Spent]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import armed, measure
-from tests.kit import envs
+from tests.kit import envs, runs
 
 PASS = ["-c", "pass"]
 
@@ -17,7 +17,7 @@ def start(quick: bool) -> dict[str, Any]:
     """``python -c pass`` beside the null control."""
     with tempfile.TemporaryDirectory() as folder:
         ours, null = armed.two(Path(folder))
-        row = _row("`python -c pass`", ours, null, PASS, 3 if quick else 300, 1.5)
+        row = _row("`python -c pass`", ours, null, PASS, measure.number(quick, 3, 300), 1.5)
     return {"rows": [row.data()]}
 
 
@@ -37,7 +37,7 @@ def _imports(quick: bool, modules: dict[str, float | None]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         ours, null = armed.two(Path(folder), packages)
         for module, bar in modules.items():
-            number = 2 if quick else 200 if bar else 20
+            number = measure.number(quick, 2, 200 if bar else 20)
             code = ["-c", f"import {module}"]
             rows.append(_row(f"`import {module}`", ours, null, code, number, bar).data())
             given = variables()
@@ -51,6 +51,8 @@ def _row(
     what: str, ours: str, null: str, words: list[str], number: int, bar: float | None
 ) -> measure.Row:
     given = variables()
+    if words is PASS:
+        del given["PYTHONPATH"]
     found = measure.pairs(
         lambda: measure.command([ours, *words], given),
         lambda: measure.command([null, *words], given),
@@ -62,4 +64,5 @@ def _row(
 def variables() -> dict[str, str]:
     """Nothing of the caller's but the search path and the home of caches."""
     kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
+    kept["PYTHONPATH"] = str(runs.KIT / "standins")  # for torchvision, on both sides
     return {**kept, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}

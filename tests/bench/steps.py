@@ -21,7 +21,8 @@ def step(quick: bool) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    spent = toggled.run("tiny" if quick else "small", "cpu", torch.float32, 4 if quick else 200)
+    size, number = "tiny" if quick else "small", measure.number(quick, 4, 200)
+    spent = toggled.run(size, "cpu", torch.float32, number)
     on = [measure.Spent(cpu, wall) for guard, cpu, wall, _, _ in spent if guard]
     off = [measure.Spent(cpu, wall) for guard, cpu, wall, _, _ in spent if not guard]
     found = list(zip(on, off, strict=True))
@@ -61,9 +62,8 @@ def mends(quick: bool) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    found = costs.all_of(
-        "tiny" if quick else "small", "cpu", torch.float32, 2 if quick else 20
-    )
+    size, number = "tiny" if quick else "small", measure.number(quick, 2, 20)
+    found = costs.all_of(size, "cpu", torch.float32, number)
     return {"rows": list(cost_rows(found)), "machine": _machine(),
             "parameters": found["parameters"]}  # fmt: skip
 

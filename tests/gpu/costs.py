@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -41,7 +42,6 @@ class Bed:
             self.model.gradient_checkpointing_disable()
             return
         self.model.gradient_checkpointing_enable({"use_reentrant": reentrant})
-        self.model.enable_input_require_grads()
 
 
 Variants = dict[str, Callable[[], Any]]
@@ -59,8 +59,8 @@ def compared(prepare: Variants, step: Callable[[str], None], turns: int, device:
     for turn in range(turns + 1):
         for name in list(prepare)[:: 1 if turn % 2 else -1]:
             prepare[name]()
-            if turn == 0:  # warm up, and look at memory
-                step(name)
+            step(name)  # warm up
+            if turn == 0:
                 peaks[name] = machine.peak(lambda n=name: step(n), device)
             else:
                 times[name].append(machine.seconds(lambda n=name: step(n), device))
@@ -81,16 +81,25 @@ def checkpointing(bed: Bed, turns: int) -> Any:
 
 def find_unused(bed: Bed, turns: int) -> Any:
     """DDP in one rank, with and without looking for unused parameters."""
-    with _alone():
+    wrapped: list[Any] = []
+
+    def wrap(unused: bool) -> None:
+        wrapped.clear()
+        gc.collect()  # two on one model would both wait for its gradients
         on = [0] if bed.device == "cuda" else None
-        wrapped = {
-            name: torch.nn.parallel.DistributedDataParallel(
-                bed.model, device_ids=on, find_unused_parameters=name == "find_unused"
+        wrapped.append(
+            torch.nn.parallel.DistributedDataParallel(
+                bed.model, device_ids=on, find_unused_parameters=unused
             )
-            for name in ("plain", "find_unused")
-        }
-        prepare: Variants = dict.fromkeys(wrapped, lambda: None)
-        return compared(prepare, lambda n: bed.step(bed.images, wrapped[n]), turns, bed.device)
+        )
+
+    prepare: Variants = {"plain": lambda: wrap(False), "find_unused": lambda: wrap(True)}
+    with _alone():
+        try:
+            return compared(prepare, lambda _: bed.step(bed.images, wrapped[0]), turns, bed.device)
+        finally:
+            wrapped.clear()
+            gc.collect()
 
 
 def blank(bed: Bed, turns: int) -> Any:

@@ -64,16 +64,14 @@ def main(case: str, device: str) -> None:
     model = models.make("tiny", device)
     if case == "lora":
         model = adapted(model)
-    checkpointing: dict[str, Any] = {
-        "gradient_checkpointing": case != "mixed",
-        "gradient_checkpointing_kwargs": {"use_reentrant": True} if case != "mixed" else None,
-    }
+    reentrant = None if case == "mixed" else {"use_reentrant": True}
     arguments = transformers.TrainingArguments(
         tempfile.mkdtemp(prefix="vlmguard-gpu-"), max_steps=3, per_device_train_batch_size=1,
         use_cpu=device == "cpu", ddp_backend="gloo", optim="sgd", learning_rate=0.1,
         max_grad_norm=0, lr_scheduler_type="constant", report_to="none", save_strategy="no",
         logging_steps=1, disable_tqdm=True, remove_unused_columns=False,
-        dataloader_pin_memory=False, ddp_find_unused_parameters=False, **checkpointing,
+        dataloader_pin_memory=False, gradient_checkpointing=True,
+        gradient_checkpointing_kwargs=reentrant,
     )  # fmt: skip
     kind = TwoForwards if case == "two_forwards" else InOrder
     data = Mixed(model, case == "mixed")

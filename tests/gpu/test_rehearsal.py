@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory):
     out = tmp_path_factory.mktemp("gpu") / "gpu.json"
-    path = os.pathsep.join((str(HERE.parents[1]), str(HERE.parents[1] / "plugins")))
+    root = HERE.parents[1]
+    path = os.pathsep.join(map(str, (runs.KIT / "standins", root, root / "plugins")))
     given = {**runs.variables("trl", out.parent, guard=True), "PYTHONPATH": path}
     for name in ("VLMGUARD_TEST_CAPTURE", "VLMGUARD_REPORT"):
         given.pop(name)
