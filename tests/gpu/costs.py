@@ -61,6 +61,7 @@ def compared(prepare: Variants, step: Callable[[str], None], turns: int, device:
             prepare[name]()
             step(name)  # warm up
             if turn == 0:
+                step(name)  # DDP makes its buckets anew in the second
                 peaks[name] = machine.peak(lambda n=name: step(n), device)
             else:
                 times[name].append(machine.seconds(lambda n=name: step(n), device))

@@ -1,8 +1,7 @@
 """One rank of a case, as a user's own script around Trainer and peft would be.
 
-    RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_ADDR=… MASTER_PORT=… python rank.py lora cuda
-
-Both ranks are on device 0 and talk over gloo.
+Both ranks are on device 0 and talk over gloo. They are forked by `ranks.py`, which has imported all
+of this and has not touched the device.
 """
 
 from __future__ import annotations
@@ -10,9 +9,12 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import traceback
+from pathlib import Path
 from typing import Any
 
 import model as models
+import peft
 import torch
 import transformers
 
@@ -48,14 +50,12 @@ class InOrder(transformers.Trainer):
 
 def adapted(model: Any) -> Any:
     """LoRA on every linear layer but the head."""
-    from peft import LoraConfig, get_peft_model
-
     names = [
         name
         for name, each in model.named_modules()
         if isinstance(each, torch.nn.Linear) and "lm_head" not in name
     ]
-    adapters = get_peft_model(model, LoraConfig(r=4, lora_alpha=8, target_modules=names))
+    adapters = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=8, target_modules=names))
     adapters.enable_input_require_grads()
     return adapters
 
@@ -82,5 +82,24 @@ def main(case: str, device: str) -> None:
     print(f"rank {os.environ['RANK']} trained on {at} to {moved:.10f}", flush=True)
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+
+def forked(case: str, device: str, variables: dict[str, str], log: Path) -> int:
+    """A rank as a process of its own; its id. It prints into ``log`` and exits with 0 or 1."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        os.setsid()
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.environ.update(variables)
+        main(case, device)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -13,7 +14,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
 CASES = {
     "lora": "LoRA in both towers, reentrant checkpointing, DDP",
     "two_forwards": "two forwards before one backward, reentrant checkpointing, DDP",
@@ -33,30 +33,23 @@ def run(case: str, device: str, guard: bool, limit: float) -> dict[str, Any]:
         ``end``: "trained", "hang", a known message or the last line; ``fixed``: codes that the
         guard says it fixed; ``sums``: of both ranks' weights.
     """
+    import rank  # all that a rank needs, before it forks
+
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     common = {
-        **{key: value for key, value in os.environ.items() if key != "VLMGUARD"},
         "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
-        "PYTHONUNBUFFERED": "1", "VLMGUARD": "on" if guard else "off",
+        "GLOO_SOCKET_IFNAME": "lo", "HF_HUB_OFFLINE": "1", "VLMGUARD": "on" if guard else "off",
     }  # fmt: skip
-    command = [sys.executable, str(HERE / "rank.py"), case, device]
     with tempfile.TemporaryDirectory() as folder:
-        logs = [Path(folder) / f"{rank}.log" for rank in range(2)]
-        children = []
-        for rank, log in enumerate(logs):
-            with log.open("wb") as out:
-                variables = {**common, "RANK": str(rank)}
-                children.append(
-                    subprocess.Popen(
-                        command, env=variables, stdout=out, stderr=out, start_new_session=True
-                    )
-                )
-        hung = _wait(children, limit)
+        logs = [Path(folder) / f"{number}.log" for number in range(2)]
+        children = [
+            rank.forked(case, device, {**common, "RANK": str(number)}, log)
+            for number, log in enumerate(logs)
+        ]
+        codes, hung = _wait(children, limit)
         text = "\n".join(log.read_text("utf-8", "replace") for log in logs)
-    codes = [child.returncode for child in children]
     return {
         "end": _end(codes, hung, text),
         "fixed": sorted(set(re.findall(r"\b(VG\d{3})\b(?=.*\bfixed\b)", text))),
@@ -65,19 +58,23 @@ def run(case: str, device: str, guard: bool, limit: float) -> dict[str, Any]:
     }
 
 
-def _wait(children: list[subprocess.Popen[bytes]], limit: float) -> bool:
-    """Wait for both; one that fails ends the other after ten seconds. Whether none did in time."""
+def _wait(children: list[int], limit: float) -> tuple[list[int], bool]:
+    """Exit codes, and whether they hung. One that fails ends the other after ten seconds."""
     until = time.monotonic() + limit
+    codes: dict[int, int] = {}
     failed = False
-    while any(child.poll() is None for child in children) and time.monotonic() < until:
-        if not failed and any(child.poll() for child in children):
+    while len(codes) < len(children) and time.monotonic() < until:
+        for child in children:
+            if child not in codes and (found := os.waitpid(child, os.WNOHANG))[0]:
+                codes[child] = os.waitstatus_to_exitcode(found[1])
+        if not failed and any(codes.values()):
             failed, until = True, min(until, time.monotonic() + 10)
-        time.sleep(0.2)
-    late = [child for child in children if child.poll() is None]
+        time.sleep(0.1)
+    late = [child for child in children if child not in codes]
     for child in late:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-    return bool(late) and not failed
+        os.kill(child, signal.SIGKILL)
+        codes[child] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return [codes[child] for child in children], bool(late) and not failed
 
 
 def _end(codes: list[int], hung: bool, text: str) -> str:
@@ -90,13 +87,23 @@ def _end(codes: list[int], hung: bool, text: str) -> str:
     return (lines or text.splitlines() or ["no word"])[-1][:200]
 
 
-def all_of(device: str, limit: float) -> dict[str, Any]:
-    """Every case, without the guard and with it."""
-    return {
-        case: {
-            "what": what,
-            "off": run(case, device, False, limit),
-            "on": run(case, device, True, limit),
-        }
-        for case, what in CASES.items()
-    }
+def all_of(device: str, limit: float) -> Any:
+    """Every case, without the guard and with it, in a process that has not used the device."""
+    command = [sys.executable, __file__, device, str(limit)]
+    given = {**os.environ, "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    done = subprocess.run(command, env=given, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(device: str, limit: str) -> None:
+    found: dict[str, Any] = {}
+    for case, what in CASES.items():
+        found[case] = {"what": what}
+        for guard, name in ((False, "off"), (True, "on")):
+            found[case][name] = made = run(case, device, guard, float(limit))
+            print(f"[gpu] {case}, guard {name}: {made['end']}", file=sys.stderr, flush=True)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
