@@ -40,12 +40,26 @@ def _pairs(folder: Path, size: int, colours: bool, turns: int) -> Any:
     given = {"PATH": os.environ["PATH"], "LC_ALL": "C", "VLMGUARD": "off",
              "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # fmt: skip
     grep = ["sh", "-c", 'grep -aF -f "$1" "$2" | wc -l', "sh", str(words), str(log)]
-    # 1 says that a failure was explained
-    told = '"$1" -m vlmguard explain "$2"; test $? = 1'
-    ours = ["sh", "-c", told, "sh", sys.executable, str(log)]
-    return measure.pairs(
-        lambda: measure.command(ours, given), lambda: measure.command(grep, given), turns
-    )
+    peak = folder / "peak"
+    ours = [sys.executable, "-S", "-c", _EXPLAIN, str(peak), sys.executable, str(log)]
+
+    def explained() -> measure.Spent:
+        spent = measure.command(ours, given)
+        return measure.Spent(spent.cpu, spent.wall, int(peak.read_text()) * 1024)
+
+    return measure.pairs(explained, lambda: measure.command(grep, given), turns)
+
+
+# By a small process of its own: a child is charged with the memory of whoever started it, at least.
+# Exit status 1 says that a failure was explained.
+_EXPLAIN = """
+import resource, subprocess, sys
+words = [sys.argv[2], "-m", "vlmguard", "explain", sys.argv[3]]
+code = subprocess.call(words, stdout=subprocess.DEVNULL)
+with open(sys.argv[1], "w") as file:
+    file.write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+sys.exit(code != 1)
+"""
 
 
 def _written(log: Path, size: int, colours: bool) -> None:
