@@ -62,6 +62,7 @@ def adapted(model: Any) -> Any:
 
 def main(case: str, device: str) -> None:
     model = models.make("tiny", device)
+    data = Mixed(model, case == "mixed")
     if case == "lora":
         model = adapted(model)
     reentrant = None if case == "mixed" else {"use_reentrant": True}
@@ -74,7 +75,6 @@ def main(case: str, device: str) -> None:
         gradient_checkpointing_kwargs=reentrant,
     )  # fmt: skip
     kind = TwoForwards if case == "two_forwards" else InOrder
-    data = Mixed(model, case == "mixed")
     trainer = kind(model, arguments, train_dataset=data, data_collator=models.collate)
     trainer.train()
     moved = sum(float(p.detach().double().abs().sum()) for p in trainer.model.parameters())

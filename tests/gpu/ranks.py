@@ -31,7 +31,7 @@ def run(case: str, device: str, guard: bool, limit: float) -> dict[str, Any]:
 
     Returns:
         ``end``: "trained", "hang", a known message or the last line; ``fixed``: codes that the
-        guard says it fixed; ``sums``: of both ranks' weights.
+        guard says it fixed or set; ``sums``: of both ranks' weights.
     """
     import rank  # all that a rank needs, before it forks
 
@@ -52,7 +52,7 @@ def run(case: str, device: str, guard: bool, limit: float) -> dict[str, Any]:
         text = "\n".join(log.read_text("utf-8", "replace") for log in logs)
     return {
         "end": _end(codes, hung, text),
-        "fixed": sorted(set(re.findall(r"\b(VG\d{3})\b(?=.*\bfixed\b)", text))),
+        "fixed": sorted(set(re.findall(r"\b(VG\d{3})\b(?=.*\b(?:fixed|set)\b)", text))),
         "sums": sorted(set(re.findall(r"trained on \S+ to (\S+)", text))),
         "tail": "" if codes == [0, 0] else text[-1500:],
     }

@@ -30,12 +30,15 @@ def rehearsed(tmp_path_factory):
     return json.loads(out.read_text())
 
 
-@pytest.mark.parametrize("case", ["lora", "two_forwards", "mixed"])
-def test_broken_without_the_guard_and_trained_with_it(rehearsed, case):
+@pytest.mark.parametrize(
+    ("case", "broken"),
+    [("lora", "ready only once"), ("two_forwards", "ready only once"), ("mixed", "")],
+)
+def test_broken_without_the_guard_and_trained_with_it(rehearsed, case, broken):
     found = rehearsed["ranks"][case]
-    assert found["off"]["end"] != "trained", found["off"]
+    assert found["off"]["end"] != "trained"  # mixed: a hang, or what the first collective says
+    assert broken in found["off"]["end"]
     assert found["on"]["end"] == "trained", found["on"]["tail"]
-    assert found["on"]["fixed"]
     assert len(found["on"]["sums"]) == 1, "the ranks differ"
 
 
