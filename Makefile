@@ -4,15 +4,7 @@ PYTHON ?= python3
 ENVS = $(PYTHON) tests/kit/envs.py
 DEV = .envs/dev/bin
 DOCS = .envs/docs/bin
-REAL = tests/frameworks tests/lab tests/release
-
-# The real runs of `make test`; `make frameworks` makes all others as well.
-REAL = tests/frameworks
-TOLD = $(REAL)/flagembedding/test_flagembedding_settings.py \
-  $(REAL)/flagembedding/test_flagembedding_faults.py $(REAL)/swift/test_swift_dry_step.py \
-  $(REAL)/swift/test_defaults.py $(REAL)/observe $(REAL)/colossalai/test_colossalai_cases.py \
-  $(REAL)/colossalai/test_colossalai_faults.py $(REAL)/colossalai/test_colossalai_stops.py \
-  $(REAL)/trainers/test_lives.py tests/gpu tests/bench
+REAL = tests/frameworks tests/lab tests/release tests/gpu tests/bench
 
 .PHONY: demo test frameworks fast lint dev envs docs site shots dist bench gpu gpu-wheels clean
 
@@ -65,8 +57,7 @@ dist: dev docs
 PARTS ?=
 bench: dev
 	@$(ENVS) make swift trl
-	-$(DEV)/python -m pip install -q --upgrade --target .envs/.explain ahocorasick-rs
-	PYTHONPATH=.envs/.explain $(DEV)/python -m tests.bench $(if $(PARTS),--only $(PARTS)); code=$$?; \
+	$(DEV)/python -m tests.bench $(if $(PARTS),--only $(PARTS)); code=$$?; \
 	  $(DEV)/python docs/pages.py && exit $$code
 
 # What only a GPU can tell, into docs/gpu.md: at most ten minutes. GPU_PYTHON has torch with CUDA and
