@@ -82,7 +82,8 @@ class Warm:
         self.wrappers: list[str] = self._ask(PRELOAD[env])
 
     def _ask(self, question: Any) -> Any:
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(question) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -93,8 +94,10 @@ class Warm:
     def tail(self) -> str:
         return (self.home / "log").read_text(errors="replace")[-4000:]
 
-    def run(self, scenario: Scenario, fault: Fault | None = None, watch: bool = False,
-            before: str = "", without: Sequence[str] = (), **environment: str) -> Answer:  # fmt: skip
+    def run(
+        self, scenario: Scenario, fault: Fault | None = None, watch: bool = False,
+        before: str = "", without: Sequence[str] = (), **environment: str,
+    ) -> Answer:  # fmt: skip
         """One run; ``reached`` of the answer are the functions that it was seen to call, or the
         one that was upset, ``codes`` what was found."""
         folder = Path(tempfile.mkdtemp(prefix="job-", dir=self.home))
@@ -217,8 +220,9 @@ def baselines(names: Sequence[str], warm: Warm, env: str) -> dict[str, tuple[Ans
         off, on = bare.run(scenario), warm.run(scenario, watch=True)
         right = trained(on) is not None and (not scenario.healthy or trained(on) == trained(off))
         broken = scenario.healthy or trained(off) != trained(on)
-        print(f"{name}: {len(functions(on, warm.wrappers))} functions, off {off['verdict']}, on {on['verdict']} "
-              f"in {on['seconds']} s, {' '.join(on['codes'])}", flush=True)  # fmt: skip
+        many = len(functions(on, warm.wrappers))
+        print(f"{name}: {many} functions, off {off['verdict']}, on {on['verdict']} in "
+              f"{on['seconds']} s, {' '.join(on['codes'])}", flush=True)  # fmt: skip
         if not (right and broken):
             print(f"  not what it should be: {reasons(off)} {reasons(on)} {trained(off)} "
                   f"{trained(on)} {on['ranks'][0]['output'][-1500:]}", flush=True)  # fmt: skip

@@ -1,12 +1,10 @@
-"""The runs that are upset, as data: one that is healthy and one that goes wrong, of each framework."""
+"""The runs that are upset, as data: of each framework one that is healthy and one that is not."""
 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tests.frameworks.flagembedding import launch
 from tests.frameworks.flagembedding.cases import CHECKPOINTS as FE_CHECKPOINTS
@@ -16,10 +14,8 @@ from tests.frameworks.trainers.cases import (
     CHECKPOINTS,
     LF_ZERO3,
     LORA,
-    NONE,
     REENTRANT,
     TOWER,
-    UNUSED,
     sft,
 )
 from tests.kit import runs, swift, trainers

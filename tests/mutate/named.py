@@ -7,6 +7,9 @@ from pathlib import Path
 from tests.mutate.operators import Mutation
 
 RULES = "vlmguard/rules/"
+CHOICE = "vlmguard/compat/choice.py"
+ARMING = "vlmguard/runtime/arming.py"
+OFF = '_OFF = {"off", "0", "false", "no"}'
 CHANGES = (
     (RULES + "vg101_reentrant_ddp.py", 'if run.repeats == "yes" else ""', 'if False else ""'),
     (RULES + "vg101_reentrant_ddp.py", "run.forwards > 1", "False"),
@@ -30,20 +33,20 @@ CHANGES = (
     ("vlmguard/core/host.py", '        except Exception as error:\n            fault(f"rule',
      '        except ZeroDivisionError as error:\n            fault(f"rule'),
     ("vlmguard/registry.py", "except Exception as error", "except ZeroDivisionError as error"),
-    ("vlmguard/core/host.py", "        if code in self.rules:\n            raise", 
+    ("vlmguard/core/host.py", "        if code in self.rules:\n            raise",
      "        if False:\n            raise"),
     ("vlmguard/core/settings.py", "[dict(self.rules), self.freeze, self.dry_step]",
      "[self.freeze, self.dry_step]"),
     ("vlmguard/core/settings.py", "[dict(self.rules), self.freeze, self.dry_step]",
      "[dict(self.rules), self.dry_step]"),
     ("vlmguard/guard.py", "elif state is None or state.first(finding):", "else:"),
-    ("vlmguard/compat/choice.py", "rank = 4 if option.sure else 3", "rank = 3 if option.sure else 4"),
-    ("vlmguard/compat/choice.py", "rank = 0 if option.sure else 1", "rank = 1 if option.sure else 0"),
-    ("vlmguard/compat/choice.py", "not seen.sure if not seen.ok else seen.sure",
+    (CHOICE, "rank = 4 if option.sure else 3", "rank = 3 if option.sure else 4"),
+    (CHOICE, "rank = 0 if option.sure else 1", "rank = 1 if option.sure else 0"),
+    (CHOICE, "not seen.sure if not seen.ok else seen.sure",
      "seen.sure if not seen.ok else seen.sure"),
-    ("vlmguard/runtime/arming.py", '_OFF = {"off", "0", "false", "no"}', '_OFF = {"off", "false", "no"}'),
-    ("vlmguard/runtime/arming.py", '_OFF = {"off", "0", "false", "no"}', '_OFF = {"off", "0", "no"}'),
-    ("vlmguard/runtime/arming.py", '_OFF = {"off", "0", "false", "no"}', '_OFF = {"off", "0", "false"}'),
+    (ARMING, OFF, '_OFF = {"off", "false", "no"}'),
+    (ARMING, OFF, '_OFF = {"off", "0", "no"}'),
+    (ARMING, OFF, '_OFF = {"off", "0", "false"}'),
 )  # fmt: skip
 """(file, text that stands there once, what is put in its place)"""
 

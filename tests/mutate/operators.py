@@ -112,6 +112,11 @@ class _Finder(ast.NodeVisitor):
         if node.value is not None:
             self.visit(node.value)
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        """`zip`'s ``strict`` guards against what no input makes."""
+        if node.arg != "strict":
+            self.visit(node.value)
+
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if not (isinstance(node.value, ast.Name) and node.value.id == "Literal"):
             self.generic_visit(node)

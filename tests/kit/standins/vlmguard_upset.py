@@ -57,7 +57,8 @@ def _change(kind: str, target: str, module: types.ModuleType) -> None:
     kept.__kwdefaults__ = function.__kwdefaults__
     signature = inspect.signature(function)
     _upset.append((kind, target, kept))
-    source = f"def upset(*a, **k):\n import {__name__} as u\n return u.called({len(_upset) - 1}, a, k)"
+    call = f"u.called({len(_upset) - 1}, a, k)"
+    source = f"def upset(*a, **k):\n import {__name__} as u\n return {call}"
     made: dict[str, Any] = {}
     exec(source, made)
     function.__code__ = made["upset"].__code__
