@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.faults.elsewhere import OTHERS
 from tests.faults.scenarios import PRELOAD, SCENARIOS, Scenario
 from tests.kit import envs, runs
 
@@ -96,7 +98,7 @@ class Warm:
 
     def run(
         self, scenario: Scenario, fault: Fault | None = None, watch: bool = False,
-        before: str = "", without: Sequence[str] = (), **environment: str,
+        before: str = "", also: Sequence[str] = (), **environment: str,
     ) -> Answer:  # fmt: skip
         """One run; ``reached`` of the answer are the functions that it was seen to call, or the
         one that was upset, ``codes`` what was found."""
@@ -116,8 +118,8 @@ class Warm:
                 **environment,
             }
             job = {
-                "folder": str(folder), "environment": given, "words": list(scenario.words()),
-                "limit": LIMIT, "watch": watch, "before": before, "without": list(without),
+                "folder": str(folder), "environment": given, "words": [*scenario.words(), *also],
+                "limit": LIMIT, "watch": watch, "before": before,
                 "fault": [fault.kind, fault.target, fault.ranks] if fault else None,
             }  # fmt: skip
             answer: Answer = self._ask(job)
@@ -261,15 +263,50 @@ def campaign(names: Sequence[str], seed: int, count: int, minutes: float) -> int
     return harm
 
 
+WORKERS = {"spawned workers": ("--dataloader_num_workers", "1")}
+"""What a run needs for it to happen."""
+
+
+def elsewhere(names: Sequence[str], count: int, minutes: float) -> int:
+    """Faults that are not in our functions, each in every scenario; returns how many did harm."""
+    kept = results()
+    until = time.monotonic() + 60 * minutes
+    harm = made = 0
+    for env in dict.fromkeys(SCENARIOS[name].env for name in names):
+        warm = Warm(env, guard=True)
+        bases = baselines([n for n in names if SCENARIOS[n].env == env], warm, env)
+        for what, name in itertools.product(OTHERS, bases):
+            fault = Fault(name, what, "around us", (0, 1))
+            scenario = SCENARIOS[name]
+            if what in WORKERS and "--seed" not in scenario.words():
+                continue  # a file's keys, or a loop of the user's
+            if fault.key in kept or made >= count or time.monotonic() > until:
+                continue
+            now = warm.run(scenario, before=what, also=WORKERS.get(what, ()))
+            ok, outcome = judged(scenario, *bases[name], now)
+            made += 1
+            harm += not ok
+            keep(_row(fault, now, ok, outcome, reached=True))
+            print(f"{'' if ok else 'HARM '}{name}, {what}: {outcome} ({now['seconds']} s)",
+                  flush=True)  # fmt: skip
+        warm.close()
+    print(f"{made} made, {harm} did harm")
+    return harm
+
+
 def tried(warm: Warm, fault: Fault, base: tuple[Answer, Answer]) -> Answer:
     """One fault, as a row of the results."""
     now = warm.run(SCENARIOS[fault.scenario], fault)
     ok, outcome = judged(SCENARIOS[fault.scenario], *base, now)
     if not now["reached"]:
         outcome = f"not reached; {outcome}"
+    return _row(fault, now, ok, outcome, reached=bool(now["reached"]))
+
+
+def _row(fault: Fault, now: Answer, ok: bool, outcome: str, reached: bool) -> Answer:
     return {
         "key": fault.key, "scenario": fault.scenario, "target": fault.target, "kind": fault.kind,
-        "ranks": list(fault.ranks), "reached": bool(now["reached"]), "ok": ok, "outcome": outcome,
+        "ranks": list(fault.ranks), "reached": reached, "ok": ok, "outcome": outcome,
         "said": now["codes"], "seconds": now["seconds"],
     }  # fmt: skip
 
@@ -279,10 +316,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--count", type=int, default=10**9)
     parser.add_argument("--minutes", type=float, default=10**6)
+    parser.add_argument("--elsewhere", action="store_true", help="faults around us instead")
     parser.add_argument("names", nargs="*", default=list(SCENARIOS))
     asked = parser.parse_args()
     os.nice(19 - os.nice(0))
     print(f"seed {asked.seed}", flush=True)
+    if asked.elsewhere:
+        return int(bool(elsewhere(asked.names, asked.count, asked.minutes)))
     return int(bool(campaign(asked.names, asked.seed, asked.count, asked.minutes)))
 
 

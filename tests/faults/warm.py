@@ -6,6 +6,7 @@ import, then one a job; standard output: a JSON line for each, with what became 
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import hashlib
 import importlib
@@ -15,6 +16,7 @@ import runpy
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +67,6 @@ def work(job: dict[str, Any], rank: int) -> dict[str, Any]:
     """One rank: as torchrun starts it, but for the import."""
     folder = Path(job["folder"])
     os.environ.update(job["environment"], MASTER_PORT=str(job["port"]))
-    for name in job["without"]:
-        os.environ.pop(name, None)
     os.chdir(folder / "work")
     import vlmguard_upset
 
@@ -77,7 +77,18 @@ def work(job: dict[str, Any], rank: int) -> dict[str, Any]:
     if job["before"]:
         importlib.import_module("tests.faults.elsewhere").begin(job["before"], folder, rank)
     _limit_threads()
-    program, *words = job["words"]
+    try:
+        if job["before"] == "a thread of its own":
+            _in_a_thread(_program, *job["words"])
+        else:
+            _program(*job["words"])
+    finally:
+        sys.setprofile(None)
+    return trained(folder / "capture" / f"rank{rank}.pt")
+
+
+def _program(program: str, *words: str) -> None:
+    """What stands behind torchrun's own flags."""
     try:
         if program == "-m":
             sys.argv[:] = words
@@ -88,9 +99,12 @@ def work(job: dict[str, Any], rank: int) -> dict[str, Any]:
     except SystemExit as end:
         if end.code not in (None, 0):
             raise RuntimeError(f"exit {end.code}") from end
-    finally:
-        sys.setprofile(None)
-    return trained(folder / "capture" / f"rank{rank}.pt")
+
+
+def _in_a_thread(call: Callable[..., None], *args: Any) -> None:
+    """As servers and notebooks run trainings; what it raises is raised here."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(call, *args).result()
 
 
 def _limit_threads() -> None:

@@ -21,7 +21,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--count", type=int, default=10**9)
     parser.add_argument("--minutes", type=float, default=600)
-    parser.add_argument("--again", action="store_true", help="survivors too")
+    parser.add_argument("--again", action="store_true", help="only those that survived")
     parser.add_argument("--named", action="store_true", help="only those of named.py")
     parser.add_argument("files", nargs="*", default=FILES)
     asked = parser.parse_args()
@@ -63,7 +63,10 @@ def main() -> int:
     else:
         every = [each for file in asked.files for each in mutations(ROOT, file)]
     known = results()
-    left = [each for each in every if not tried(each, known.get(each.key), asked.again)]
+    if asked.again:
+        left = [each for each in every if known.get(each.key, {}).get("outcome", DEAD) != DEAD]
+    else:
+        left = [each for each in every if not tried(each, known.get(each.key))]
     random.Random(asked.seed).shuffle(left)
     left = left[: asked.count]
     print(f"seed {asked.seed}: {len(every)} changes, {len(left)} to be tried", flush=True)
@@ -80,8 +83,8 @@ def main() -> int:
             print(f"{each.file}:{each.line} {told['outcome']}: {each.before!r} → {each.after!r}")
             sys.stdout.flush()
         if number % 20 == 19:
-            write(known, every)
-    write(known, every)
+            write(known)
+    write(known)
     counts = [known[each.key]["outcome"] for each in every if each.key in known]
     print({outcome: counts.count(outcome) for outcome in sorted(set(counts))})
     return 0
@@ -95,21 +98,19 @@ def results() -> dict[str, dict[str, object]]:
     return {row["key"]: row for row in rows}
 
 
-def write(known: dict[str, dict[str, object]], every: Iterable[Mutation]) -> None:
-    """All results, of the changes that there still are in these files."""
-    there = {each.key for each in every}
-    files = {each.file for each in every}
-    kept = [row for key, row in known.items() if key in there or row["file"] not in files]
+def write(known: dict[str, dict[str, object]]) -> None:
+    """All results, of the changes that there still are."""
+    there = {each.key for file in FILES for each in mutations(ROOT, file)}
+    there |= {each.key for each in named.mutations(ROOT)}
+    kept = [row for key, row in known.items() if key in there]
     kept.sort(key=lambda row: (row["file"], row["where"], row["key"]))
     half = RESULTS.with_suffix(".half")
     half.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept), "utf-8")
     half.replace(RESULTS)
 
 
-def tried(each: Mutation, row: dict[str, object] | None, again: bool) -> bool:
-    if row is None or row["source"] != source_digest(each.file):
-        return False
-    return not again or row["outcome"] == DEAD
+def tried(each: Mutation, row: dict[str, object] | None) -> bool:
+    return row is not None and row["source"] == source_digest(each.file)
 
 
 def source_digest(file: str) -> str:
