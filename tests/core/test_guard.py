@@ -186,6 +186,79 @@ def test_where_the_second_look_fails_the_plan_was_still_applied(again, capsys):
     assert (state.run is BROKEN) is (again == "raises")
 
 
+@pytest.fixture
+def posted(monkeypatch):
+    """What this rank left for the others, by kind."""
+    told = {}
+    monkeypatch.setattr(
+        guard.agree.exchange, "post", lambda kind, number, value: told.update({kind: value})
+    )
+    monkeypatch.setattr(guard.agree.exchange, "share", lambda *args, **more: None)
+    return told
+
+
+def boom(*args, **kwargs):
+    raise KeyError("boom")
+
+
+def test_other_ranks_are_told_what_is_changed_here(posted):
+    Framework(BROKEN).guarded()
+    assert posted["plan"] == [{"kind": "Variant", "use_reentrant": False}]
+
+
+@pytest.mark.parametrize("what", ["read", "applied", "judged", "planned"])
+def test_other_ranks_are_told_where_a_fault_of_ours_changes_nothing(posted, monkeypatch, what):
+    """They would run another variant than this one, and wait for it for ever."""
+    made = Framework(BROKEN)
+    if what == "planned":
+        monkeypatch.setattr(guard.plan, "make", boom)
+        with pytest.raises(KeyError):
+            made.guarded()
+    elif what == "judged":
+        monkeypatch.setattr(guard.registry, "get", boom)
+        with pytest.raises(KeyError):
+            guard.pre_wrap(made.translate, made.apply)
+    else:
+        guard.pre_wrap(boom if what == "read" else made.translate, boom)
+    assert posted.get("plan", []) == []
+    assert ("plan" in posted) is (what != "judged")
+    assert made.run is BROKEN
+
+
+@pytest.mark.parametrize("name", ["_header", "_tell", "greeting"])
+def test_what_cannot_be_said_is_done_all_the_same(posted, monkeypatch, name):
+    monkeypatch.setattr(guard, name, boom)
+    made = Framework(BROKEN)
+    state = made.guarded()
+    assert made.applied == 1
+    assert state.run.checkpointing.use_reentrant is False
+    assert posted["plan"]
+
+
+def test_a_finding_that_cannot_be_said_stops_nothing_and_hides_no_stop(monkeypatch, stopped):
+    monkeypatch.setattr(guard.report, "say", boom)
+    state = Framework(dataclasses.replace(HEALTHY, missing_seams=("step",))).guarded()
+    assert state.run.missing_seams == ("step",)
+
+
+@pytest.mark.parametrize("wrong", ["odd", 17, [], object()])
+def test_an_owner_that_leads_to_nonsense_leads_to_no_run(monkeypatch, wrong):
+    owner = Framework(HEALTHY)
+    state = owner.guarded(owner=owner)
+    assert guard.state_of(owner) is state
+    monkeypatch.setattr(runstate, "of", lambda owner: wrong)
+    assert guard.state_of(owner) is None
+    monkeypatch.setattr(runstate, "of", boom)
+    assert guard.state_of(owner) is None
+
+
+@pytest.mark.parametrize("wrong", ["odd", 17, None])
+def test_an_apply_that_does_not_say_what_it_did_is_a_fault(wrong, posted, capsys):
+    state = guard.pre_wrap(lambda: BROKEN, lambda plan: wrong)
+    assert state.run is BROKEN
+    assert posted["plan"] == []
+
+
 @pytest.mark.parametrize(
     ("run", "speaks", "greeted"),
     [

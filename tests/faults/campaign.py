@@ -126,6 +126,9 @@ class Warm:
             reached = folder / "reached"
             answer["reached"] = sorted(set(reached.read_text().split())) if reached.exists() else []
             answer["codes"] = _codes(folder / "report")
+            loaded = folder / "modules0"
+            if loaded.exists():  # imported once here, not in every rank to come
+                self.wrappers = self._ask(json.loads(loaded.read_text()))
             return answer
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,8 @@
 """Real two-rank runs from one import: a process that forks the ranks of each job that it is told.
 
-Run as a script in a framework's environment. Standard input: a JSON line with the modules to
-import, then one a job; standard output: a JSON line for each, with what became of the ranks.
+Run as a script in a framework's environment. Standard input: JSON lines, a list of modules to be
+imported or a job; standard output: a line for each, what frameworks call of ours, or what became
+of the ranks.
 """
 
 from __future__ import annotations
@@ -27,15 +28,14 @@ sys.path = [each for each in sys.path if each != str(Path(__file__).parent)]
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # frameworks print
-    for name in json.loads(sys.stdin.readline()):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
     from vlmguard.ranks import fork
 
-    assert threading.active_count() == 1, threading.enumerate()
-    print(json.dumps(_wrappers()), file=answers, flush=True)
     for line in sys.stdin:
         job = json.loads(line)
+        if isinstance(job, list):
+            _preload(job)
+            print(json.dumps(_wrappers()), file=answers, flush=True)
+            continue
         job["port"] = _free_port()
         done = fork.run(lambda rank, job=job: work(job, rank), job.get("ranks", 2), "none",
                         job["limit"])  # fmt: skip
@@ -54,6 +54,14 @@ def main() -> None:
             ],
         }
         print(json.dumps(told), file=answers, flush=True)
+
+
+def _preload(names: list[str]) -> None:
+    """Once, for all ranks to come. Nothing may start a thread: it would not survive a fork."""
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    assert threading.active_count() == 1, threading.enumerate()
 
 
 def _wrappers() -> list[str]:
@@ -77,6 +85,7 @@ def work(job: dict[str, Any], rank: int) -> dict[str, Any]:
     if job["before"]:
         importlib.import_module("tests.faults.elsewhere").begin(job["before"], folder, rank)
     _limit_threads()
+    known = set(sys.modules)
     try:
         if job["before"] == "a thread of its own":
             _in_a_thread(_program, *job["words"])
@@ -84,6 +93,9 @@ def work(job: dict[str, Any], rank: int) -> dict[str, Any]:
             _program(*job["words"])
     finally:
         sys.setprofile(None)
+    if job["watch"]:
+        new = (name for name in sys.modules if name not in known and "__" not in name)
+        (folder / f"modules{rank}").write_text(json.dumps(list(new)))
     return trained(folder / "capture" / f"rank{rank}.pt")
 
 

@@ -1,10 +1,10 @@
 """A user's script that combines what Trainers can do, in two ranks; prints what it trained to.
 
-    torchrun --nproc_per_node 2 lifecycle.py epochs|resumed|compiled|callback|worker FOLDER
+    torchrun --nproc_per_node 2 lifecycle.py epochs|resumed|compiled|callback|worker|killed FOLDER
 
 epochs: three epochs with accumulation, evaluation on mixed rows, checkpoints, the best one loaded
 at the end; resumed: the same, stopped in the middle and gone on with; compiled: under
-torch.compile; callback, worker: one that raises, and a dataloader worker that is killed.
+torch.compile; callback, worker, killed: one that raises, a dataloader worker and a rank that die.
 """
 
 from __future__ import annotations
@@ -55,6 +55,15 @@ class Raises(TrainerCallback):
             raise ZeroDivisionError("a callback of the user's")
 
 
+class Killed(TrainerCallback):
+    """As by the kernel, for its memory."""
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 2 and RANK == 1:
+            print("rank 1 is killed", flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 class Ends(TrainerCallback):
     """As a job's time limit does, behind a checkpoint."""
 
@@ -99,6 +108,6 @@ if WHAT == "resumed":
     made = trainer()
     made.train(resume_from_checkpoint=str(FOLDER / "out" / "checkpoint-4"))
 else:
-    made = trainer(*([Raises()] if WHAT == "callback" else []))
+    made = trainer(*{"callback": [Raises()], "killed": [Killed()]}.get(WHAT, []))
     made.train()
 told(made)
