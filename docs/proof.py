@@ -49,8 +49,8 @@ MUTATED = """
 
 `make mutate` changes rules, plan, guard and compat, one small change at a time: conditions negated
 or dropped, comparisons shifted, `and` for `or`, numbers, truth values, default policies and levels,
-`return None`, statements left out. Then the fast tests that run the changed line are run. Docstrings,
-words of messages, annotations and decorators are left alone.
+`return None`, statements left out. Then the fast tests that run the changed line are run.
+Docstrings, words of messages, annotations and decorators are left alone.
 """
 
 

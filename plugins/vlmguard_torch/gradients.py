@@ -64,15 +64,10 @@ class Watch:
         self.seen.add(kinds)
         self.watched = [name for name, p in self.parameters.items() if p.requires_grad]
         for name in self.watched:
-            mark = self._marker(name)
+            # Called in backward, where nothing of ours may fail: nothing but a set's own method.
+            mark = lambda _, name=name: self.reached.add(name)  # noqa: E731
             hook = self.parameters[name].register_post_accumulate_grad_hook(mark)
             self._handles.append(hook)
-
-    def _marker(self, name: str) -> Any:
-        def mark(_: Any) -> None:
-            self.reached.add(name)
-
-        return mark
 
     def after(self) -> Gradients | None:
         """Take the hooks off at the end of a window; None if it was not watched."""

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.elsewhere import OTHERS
+from tests.faults.outside import OUTSIDE
 from tests.faults.scenarios import PRELOAD, SCENARIOS, Scenario
 from tests.kit import envs, runs
 
@@ -36,14 +37,6 @@ LIMIT = 150.0
 KINDS = ("raises", "sleeps", "a word", "a number", "nothing", "a list", "an object")
 RANKS = ((0, 1), (1,))
 """On all ranks, or on one alone: then the others must not wait for it for ever."""
-OUTSIDE = (
-    "vlmguard._bootstrap",  # called by Python's import, tried in tests/core/test_bootstrap.py
-    "vlmguard.runtime.stub",  # what stands in a framework's place: hands on, and nothing else
-    "vlmguard.runtime.arming:is_off",
-    "vlmguard.runtime.faults",  # containment itself
-    "vlmguard.core.errors",
-    "vlmguard.ranks",  # this campaign's own
-)
 Answer = dict[str, Any]
 
 

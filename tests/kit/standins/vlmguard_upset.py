@@ -29,7 +29,7 @@ WRONG = {
     "an object": object(),
 }
 MADE = "made to fail by the tests"
-_upset: list[tuple[str, str, types.FunctionType]] = []
+_upset: list[tuple[str, str, types.FunctionType, types.FunctionType]] = []
 _reached: set[str] = set()
 
 
@@ -56,7 +56,7 @@ def _change(kind: str, target: str, module: types.ModuleType) -> None:
     )
     kept.__kwdefaults__ = function.__kwdefaults__
     signature = inspect.signature(function)
-    _upset.append((kind, target, kept))
+    _upset.append((kind, target, kept, function))
     call = f"u.called({len(_upset) - 1}, a, k)"
     source = f"def upset(*a, **k):\n import {__name__} as u\n return {call}"
     made: dict[str, Any] = {}
@@ -64,6 +64,16 @@ def _change(kind: str, target: str, module: types.ModuleType) -> None:
     function.__code__ = made["upset"].__code__
     function.__defaults__ = function.__kwdefaults__ = None
     function.__signature__ = signature  # plug-ins are called by it
+
+
+def undo() -> None:
+    """Everything as it was; for a process that goes on."""
+    for _, _, kept, function in _upset:
+        function.__code__, function.__defaults__ = kept.__code__, kept.__defaults__
+        function.__kwdefaults__ = kept.__kwdefaults__
+        function.__dict__.pop("__signature__", None)
+    _upset.clear()
+    _reached.clear()
 
 
 def _function(module: types.ModuleType, name: str) -> types.FunctionType:
@@ -79,7 +89,7 @@ def _function(module: types.ModuleType, name: str) -> types.FunctionType:
 
 def called(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Instead of the function."""
-    kind, target, kept = _upset[number]
+    kind, target, kept, _ = _upset[number]
     first = target not in _reached
     _reached.add(target)
     if first:
