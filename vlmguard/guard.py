@@ -100,7 +100,7 @@ def pre_wrap(
             contain("telling the other ranks", agree.nothing, state)
         close(state)
         raise
-    if state.run is None:
+    if not isinstance(state.run, Run):
         contain("telling the other ranks", agree.nothing, state)
         close(state)
         return None
@@ -110,7 +110,7 @@ def pre_wrap(
 
 def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run | None:
     run = contain("reading the run", translate)
-    if run is None:
+    if not isinstance(run, Run):
         return None
     state.run = run
     odd = contain("comparing the ranks' settings", agree.basis, state, run)
@@ -132,7 +132,7 @@ def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run 
         contain("telling the other ranks", agree.nothing, state)
         return run
     after = contain("reading the run again", translate)
-    if after is None:
+    if not isinstance(after, Run):
         return run
     state.run = after
     verify(wanted, after)
@@ -266,7 +266,7 @@ def judge(findings: Iterable[Finding]) -> None:
         policy = used.policy(finding.code, default_policy(finding.code))
         if policy == "off":
             continue
-        if plan.must_stop(finding, policy, used):
+        if plan.must_stop(finding, policy, used) is True:
             stops.append(finding)
         elif state is None or state.first(finding):
             report.say(finding, "warned" if finding.level == "warning" else "")

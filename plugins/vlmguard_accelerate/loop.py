@@ -12,6 +12,7 @@ from typing import Any
 from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.advice import Advice, FindUnused, SetVariant
+from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import freezing, towers
 from vlmguard_torch.onlooker import Onlooker, Witness

@@ -45,18 +45,22 @@ class Reach:
         return [each for each in (light, heavy) if each]
 
 
-def measured(root: Path, files: list[str]) -> Reach:
-    """By running all fast tests once under a trace; again where a test or one of us changed."""
-    parts = [path for folder in TESTS for path in sorted((root / folder).rglob("*.py"))]
+def measured(root: Path, files: list[str], light: bool = False) -> Reach:
+    """By running all fast tests once under a trace; again where a test or one of us changed.
+
+    light: without the tests that need torch.
+    """
+    tests = [folder for folder in TESTS if not (light and folder == TORCH)]
+    parts = [path for folder in tests for path in sorted((root / folder).rglob("*.py"))]
     parts += [root / file for file in files]
-    text = "".join(files).encode() + b"".join(path.read_bytes() for path in parts)
+    text = "".join([*files, *tests]).encode() + b"".join(path.read_bytes() for path in parts)
     kept = root / ".site" / f"reached-{hashlib.sha256(text).hexdigest()[:12]}.json"
     if not kept.exists():
         kept.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
             half = Path(scratch) / "reached"
             command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutate.reached",
-                       "-p", "no:cacheprovider", "-m", "not frameworks", *TESTS]  # fmt: skip
+                       "-p", "no:cacheprovider", "-m", "not frameworks", *tests]  # fmt: skip
             path = os.pathsep.join([str(root), str(root / "plugins")])
             given = {_OUT: str(half), _FILES: json.dumps(files), "PYTHONPATH": path}
             done = subprocess.run(command, env={**os.environ, **given}, cwd=root, check=False)

@@ -54,6 +54,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=600)
     parser.add_argument("--again", action="store_true", help="only those that survived")
     parser.add_argument("--named", action="store_true", help="only those of named.py")
+    parser.add_argument("--light", action="store_true", help="without the tests that need torch")
     parser.add_argument("files", nargs="*", default=FILES)
     asked = parser.parse_args()
     os.chdir(ROOT)
@@ -70,7 +71,7 @@ def main() -> int:
     random.Random(asked.seed).shuffle(left)
     left = left[: asked.count]
     print(f"seed {asked.seed}: {len(every)} changes, {len(left)} to be tried", flush=True)
-    reach = reached.measured(ROOT, sorted({each.file for each in every}))
+    reach = reached.measured(ROOT, sorted({each.file for each in every}), asked.light)
     preload()
     until = time.monotonic() + asked.minutes * 60
     for number, each in enumerate(left):

@@ -49,7 +49,7 @@ class Option:
 
     @property
     def broken(self) -> bool:
-        return self.seen is not None and not self.seen.ok
+        return self.seen is not None and self.seen.ok is False
 
     @property
     def sure(self) -> bool:
