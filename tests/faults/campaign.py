@@ -119,6 +119,7 @@ class Warm:
             reached = folder / "reached"
             answer["reached"] = sorted(set(reached.read_text().split())) if reached.exists() else []
             answer["codes"] = _codes(folder / "report")
+            answer["guarded"] = bool(_records(folder / "report", "header"))
             loaded = folder / "modules0"
             if loaded.exists():  # imported once here, not in every rank to come
                 self.wrappers = self._ask(json.loads(loaded.read_text()))
@@ -135,10 +136,14 @@ class Warm:
 
 
 def _codes(folder: Path) -> list[str]:
+    found = _records(folder, "finding")
+    return sorted({f"{each['code']} {each['outcome']}".strip() for each in found})
+
+
+def _records(folder: Path, kind: str) -> list[Answer]:
+    """Lines of one kind of all ranks' reports."""
     lines = [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
-    records = [json.loads(line) for line in lines]
-    found = {f"{r['code']} {r['outcome']}".strip() for r in records if r["kind"] == "finding"}
-    return sorted(found)
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
 
 def trained(answer: Answer) -> list[Any] | None:

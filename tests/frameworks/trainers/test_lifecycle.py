@@ -52,7 +52,7 @@ def test_a_life_is_the_same_with_the_guard(life, what: str) -> None:
     assert off[0]["weights"] == off[1]["weights"]
     assert off[0]["steps"] == 9
     assert sum("eval_loss" in entry for entry in off[0]["history"]) >= 4
-    assert "guards transformers" in life(what, True)["ranks"][0]["output"]
+    assert (life(what, False)["guarded"], life(what, True)["guarded"]) == (False, True)
 
 
 def test_a_resumed_training_ends_where_an_uninterrupted_one_does(life) -> None:
