@@ -109,7 +109,9 @@ def watch(root: Path, file: str) -> None:
 
     def profile(frame: types.FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event != "call" or code in seen or not code.co_filename.startswith(prefix):
+        if event != "call" or code in seen or not code.co_flags & inspect.CO_OPTIMIZED:
+            return  # the body of a class is called, too
+        if not code.co_filename.startswith(prefix):
             return
         seen.add(code)
         path = code.co_filename[len(prefix) :].removeprefix("plugins/").removesuffix(".py")
