@@ -7,6 +7,7 @@ DOCS = .envs/docs/bin
 REAL = tests/frameworks tests/lab tests/release tests/gpu tests/bench
 
 .PHONY: demo test frameworks fast lint dev envs docs site shots dist bench gpu gpu-wheels clean
+.PHONY: demo test frameworks faults mutate fast lint dev envs docs site shots dist clean
 
 demo:
 	@$(ENVS) make swift
@@ -17,6 +18,19 @@ test: envs lint fast site
 
 frameworks: envs
 	$(DEV)/python -m pytest -m "frameworks or campaign" -n 4 $(REAL)
+
+# Hours, and resumed where they were stopped: real runs with a function of ours upset (SEED=N draws
+# the same ones again), runs with something wrong around us, changes to the sources that the fast
+# tests should notice. What came of them is committed, and shown by docs/proof.md.
+faults: envs
+	$(DEV)/python -m tests.faults.campaign $(if $(SEED),--seed $(SEED))
+	$(DEV)/python -m tests.faults.campaign --elsewhere
+	$(DEV)/python docs/proof.py
+
+mutate: dev
+	$(DEV)/python tests/mutate/run.py $(if $(SEED),--seed $(SEED))
+	$(DEV)/python tests/mutate/run.py --named
+	$(DEV)/python docs/proof.py
 
 # What most changes need: one small environment, under a minute.
 fast: dev

@@ -77,7 +77,8 @@ class Watch:
         self.watched = [name for name, p in self.parameters.items() if p.requires_grad]
         for name in self._hidden() if self.stays else self.watched:
             self.hooked.add(name)
-            mark = self._marker(name)
+            # Called in backward, where nothing of ours may fail: nothing but a set's own method.
+            mark = lambda _, name=name: self.reached.add(name)  # noqa: E731
             hook = self.parameters[name].register_post_accumulate_grad_hook(mark)
             self._handles.append(hook)
 
@@ -89,12 +90,6 @@ class Watch:
             if (p.grad is not None or p._backward_hooks or p._post_accumulate_grad_hooks)
             and p.requires_grad
         ]
-
-    def _marker(self, name: str) -> Any:
-        def mark(_: Any) -> None:
-            self.reached.add(name)
-
-        return mark
 
     def after(self) -> Gradients | None:
         """The end of a window: what was reached; None if it was not watched."""
