@@ -1,4 +1,5 @@
-"""One page per rule, generated from its docstring: ``python docs/pages.py`` writes docs/rules/.
+"""One page per rule, generated from its docstring: ``python docs/pages.py`` writes docs/rules/, and
+docs/matrix.md from the matrix's records.
 
 ``python docs/pages.py --check`` fails where a page is not what its rule says.
 """
@@ -11,6 +12,9 @@ from pathlib import Path
 
 from vlmguard.rules import RULES as OURS
 from vlmguard_colossalai.rules import RULES as GEMINI
+
+sys.path.insert(0, str(Path(__file__).parent))
+import matrix_page
 
 FOLDER = Path(__file__).parent / "rules"
 RULES = sorted((*OURS, *GEMINI), key=lambda rule: rule.CODE)
@@ -115,11 +119,15 @@ def main(check: bool) -> int:
         for name, text in pages().items()
         if not (FOLDER / name).exists() or (FOLDER / name).read_text("utf-8") != text
     ]
+    matrix = matrix_page.text(matrix_page.load())
+    if not matrix_page.PAGE.exists() or matrix_page.PAGE.read_text("utf-8") != matrix:
+        stale.append(matrix_page.PAGE.name)
     if check:
         print("\n".join(f"{name} is stale: run python docs/pages.py" for name in stale))
         return bool(stale)
     for name, text in pages().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
+    matrix_page.PAGE.write_text(matrix, encoding="utf-8")
     return 0
 
 
