@@ -6,6 +6,14 @@ DEV = .envs/dev/bin
 DOCS = .envs/docs/bin
 REAL = tests/frameworks tests/lab tests/release
 
+# The real runs of `make test`; `make frameworks` makes all others as well.
+REAL = tests/frameworks
+TOLD = $(REAL)/flagembedding/test_flagembedding_settings.py \
+  $(REAL)/flagembedding/test_flagembedding_faults.py $(REAL)/swift/test_swift_dry_step.py \
+  $(REAL)/swift/test_defaults.py $(REAL)/observe $(REAL)/colossalai/test_colossalai_cases.py \
+  $(REAL)/colossalai/test_colossalai_faults.py $(REAL)/colossalai/test_colossalai_stops.py \
+  $(REAL)/trainers/test_lives.py $(REAL)/matrix
+
 .PHONY: demo test frameworks matrix fast lint dev envs docs site shots dist clean
 
 demo:

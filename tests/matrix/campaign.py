@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,12 +45,16 @@ def where(cell: Cell) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=0, help="begin no batch after so many")
-    parser.add_argument("--only", default="", help="a part of the cells' names")
+    parser.add_argument("--only", default="", help="a regular expression of names")
     parser.add_argument("--again", action="store_true", help="measure recorded cells, too")
     parser.add_argument("--list", action="store_true", help="say what is left, run nothing")
     options = parser.parse_args()
+    if not options.list and records.busy():
+        print("another process is measuring", flush=True)
+        return 2
     kept = records.load()
-    todo = [c for c in cells.cells() if options.only in c.key]
+    todo = [c for c in cells.cells() if re.search(options.only, c.key)]
+    todo.sort(key=where, reverse=True)  # a Trainer's first, else in their own order
     if not options.again:
         todo = [c for c in todo if c.key not in kept]
     print(f"{len(todo)} cells to run, {len(kept)} recorded", flush=True)
@@ -82,7 +87,7 @@ def run(batch: Sequence[Cell]) -> int:
         able = [c.key for c in batch if off.get(c.key, {}).get("verdict", "fault") != "fault"]
         done = 0
         for key, told in lines(name, "on", folder, able):
-            if told["verdict"] == "fault":
+            if told.get("verdict", "fault") == "fault":
                 off[key] = told
                 continue
             releases = off["ready"]

@@ -8,6 +8,7 @@ and outcomes, …}, "releases", "commit", "seed"}.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -40,6 +41,20 @@ def load(file: Path | None = None) -> dict[str, Record]:
     order = {cell.key: number for number, cell in enumerate(cells.cells())}
     last = len(order)
     return {key: found[key] for key in sorted(found, key=lambda key: order.get(key, last))}
+
+
+_held: list[Any] = []
+
+
+def busy() -> bool:
+    """Whether another process measures; else none will until this one ends."""
+    handle = FILE.with_suffix(".lock").open("w")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    _held.append(handle)
+    return False
 
 
 def put(record: Record, file: Path | None = None) -> None:
