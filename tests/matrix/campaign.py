@@ -62,6 +62,7 @@ def main() -> int:
         print("\n".join(cell.key for cell in todo))
         return 0
     ends = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the worker goes with it
     faults = 0
     for batch in batches(todo):
         if time.monotonic() >= ends:
