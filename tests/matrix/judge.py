@@ -71,7 +71,8 @@ def on(
     stopped = any(f["outcome"] == "stopped" for f in said)
     if stopped and told["ended"] != "wrong":
         return {**told, "verdict": "stopped", "message": _why(told, said)}
-    unsure = any(f["code"] == "VG904" for f in said)
+    # Said up front as possible, and left alone: nothing was known for certain.
+    unsure = any(f["level"] == "note" and f["outcome"] not in ("fixed", "set") for f in said)
     return {**told, "verdict": "unjudged" if unsure else "broken"}
 
 

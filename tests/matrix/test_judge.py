@@ -15,7 +15,9 @@ REFERENCE = {
     "exact": 1e-3, "near": 1e-4, "noise": (),
 }  # fmt: skip
 REDUCED = [Call("allreduce", "", 99, 0, "backward", "accelerate/accelerator.py:1 in backward")]
-STOPPED = {"code": "VG106", "outcome": "stopped", "why": "no blank for it"}
+STOPPED = {"code": "VG106", "level": "error", "outcome": "stopped", "why": "no blank for it"}
+NOTED = {"code": "VG106", "level": "note", "outcome": "noted"}
+FAULT = {"code": "VG902", "level": "warning", "outcome": "warned"}
 
 
 def ended(weights=None, evaluated=(6.0,), tokens=1, calls=REDUCED, digest="d"):
@@ -100,8 +102,9 @@ def test_a_healthy_run_must_stay_so_to_the_bit():
 def test_a_broken_run_is_mended_stopped_left_or_broken():
     broken = {"verdict": "hang"}
     assert on(ended(), broken)[0] == "right"
-    assert on(ended(), broken, [{"code": "VG902", "outcome": "warned"}])[0] == "broken"
+    assert on(ended(), broken, [FAULT])[0] == "broken"
     assert on(crashed(), broken, [STOPPED]) == ("stopped", "VG106: no blank for it")
     assert on(ended(weights={"tower": np.zeros(4)}), broken, [STOPPED])[0] == "broken"
-    assert on(hung(), broken, [{"code": "VG904", "outcome": "warned"}])[0] == "unjudged"
+    assert on(hung(), broken, [NOTED])[0] == "unjudged"
+    assert on(hung(), broken, [{**NOTED, "outcome": "set"}])[0] == "broken"
     assert on(hung(), broken)[0] == "broken"
