@@ -16,7 +16,6 @@ from tests.matrix.cells import Cell
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 DRAWN = 5
-SPOILED = "llava/ddp/trained/differ"
 SEED = int(os.environ.get("VLMGUARD_MATRIX_SEED") or random.SystemRandom().randrange(10**6))
 
 
@@ -38,7 +37,7 @@ def drawn() -> list[str]:
 def measured(folder: str) -> tuple[dict, dict, dict]:
     """Off, on, and the spoiled runs, each from one process."""
     keys = drawn()
-    spoiled = [f"{SPOILED}!0", f"{SPOILED}!3"]
+    spoiled = [campaign.SPOILED, campaign.SPOILED.replace("!0", "!3")]
     off = dict(campaign.lines("trl", "off", folder, [*keys, *spoiled]))
     on = dict(campaign.lines("trl", "on", folder, keys))
     return off, on, {key: off[key] for key in spoiled}
