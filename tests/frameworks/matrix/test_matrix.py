@@ -52,7 +52,7 @@ def test_drawn_cells_are_as_recorded(told):
     off, on, _ = told
     kept = records.load()
     print(f"seed {SEED}: {', '.join(drawn())}")
-    assert drawn(), "nothing is recorded: make matrix"
+    assert drawn(), "nothing is recorded"
     for key in drawn():
         said = f"seed {SEED}: {key}: {off.get(key)} {on.get(key)}"
         was = kept[key]
