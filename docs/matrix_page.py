@@ -34,7 +34,7 @@ Each cell is one run in two real ranks on gloo, made twice: without vlmguard and
 
 Rows: *ranks differ*: one rank has an image, the other text, by turns. *Image step, then text step*: all ranks alike. *Two media in a sample*: an image and a video (two images or two sounds where the class takes no video), beside samples with one and with none. *Mixed micro-batches*: two to a step. *Evaluation and generation between*: of mixed rows, after each step; under Gemini evaluation alone.
 
-Gemini computes in bf16 and steps with Adam, and so does its oracle; transformers 4.51, the newest beside ColossalAI, has no Qwen3-VL, Qwen3.5, InternVL, GLM-4V and MiniCPM-V 4.6. The cells are drawn so that every pair of values is covered, and every class with every strategy and tuning; checkpointing is off in all of them ([compatibility](compatibility.md) is about that). Real `swift` commands over the same classes, without and with vlmguard, are tests of their own (tests/frameworks/swift/classes.py, `make frameworks`).
+Gemini computes in bf16 and steps with Adam, and so does its oracle; transformers 4.51, the newest beside ColossalAI, has no Qwen3-VL, Qwen3.5, InternVL, GLM-4V and MiniCPM-V 4.6. There are 154 cells, drawn so that every pair of values is covered, and every class with every strategy and tuning; those that are not below have not been run yet; checkpointing is off in all of them ([compatibility](compatibility.md) is about that). Real `swift` commands over the same classes, without and with vlmguard, are tests of their own (tests/frameworks/swift/classes.py, `make frameworks`).
 """  # noqa: E501
 
 Record = dict[str, Any]
@@ -62,7 +62,7 @@ def _axis(number: int) -> Callable[[Record], str]:
 
 
 def _summary(records: Sequence[Record]) -> Iterator[str]:
-    yield f"{len(records)} cells are measured."
+    yield f"{len(records)} cells were run."
     yield ""
     yield "| without | cells | " + " | ".join(f"with: {word}" for word in ON) + " |"
     yield "| --- " * (2 + len(ON)) + "|"

@@ -73,5 +73,6 @@ def test_the_page_counts_and_lists():
     assert "| right | 1 | – | – | – | 1 | – |" in text
     assert "- `gemma3/ddp/trained/both` broken: a\\|b &lt;c>" in text
     assert "| LLaVA-1.5 | ZeRO-3 | LoRA, tower frozen | ranks differ | hang | right |" in text
+    assert f"There are {len(cells.cells())} cells" in text
     every = {part for cell in cells.cells() for part in astuple(cell)}
     assert every == set(page.NAMES)
