@@ -28,6 +28,10 @@ class Script(transformers.Trainer):
         self.losses: list[float] = []
         self.tokens: list[list[int]] = []
 
+    def _wrap_model(self, *args: Any, **named: Any) -> Any:
+        phase("wrap")  # comes next; what observed a copy of the model has told of a step
+        return super()._wrap_model(*args, **named)
+
     def training_step(self, *args: Any, **named: Any) -> Any:
         loss = super().training_step(*args, **named)
         self.losses.append(float(loss))
