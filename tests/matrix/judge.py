@@ -72,7 +72,8 @@ def on(
     if stopped and told["ended"] != "wrong":
         return {**told, "verdict": "stopped", "message": _why(told, said)}
     # Said up front as possible, and left alone: nothing was known for certain.
-    unsure = any(f["level"] == "note" and f["outcome"] not in ("fixed", "set") for f in said)
+    ahead = [f for f in said if f["code"].startswith("VG10") or f["code"] == "VG904"]
+    unsure = any(f["level"] == "note" and f["outcome"] not in ("fixed", "set") for f in ahead)
     return {**told, "verdict": "unjudged" if unsure else "broken"}
 
 
