@@ -6,8 +6,8 @@ DEV = .envs/dev/bin
 DOCS = .envs/docs/bin
 REAL = tests/frameworks tests/lab tests/release tests/gpu tests/bench
 
-.PHONY: demo test frameworks fast lint dev envs docs site shots dist bench gpu gpu-wheels clean
-.PHONY: demo test frameworks faults mutate fast lint dev envs docs site shots dist clean
+.PHONY: demo test frameworks matrix faults mutate fast lint dev envs docs site shots dist bench gpu
+.PHONY: gpu-wheels clean
 
 demo:
 	@$(ENVS) make swift
@@ -31,6 +31,12 @@ mutate: dev
 	$(DEV)/python tests/mutate/run.py $(if $(SEED),--seed $(SEED))
 	$(DEV)/python tests/mutate/run.py --named
 	$(DEV)/python docs/proof.py
+
+# Every cell of docs/matrix.md that has no record yet, guard off and on; stop and go on at will.
+matrix: dev
+	@$(ENVS) make trl colossalai
+	$(PYTHON) tests/matrix/campaign.py
+	$(DEV)/python docs/pages.py
 
 # What most changes need: one small environment, under a minute.
 fast: dev

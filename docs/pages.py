@@ -13,6 +13,9 @@ from pathlib import Path
 from vlmguard.rules import RULES as OURS
 from vlmguard_colossalai.rules import RULES as GEMINI
 
+sys.path.insert(0, str(Path(__file__).parent))
+import matrix_page
+
 FOLDER = Path(__file__).parent / "rules"
 RULES = sorted((*OURS, *GEMINI), key=lambda rule: rule.CODE)
 CODES = {rule.CODE for rule in RULES}
@@ -115,7 +118,8 @@ def every() -> dict[Path, str]:
     import measured
 
     rules = {FOLDER / name: text for name, text in pages().items()}
-    return rules | {FOLDER.parent / name: text for name, text in measured.pages().items()}
+    told = {FOLDER.parent / name: text for name, text in measured.pages().items()}
+    return {**rules, **told, matrix_page.PAGE: matrix_page.text(matrix_page.load())}
 
 
 def main(check: bool) -> int:
