@@ -73,10 +73,9 @@ def _attention() -> None:
     """No flash attention and no kernel from the hub runs on a CPU."""
     from transformers.modeling_utils import PreTrainedModel
 
-    for name in ("_check_and_adjust_attn_implementation", "_autoset_attn_implementation"):
-        own = getattr(PreTrainedModel, name, None)
-        if name.startswith("_check") and own is not None:
-            setattr(PreTrainedModel, name, _without_flash(own))
+    own = getattr(PreTrainedModel, "_check_and_adjust_attn_implementation", None)
+    if own is not None:
+        PreTrainedModel._check_and_adjust_attn_implementation = _without_flash(own)
 
 
 def _without_flash(own: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vlmguard.ranks import Result, not_engaged, run
+from vlmguard.ranks import Outcome, Result, not_engaged, run
 from vlmguard.rehearse import compare, odds, verdict
 from vlmguard.rehearse.compare import Difference
 from vlmguard.rehearse.framework import Commands
@@ -81,10 +82,10 @@ class Rehearsal:
         return result
 
     def _judged(self, scene: Scene, result: Result) -> Judgement:
-        if result.verdict == "crash":
-            return self._crash(scene, result)
-        if result.verdict in ("hang", "mismatch"):
-            return self._hang(scene, result)
+        if result.verdict != "ok":
+            crash = result.verdict == "crash"
+            found = self._crash(scene, result) if crash else self._hang(scene, result)
+            return self._before(scene, found) or found
         told = [outcome.value for outcome in result.outcomes]
         trainable = max(int(one["trainable"]) for one in told)
         strategy = self.request.strategy
@@ -97,10 +98,18 @@ class Rehearsal:
                     self._wanted(towers), strategy)  # fmt: skip
         if min(steps) < seen.asked or verdict.engaged(seen):
             return verdict.judged(seen)
-        compared = self._differences(scene)
+        compared = self._differences(scene, self.windows)
         if isinstance(compared, str):
             return Judgement(CANNOT, why=compared)
         return verdict.judged(replace(seen, differences=compared))
+
+    def _before(self, scene: Scene, failure: Judgement) -> Judgement | None:
+        """What went silently wrong in an order that was over before it failed."""
+        over = [window for window in self.windows if window.last < failure.step]
+        compared = self._differences(scene, over) if over else ""
+        if isinstance(compared, str):
+            return None
+        return verdict.wrong(Seen((), 0, (), None, over, compared))
 
     def _wanted(self, towers: Mapping[str, Any]) -> frozenset[str]:
         """Towers that train, here or going by the command, and that the rows reach."""
@@ -115,10 +124,25 @@ class Rehearsal:
         frames = [line for line in cause.frames if not line.startswith(("vlmguard", "runpy"))]
         step = _step(scene, cause.rank)
         message = _short(cause.message or "")
-        kind = STOPPED if scene.guard and cause.error in ("Stop", "VlmguardStop") else CRASH
+        if told := self._not_its_own(cause, step):
+            return Judgement(CANNOT, step=step, why=f"{told}: {cause.error}: {message}")
+        kind = STOPPED if scene.guard and cause.error in ("Stop", "SettingsError") else CRASH
         died = f"exit code {cause.exit_code}" if cause.exit_code is not None else ""
         return Judgement(kind, self._order(step), step, "", cause.rank, cause.error or died,
                          message, tuple(_telling(frames)))  # fmt: skip
+
+    def _not_its_own(self, cause: Outcome, step: int) -> str:
+        """Why a crash here says nothing of the run elsewhere; "" where it does."""
+        text = f"{cause.error}: {cause.message}"
+        if cause.exit_code == -9:
+            return "a rank was killed, likely for want of memory"
+        if cause.error in ("ModuleNotFoundError", "ImportError"):
+            return "a package is not installed here"
+        if _HERE.search(text):
+            return "this machine lacks something"
+        if not step and not self.request.data:
+            return "stand-in rows were refused"
+        return ""
 
     def _hang(self, scene: Scene, result: Result) -> Judgement:
         step = min((_step(scene, rank) for rank in range(self.request.ranks)), default=0)
@@ -131,7 +155,7 @@ class Rehearsal:
         found = [window.order for window in self.windows if window.first <= step <= window.last]
         return found[0] if found else LOADER
 
-    def _differences(self, scene: Scene) -> list[Difference] | str:
+    def _differences(self, scene: Scene, windows: Sequence[Window]) -> list[Difference] | str:
         """Against the reference, which is run when it is first needed; or why there is none."""
         generates = self.request.generates
         own = self.request.ranks if generates else 1
@@ -148,7 +172,7 @@ class Rehearsal:
             return f"the reference ended with {result.verdict}{told}"
         if result.outcomes[0].value["steps"] < self.windows[-1].last:
             return "the reference did not run every step"
-        ends = [0, *(window.last for window in self.windows)]
+        ends = [0, *(window.last for window in windows)]
         pairs = list(pairwise(ends))
 
         def work(_: int) -> list[Difference]:
@@ -161,6 +185,14 @@ class Rehearsal:
             return f"the weights could not be compared: {cause.message if cause else ''}"
         found: list[Difference] = compared.outcomes[0].value
         return found
+
+
+_HERE = re.compile(
+    r"No space left|\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
+    r"not implemented for '?(Half|BFloat16)|offline mode|OfflineMode|LocalEntryNotFound|"
+    r"ConnectionError|MemoryError|triton"
+)
+"""Messages of what a CPU without a network cannot do."""
 
 
 def _findings(scene: Scene) -> dict[str, str]:

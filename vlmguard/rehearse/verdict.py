@@ -130,18 +130,19 @@ def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgeme
     """
     for check in safeguards if safeguards is not None else SAFEGUARDS:
         reason = check(seen)
-        if reason and check is towers_looked_at and (found := _wrong(seen)):
+        if reason and check is towers_looked_at and (found := wrong(seen)):
             return found
         if reason:
             return Judgement(CANNOT, why=reason)
-    if found := _wrong(seen):
+    if found := wrong(seen):
         return found
     last = max((one.worst for one in seen.differences), default=0.0)
     count = max((len(one.moved) for one in seen.differences), default=0)
     return Judgement(RIGHT, off=last, judged=count)
 
 
-def _wrong(seen: Seen) -> Judgement | None:
+def wrong(seen: Seen) -> Judgement | None:
+    """The first window whose numbers are wrong; None if there is none."""
     for window, one in zip(seen.windows, seen.differences, strict=False):
         if one.drift[0] > DRIFT and one.drift[0] > TOLERANCE:
             why = "the ranks' weights drift apart"
@@ -149,10 +150,9 @@ def _wrong(seen: Seen) -> Judgement | None:
                              count=1, judged=len(one.errors), off=one.drift[0])  # fmt: skip
         if one.wrong:
             worst = tuple(list(one.errors.items())[:5])
-            counts = {"count": len(one.wrong), "judged": len(one.errors)}
-            return Judgement(
-                WRONG, window.order, window.last, tensors=worst, off=one.worst, **counts
-            )
+            count, of = len(one.wrong), len(one.errors)
+            return Judgement(WRONG, window.order, window.last, tensors=worst, off=one.worst,
+                             count=count, judged=of)  # fmt: skip
     return None
 
 
