@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import measure
-from tests.explain.test_reader import mixed
+from tests.explain.speed import mixed
 from vlmguard.explain import command, matcher
 from vlmguard.explain.catalogue import load
 
