@@ -64,7 +64,8 @@ def test_a_part_measures_something(name):
 @pytest.mark.parametrize("name", ["step", "mends"])
 def test_a_part_with_a_framework_measures_something(name):
     rows = bench.run(name, quick=True)["rows"]
-    assert all(row["cpu"]["median"] > 0 for row in rows), rows
+    assert rows
+    assert all(row["cpu"]["median"] > 0 for row in rows if row["unit"] == "×"), rows
 
 
 def pages():

@@ -253,8 +253,8 @@ def campaign(names: Sequence[str], seed: int, count: int, minutes: float) -> int
             if fault.key in kept:
                 continue
             row = tried(warm, fault, bases[fault.scenario])
-            if "crash: Closed" in row["outcome"]:
-                continue  # it closes over names: its code cannot be replaced
+            if closed(row):
+                continue
             made += 1
             harm += not row["ok"]
             keep(row)
@@ -304,6 +304,11 @@ def tried(warm: Warm, fault: Fault, base: tuple[Answer, Answer]) -> Answer:
     if not now["reached"]:
         outcome = f"not reached; {outcome}"
     return _row(fault, now, ok, outcome, reached=bool(now["reached"]))
+
+
+def closed(row: Answer) -> bool:
+    """Whether the function closes over names: its code cannot be replaced, nothing was tried."""
+    return "crash: Closed" in row["outcome"]
 
 
 def _row(fault: Fault, now: Answer, ok: bool, outcome: str, reached: bool) -> Answer:

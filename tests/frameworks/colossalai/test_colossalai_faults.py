@@ -20,7 +20,7 @@ OUTSIDE = ("boost", "backward", "step", "enable_lora", "guard_booster")
 """What users and the framework call: it contains what it calls."""
 NOT_HERE = {
     "apply:_option", "apply:_variant",  # TorchDDP; checkpointing
-    "layout:reorders",  # two ranks
+    "layout:reorders", "translate:Scene.differs",  # two ranks
     "touched:_beside",  # releases before 0.4.3
     "blanks:_qwen_vl", "blanks:_llava", "blanks:_block",  # models of transformers
     "batches:_like",  # a batch handed over as one mapping

@@ -55,12 +55,6 @@ def test_a_life_is_the_same_with_the_guard(life, what: str) -> None:
     assert (life(what, False)["guarded"], life(what, True)["guarded"]) == (False, True)
 
 
-def test_a_resumed_training_ends_where_an_uninterrupted_one_does(life) -> None:
-    assert trained(life("resumed", True))[0]["weights"] == (
-        trained(life("epochs", False))[0]["weights"]
-    )
-
-
 @pytest.mark.parametrize(
     ("what", "error"), [("callback", "a callback of the user's"), ("worker", "DataLoader worker")]
 )
