@@ -65,8 +65,11 @@ class Shrunk:
     stacks: tuple[Stack, ...]
 
 
-def shrink(config: Any, most_layers: int = MOST_LAYERS) -> Shrunk:
+def shrink(config: Any, most_layers: int = MOST_LAYERS, inputs: bool = True) -> Shrunk:
     """A tiny copy of a transformers config and the configs in it.
+
+    inputs: whether images and sounds become small, too; False where the model's own processor
+    makes them.
 
     Raises whatever copying a foreign object may raise; the caller contains it.
     """
@@ -78,8 +81,12 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS) -> Shrunk:
         seen = part is getattr(tiny, "vision_config", None)
         stacks += cut(vars(part), most_layers, vars(tiny) if seen else None)
     for part in parts:
+        longest = vars(part).get("max_source_positions")
         _widths(vars(part), _own_width(part), known)
-    _images(parts)
+        if longest is not None and not inputs:
+            part.max_source_positions = longest
+    if inputs:
+        _images(parts)
     _vocabulary(tiny, parts)
     for part in parts:
         _rotary(vars(part))

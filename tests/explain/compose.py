@@ -71,6 +71,17 @@ WARNINGS = (
     "Setting `WANDB_LOG_MODEL` failed: Permission denied: no artifact is uploaded\n",
     "UserWarning: 1Torch was not compiled with flash attention. (Triggered internally at sdp_utils.cpp:455.)\n",
     "FutureWarning: You are using `torch.load` with `weights_only=False` (the current default value), which uses the default pickle module implicitly.\n",
+    "[W112 08:01:14.123 socket.cpp:697] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 97 - Address family not supported by protocol).\n",
+    "[W112 08:01:14.123 socket.cpp:755] [c10d] The IPv6 network addresses of (gpu-node-17, 29500) cannot be retrieved (gai error: -2 - Name or service not known).\n",
+    "WARNING 01-12 08:02:14 [scheduler.py:1515] Sequence group 12 is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV cache space.\n",
+    "gpu-node-17:12345:12399 [3] misc/socket.cc:484 NCCL WARN Call to connect returned Connection refused, retrying (1/20)\n",
+    "gpu-node-17:12345:12399 [3] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.\n",
+    "Flash Attention 2 is not available: No module named 'flash_attn'; sdpa is used\n",
+    "Unsloth: vLLM is not installed: slow generation is used\n",
+    "[INFO:swift] Setting ddp_timeout: 18000000; a rank whose client socket times out is retried\n",
+    "[WARNING:swift] max_pixels: an image of 3 x 900 is narrower than 28: it is enlarged\n",
+    "Failed to resume the dataloader's state: rows are skipped instead\n",
+    "[2026-01-12 08:02:14,123] [WARNING] [stage3.py:150:_check] parameter 'ds_id' 12 status NOT_AVAILABLE, fetched again\n",
 )
 
 TEARDOWN = (

@@ -10,10 +10,10 @@ import random
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from tests.explain import speed
 from vlmguard.explain import command, matcher, reader, sources
 from vlmguard.explain.catalogue import load
 
@@ -51,7 +51,7 @@ def test_pieces_do_not_overlap_and_are_what_the_log_has():
     draw = random.Random(1)
     data = b"".join(
         MARK + b"\n" if draw.random() < 0.01 else bytes(draw.choices(b"abc\n", k=97))
-        for _ in range(30_000)
+        for _ in range(12_000)
     )
     pieces = read(data, 50_000).pieces
     for before, after in itertools.pairwise(pieces):
@@ -78,7 +78,7 @@ def test_both_matchers_agree():
     """Where the extra is not installed, the plain one is compared with the words' own places."""
     draw = random.Random(2)
     wanted = command.strings(load())[:60]
-    data = b"".join(draw.choice([*wanted, b"noise ", b"Error", b"\n"]) for _ in range(4000))
+    data = b"".join(draw.choice([*wanted, b"noise ", b"Error", b"\n"]) for _ in range(1500))
     plain = matcher.finder(wanted, plain=True)(data)
     expected = sorted(
         (at, number)
@@ -100,52 +100,13 @@ def test_needs_neither_torch_nor_typer():
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def mixed(path: Path, size: int, colours: bool = False) -> None:
-    """A plain log: progress bars, losses, warnings; a failure at its end."""
-    draw = random.Random(1)
-    with path.open("w", encoding="utf-8") as file:
-        written = number = 0
-        while written < size:
-            number += 1
-            line = (
-                f"{{'loss': {draw.random():.4f}, 'grad_norm': {draw.random():.4f}, 'learning_rate': "
-                f"{draw.random():.3e}, 'epoch': {number / 1e4:.2f}}}\n"
-                if number % 3 == 0
-                else f"\rTrain:  {number % 100:2d}%|{'█' * (number % 10)}| {number}/99999999 [00:01<00:10]"
-            )
-            if number % 50 == 0:
-                line += "\nInvalidate trace cache @ step 12 and module 871: cache has only 871 modules\n"
-            if colours:
-                line = f"\x1b[36m{line.rstrip()}\x1b[0m\n"
-            written += file.write(line)
-        file.write("\n[rank1]: RuntimeError: Expected to mark a variable ready only once. This error\n")
-
-
 @pytest.mark.frameworks
 @pytest.mark.parametrize("colours", [False, True])
 def test_speed_beside_grep(tmp_path, colours):
     """20 MB, the same strings. Processor time, start-up aside; without the extra, seconds alone."""
-    path, words = tmp_path / "train.log", tmp_path / "words"
-    mixed(path, 20 << 20, colours)
-    wanted = command.strings(load())
-    words.write_bytes(b"\n".join(wanted) + b"\n")
-    find = matcher.finder(wanted)
-    compiled = find.__qualname__.startswith("_compiled")
-
-    def grep() -> float:
-        before = os.times().children_user
-        call = ["grep", "-aFc", "-f", str(words), str(path)]
-        subprocess.run(call, env={"LC_ALL": "C", "PATH": os.environ["PATH"]}, stdout=subprocess.DEVNULL)
-        return os.times().children_user - before
-
-    def ours() -> float:
-        start = time.process_time()
-        with path.open("rb") as file:
-            reader.read(sources.blocks(file, reader.BLOCK), wanted, find)
-        return time.process_time() - start
-
-    theirs, mine = min(grep() for _ in range(3)), min(ours() for _ in range(3))
-    assert mine < (6 if compiled else 400) * max(theirs, 0.02), (mine, theirs, compiled)
+    told = speed.beside_grep(tmp_path, 20, colours, rounds=3)
+    allowed = 6 if told["compiled"] else 400
+    assert told["ours_s"] < allowed * max(told["grep_s"], 0.02), told
 
 
 def test_a_spoilt_stream_is_read_as_far_as_it_goes():

@@ -63,6 +63,14 @@ def test_a_failed_apply_restores():
     assert vars(thing) == {"a": 1}
 
 
+def test_a_change_of_arguments_and_model_alike_is_said_once():
+    transaction, thing = Transaction(), types.SimpleNamespace(a=1, b=1)
+    transaction.set(thing, "a", 2, "use_reentrant: True → False")
+    transaction.set(thing, "b", 2, "use_reentrant: True → False")
+    assert transaction.changes == {"variant": ["use_reentrant: True → False"]}
+    assert vars(thing) == {"a": 2, "b": 2}
+
+
 def test_coverage_names_what_was_not_reached_and_takes_its_hooks_off():
     model = TwoTowers()
     watch = Watch(model, PATHS)

@@ -16,6 +16,7 @@ from vlmguard.core.advice import (
     LongerRows,
     NoCheckpointing,
     PadWithBlank,
+    SameImages,
     SameKind,
     SetVariant,
     StaticGraph,
@@ -32,6 +33,7 @@ WORDS = {
     "Strategy": Strategy("zero2"),
     "PadWithBlank": PadWithBlank(),
     "SameKind": SameKind(),
+    "SameImages": SameImages(),
     "LongerRows": LongerRows(),
     "Upgrade": Upgrade("deepspeed"),
 }

@@ -78,6 +78,17 @@ def of(name: str, files: Files, env: Mapping[str, str]) -> Model:
     return Model(name, sees=_guess(name), how="not on this disk; by its name")
 
 
+def home(name: str, files: Files, env: Mapping[str, str]) -> str:
+    """The folder on this disk that holds a model's config.json; "" where there is none."""
+    if not name or not known(name):
+        return ""
+    folder = files.path(name)
+    if os.path.isfile(os.path.join(folder, "config.json")):
+        return folder
+    local = os.path.isdir(folder) or name.startswith(("/", "./", "../", "~"))
+    return "" if local else os.path.dirname(_cached(name, env))
+
+
 def _guess(name: str) -> bool | None:
     """By name alone: a yes may be believed, the rest is not known."""
     return True if _NAMED.search(os.path.basename(name.rstrip("/"))) else None

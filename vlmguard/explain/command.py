@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from vlmguard.explain import clean, judge, logfacts, matcher, reader, show, sources
+from vlmguard.explain import clean, judge, logfacts, matcher, ours, reader, show, sources
 from vlmguard.explain import digest as digests_
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.digest import Digest
@@ -78,6 +78,8 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     wanted = strings(catalogue)
     find = matcher.finder(wanted)
     found = sources.find(list(words))
+    reports = [ours.read(sources.stream(s)) for s in found if sources.is_report(s.path)]
+    found = [s for s in found if not sources.is_report(s.path)]
     share = max(len(found) // 2, 1)
     head, tail = max(reader.HEAD // share, 32 << 10), max(reader.TAIL // share, 32 << 10)
     digests: list[Digest] = []
@@ -91,10 +93,12 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
             continue
         digests.append(digests_.of(source, len(digests), reading, catalogue))
         reading.pieces = []
-    if not digests:
+    if not digests and not reports:
         raise sources.Unreadable(f"no log in {', '.join(words)}")
-    facts = logfacts.of_text(d.text for d in digests[:16])
-    return judge.judge(digests, facts, catalogue), digests
+    facts = ours.facts(logfacts.of_text(d.text for d in digests[:16]), reports)
+    answer = judge.judge(digests, facts, catalogue)
+    answer.guard = ours.said(reports, digests)
+    return ours.settled(answer, answer.guard, catalogue), digests
 
 
 def _binary(reading: reader.Reading) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vlmguard.explain import clean, events, launcher, lines, progress
 from vlmguard.explain.events import Event
@@ -28,7 +28,8 @@ class Digest:
         telling: lines that bear a sign of a failure of the catalogue.
         watched: lines of NCCL's watchdog.
         text: the log's beginning and end, for facts.
-        places: byte offset → line count kept between; see `gap`.
+        stopped: places at which a launcher began to end the processes.
+        ours: lines that vlmguard's guard wrote.
     """
 
     source: Source
@@ -42,6 +43,7 @@ class Digest:
     text: str = ""
     finals: dict[int | None, Line] = field(default_factory=dict)
     stopped: list[int] = field(default_factory=list)
+    ours: list[Line] = field(default_factory=list)
 
 
 _STOPPING = (
@@ -64,10 +66,9 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)
     digest.progress = progress.of(kept)
-    digest.watched = [
-        line for line in kept if "WorkNCCL(" in line.raw or "last enqueued" in line.raw
-    ]
+    digest.watched = list(_watched(kept))
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _STOPPING)]
+    digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MAX_TELLING]
     digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
     ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
     digest.text = "\n".join(dict.fromkeys(ends))
@@ -75,6 +76,20 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
         if line.text.strip():
             digest.finals[line.rank] = line
     return digest
+
+
+def _watched(kept: Sequence[Line]) -> Iterable[Line]:
+    """Lines of NCCL's watchdog; what a terminal broke in two is put together again."""
+    for number, line in enumerate(kept):
+        if "WorkNCCL(" not in line.raw and "last enqueue" not in line.raw:
+            continue
+        more = kept[number + 1].raw if number + 1 < len(kept) else ""
+        cut = ")" not in line.raw.partition("WorkNCCL(")[2] or line.raw.endswith("last enqueue")
+        yield (
+            replace(line, raw=line.raw.rstrip() + more)
+            if cut and not more.startswith("[")
+            else line
+        )
 
 
 def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:

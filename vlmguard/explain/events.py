@@ -16,9 +16,10 @@ _FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, 
 _RICH = re.compile(r"^│ (/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
 _TYPE = re.compile(
     r"^((?:[A-Za-z_]\w{0,60}\.){0,8}"
-    r"(?:[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop)"
+    r"(?:_?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop)"
     r"|Exception|Timeout|EnforceNotMet|IoException|CheckpointError|GatedRepo|Stop|RaySystemError"
-    r"|OutOfResources))(?::(?:\s|$)(.*)|$)"
+    r"|OutOfResources|ArrowInvalid|BrokenProcessPool|BadZipFile|RemoteDisconnected|IncompleteRead))"
+    r"(?::(?:\s|$)(.*)|$)"
 )
 _WHAT = re.compile(r"^\s{0,4}what\(\):\s{1,3}(.{1,4000})")
 _TERMINATE = re.compile(r"terminate called after throwing an instance of '([^'\n]{1,120})'")

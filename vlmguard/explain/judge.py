@@ -6,11 +6,13 @@ that agree; cause before consequence, by class; else "one of ranks …".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from vlmguard.explain import launcher, phases, watchdog
+from vlmguard.explain.candidates import WRAPPERS, Candidate, collected, survived
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
@@ -19,52 +21,27 @@ from vlmguard.explain.logfacts import Facts
 
 Verdict = Literal["explained", "unknown", "unfinished", "finished"]
 
-_ORDER = {"cause": 0, "hang": 1, "peer": 2, "end": 3}
-_WRAPPERS = (
-    "ChildFailedError",
-    "CalledProcessError",
-    "ProcessRaisedException",
-    "ProcessExitedException",
-    "SystemExit",
-)
 _BY_EXIT = {
     -9: "VG532",
     137: "VG532",
     -11: "VG558",
     139: "VG558",
+    -8: "VG558",
+    136: "VG558",
+    -4: "VG558",
+    132: "VG558",
     -7: "VG543",
     135: "VG543",
+    -1: "VG569",
+    -2: "VG569",
+    129: "VG569",
+    130: "VG569",
     -15: "VG569",
     143: "VG569",
 }
-STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
+_SEVERAL = re.compile(r"(?i)nnodes[ =:'\"]{1,4}(?:[2-9]\b|[1-9]\d)")
 BROKEN = 3  # losses in a row that are no numbers
 MANY = 4096  # ranks
-NEAR = 30  # lines between two exceptions of one stream that belong together
-
-
-@dataclass
-class Candidate:
-    """One thing that may have started it."""
-
-    known: Known | None
-    line: Line
-    event: Event | None = None
-    rank: int | None = None
-
-    @property
-    def order(self) -> int:
-        return _ORDER[self.known.order] if self.known else 0
-
-    @property
-    def at(self) -> int:
-        return self.event.at if self.event else self.line.at
-
-    @property
-    def key(self) -> tuple[str, str]:
-        if self.known:
-            return self.known.code, ""
-        return "", self.event.type if self.event else self.line.text[:40]
 
 
 @dataclass
@@ -77,6 +54,8 @@ class Answer:
         sure: False for "one of ranks …".
         alike: ranks that show the same failure.
         followed: consequences, in words.
+        guard: what vlmguard itself said in this run (`ours.Said`).
+        code: the exit code that a launcher tells, where that is all there is.
     """
 
     verdict: Verdict
@@ -90,12 +69,14 @@ class Answer:
     table: watchdog.Table | None = None
     facts: Facts = field(default_factory=Facts)
     evidence: list[Line] = field(default_factory=list)
+    guard: list[Any] = field(default_factory=list)
+    code: int | None = None
 
 
 def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -> Answer:
     """The verdict over all logs of one run."""
     by_code = {known.code: known for known in catalogue}
-    candidates = _candidates(digests, catalogue)
+    candidates = collected(digests, catalogue)
     table = watchdog.table((line for d in digests for line in d.watched), facts.world)
     answer = _started(candidates, digests, by_code)
     if answer is None:
@@ -113,110 +94,6 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     if late and known.code == "VG505":
         answer.known = by_code["VG551"]
     return answer
-
-
-def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known | None:
-    """The catalogue's failure that an exception is; through what it was raised from, too."""
-    message = flat(f"{event.type}: {event.message}")[:6000]
-    places = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
-    trace = flat(f"{' '.join(event.trace)} {places}")
-    found = best(message, trace, catalogue)
-    if event.cause is not None and depth < 4 and (found is None or found.order != "cause"):
-        deeper = classify(event.cause, catalogue, depth + 1)
-        return deeper or found
-    return found
-
-
-def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
-    """Of all that match, the narrowest; of equals the one whose sign is longest."""
-    found = []
-    for known in catalogue:
-        sign = known.match(message, trace)
-        if sign is not None:
-            found.append((known.narrow, len(sign.text) + sum(map(len, sign.also)), known))
-    return max(found, key=lambda f: f[:2])[2] if found else None
-
-
-def _candidates(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Candidate]:
-    found: list[Candidate] = []
-    for digest in digests:
-        raised = [e for e in digest.events if not e.caught and not _survived(e.at, digest, digests)]
-        inner = {id(e.cause) for e in raised if e.cause is not None}
-        here = [
-            Candidate(classify(e, catalogue), e.line, e, e.rank)
-            for e in raised
-            if id(e) not in inner
-            and e.type.rpartition(".")[2] not in _WRAPPERS
-            and not _wraps(e, raised)
-        ]
-        here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
-        here = _marked(here)
-        found += _last_of_each(here, digest)
-        found += [
-            Candidate(known, line, None, line.rank)
-            for line, known in digest.telling
-            if not _survived(line.at, digest, digests)
-        ]
-    return found
-
-
-def _marked(here: list[Candidate]) -> list[Candidate]:
-    """torch marks what ends a rank; beside that, earlier exceptions without a mark were caught."""
-    ends = [c.at for c in here if c.line.marked and c.order == 0]
-    if not ends:
-        return here
-    return [c for c in here if c.line.marked or c.at > max(ends)]
-
-
-def _wraps(event: Event, others: list[Event]) -> bool:
-    """A data-loader worker's exception is raised again in the rank; the original follows it."""
-    if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
-        return not event.type and bool(event.frames) and len(others) > 1
-    return any(e.at > event.at and e.type == event.type for e in others)
-
-
-def _ended(candidate: Candidate, digest: Digest) -> bool:
-    """A side thread's exception counts only where it is known and all that the log has."""
-    known = candidate.known is not None and candidate.known.order == "cause"
-    return known and bool(digest.exits) and len(digest.events) == 1
-
-
-def _survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
-    """Whether the run went on after it: more steps, or an end that is marked."""
-    ends = [place for place in digest.stopped if place >= at]
-    ends += [e.line.at for e in digest.exits if e.line.at >= at]
-    after = max(ends, default=at)
-    told = digest.progress
-    if told.finished(after) or told.after(after) >= STEPS_THAT_PROVE:
-        return True
-    if ends and told.after(at) - told.after(min(ends)) >= STEPS_THAT_PROVE:
-        return True  # many steps between it and the end: not what ended the run
-    if told.steps or told.done:
-        return False
-    others = [d for d in digests if d is not digest]
-    failed = any(d.exits or d.stopped for d in digests)
-    return not failed and any(d.progress.done for d in others)
-
-
-def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:
-    """Of each stream the exceptions that ended it: the last, and those close before it."""
-    streams: dict[str, list[Candidate]] = {}
-    for candidate in here:
-        streams.setdefault(candidate.line.lane, []).append(candidate)
-    found: list[Candidate] = []
-    for stream in streams.values():
-        kept = [stream[-1]]
-        for candidate in reversed(stream[:-1]):
-            event, after = candidate.event, kept[0].line
-            last = event.last if event and event.last else candidate.line
-            stepped = digest.progress.after(last.at) > digest.progress.after(after.at)
-            near = after.number - last.number <= NEAR and not stepped
-            first = candidate.order == 0 and not any(k.order == 0 for k in kept)
-            if not (candidate.line.marked or near or first):
-                break
-            kept.insert(0, candidate)
-        found += kept
-    return found
 
 
 def _started(
@@ -297,7 +174,7 @@ def _ranks(
 
 def _exit_class(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
     """A process that was killed leaves no exception: its exit code is what there is."""
-    found = [e for d in digests for e in d.exits if not _survived(e.line.at - 1, d, digests)]
+    found = [e for d in digests for e in d.exits if not survived(e.line.at - 1, d, digests)]
     ended = (
         launcher.first(found)
         or next((e for e in found if e.code in _BY_EXIT and e.code not in (-15, 143)), None)
@@ -307,9 +184,15 @@ def _exit_class(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer 
     if ended is None or code is None or code not in by_code:
         return None
     pick = Candidate(by_code[code], ended.line, None, ended.rank)
-    ranks = () if ended.rank is None else (ended.rank,)
+    rank = ended.rank if ended.rank is not None or _nodes(digests) else ended.local
+    ranks = () if rank is None else (rank,)
     how = "torchrun's first observed failure" if ended.first else "its exit code"
     return Answer("explained", by_code[code], pick, ranks, how, evidence=[ended.line])
+
+
+def _nodes(digests: Sequence[Digest]) -> bool:
+    """Whether the run has several nodes: a rank on its node is then no rank."""
+    return any(_SEVERAL.search(d.text) for d in digests)
 
 
 def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
@@ -323,17 +206,33 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
             last = digest.progress.losses[-1][0]
             pick = Candidate(known, line, None, line.rank)
             return Answer("explained", known, pick, how="the logged losses", evidence=[line, last])
-    failed = [e for d in digests for e in d.exits if not _survived(e.line.at - 1, d, digests)]
+    failed = [e for d in digests for e in d.exits if not survived(e.line.at - 1, d, digests)]
     if failed:
         ended = launcher.first(failed) or failed[0]
         ranks = () if ended.rank is None else (ended.rank,)
         how = "torchrun's first observed failure" if ended.first else ""
         pick = Candidate(None, ended.line, None, ended.rank)
-        return Answer("unknown", None, pick, ranks, how, evidence=[ended.line])
+        answer = Answer("unknown", None, pick, ranks, how, evidence=[ended.line])
+        answer.code = ended.code
+        return answer
+    if (wrapped := _wrapped(digests)) is not None:
+        pick = Candidate(None, wrapped.line, wrapped, wrapped.rank)
+        return Answer("unknown", None, pick, how="", evidence=_evidence(pick))
     if any(d.progress.done for d in digests):
         ends = [d.progress.end for d in digests if d.progress.end is not None]
         return Answer("finished", evidence=ends[-1:])
     return Answer("unfinished", evidence=_where_each(digests))
+
+
+def _wrapped(digests: Sequence[Digest]) -> Event | None:
+    """A launcher's exception, where the log does not hold what it was raised for."""
+    found = (
+        e
+        for d in digests
+        for e in reversed(d.events)
+        if e.type.rpartition(".")[2] in WRAPPERS and not survived(e.at, d, digests)
+    )
+    return next((e for e in found if not e.type.endswith("SystemExit")), None)
 
 
 def _where_each(digests: Sequence[Digest]) -> list[Line]:
@@ -393,6 +292,7 @@ def _context(pick: Candidate, digests: Sequence[Digest]) -> str:
 
 def _by_table(answer: Answer, table: watchdog.Table) -> None:
     blamed = table.late or table.odd
+    answer.evidence = [wait.line for wait in table.waits[:8]]
     if blamed:
         answer.ranks = blamed
         answer.sure = True
@@ -402,6 +302,9 @@ def _by_table(answer: Answer, table: watchdog.Table) -> None:
     elif len(table.waits) > 1:
         answer.ranks, answer.sure = tuple(w.rank for w in table.waits if w.rank is not None), False
         answer.how = "all of them wait in the same collective" if table.same else ""
+    elif table.waits[0].rank is not None:
+        answer.ranks, answer.sure = (), False
+        answer.how = f"only the wait of {watchdog.ranks([table.waits[0].rank])} is in this log"
 
 
 def _by_absence(

@@ -21,6 +21,7 @@ _MPI = re.compile(r"exited on signal (\d{1,2}) \(|mpirun noticed that process ra
 _SHELL = re.compile(
     r"(?:^|line \d{1,5}: +)\d{2,9} (Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
 )
+_BARE = re.compile(r"(?:^|it/s\]|s/it\])\s{0,3}(Killed)$")  # as a shell ends a progress bar's line
 _SIGNALS = {
     "Killed": -9,
     "Segmentation fault": -11,
@@ -32,13 +33,14 @@ _SIGNALS = {
 
 @dataclass(frozen=True)
 class Exit:
-    """How a process ended: its rank where told, its exit code, whether it is said to be first."""
+    """How a process ended: its rank (on its node) where told, its code, whether it was first."""
 
     line: Line
     code: int
     rank: int | None = None
     time: Time | None = None
     first: bool = False
+    local: int | None = None
 
 
 def exits(lines: Iterable[Line]) -> list[Exit]:
@@ -52,7 +54,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
         if "exit" not in text and "rank" not in text and "time" not in text:
             if _ROOT in text:
                 root = True
-            elif match := _SHELL.search(text):
+            elif match := _SHELL.search(text) or _BARE.search(text):
                 found.append(Exit(line, _SIGNALS[match[1]], None, line.time))
             elif match := _SRUN.match(text):
                 found.append(Exit(line, _srun(match[3]), None, line.time))
@@ -68,7 +70,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
                 found.append(Exit(line, int(match[1]), rank, time or line.time, root))
             rank = time = None
         elif match := _FAILED.search(text):
-            found.append(Exit(line, int(match[1]), None, line.time))
+            found.append(Exit(line, int(match[1]), None, line.time, local=int(match[2])))
         elif match := _RETURN.search(text):
             if int(match[1]) != 0:
                 found.append(Exit(line, int(match[1]), None, line.time))

@@ -14,7 +14,7 @@ LONGEST = 6000  # characters of a line that are looked at: its first and last ha
 Time = tuple[int, ...]  # (month, day, hour, minute, second, microsecond), to compare within a log
 
 _TIME = r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:Z|[+-]\d\d:?\d\d)?"
-_ISO = re.compile(rf"^\[?{_TIME}\]?[\s|]+(?:std(?:out|err) [FP] )?")
+_ISO = re.compile(rf"^\[?{_TIME}\]?:?[\s|]+(?:std(?:out|err) [FP] )?")
 _ANY_TIME = re.compile(rf"^[\[(]?{_TIME}")
 _GLOG = re.compile(r"^\[?([IWEF])(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})[^\]]{0,120}\]\s?")
 _RANKS = re.compile(

@@ -55,7 +55,17 @@ def read(message: str) -> Memory:
     others = [
         _gib(*m) for m in re.findall(rf"Process \d{{1,9}} has {_SIZE} memory in use", message)
     ]
+    if others and "this process has" not in message:
+        _take_ours_out(others, (allocated or 0.0) + (idle or 0.0))
     return Memory(asked, total, free, allocated, idle, sum(others) if others else None)
+
+
+def _take_ours_out(held: list[float], least: float) -> None:
+    """In a container NVML knows this process by another number: torch then lists it among the
+    others. It is the one that holds what torch says that it holds, or the next larger one."""
+    ours = min((each for each in held if each >= least - 0.01), default=None)
+    if ours is not None:
+        held.remove(ours)
 
 
 def _find(pattern: str, message: str) -> float | None:

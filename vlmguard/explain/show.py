@@ -8,6 +8,7 @@ from typing import Any
 
 from vlmguard.core.findings import Finding
 from vlmguard.explain import clean, flags, watchdog
+from vlmguard.explain.candidates import WRAPPERS
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.judge import Answer
 from vlmguard.explain.language import chinese
@@ -55,7 +56,7 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     if answer.known is not None:
         yield from _known(answer)
     elif answer.verdict == "unknown":
-        yield "what it means: not in the catalogue; this is the first failure that the log shows"
+        yield f"what it means: {_unknown(answer)}"
         yield "collect:"
         yield from (f"  - {line}" for line in _COLLECT)
     else:
@@ -72,8 +73,33 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     if notes:
         yield "also seen:"
         yield from (f"  - {note}" for note in notes)
+    if answer.guard:
+        yield "what vlmguard said in this run:"
+        yield from (f"  - {line}" for line in _guard(answer))
     if answer.known is not None:
         yield f"page: vlmguard rule {answer.known.code}{_page(answer)}"
+
+
+def _unknown(answer: Answer) -> str:
+    """What can be said of a failure that is not in the catalogue."""
+    if answer.code in (-6, 134):
+        return (
+            "SIGABRT: the process ended itself (an assertion in compiled code, NCCL's watchdog, an "
+            "exception of C++); the reason stands above in its own output, which this log lacks"
+        )
+    event = answer.pick.event if answer.pick else None
+    if event is None or event.type.rpartition(".")[2] in WRAPPERS:
+        return (
+            "these are the launcher's last words; what the failed process printed itself is not "
+            "in this log"
+        )
+    return "not in the catalogue; this is the first failure that the log shows"
+
+
+def _guard(answer: Answer) -> Iterator[str]:
+    for one in answer.guard:
+        who = f" [rank {one.rank}]" if one.rank is not None else ""
+        yield clean.shown(f"{one.code} {one.outcome}{who}: {one.why}")[:LONGEST]
 
 
 def _page(answer: Answer) -> str:
@@ -147,8 +173,8 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
         parts.append(f"seen by rank {pick.rank} at {seen}" if pick and other else seen)
     if answer.facts.phase:
         parts.append(f"phase: {answer.facts.phase}")
-    if answer.how and who:
-        plain = answer.how.startswith(("it ", "all "))
+    if answer.how and (who or answer.how.startswith("only ")):
+        plain = answer.how.startswith(("it ", "all ", "only "))
         parts.append(answer.how if plain else f"told by {answer.how}")
     if len(answer.alike) > 1 and set(answer.alike) != set(answer.ranks):
         parts.append(f"the same on {watchdog.ranks(answer.alike)}")
@@ -239,8 +265,17 @@ def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
         "followed": [clean.shown(f) for f in answer.followed],
         "ranks_side_by_side": answer.table.rows() if answer.table else [],
         "evidence": [_evidence(line, digests) for line in answer.evidence],
+        "guard": [_said(one) for one in answer.guard],
     }
     return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+
+
+def _said(one: Any) -> dict[str, Any]:
+    """A finding that the guard gave in the run, in the form in which a log's is given."""
+    kept = ("code", "level", "why", "scope", "advice", "evidence", "url", "outcome", "change")
+    entry = {key: one.entry[key] for key in kept if key in one.entry}
+    told = {**entry, "code": one.code, "outcome": one.outcome, "why": one.why, "rank": one.rank}
+    return {k: clean.shown(v) if isinstance(v, str) else v for k, v in told.items()}
 
 
 def _changes(answer: Answer) -> list[dict[str, str]]:

@@ -24,6 +24,7 @@ _RANK = re.compile(
     r"(?:rank|proc|task|local)[-_.]?(\d{1,5})(?!\d)|^(\d{1,5})\.(?:log|out|err|txt)$"
 )
 _ATTEMPT = re.compile(r"^attempt_(\d+)$")
+_REPORT = re.compile(rb'\{"time": \d{6,12}(?:\.\d{1,6})?, "kind": "\w{1,20}", "rank": ')
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
 
 
@@ -78,12 +79,23 @@ def _folder(folder: Path) -> list[Source]:
                 continue
             if path.is_symlink() or not path.is_file() or path.name == "error.json":
                 continue
-            if path.suffix in (".json", ".jsonl") and "vlmguard" not in name:
+            if path.suffix in (".json", ".jsonl") and not is_report(path):
                 continue
             found.append(_source(path, folder))
             if len(found) == MAX_FILES:
                 return found
     return found
+
+
+def is_report(path: Path | None) -> bool:
+    """Whether the file is a report of the guard's (``VLMGUARD_REPORT``)."""
+    if path is None or path.suffix not in (".json", ".jsonl"):
+        return False
+    try:
+        with path.open("rb") as file:
+            return _REPORT.match(file.read(200)) is not None
+    except OSError:
+        return False
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -57,7 +57,8 @@ class Table:
         for wait in self.waits:
             who = "a rank" if wait.rank is None else f"rank {wait.rank}"
             done = f", completed {wait.completed}" if wait.completed is not None else ""
-            rows.append(f"{who} waits in {wait.op} #{wait.seq} of {wait.numel} elements{done}")
+            of = f" of {wait.numel} elements" if wait.numel else ""
+            rows.append(f"{who} waits in {wait.op} #{wait.seq}{of}{done}")
         if self.late:
             rows.append(f"never came: {ranks(self.late)}")
         return rows

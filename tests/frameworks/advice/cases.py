@@ -34,6 +34,7 @@ UNCHECKED = "turn gradient checkpointing of the vision tower off (gradient_check
 LOOK = "set find_unused_parameters=True (ddp_find_unused_parameters=True)"
 NO_GRAPH = "set static_graph=False (ddp_static_graph=False)"
 PAD = "put an image in every batch (a blank one without a label will do)"
+SAME_IMAGES = "give all batches of all ranks the same number of images"
 SAME_KIND = "give all ranks batches of one kind (group the rows by whether they have media)"
 ZERO2 = "use zero2"
 FREEZE, FREEZE_BOTH = "freeze vision", "freeze vision and aligner"
@@ -138,6 +139,8 @@ BLIND = plain("image", *NONE, "--blind", "model.vision_tower", *zero(2), model="
 WINDOWS = ["--gradient_accumulation_steps", "2"]
 GRAPH = plain("image", *NONE, "--ddp_static_graph", "true", *WINDOWS)
 GRAPH_RIGHT = plain("image", *NONE, *WINDOWS)
+UNEVEN = plain("uneven", *NONE, "--per_image", "true", *zero(3))
+UNEVEN_RIGHT = plain("uneven", *NONE)
 CLIPPED = plain("image", *NONE, "--deepspeed", "{data}/unclipped.json")
 CLIPPED_RIGHT = plain("image", *NONE)
 
@@ -171,6 +174,9 @@ FAILING = {
         | {WINDOW: Done(GRAPH.also(*WINDOWS[:1], "1"), plain("image", *NONE))}}),
     "blind": Failing(BLIND, WRONG, LLAVA_RIGHT, {
         "VG302": {FREEZE: Done(BLIND, LLAVA_RIGHT.also("--frozen", "vision_tower"))}}),
+    "uneven": Failing(UNEVEN, HANGS, UNEVEN_RIGHT, {
+        "VG113": zero2(UNEVEN, UNEVEN_RIGHT)
+        | {SAME_IMAGES: Done(of_rows(UNEVEN, "image"), of_rows(UNEVEN_RIGHT, "image"))}}),
     "clipped": Failing(CLIPPED, WRONG, CLIPPED_RIGHT, {
         "VG403": {CLIPPING: Done(instead(CLIPPED, "unclipped", "zero2"), CLIPPED_RIGHT)}}),
 }  # fmt: skip

@@ -41,8 +41,10 @@ for advice in (SetVariant(False), FindUnused(), StaticGraph(False), NoCheckpoint
         told, left = HfArgumentParser(kind).parse_known_args(words)
         given = words[0].lstrip("-")
         if not left and hasattr(told, given):
-            whole.append(getattr(told, given))
-    print(json.dumps([str(advice), said, [repr(value) for value in whole]]))
+            value = getattr(told, given)
+            value = json.loads(value) if isinstance(value, str) else value
+            whole.append(value["use_reentrant"] if isinstance(value, dict) else value)
+    print(json.dumps([str(advice), said, whole]))
 """
 
 
@@ -61,10 +63,8 @@ def test_the_parser_takes_it(env, tmp_path):
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["')]
     assert len(lines) == 5, done.stderr[-3000:]
     for advice, said, values in lines:
+        if env == "flagembedding" and "static_graph" in said:
+            continue  # its transformers, 4.51, cannot set one, so nobody is told to unset it
+        switched_on = "find_unused" in said or "disable_gradient_checkpointing" in said
         assert values, f"{advice}: nothing takes {said!r}"
-        right = {"True"} if "find_unused" in said else {"False"}
-        if "disable_gradient_checkpointing" in said:
-            right = {"True"}
-        read = {repr(json.loads(value[1:-1])["use_reentrant"]) if "{" in value else value
-                for value in values}  # fmt: skip
-        assert read == right, f"{said!r} was read as {values}"
+        assert set(values) == {switched_on}, f"{said!r} was read as {values}"

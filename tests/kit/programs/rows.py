@@ -13,8 +13,8 @@ _BLANK = -1
 
 
 def kind_of(data: str, row: int) -> str:
-    """What row ``row`` of a data set holds: image, text, video, image+video; of
-    ``mixed/blank``: a blank image in place of none."""
+    """What row ``row`` of a data set holds: image, text, video, image+video, image
+    image; of ``mixed/blank``: a blank image in place of none."""
     data, _, blank = data.partition("/")
     if blank:
         kind = kind_of(data, row)
@@ -22,6 +22,8 @@ def kind_of(data: str, row: int) -> str:
     match data:
         case "mixed":
             return "text" if row % 2 else "image"
+        case "uneven":
+            return "image" if row % 2 else "image image"
         case "phases":
             return "text" if row // 2 % 2 else "image"
         case _:
@@ -54,8 +56,8 @@ class Collate:
             "attention_mask": self._padded([[1] * len(ids) for ids, _, _ in encoded], 0),
             "labels": self._padded([labels for _, _, labels in encoded], -100),
         }
-        images = [_BLANK if "blank" in row["kind"] else row["row"]
-                  for row in rows if "image" in row["kind"]]  # fmt: skip
+        images = [_BLANK if "blank" in row["kind"] else row["row"] + 500 * number
+                  for row in rows for number in range(row["kind"].count("image"))]  # fmt: skip
         videos = [row["row"] for row in rows if "video" in row["kind"]]
         if self.config.model_type == "llava":
             photos = [_random(row, (3, 28, 28)) for row in images]
@@ -77,7 +79,7 @@ class Collate:
             parts += [([image] * TOKENS, 1)] if "image" in row["kind"] else []
         else:
             for number, medium in enumerate(("image", "video"), start=1):
-                if medium in row["kind"]:
+                for _ in range(row["kind"].count(medium)):
                     token = getattr(config, f"{medium}_token_id")
                     parts += [([config.vision_start_token_id], 0), ([token] * TOKENS, number)]
                     parts += [([config.vision_end_token_id], 0)]

@@ -28,6 +28,7 @@ class Mine:
         lora: a regular expression of module names that get an adapter; none: full training.
         frozen: a regular expression of names of parameters that do not train.
         blind: a module that runs without gradients, by mistake.
+        per_image: the tower takes the images of a batch apart, as MiniCPM-V's does.
         on_the_model: checkpointing is switched on here, before a trainer exists.
         two_forwards: a loss that calls the model twice.
         evaluate: a data set to evaluate on after each step.
@@ -38,6 +39,7 @@ class Mine:
     lora: str = ""
     frozen: str = ""
     blind: str = ""
+    per_image: bool = False
     on_the_model: bool = False
     two_forwards: bool = False
     evaluate: str = ""
@@ -48,6 +50,22 @@ class TwoForwards(Trainer):
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         return model(**inputs).loss + 0.5 * model(**inputs).loss
+
+
+def one_by_one(kind):
+    """Towers of a Qwen2-VL class run once per image."""
+    together = kind.forward
+
+    def forward(self, hidden_states, grid_thw, **kwargs):
+        sizes = [int(grid.prod()) for grid in grid_thw]
+        found = [
+            together(self, patches, grid_thw=grid[None], **kwargs)
+            for patches, grid in zip(hidden_states.split(sizes), grid_thw, strict=True)
+        ]
+        names = ("last_hidden_state", "pooler_output")
+        return type(found[0])(**{n: torch.cat([each[n] for each in found]) for n in names})
+
+    kind.forward = forward
 
 
 def adapted(model, pattern, checkpointing):
@@ -72,6 +90,8 @@ def main():
     config, tokenizer = model.config, AutoTokenizer.from_pretrained(mine.model)
     if mine.lora:
         model = adapted(model, mine.lora, args.gradient_checkpointing or mine.on_the_model)
+    if mine.per_image:
+        one_by_one(type(model.model.visual))
     if mine.blind:
         tower = model.get_submodule(mine.blind)
         tower.forward = torch.no_grad()(tower.forward)

@@ -86,6 +86,7 @@ FAILURE = Known(
             "Expected to have finished reduction in the prior iteration",
             releases="torch 1.x to 2.15",
         ),
+        Sign("that were not used in producing loss"),
     ),
     examples=(
         Example(

@@ -85,6 +85,9 @@ FAILURE = Known(
             releases="torch ≥ 1.8",
         ),
         Sign("Some NCCL operations have failed or timed out", releases="torch ≥ 1.8"),
+        Sign("watchdog got stuck for", where="line"),
+        Sign("Received a dump signal due to a collective timeout", where="line"),
+        Sign("watchdog got stuck for"),
     ),
     examples=(
         Example(

@@ -45,6 +45,7 @@ FAILURE = Known(
         Sign("element 0 of tensors does not require grad", releases="torch 1.x to 2.15"),
         Sign("loss must be a scalar tensor", releases="DeepSpeed 0.19"),
         Sign("must be a scalar tensor", also=("requires_grad",)),
+        Sign("is not needed when a module doesn't have any parameters that require a gradient"),
     ),
     examples=(
         Example(

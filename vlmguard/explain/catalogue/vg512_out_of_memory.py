@@ -174,6 +174,12 @@ FAILURE = Known(
         Sign("is less than desired GPU memory utilization", releases="vLLM"),
         Sign("Failed to CUDA calloc"),
         Sign("warp_ctc", also=("out of memory",)),
+        Sign("CUDA_ERROR_OUT_OF_MEMORY"),
+        Sign("Error out of memory at line", where="line"),
+        Sign("cudaMalloc failed: out of memory"),
+        Sign("CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"),
+        Sign("NCCL WARN Cuda failure 2 'out of memory'", where="line"),
+        Sign("NCCL WARN Cuda failure 'out of memory'", where="line"),
     ),
     examples=(
         Example(

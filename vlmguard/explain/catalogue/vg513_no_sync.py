@@ -27,6 +27,7 @@ FAILURE = Known(
             "no_sync context manager is incompatible with gradient partitioning",
             releases="DeepSpeed ≥ 0.16.0",
         ),
+        Sign("illegal to call Engine.step() inside no_sync"),
     ),
     examples=(
         Example(

@@ -40,6 +40,10 @@ FAILURE = Known(
         Sign("returned nan values in its", also=("Backward",)),
         Sign("probability tensor contains either `inf`, `nan`"),
         Sign("Stopping training", also=("nan",)),
+        Sign("Non-finite loss"),
+        Sign("non-finite loss"),
+        Sign("Detected NaN"),
+        Sign("Loss diverged"),
     ),
     examples=(
         Example(

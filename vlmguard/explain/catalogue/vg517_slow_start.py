@@ -16,6 +16,11 @@ FAILURE = Known(
         Do("preprocess", "one run beforehand"),
         Do("timeout", "a real hang is noticed later"),
         Do("look at the late rank's log: if it has an exception, that is the cause"),
+        Do(
+            "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each node: the "
+            "address may be unknown there, or behind a firewall",
+            "none",
+        ),
     ),
     wrong="A longer time-out does not help where the late rank has died.",
     signs=(
@@ -30,6 +35,13 @@ FAILURE = Known(
         Sign("timed out after", also=("clients joined",)),
         Sign("RendezvousTimeoutError"),
         Sign("store->get('", also=("imeout",)),
+        Sign("The client socket has timed out after", where="line"),
+        Sign("RendezvousConnectionError"),
+        Sign("RendezvousConnectionError", where="line"),
+        Sign("DistStoreError"),
+        Sign("The connection to the C10d store has failed"),
+        Sign("RendezvousClosedError"),
+        Sign("Timed out initializing process group in store based barrier", where="line"),
     ),
     examples=(
         Example(

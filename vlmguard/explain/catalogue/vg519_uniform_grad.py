@@ -3,28 +3,57 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_WRAP = Do(
+    "wrap frozen and trainable modules apart: peft.utils.other.fsdp_auto_wrap_policy(model)", "none"
+)
+_FSDP2 = Do("FSDP2 (fsdp_version: 2): it shards each parameter by itself", "none")
+
+
+def _why(facts: Facts) -> str:
+    if "integer dtype" in facts.message:
+        return (
+            "FSDP1 flattens a block's parameters into one; integer weights (8-bit, or 4-bit "
+            "stored as uint8) cannot be flattened"
+        )
+    if "uniform dtype" in facts.message or "the same dtype" in facts.message:
+        return "FSDP1 flattens a block's parameters into one; here they have several dtypes"
+    return (
+        "FSDP1 without use_orig_params flattens a block's parameters into one; here some of them "
+        "are frozen and some train (LoRA, a frozen tower)"
+    )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if "integer dtype" in facts.message:
+        return (
+            Do("4-bit with bnb_4bit_quant_storage set to the training dtype (bfloat16)", "none"),
+            Do("no load_in_8bit under FSDP", "more memory"),
+        )
+    if "uniform dtype" in facts.message or "the same dtype" in facts.message:
+        return (
+            Do("load all weights in one dtype: torch_dtype, and the LoRA weights with it", "none"),
+            _FSDP2,
+        )
+    return (Do("use_orig_params", "none"), _WRAP, _FSDP2)
+
 
 FAILURE = Known(
     code="VG519",
     name="explain-uniform-grad",
-    title="FSDP cannot flatten frozen and trainable parameters together",
-    zh="FSDP 不能把冻结与可训练的参数展平在一起",
-    why="FSDP1 without use_orig_params flattens a block's parameters "
-    "into one; here some of them are frozen and some train (LoRA, "
-    "a frozen tower)",
-    do=(
-        Do("use_orig_params", "none"),
-        Do(
-            "wrap frozen and trainable modules apart: "
-            "peft.utils.other.fsdp_auto_wrap_policy(model)",
-            "none",
-        ),
-        Do("FSDP2 (fsdp_version: 2): it shards each parameter by itself", "none"),
-    ),
+    title="FSDP cannot flatten these parameters together",
+    zh="FSDP 不能把这些参数展平在一起（冻结与可训练混合、数据类型不一致或量化整数）",
+    why=_why,
+    do=_do,
     wrong="Unfreezing everything makes it run and trains what was to stay.",
     signs=(
         Sign("Must flatten tensors with uniform"),
         Sign("FSDP with use_orig_params=False", also=("requires_grad",)),
+        Sign("Cannot flatten integer dtype tensors"),
+        Sign("`FlatParameter` requires uniform"),
+        Sign("Must flatten tensors with the same dtype"),
+        Sign("use_orig_params=False"),
     ),
     examples=(
         Example(

@@ -55,6 +55,8 @@ FAILURE = Known(
         Sign("got weight of shape [0]"),
         Sign("invalid for input of size 0"),
         Sign("NOT_AVAILABLE", also=("ZeroParamStatus",)),
+        Sign("'ds_numel':"),
+        Sign("ZeroParamStatus.AVAILABLE, param.ds_summary()", where="line"),
     ),
     examples=(Example("RuntimeError: 'weight' must be 2-D", "made by causing it, torch 2.13.0"),),
     evidence="hiyouga/LlamaFactory#4557; row 24.",

@@ -32,6 +32,8 @@ FAILURE = Known(
         Sign("Index put requires the source and destination dtypes match"),
         Sign("expected self and source to have same dtypes"),
         Sign("Found dtype", also=("but expected",)),
+        Sign("to have the same dtype, but got"),
+        Sign("expected self and mask to have same dtype"),
     ),
     examples=(
         Example(

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _why(facts: Facts) -> str:
+    if "meta tensor" in facts.message:
+        return (
+            "weights exist in name only (the meta device): never loaded, offloaded by device_map, "
+            "or still partitioned (ZeRO-3) where they are copied"
+        )
+    return (
+        'a part of the model or a batch stayed elsewhere: device_map="auto" in a distributed '
+        "run, a module added after the move, or a custom tensor in the collator"
+    )
+
 
 FAILURE = Known(
     code="VG527",
     name="explain-devices",
     title="Tensors of one operation lie on different devices",
     zh="同一运算的张量位于不同设备",
-    why="a part of the model or a batch stayed elsewhere: "
-    'device_map="auto" in a distributed run, a module added after '
-    "the move, or a custom tensor in the collator",
+    why=_why,
     do=(
         Do('leave out device_map="auto" where several ranks run', "none"),
         Do("register constants as buffers, and move the batch by the trainer"),
@@ -28,6 +40,14 @@ FAILURE = Known(
         ),
         Sign("module must have its parameters and buffers on device"),
         Sign("is not compatible with passing a `device_map`"),
+        Sign("is not on the expected device"),
+        Sign("is on CPU, but expected it to be on GPU"),
+        Sign("is on CPU, but expected them to be on GPU"),
+        Sign("Input type (torch.FloatTensor) and weight type (torch.cuda"),
+        Sign("Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor)"),
+        Sign("Cannot copy out of meta tensor"),
+        Sign("Expected object of device type cuda but got device type cpu"),
+        Sign("Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)"),
     ),
     examples=(
         Example(

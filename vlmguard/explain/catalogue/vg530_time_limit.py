@@ -28,6 +28,9 @@ FAILURE = Known(
         Sign("exceeded its wall-clock limit", where="line"),
         Sign("walltime limit exceeded", where="line"),
         Sign("maximum time limit", where="line"),
+        Sign("longer than specified deadline", where="line"),
+        Sign("TERMINATED: time limit", where="line"),
+        Sign("hard walltime", where="line"),
     ),
     examples=(
         Example(

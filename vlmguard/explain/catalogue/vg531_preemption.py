@@ -34,6 +34,10 @@ FAILURE = Known(
         Sign("DUE TO JOB REQUEUE", where="line"),
         Sign("Preempting job", where="line"),
         Sign("preemption notice", where="line"),
+        Sign("has been preempted", where="line"),
+        Sign("was preempted", where="line"),
+        Sign("preempted by a higher priority", where="line"),
+        Sign("Spot Instance interruption", where="line"),
     ),
     examples=(
         Example(

@@ -44,6 +44,11 @@ FAILURE = Known(
         Sign("MemoryError", no=("CUDA", "OutOfMemoryError")),
         Sign("was killed by the Linux OOM", where="line"),
         Sign("workers killed due to memory pressure", where="line"),
+        Sign("killed due to the node running low on memory"),
+        Sign("node running low on memory", where="line"),
+        Sign("bad_alloc"),
+        Sign("std::bad_alloc", where="line"),
+        Sign("not enough memory: you tried to allocate"),
     ),
     examples=(
         Example(

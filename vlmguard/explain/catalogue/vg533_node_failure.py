@@ -31,6 +31,10 @@ FAILURE = Known(
         Sign("is DOWN", where="line"),
         Sign("ssh: connect to host", where="line"),
         Sign("RPC failed: node", where="line"),
+        Sign("its node has died"),
+        Sign("its node has died", where="line"),
+        Sign("node has been marked dead", where="line"),
+        Sign("Worker node is lost", where="line"),
     ),
     examples=(
         Example("srun: error: Node failure on gpu-node-17", "slurm/src/api/step_launch.c, 23.11"),

@@ -43,6 +43,11 @@ FAILURE = Known(
         Sign("Unable to determine the device handle for GPU"),
         Sign("Unable to determine the device handle", where="line"),
         Sign("nvidia-smi has failed because", where="line"),
+        Sign("SXid", where="line"),
+        Sign("RmInitAdapter failed", where="line"),
+        Sign("NVLink error was detected", where="line"),
+        Sign("NVLink error was detected"),
+        Sign("GPU requires reset", where="line"),
     ),
     examples=(
         Example(

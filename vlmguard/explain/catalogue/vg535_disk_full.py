@@ -41,6 +41,8 @@ FAILURE = Known(
         Sign(
             "I/O error: No space",
         ),
+        Sign("No usable temporary directory found"),
+        Sign("Disk quota exceeded", where="line"),
     ),
     examples=(
         Example("OSError: [Errno 28] No space left on device", "made by causing it, /dev/full"),

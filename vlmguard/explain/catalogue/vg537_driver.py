@@ -44,6 +44,13 @@ FAILURE = Known(
         Sign("nvrtc: error: invalid value for --gpu-architecture"),
         Sign("Driver/library version mismatch", where="line"),
         Sign("found no NVIDIA driver"),
+        Sign("Distributed package doesn't have NCCL built in"),
+        Sign("ProcessGroupNCCL is only supported with GPUs"),
+        Sign("Unexpected error from cudaGetDeviceCount"),
+        Sign("unsupported display driver / cuda driver combination"),
+        Sign("cudaErrorInsufficientDriver"),
+        Sign("couldn't communicate with the NVIDIA driver", where="line"),
+        Sign("'_cuda_setDevice'"),
     ),
     examples=(
         Example(

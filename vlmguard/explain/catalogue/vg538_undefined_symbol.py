@@ -46,6 +46,8 @@ FAILURE = Known(
         Sign("invalid device function"),
         Sign("Detected that PyTorch and TorchAudio"),
         Sign("Detected that PyTorch and torchvision were compiled with different CUDA"),
+        Sign("was compiled without GPU support"),
+        Sign("undefined reference to"),
     ),
     examples=(
         Example(

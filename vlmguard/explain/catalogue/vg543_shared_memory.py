@@ -43,6 +43,8 @@ FAILURE = Known(
         Sign("It is possible that dataloader's workers are out of shared memory", where="line"),
         Sign("Signal 7 (SIGBUS)"),
         Sign("posix_fallocate", also=("shm",)),
+        Sign("NCCL WARN Call to posix_fallocate failed", where="line"),
+        Sign("/dev/shm/nccl-", where="line", also=("WARN",)),
     ),
     examples=(
         Example(

@@ -27,6 +27,9 @@ FAILURE = Known(
         Sign(
             "DataLoader timed out",
         ),
+        Sign("One of the subprocesses has abruptly died"),
+        Sign("BrokenProcessPool"),
+        Sign("terminated abruptly while the future"),
     ),
     examples=(
         Example(

@@ -47,6 +47,15 @@ FAILURE = Known(
         Sign("Assertion `srcIndex < srcSelectDimSize` failed", where="line"),
         Sign("Assertion `t >= 0 && t < n_classes` failed", where="line"),
         Sign("vectorized gather kernel index out of bounds", where="line"),
+        Sign(
+            "native/cuda/",
+            where="line",
+            also=(
+                "Assertion",
+                "thread: [",
+            ),
+        ),
+        Sign("is out of bounds for dimension"),
     ),
     examples=(
         Example(

@@ -35,6 +35,7 @@ FAILURE = Known(
             "batch related parameters",
         ),
         Sign("needs to be a valid integer value instead of 'auto'"),
+        Sign("requires you to pass at least one of training or evaluation dataloaders"),
     ),
     examples=(
         Example(

@@ -35,6 +35,12 @@ FAILURE = Known(
         ),
         Sign("FlashAttention", also=("support",)),
         Sign("Flash Attention 2 is not"),
+        Sign("flash_attn", also=("packages that were not found",)),
+        Sign("name 'index_first_axis' is not defined"),
+        Sign("name 'flash_attn_func' is not defined"),
+        Sign("name 'flash_attn_varlen_func' is not defined"),
+        Sign("name '_flash_supports_window_size' is not defined"),
+        Sign("name 'unpad_input' is not defined"),
     ),
     examples=(
         Example(

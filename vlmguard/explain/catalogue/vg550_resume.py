@@ -37,6 +37,19 @@ FAILURE = Known(
         Sign("The checkpoint being loaded used a DP world size"),
         Sign("you require users to upgrade torch to at least v2.6"),
         Sign("resume_from_checkpoint", also=("Error",)),
+        Sign("optim_states.pt", also=("No such file",)),
+        Sign("_states.pt", also=("No such file",)),
+        Sign("rng_state", also=("No such file",)),
+        Sign("scheduler.pt", also=("No such file",)),
+        Sign("Failed to resume from checkpoint"),
+        Sign(
+            "latest",
+            also=(
+                "checkpoint",
+                "No such file",
+            ),
+        ),
+        Sign("check_ckpt_list", where="trace"),
     ),
     examples=(
         Example(

@@ -36,6 +36,9 @@ FAILURE = Known(
         Sign("is required for a normal functioning"),
         Sign("DistributionNotFound"),
         Sign("partially initialized module"),
+        Sign("Error while finding module specification", where="line"),
+        Sign("python: No module named", where="line"),
+        Sign("python3: No module named", where="line"),
     ),
     examples=(
         Example(

@@ -33,9 +33,9 @@ FAILURE = Known(
         Sign("error: unrecognized arguments"),
         Sign("error: argument"),
         Sign("error: the following arguments are required"),
-        Sign(
-            "got an unexpected keyword argument",
-        ),
+        Sign("Arguments.__init__() got an unexpected keyword argument"),
+        Sign("Config.__init__() got an unexpected keyword argument"),
+        Sign("unexpected keyword argument 'evaluation_strategy'"),
         Sign("invalid choice:"),
         Sign("error: unrecognized arguments", where="line"),
         Sign("error: the following arguments are required", where="line"),

@@ -44,6 +44,12 @@ FAILURE = Known(
         Sign("Could not open video"),
         Sign("Could not push packet to decoder"),
         Sign("buffer size"),
+        Sign("broken data stream when reading image file"),
+        Sign("unrecognized data stream contents when reading image file"),
+        Sign("Invalid data found when processing input"),
+        Sign("InvalidDataError"),
+        Sign("cannot reshape array of size 0"),
+        Sign("Unsupported video"),
     ),
     examples=(
         Example(

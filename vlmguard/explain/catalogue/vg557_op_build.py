@@ -46,6 +46,8 @@ FAILURE = Known(
         Sign("cpu_adam", also=("ImportError",)),
         Sign("fused_adam", also=("ImportError",)),
         Sign("gcc", also=("failed",)),
+        Sign("which failed to build/load"),
+        Sign("nvcc", also=("No such file",)),
     ),
     examples=(
         Example(

@@ -7,9 +7,9 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 FAILURE = Known(
     code="VG558",
     name="explain-segfault",
-    title="A process crashed in compiled code (segmentation fault)",
+    title="A process crashed in compiled code (SIGSEGV, SIGFPE, SIGILL)",
     zh="进程在本地代码中崩溃（段错误）",
-    why="the process was ended by signal 11: a compiled library "
+    why="the process was ended by a signal of the processor (11, 8 or 4): a compiled library "
     "crashed, often two that do not fit (torch, flash-attn, an "
     "image or video decoder, a tracker)",
     do=(
@@ -21,11 +21,15 @@ FAILURE = Known(
     ),
     wrong="Without the faulthandler's lines the library is a guess.",
     signs=(
-        Sign("Segmentation fault", where="line"),
+        Sign("Segmentation fault", where="line", no=("worker", "DataLoader")),
         Sign("Fatal Python error", where="line"),
-        Sign("SIGSEGV", where="line"),
+        Sign("SIGSEGV", where="line", no=("worker",)),
         Sign("Caught signal 11", where="line"),
         Sign("Signal 11 (SIGSEGV)"),
+        Sign("Floating point exception", where="line"),
+        Sign("Illegal instruction", where="line"),
+        Sign("SIGFPE", where="line"),
+        Sign("SIGILL", where="line"),
     ),
     examples=(
         Example(

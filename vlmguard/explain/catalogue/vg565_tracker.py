@@ -30,6 +30,8 @@ FAILURE = Known(
         ),
         Sign("requires wandb to be installed"),
         Sign("requires tensorboard to be installed"),
+        Sign("Callback requires"),
+        Sign("is not supported, only", also=("mlflow",)),
     ),
     examples=(
         Example(

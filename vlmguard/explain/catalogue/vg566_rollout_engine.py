@@ -34,6 +34,15 @@ FAILURE = Known(
         Sign("vllm", where="trace", also=("RuntimeError", "engine")),
         Sign("Model architectures"),
         Sign("The decoder prompt (length"),
+        Sign("vLLM is not", also=("installed",)),
+        Sign("vLLM is not", also=("available",)),
+        Sign(
+            "vllm",
+            also=(
+                "is not installed",
+                "use_vllm",
+            ),
+        ),
     ),
     examples=(
         Example(

@@ -37,6 +37,10 @@ FAILURE = Known(
         Sign("SIGHUP"),
         Sign("CANCELLED AT", where="line", no=("DUE TO",)),
         Sign("Process got signal"),
+        Sign("got signal: 1"),
+        Sign("death signal, shutting down workers", where="line"),
+        Sign("closing signal SIGHUP", where="line"),
+        Sign("closing signal SIGINT", where="line"),
     ),
     examples=(
         Example(

@@ -1,0 +1,285 @@
+"""Rehearsing ``swift sft | pt | rlhf``: what has to be changed on a CPU, and a rank's part.
+
+Top-level imports are light: `describe` runs in the command line's process, without ms-swift.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vlmguard.check import sources
+from vlmguard.check.fields import Values
+from vlmguard.check.files import Files
+from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.framework import Commands, Described
+from vlmguard.rehearse.request import Request
+from vlmguard.rehearse.scene import Scene
+
+NAME = "ms-swift"
+PIXELS = 50176
+_GENERATES = ("grpo", "gkd")
+_PAIRS = ("dpo", "cpo", "simpo", "orpo", "rm")
+_SUBGROUPS = ("sequence_parallel_size", "deepspeed_autotp_size", "tensor_parallel_size",
+              "context_parallel_size")  # fmt: skip
+_CODE = ("external_plugins", "custom_register_path", "model_kwargs_file")
+_DROPPED = (
+    (("use_cpu", "ddp_backend", "device_map", "max_memory"), ""),
+    (("resume_from_checkpoint", "resume_only_model"), "begins at step 0"),
+    (("adapters", "ref_adapters"), "the adapter begins anew"),
+    (("use_liger_kernel",), "Liger's kernels need a GPU"),
+    (("quant_method", "quant_bits", "bnb_4bit_compute_dtype", "bnb_4bit_quant_type",
+      "bnb_4bit_use_double_quant", "bnb_4bit_quant_storage", "hqq_axis"),
+     "weights are not quantised"),
+    (("torch_compile", "torch_compile_backend", "torch_compile_mode"), "not compiled"),
+    (("streaming", "dataset_prefetch"), "rows are read from a file"),
+    (("offload_optimizer", "offload_model", "use_flash_ckpt", "move_model_batches"), ""),
+    (("vllm_mode", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size", "sleep_level",
+      "vllm_max_model_len", "vllm_server_host", "vllm_server_port", "vllm_server_base_url",
+      "vllm_limit_mm_per_prompt", "vllm_enforce_eager", "vllm_enable_prefix_caching"), ""),
+    (("load_best_model_at_end", "metric_for_best_model", "predict_with_generate", "eval_steps",
+      "early_stop_interval", "save_steps", "num_train_epochs", "create_checkpoint_symlink",
+      "push_to_hub", "hub_token", "cached_dataset", "cached_val_dataset", "load_args",
+      "interleave_prob", "dataset_shuffle", "val_dataset_shuffle"), ""),
+)  # fmt: skip
+_EVERY = {
+    "split_dataset_ratio": 0, "logging_steps": 1, "save_strategy": "no", "eval_strategy": "no",
+    "report_to": "none", "add_version": "false", "check_model": "false", "use_hf": "true",
+    "dataloader_num_workers": 0, "dataset_num_proc": 1, "dataset_shuffle": "false",
+    "train_dataloader_shuffle": "false", "load_from_cache_file": "false",
+}  # fmt: skip
+_NUMBERS = {
+    "torch_dtype": "float32", "fp16": "false", "bf16": "false", "optim": "sgd",
+    "max_grad_norm": 0, "weight_decay": 0, "lora_dropout": 0, "warmup_ratio": 0,
+    "lr_scheduler_type": "constant",
+}  # fmt: skip
+_ADAPTIVE = ("optimizer", "optim", "optim_args", "optim_target_modules", "lr_scheduler_kwargs",
+             "lr_scheduler_type", "use_galore", "galore_target_modules", "neftune_noise_alpha",
+             "vit_lr", "aligner_lr", "lorap_lr_ratio", "warmup_steps")  # fmt: skip
+_UNWRAPPED = ("deepspeed", "fsdp", "fsdp_config", "ddp_find_unused_parameters", "ddp_static_graph",
+              "ddp_bucket_cap_mb", "ddp_broadcast_buffers")  # fmt: skip
+
+
+def describe(values: Values, entry: str, files: Files) -> Described:
+    """What the command says of its model, data and loop."""
+    kind = str(values.get("rlhf_type") or "") if entry == "rlhf" else ""
+    batch = values.get("per_device_train_batch_size", 1)
+    shuffles = values.get("dataset_shuffle", True) or values.get("train_dataloader_shuffle", True)
+    code = [f"--{name} {' '.join(map(str, _many(values.get(name))))}" for name in _CODE
+            if values.given.get(name)]  # fmt: skip
+    row = "prompt" if kind in _GENERATES else "pair" if kind in _PAIRS else "chat"
+    return Described(
+        model=str(values.get("model") or ""),
+        data=tuple(str(name) for name in _many(values.get("dataset"))),
+        batch=batch if isinstance(batch, int) else 1,
+        shuffled=bool(shuffles),
+        generates=kind in _GENERATES,
+        row=row,
+        code=tuple(code),
+        obstacle=_obstacle(values, kind),
+    )
+
+
+def _many(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
+
+
+def _obstacle(values: Values, kind: str) -> str:
+    """Why it cannot be rehearsed here; "" where it can."""
+    for name in _SUBGROUPS:
+        size = values.get(name)
+        if isinstance(size, int) and size > 1:
+            return f"--{name} {size}: subgroups of ranks are not rehearsed"
+    if values.true("use_ray"):
+        return "--use_ray: workers get their ranks from Ray"
+    if values.get("tuner_backend") == "unsloth":
+        return "--tuner_backend unsloth: its kernels need a GPU"
+    if kind in ("ppo", "kto") or values.get("task_type") not in (None, "", "causal_lm"):
+        return f"{kind or values.get('task_type')}: not rehearsed yet"
+    if values.true("packing"):
+        return "--packing: rows are joined, so that which rank gets which is not known"
+    return ""
+
+
+def load() -> None:
+    """All that ranks need, imported once before they are forked."""
+    import contextlib
+
+    import torch
+
+    torch.set_num_threads(1)
+    for name in (
+        "transformers.models.auto.modeling_auto", "torch.distributed.fsdp", "peft", "datasets",
+        "swift.pipelines", "swift.trainers", "swift.rlhf_trainers", "swift.llm", "deepspeed", "trl",
+        "deepspeed.runtime.zero.stage3", "deepspeed.runtime.zero.stage_1_and_2",
+        "deepspeed.runtime.zero.muon.muon_optimizer", "accelerate.utils.deepspeed",
+        "torch._inductor.compile_fx", "PIL.PngImagePlugin", "qwen_vl_utils",
+        "vlmguard_swift.profile", "vlmguard_transformers.lifecycle",
+        "vlmguard_transformers.rehearsal", "vlmguard_swift.batches",
+    ):  # fmt: skip
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    for name in ("DPOTrainer", "GRPOTrainer"):  # lazily loaded
+        with contextlib.suppress(Exception):
+            getattr(importlib.import_module("swift.rlhf_trainers"), name)
+    with contextlib.suppress(ImportError):  # it would be compiled in each rank
+        importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
+    _main("sft")
+
+
+def make(source: Path, out: Path) -> dict[str, Any]:
+    """The tiny checkpoint."""
+    from vlmguard_transformers import shrunk
+
+    return shrunk.make(source, out)
+
+
+def remote(source: Path) -> list[str]:
+    from vlmguard_transformers import shrunk
+
+    return shrunk.remote(source)
+
+
+def _main(entry: str) -> Any:
+    try:
+        module = importlib.import_module("swift.pipelines")
+    except ImportError:  # 3.x
+        module = importlib.import_module("swift.llm")
+    names = {"sft": ("sft_main",), "pt": ("pretrain_main", "pt_main"), "rlhf": ("rlhf_main",)}
+    return next(getattr(module, name) for name in names[entry] if hasattr(module, name))
+
+
+def act(scene: Scene) -> dict[str, Any]:
+    """One rank's part of one pass."""
+    from vlmguard_swift import registry
+    from vlmguard_torch import towers
+    from vlmguard_transformers import rehearsal
+
+    rehearsal.enter(scene, any(word.startswith("--fsdp") for word in scene.argv))
+    told = rehearsal.watch(scene, lambda model: registry.towers(model) or towers.by_name(model))
+    with rehearsal.arguments(f"swift/cli/{scene.entry}.py", scene.argv):
+        _main(scene.entry)()
+    return rehearsal.finished(told)
+
+
+def commands(
+    request: Request, made: Mapping[str, Any], rows: Path, single: Path, steps: int
+) -> Commands:
+    """The command as it is run here: itself, and its reference."""
+    place = Path(request.scratch)
+    argv = Argv(list(request.argv), frozenset(request.known))
+    env = _replaced(argv, request)
+    argv.set("model", made["folder"])
+    for name in ("reward_model", "teacher_model"):
+        if argv.values(name) is not None:
+            argv.set(name, made["folder"])
+            argv.notes.append(f"--{name}: the same tiny model")
+    argv.replace(["ref_model"], "the same tiny model")
+    argv.set("dataset", rows)
+    argv.drop("val_dataset")
+    for name, value in _EVERY.items():
+        argv.set(name, value)
+    argv.set("max_steps", steps)
+    argv.set("gradient_accumulation_steps", request.accumulation)
+    argv.set("output_dir", place / "out")
+    shrunk = _ratio(made)
+    given = argv.get("deepspeed")
+    if given:
+        argv.set("deepspeed", _deepspeed(given, request, place, shrunk, argv))
+    elif shrunk > 10 and argv.values("ddp_bucket_cap_mb") is None and not argv.get("fsdp"):
+        argv.set("ddp_bucket_cap_mb", 1)
+    _numbers(argv)
+    return Commands(tuple(argv.words), _reference(argv, request, single), env, tuple(argv.notes))
+
+
+def _replaced(argv: Argv, request: Request) -> dict[str, str]:
+    """What a CPU cannot do, taken out of the flags; returns variables to set."""
+    for names, why in _DROPPED:
+        argv.replace(names, why)
+    attention = argv.get("attn_impl")
+    if attention and attention not in ("eager", "sdpa"):
+        argv.notes.append(f"--attn_impl {attention}: sdpa")
+        argv.set("attn_impl", "sdpa")
+    if argv.true("use_vllm"):
+        argv.set("use_vllm", "false")
+        argv.notes.append("--use_vllm: transformers generates")
+    if request.generates:
+        argv.set("max_completion_length", 8)
+        argv.notes.append("completions of 8 tokens")
+    pixels = request.env.get("MAX_PIXELS") or argv.get("max_pixels")
+    if pixels and pixels.isdigit() and int(pixels) <= PIXELS:
+        return {}
+    argv.drop("max_pixels")
+    if "image" in request.media:
+        argv.notes.append(f"images of at most {PIXELS} pixels where the processor scales them")
+    return {"MAX_PIXELS": str(PIXELS)}
+
+
+def _ratio(made: Mapping[str, Any]) -> float:
+    return float(max(1.0, made.get("full", 0) / max(made.get("weights", 1), 1)))
+
+
+def _deepspeed(given: str, request: Request, place: Path, shrunk: float, argv: Argv) -> Path:
+    """The same configuration for a tiny model in float32: buckets shrink with the model."""
+    config = _config(given, request.folder)
+    zero = config.get("zero_optimization") or {}
+    for name in ("offload_optimizer", "offload_param"):
+        told = zero.pop(name, None)
+        if isinstance(told, dict) and told.get("device") in ("cpu", "nvme"):
+            argv.notes.append(f"{name}: nothing is moved")
+    for name in ("reduce_bucket_size", "allgather_bucket_size", "stage3_prefetch_bucket_size",
+                 "stage3_max_live_parameters", "stage3_max_reuse_distance", "sub_group_size",
+                 "stage3_param_persistence_threshold"):  # fmt: skip
+        if shrunk > 10 and isinstance(zero.get(name), (int, float)):
+            zero[name] = max(int(zero[name] / shrunk), 1000)
+    for name in ("optimizer", "scheduler", "torch_autocast", "data_types"):
+        config.pop(name, None)
+    for name in ("gradient_accumulation_steps", "train_batch_size",
+                 "train_micro_batch_size_per_gpu"):  # fmt: skip
+        config[name] = "auto"
+    config["fp16"] = config["bf16"] = {"enabled": False}
+    config["gradient_clipping"] = 0
+    config["zero_allow_untested_optimizer"] = True
+    file = place / "deepspeed.json"
+    file.write_text(json.dumps(config))
+    return file
+
+
+def _config(given: str, folder: str) -> dict[str, Any]:
+    """A DeepSpeed config by text, file or ms-swift's own name."""
+    if given.lstrip().startswith("{"):
+        return dict(json.loads(given))
+    path = Path(folder, given).expanduser()
+    package = sources.package("swift")
+    for own in ("config", "llm/ds_config") if package else ():
+        known = Path(str(package), own, f"{given}.json")
+        if known.is_file():
+            path = known
+    return dict(json.loads(path.read_text("utf-8")))
+
+
+def _numbers(argv: Argv) -> None:
+    """So that weights say what the gradients were: SGD, float32, no clipping, no dropout."""
+    full = argv.get("tuner_type", "train_type") == "full"
+    argv.drop(*_ADAPTIVE)
+    for name, value in _NUMBERS.items():
+        argv.set(name, value)
+    argv.set("learning_rate", 0.1 if full else 1)
+    argv.notes.append("plain SGD in float32, without clipping and dropout")
+
+
+def _reference(argv: Argv, request: Request, rows: Path) -> tuple[str, ...]:
+    """No checkpointing; one rank without a wrapper on the same global batch, or, where batches
+    are generated, the same wrapper."""
+    other = argv.copy()
+    other.drop("gradient_checkpointing_kwargs")
+    other.set("gradient_checkpointing", "false")
+    other.set("vit_gradient_checkpointing", "false")
+    if not request.generates:
+        other.drop(*_UNWRAPPED)
+        other.set("gradient_accumulation_steps", request.ranks * request.accumulation)
+        other.set("dataset", rows)
+    return tuple(other.words)

@@ -1,0 +1,74 @@
+"""A plug-in's ``rehearse`` module without torch: its ranks move a weight as their flags say.
+
+Flags: ``--off KIND`` and ``--on KIND`` are what becomes of a pass; ``--step N`` is when.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.framework import Commands
+
+NAME = "fake"
+
+
+def load():
+    pass
+
+
+def make(source, out):
+    return {"class": "Fake", "weights": 3, "full": 0}
+
+
+def commands(request, made, rows, single, steps):
+    argv = Argv(list(request.argv))
+    argv.set("steps", steps)
+    other = argv.copy()
+    other.set("off", "right")
+    return Commands(tuple(argv.words), tuple(other.words), {}, ("--a: b",))
+
+
+def act(scene):
+    argv = Argv(list(scene.argv))
+    kind = argv.get("on" if scene.guard else "off") or "right"
+    at, steps = int(argv.get("step") or 1), int(argv.get("steps"))
+    if scene.guard:
+        told = {"kind": "finding", "code": "VG106", "outcome": "fixed", "change": "mended"}
+        scene.report.with_name("report.rank0.jsonl").write_text(json.dumps(told) + "\n")
+    ran = steps - 1 if kind == "short" else steps
+    weights = {"visual.a": np.ones(3), "model.b": np.ones(2)}
+    _keep(scene, 0, weights)
+    for step in range(1, ran + 1):
+        scene.begun(0).write_text(str(step))
+        bad = step >= at
+        if kind == "crash" and bad:
+            raise RuntimeError("Expected to mark a variable ready only once")
+        if kind == "dies" and bad:
+            os._exit(3)
+        if kind.startswith("raise:"):
+            raise OSError(kind.partition(":")[2])
+        if kind == "wrong-then-crash" and step > scene.steps[0]:
+            raise RuntimeError("later")
+        if kind == "sleeps":
+            (Path(scene.place) / "asleep").touch()
+            time.sleep(600)
+        weights = {name: value + 1.0 for name, value in weights.items()}
+        if kind.startswith("wrong") and bad:
+            weights["visual.a"] = weights["visual.a"] - 0.9
+        if kind == "still":
+            weights["visual.a"] = np.ones(3)
+        if step in scene.steps:
+            _keep(scene, step, weights)
+    towers = {"vision": ["visual.a"], "llm": ["model.b"]}
+    return {"steps": ran, "wrapped": "none", "trainable": 5, "towers": towers, "rss": 1}
+
+
+def _keep(scene, step, weights):
+    np.savez(scene.weights(step, 0), **weights)
+    scene.weights(step, 0).with_suffix(".json").write_text("{}")

@@ -1,0 +1,84 @@
+"""Updates are compared, not weights."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+numpy = pytest.importorskip("numpy")
+
+from vlmguard.rehearse import compare  # noqa: E402
+from vlmguard.rehearse.scene import Scene  # noqa: E402
+
+
+def weights(**named):
+    return {name: numpy.array(value, dtype=numpy.float32) for name, value in named.items()}
+
+
+BEFORE = weights(a=[1.0, 2.0], b=[5.0])
+AFTER = weights(a=[1.5, 2.0], b=[5.25])
+
+
+def off(after, before=BEFORE, begins=True):
+    return compare.difference([(before, after)], (BEFORE, AFTER), begins)
+
+
+def test_equal_updates_are_right():
+    assert off(AFTER).worst == 0
+    assert off(AFTER).moved == {"a", "b"}
+
+
+def test_half_an_update_is_half_off():
+    found = off(weights(a=[1.25, 2.0], b=[5.25]))
+    assert found.errors["a"] == pytest.approx(0.5)
+    assert next(iter(found.errors)) == "a"
+    assert found.wrong == ["a"]
+
+
+def test_what_does_not_move_is_all_off():
+    assert off(weights(a=[1.0, 2.0], b=[5.25])).worst == pytest.approx(1.0)
+
+
+def test_weights_that_close_are_still_wrong():
+    """A hundredth of the update is missing: allclose on weights would pass."""
+    found = off(weights(a=[1.495, 2.0], b=[5.25]))
+    assert numpy.allclose(1.495, 1.5, rtol=1e-2)
+    assert found.wrong == ["a"]
+
+
+def test_not_a_number_is_wrong_and_so_is_a_reference_without_numbers():
+    assert off(weights(a=[float("nan"), 2.0], b=[5.25])).worst == float("inf")
+    bad = weights(a=[float("inf"), 0], b=[0])
+    assert compare.difference([(BEFORE, AFTER)], (BEFORE, bad), True).fault
+
+
+def test_other_first_weights_or_names_say_nothing():
+    assert "other weights" in off(AFTER, before=weights(a=[1.0, 2.1], b=[5.0])).fault
+    assert off(AFTER, before=weights(a=[1.0, 2.1], b=[5.0]), begins=False).fault == ""
+    assert "one of both" in compare.difference(
+        [(weights(a=[1.0]), weights(a=[1.0]))], (BEFORE, AFTER), True).fault  # fmt: skip
+
+
+def test_nothing_moved():
+    assert compare.difference([(BEFORE, BEFORE)], (BEFORE, BEFORE), True).moved == frozenset()
+
+
+def test_drift_between_ranks():
+    other = weights(a=[1.4, 2.0], b=[5.25])
+    found = compare.difference([(BEFORE, AFTER), (BEFORE, other)], (BEFORE, AFTER), True)
+    assert found.drift[0] == pytest.approx(0.2)
+    assert found.drift[1] == "a"
+
+
+def test_parts_of_ranks_are_put_together(tmp_path):
+    scene = Scene("a", "sft", (), "", tmp_path)
+    whole = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+    padded = numpy.concatenate([whole.reshape(-1), [99.0, 99.0]])
+    for rank in range(2):
+        file = scene.weights(2, rank)
+        numpy.savez(file, p=padded[4 * rank : 4 * rank + 4], q=numpy.ones(2))
+        file.with_suffix(".json").write_text(json.dumps({"p": [2, 3]}))
+    found = compare.weights(scene, 2, 2, 1)
+    assert numpy.array_equal(found["p"], whole)
+    assert numpy.array_equal(found["q"], numpy.ones(2))

@@ -1,0 +1,122 @@
+"""Rows are sampled, sorted by kind, and put in orders that ranks can meet."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vlmguard.check.files import Unreadable
+from vlmguard.rehearse import media, rows
+
+TEXT = {"messages": [{"role": "user", "content": "a"}]}
+IMAGE = {**TEXT, "images": ["a.png"]}
+BOTH = {**IMAGE, "videos": ["a.mp4"]}
+
+
+def numbered(*kinds):
+    return [{**row, "number": at} for at, row in enumerate(kinds)]
+
+
+def deal(flat, world, batch):
+    """A loader that gives row i to rank i % world: rank → its micro-batches."""
+    mine = [flat[rank::world] for rank in range(world)]
+    return [[own[at : at + batch] for at in range(0, len(own), batch)] for own in mine]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_dealt_rows_reach_the_cells_they_were_arranged_for(batch):
+    sample = rows.of(numbered(IMAGE, TEXT, IMAGE, TEXT, IMAGE, IMAGE))
+    windows = rows.orders(sample, 2, True, False)
+    cells = rows.arranged(sample, windows, 2, batch, 1)
+    ranks = deal(rows.dealt(cells), 2, batch)
+    assert [list(pair) for pair in zip(*ranks, strict=True)] == cells
+
+
+def test_one_rank_gets_the_same_micro_batches_one_after_the_other():
+    sample = rows.of(numbered(IMAGE, TEXT, IMAGE, TEXT))
+    cells = rows.arranged(sample, rows.orders(sample, 2, False, False), 2, 2, 2)
+    alone = deal(rows.alone(cells), 1, 2)[0]
+    assert alone == [batch for cell in cells for batch in cell]
+
+
+def test_the_loaders_order_comes_first_and_is_kept():
+    sample = rows.of(numbered(IMAGE, TEXT, IMAGE, TEXT))
+    cells = rows.arranged(sample, rows.orders(sample, 2, False, False), 2, 1, 1)
+    assert [row["number"] for row in rows.dealt(cells)[:4]] == [0, 1, 2, 3]
+
+
+def test_forced_orders_are_what_they_say():
+    sample = rows.of(numbered(TEXT, IMAGE, BOTH))
+    windows = rows.orders(sample, 2, True, False)
+    cells = rows.arranged(sample, windows, 2, 1, 1)
+
+    def kinds(order):
+        window = next(w for w in windows if w.order == order)
+        return [[rows.kind(batch[0]) for batch in cells[step - 1]]
+                for step in range(window.first, window.last + 1)]  # fmt: skip
+
+    assert kinds(rows.DIFFER) == [["image+video", "text"]] * 2
+    assert kinds(rows.SWAPPED) == [["text", "image+video"]] * 2
+    assert kinds(rows.ALL) == [["image+video"] * 2] * 2
+    assert kinds(rows.NONE) == [["text"] * 2] * 2
+    assert kinds(rows.ALONE) == [["image+video"] * 2, ["text"] * 2]
+
+
+def test_one_kind_of_row_or_generated_batches_have_no_forced_order():
+    assert [w.order for w in rows.orders(rows.of([IMAGE]), 2, True, False)] == [rows.LOADER]
+    mixed = rows.of([IMAGE, TEXT])
+    assert [w.order for w in rows.orders(mixed, 2, True, True)] == [rows.LOADER]
+
+
+def test_windows_follow_each_other():
+    windows = rows.orders(rows.of([IMAGE, TEXT]), 2, True, False)
+    assert [w.first for w in windows][1:] == [w.last + 1 for w in windows][:-1]
+
+
+def test_shares_and_samples(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in [IMAGE, TEXT, TEXT, TEXT] * 300))
+    found = rows.sample([str(file)], shuffled=True)
+    assert len(found.rows) == rows.MOST
+    assert 0.65 < found.share < 0.85
+    first = rows.sample([str(file)], shuffled=False)
+    assert [rows.kind(row) for row in first.rows[:4]] == ["image", "text", "text", "text"]
+
+
+def test_a_large_file_is_not_read_whole(tmp_path, monkeypatch):
+    file = tmp_path / "a.jsonl"
+    file.write_text("".join(json.dumps({**TEXT, "number": n}) + "\n" for n in range(5000)))
+    monkeypatch.setattr(rows, "WHOLE", 1000)
+    monkeypatch.setattr(rows.Path, "read_text", None)
+    drawn = [row["number"] for row in rows.sample([str(file)], shuffled=True).rows]
+    assert len(drawn) > 400
+    assert min(drawn) < 500
+    assert max(drawn) > 4500
+    ordered = rows.sample([str(file)], shuffled=False).rows
+    assert [row["number"] for row in ordered] == list(range(rows.MOST))
+
+
+@pytest.mark.parametrize("text", ["{", "", '["a"'])
+def test_a_damaged_file_is_named(tmp_path, text):
+    file = tmp_path / "bad.jsonl"
+    file.write_text(text)
+    with pytest.raises(Unreadable, match=r"bad\.jsonl"):
+        rows.sample([str(file)], shuffled=True)
+
+
+def test_stand_ins_of_each_kind(tmp_path):
+    made = media.stand_ins(tmp_path, ("image",), "pair")
+    assert set(rows.of(made).by_kind) == {"image", "text"}
+    assert all("rejected_response" in row for row in made)
+    assert set(rows.of(media.stand_ins(tmp_path, (), "chat")).by_kind) == {"text"}
+    assert all(row["messages"][-1]["role"] == "user"
+               for row in media.stand_ins(tmp_path, (), "prompt"))  # fmt: skip
+
+
+def test_pictures_that_are_not_here_are_replaced_and_counted(tmp_path):
+    found = [{"images": ["there.png", "gone.png"]}, {"image": {"path": "gone.png"}}, dict(TEXT)]
+    assert media.here(found, tmp_path, lambda name: name == "there.png") == 2
+    assert found[0]["images"][0] == "there.png"
+    with open(found[1]["image"], "rb") as picture:
+        assert picture.read(4) == b"\x89PNG"

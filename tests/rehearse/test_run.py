@@ -1,0 +1,146 @@
+"""A rehearsal from request to answer, on a plug-in without torch: its one rank is forked, its
+weights are compared, and what cannot be judged is not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from vlmguard.rehearse import run
+from vlmguard.rehearse.request import Request
+from vlmguard.rehearse.rows import DIFFER, LOADER, NONE
+
+IMAGE = {"messages": [], "images": ["a.png"]}
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    data = tmp_path / "rows.jsonl"
+    data.write_text(json.dumps(IMAGE) + "\n" + json.dumps({"messages": []}) + "\n")
+    (tmp_path / "scratch").mkdir()
+
+    def asked(*flags: str, thorough: bool = False, **changed):
+        given = {
+            "adapter": "fake", "entry": "sft", "argv": flags, "folder": str(tmp_path),
+            "strategy": "single", "world": 1, "model": str(tmp_path), "name": "m",
+            "scratch": str(tmp_path / "scratch"), "data": (str(data),), "shuffled": False,
+            "towers": ("vision", "llm"), "thorough": thorough, **changed,
+        }  # fmt: skip
+        heard = []
+        answer = run.rehearse(Request(**given), lambda event, told: heard.append((event, told)))
+        assert {told["pass"] for event, told in heard if event == "judged"} or answer["why"]
+        return answer
+
+    yield asked
+    sys.modules.pop("fake.rehearse", None)
+
+
+def test_right(ask):
+    answer = ask()
+    assert (answer["verdict"], answer["exit"]) == ("right", 0), answer
+    assert answer["on"]["kind"] == "right"
+    assert answer["mended"] == []
+    assert answer["notes"][-1] == "--a: b"
+    assert "memory" in answer["not_shown"]
+
+
+def test_a_crash_that_the_guard_mends(ask):
+    answer = ask("--off", "crash", "--step", "2")
+    assert (answer["verdict"], answer["exit"]) == ("crash", 1)
+    off = answer["off"]
+    assert (off["step"], off["rank"], off["order"]) == (2, 0, LOADER)
+    assert off["error"] == "RuntimeError"
+    assert "ready only once" in off["message"]
+    assert answer["mended"] == ["VG106"]
+
+
+def test_a_rank_that_dies_silently_is_a_crash(ask):
+    assert ask("--off", "dies")["off"]["error"] == "exit code 3"
+
+
+def test_wrong_weights(ask):
+    answer = ask("--off", "wrong", "--step", "2")
+    assert answer["verdict"] == "silently wrong"
+    [(name, error), *_] = answer["off"]["tensors"]
+    assert (name, error) == ("visual.a", pytest.approx(0.45))
+    assert answer["off"]["count"] == 1
+
+
+def test_what_the_guard_breaks(ask):
+    answer = ask("--on", "crash")
+    assert (answer["verdict"], answer["exit"], answer["off"]["kind"]) == ("crash", 1, "right")
+
+
+def test_in_a_forced_order_only_it_comes_with_its_odds(ask):
+    answer = ask("--off", "crash", "--step", "5", thorough=True)
+    assert answer["off"]["order"] == NONE
+    assert "50% of the rows have no media" in answer["off"]["odds"]
+    assert DIFFER not in answer["orders"]  # one rank does not differ
+
+
+@pytest.mark.parametrize("kind", ["short", "still"])
+def test_what_did_not_run_or_move_is_not_right(ask, kind):
+    answer = ask("--off", kind, "--on", kind)
+    assert answer["off"]["kind"] != "right"
+    if kind == "short":
+        assert (answer["verdict"], answer["exit"]) == ("cannot tell", 2)
+        assert "only 1 of 2 steps" in answer["why"]
+
+
+def test_no_verdict_without_a_reference(ask, monkeypatch):
+    fake = __import__("fake.rehearse", fromlist=["x"])
+    whole = fake.commands
+    monkeypatch.setattr(fake, "commands", lambda *args: _without_reference(whole(*args)))
+    answer = ask()
+    assert answer["verdict"] == "cannot tell"
+    assert "the reference ended with crash" in answer["why"]
+
+
+def _without_reference(made):
+    from dataclasses import replace
+
+    return replace(made, reference=(*made.reference, "--off", "crash"))
+
+
+def test_what_was_wrong_before_a_crash_is_told_first(ask):
+    """The loader's order is judged by what it did, whatever a later order does."""
+    answer = ask("--off", "wrong-then-crash", thorough=True)
+    assert answer["off"]["kind"] == "silently wrong"
+    assert answer["off"]["order"] == LOADER
+
+
+@pytest.mark.parametrize("message", ["No space left on device", "Torch not compiled with CUDA"])
+def test_a_crash_of_this_machine_alone_is_no_verdict(ask, message):
+    answer = ask("--off", f"raise:{message}")
+    assert answer["off"]["kind"] == "cannot tell"
+    assert message in answer["off"]["why"]
+
+
+def test_rows_that_cannot_be_read_are_named(ask, tmp_path):
+    (tmp_path / "bad.jsonl").write_text("{")
+    answer = ask(data=(str(tmp_path / "bad.jsonl"),))
+    assert answer["exit"] == 2
+    assert "bad.jsonl" in answer["why"]
+
+
+def test_stand_ins_are_told(ask):
+    answer = ask(data=(), why_no_data="x/y is not on this disk", media=("image",))
+    assert "stand-in rows (image, text): x/y is not on this disk" in answer["notes"]
+
+
+def test_a_class_that_cannot_be_built_small(ask, monkeypatch):
+    fake = __import__("fake.rehearse", fromlist=["x"])
+
+    def broken(source, out):
+        raise ValueError("hidden sizes do not fit")
+
+    monkeypatch.setattr(fake, "make", broken)
+    answer = ask()
+    assert answer["exit"] == 2
+    assert "m: its class could not be built small: ValueError" in answer["why"]

@@ -1,0 +1,97 @@
+"""Never a false "right": each safeguard taken out lets one through."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vlmguard.rehearse import verdict
+from vlmguard.rehearse.compare import Difference
+from vlmguard.rehearse.rows import DIFFER, LOADER, Window
+from vlmguard.rehearse.verdict import (
+    CANNOT,
+    CRASH,
+    HANG,
+    RIGHT,
+    SAFEGUARDS,
+    WRONG,
+    Judgement,
+    Seen,
+    judged,
+    overall,
+)
+
+NAMES = ("visual.a", "model.b")
+FINE = Difference({"visual.a": 1e-6, "model.b": 0.0}, moved=frozenset(NAMES))
+GOOD = Seen(
+    steps=(4, 4), asked=4, wrapped=("DistributedDataParallel",) * 2, apart=None,
+    windows=(Window(LOADER, 2, 1), Window(DIFFER, 2, 3)), differences=(FINE, FINE),
+    towers={"vision": ["visual.a"], "llm": ["model.b"]},
+    wanted=frozenset({"vision", "llm"}), strategy="ddp",
+)  # fmt: skip
+STILL = Difference({"visual.a": 0.0, "model.b": 0.0})
+TRAPS = {
+    verdict.steps_ran: replace(GOOD, steps=(4, 0)),
+    verdict.engaged: replace(GOOD, apart="rank 0: no gradient was ever reduced"),
+    verdict.comparable: replace(GOOD, differences=(FINE, Difference(fault="other weights"))),
+    verdict.moved: replace(GOOD, differences=(STILL, STILL), wanted=frozenset()),
+    verdict.towers_looked_at: replace(
+        GOOD, differences=(replace(FINE, moved=frozenset({"model.b"})),) * 2
+    ),
+}
+
+
+def test_right():
+    assert judged(GOOD).kind == RIGHT
+
+
+def test_every_safeguard_has_its_trap():
+    assert set(TRAPS) == set(SAFEGUARDS)
+
+
+@pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda one: one.__name__)
+def test_without_it_a_trap_would_be_right(safeguard):
+    trap = TRAPS[safeguard]
+    assert judged(trap).kind == CANNOT
+    assert judged(trap).why
+    rest = [one for one in SAFEGUARDS if one is not safeguard]
+    assert judged(trap, rest).kind == RIGHT
+
+
+@pytest.mark.parametrize("trap", [
+    replace(GOOD, wrapped=("DistributedDataParallel", "none")),
+    replace(GOOD, strategy="zero3"),  # DDP where ZeRO-3 was asked for
+    replace(GOOD, strategy="fsdp2"),
+    replace(GOOD, steps=()),
+    replace(GOOD, differences=()),
+    replace(GOOD, wanted=frozenset({"vision", "llm", "aligner"})),
+])  # fmt: skip
+def test_more_traps(trap):
+    assert judged(trap).kind == CANNOT
+
+
+def test_wrong_numbers_say_which_order_and_tensors():
+    bad = replace(FINE, errors={"visual.a": 0.98, "model.b": 0.0})
+    found = judged(replace(GOOD, differences=(FINE, bad)))
+    assert (found.kind, found.order, found.step) == (WRONG, DIFFER, 4)
+    assert found.tensors[0] == ("visual.a", 0.98)
+    assert (found.count, found.judged) == (1, 2)
+
+
+def test_ranks_that_drift_apart_are_wrong():
+    bad = replace(FINE, drift=(0.5, "visual.a"))
+    assert judged(replace(GOOD, differences=(bad, FINE))).kind == WRONG
+
+
+def test_wrong_is_told_where_a_tower_was_not_looked_at_too():
+    bad = Difference({"model.b": 1.0}, moved=frozenset({"model.b"}))
+    assert judged(replace(GOOD, differences=(bad, bad))).kind == WRONG
+
+
+def test_what_the_guard_alone_breaks_is_the_verdict():
+    right, crash = Judgement(RIGHT), Judgement(CRASH)
+    assert overall(crash, right) is crash
+    assert overall(right, Judgement(HANG)).kind == HANG
+    assert overall(right, right) is right
+    assert [Judgement(kind).code for kind in (RIGHT, CRASH, HANG, WRONG, CANNOT)] == [0, 1, 1, 1, 2]

@@ -1,0 +1,152 @@
+"""What may have started a failure: exceptions and telling lines that the run did not survive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vlmguard.explain.digest import Digest
+from vlmguard.explain.events import Event
+from vlmguard.explain.failure import Known, flat
+from vlmguard.explain.lines import Line
+
+_ORDER = {"cause": 0, "hang": 1, "peer": 2, "end": 3}
+WRAPPERS = (
+    "ChildFailedError",
+    "CalledProcessError",
+    "ProcessRaisedException",
+    "ProcessExitedException",
+    "SystemExit",
+)
+STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
+NEAR = 30  # lines between two exceptions of one stream that belong together
+
+
+@dataclass
+class Candidate:
+    """One thing that may have started it."""
+
+    known: Known | None
+    line: Line
+    event: Event | None = None
+    rank: int | None = None
+
+    @property
+    def order(self) -> int:
+        return _ORDER[self.known.order] if self.known else 0
+
+    @property
+    def at(self) -> int:
+        return self.event.at if self.event else self.line.at
+
+    @property
+    def key(self) -> tuple[str, str]:
+        if self.known:
+            return self.known.code, ""
+        return "", self.event.type if self.event else self.line.text[:40]
+
+
+def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known | None:
+    """The catalogue's failure that an exception is; through what it was raised from, too."""
+    message = flat(f"{event.type}: {event.message}")[:6000]
+    places = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
+    trace = flat(f"{' '.join(event.trace)} {places}")
+    found = best(message, trace, catalogue)
+    if event.cause is not None and depth < 4 and (found is None or found.order != "cause"):
+        deeper = classify(event.cause, catalogue, depth + 1)
+        return deeper or found
+    return found
+
+
+def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
+    """Of all that match, the narrowest; of equals the one whose sign is longest."""
+    found = []
+    for known in catalogue:
+        sign = known.match(message, trace)
+        if sign is not None:
+            found.append((known.narrow, len(sign.text) + sum(map(len, sign.also)), known))
+    return max(found, key=lambda f: f[:2])[2] if found else None
+
+
+def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Candidate]:
+    found: list[Candidate] = []
+    for digest in digests:
+        raised = [e for e in digest.events if not e.caught and not survived(e.at, digest, digests)]
+        inner = {id(e.cause) for e in raised if e.cause is not None}
+        here = [
+            Candidate(classify(e, catalogue), e.line, e, e.rank)
+            for e in raised
+            if id(e) not in inner
+            and e.type.rpartition(".")[2] not in WRAPPERS
+            and not _wraps(e, raised)
+        ]
+        here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
+        if digest.exits:  # a traceback without an end beside a launcher's words is the launcher's
+            here = [c for c in here if c.event is None or c.event.type]
+        here = _marked(here)
+        found += _last_of_each(here, digest)
+        found += [
+            Candidate(known, line, None, line.rank)
+            for line, known in digest.telling
+            if not survived(line.at, digest, digests)
+        ]
+    return found
+
+
+def _marked(here: list[Candidate]) -> list[Candidate]:
+    """torch marks what ends a rank; beside that, earlier exceptions without a mark were caught."""
+    ends = [c.at for c in here if c.line.marked and c.order == 0]
+    if not ends:
+        return here
+    return [c for c in here if c.line.marked or c.at > max(ends)]
+
+
+def _wraps(event: Event, others: list[Event]) -> bool:
+    """A data-loader worker's exception is raised again in the rank; the original follows it."""
+    if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
+        return not event.type and bool(event.frames) and len(others) > 1
+    return any(e.at > event.at and e.type == event.type for e in others)
+
+
+def _ended(candidate: Candidate, digest: Digest) -> bool:
+    """A side thread's exception counts only where it is known and all that the log has."""
+    known = candidate.known is not None and candidate.known.order == "cause"
+    return known and bool(digest.exits) and len(digest.events) == 1
+
+
+def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
+    """Whether the run went on after it: more steps, or an end that is marked."""
+    ends = [place for place in digest.stopped if place >= at]
+    ends += [e.line.at for e in digest.exits if e.line.at >= at]
+    after = max(ends, default=at)
+    told = digest.progress
+    if told.finished(after) or told.after(after) >= STEPS_THAT_PROVE:
+        return True
+    if ends and told.after(at) - told.after(min(ends)) >= STEPS_THAT_PROVE:
+        return True  # many steps between it and the end: not what ended the run
+    if told.steps or told.done:
+        return False
+    others = [d for d in digests if d is not digest]
+    failed = any(d.exits or d.stopped for d in digests)
+    return not failed and any(d.progress.done for d in others)
+
+
+def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:
+    """Of each stream the exceptions that ended it: the last, and those close before it."""
+    streams: dict[str, list[Candidate]] = {}
+    for candidate in here:
+        streams.setdefault(candidate.line.lane, []).append(candidate)
+    found: list[Candidate] = []
+    for stream in streams.values():
+        kept = [stream[-1]]
+        for candidate in reversed(stream[:-1]):
+            event, after = candidate.event, kept[0].line
+            last = event.last if event and event.last else candidate.line
+            stepped = digest.progress.after(last.at) > digest.progress.after(after.at)
+            near = after.number - last.number <= NEAR and not stepped
+            first = candidate.order == 0 and not any(k.order == 0 for k in kept)
+            if not (candidate.line.marked or near or first):
+                break
+            kept.insert(0, candidate)
+        found += kept
+    return found

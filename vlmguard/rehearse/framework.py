@@ -1,0 +1,61 @@
+"""What a plug-in's ``rehearse`` module gives; `Described` and `Commands` are its answers.
+
+Such a module has ``NAME`` and
+
+* ``describe(values, entry, files) -> Described``: in the command line's process, light;
+* ``remote(source) -> list[str]``: files of a model's own code;
+* ``load()``: imports everything, once, in the worker;
+* ``make(source, out) -> dict``: the tiny checkpoint (``weights``, ``full``, ``class``), in a rank;
+* ``commands(request, made, rows, single, steps) -> Commands``;
+* ``act(scene) -> dict``: one rank of one pass.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a command says of its model, data and loop.
+
+    Attributes:
+        code: flags with the user's own code, as they stand.
+        obstacle: why it cannot be rehearsed; "" where it can.
+    """
+
+    model: str = ""
+    data: tuple[str, ...] = ()
+    batch: int = 1
+    shuffled: bool = True
+    generates: bool = False
+    row: str = "chat"
+    code: tuple[str, ...] = ()
+    obstacle: str = ""
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Attributes:
+    argv: the command as it is run here; reference: the one it is judged by.
+    env: variables to set for both.
+    notes: what was replaced.
+    """
+
+    argv: tuple[str, ...]
+    reference: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def of(adapter: str) -> Any:
+    """A plug-in's ``rehearse`` module; None where it has none."""
+    try:
+        return importlib.import_module(f"{adapter}.rehearse")
+    except ModuleNotFoundError as error:
+        if error.name not in (adapter, f"{adapter}.rehearse"):
+            raise
+        return None

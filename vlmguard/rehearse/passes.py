@@ -1,0 +1,234 @@
+"""The passes of a rehearsal: guard off, the reference, guard on; each in ranks of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from vlmguard.ranks import Outcome, Result, not_engaged, run
+from vlmguard.rehearse import compare, odds, verdict
+from vlmguard.rehearse.compare import Difference
+from vlmguard.rehearse.framework import Commands
+from vlmguard.rehearse.request import Request
+from vlmguard.rehearse.rows import LOADER, Sample, Window
+from vlmguard.rehearse.scene import OFF, ON, REFERENCE, Scene
+from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, STOPPED, Judgement, Seen
+
+Tell = Callable[[str, Mapping[str, Any]], None]
+
+
+@dataclass
+class Rehearsal:
+    """One command's passes.
+
+    Attributes:
+        act: one rank of one pass, the plug-in's.
+        tell: hears of each pass as it begins and ends.
+        fixes: what the guard did in its pass: code → what it said.
+    """
+
+    request: Request
+    commands: Commands
+    windows: Sequence[Window]
+    sample: Sample
+    act: Callable[[Scene], dict[str, Any]]
+    tell: Tell
+    media_seen: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+    rss: int = 0
+    fixes: dict[str, str] = field(default_factory=dict)
+    _reference: tuple[Scene, Result] | None = None
+
+    def guard(self, on: bool) -> Judgement:
+        """The command with the guard off or on."""
+        name = ON if on else OFF
+        scene = self._scene(name, self.commands.argv, guard=on)
+        result = self._run(scene, self.request.ranks)
+        if on:
+            self.fixes = _findings(scene)
+        found = self._judged(scene, result)
+        if found.order and found.order != LOADER and found.kind != CANNOT:
+            told = odds.told(self.sample.share, self.request.world, self.request.batch)
+            found = replace(found, odds=told)
+        self.tell("judged", {"pass": name, "kind": found.kind, "seconds": self.seconds[name]})
+        return found
+
+    def _scene(self, name: str, argv: Sequence[str], guard: bool, single: bool = False) -> Scene:
+        place = Path(self.request.scratch) / name.replace(" ", "-")
+        place.mkdir()
+        kept = tuple(window.last for window in self.windows)
+        env = {**self.request.env, **self.commands.env}
+        return Scene(name, self.request.entry, tuple(argv), self.request.folder, place, env,
+                     guard, single, kept)  # fmt: skip
+
+    def _run(self, scene: Scene, ranks: int, group: str = "") -> Result:
+        self.tell("began", {"pass": scene.name})
+        begun = time.monotonic()
+        single = ranks == 1 and self.request.strategy == "single"
+        engine = group or ("none" if single else "referee")
+        if engine == "none" and not scene.single:
+            scene = replace(scene, single=True)
+        result = run(lambda _: self.act(scene), ranks, engine, self.request.limit)
+        self.seconds[scene.name] = round(time.monotonic() - begun, 1)
+        used = [o.value["rss"] for o in result.outcomes if isinstance(o.value, dict)]
+        self.rss = max([self.rss, *used])
+        _write_output(scene, result)
+        return result
+
+    def _judged(self, scene: Scene, result: Result) -> Judgement:
+        if result.verdict != "ok":
+            crash = result.verdict == "crash"
+            found = self._crash(scene, result) if crash else self._hang(scene, result)
+            return self._before(scene, found) or found
+        told = [outcome.value for outcome in result.outcomes]
+        trainable = max(int(one["trainable"]) for one in told)
+        strategy = self.request.strategy
+        single = strategy == "single"
+        apart = None if single else not_engaged(strategy, result.calls, trainable)
+        steps = [int(one["steps"]) for one in told]
+        towers = told[0]["towers"]
+        wrapped = [str(one["wrapped"]) for one in told]
+        seen = Seen(steps, self.windows[-1].last, wrapped, apart, self.windows, (), towers,
+                    self._wanted(towers), strategy)  # fmt: skip
+        if min(steps) < seen.asked or verdict.engaged(seen):
+            return verdict.judged(seen)
+        compared = self._differences(scene, self.windows)
+        if isinstance(compared, str):
+            return Judgement(CANNOT, why=compared)
+        return verdict.judged(replace(seen, differences=compared))
+
+    def _before(self, scene: Scene, failure: Judgement) -> Judgement | None:
+        """What went silently wrong in an order that was over before it failed."""
+        over = [window for window in self.windows if window.last < failure.step]
+        compared = self._differences(scene, over) if over else ""
+        if isinstance(compared, str):
+            return None
+        return verdict.wrong(Seen((), 0, (), None, over, compared))
+
+    def _wanted(self, towers: Mapping[str, Any]) -> frozenset[str]:
+        """Towers that train, here or going by the command, and that the rows reach."""
+        every = {*towers, *self.request.towers} - {"other", "generator"}
+        sees = {"vision", "aligner", "audio"}
+        media = any(kind != "text" for kind in self.sample.by_kind)
+        return frozenset(kind for kind in every if media or kind not in sees)
+
+    def _crash(self, scene: Scene, result: Result) -> Judgement:
+        cause = result.cause
+        assert cause is not None
+        frames = [line for line in cause.frames if not line.startswith(("vlmguard", "runpy"))]
+        step = _step(scene, cause.rank)
+        message = _short(cause.message or "")
+        if told := self._not_its_own(cause, step):
+            return Judgement(CANNOT, step=step, why=f"{told}: {cause.error}: {message}")
+        kind = STOPPED if scene.guard and cause.error in ("Stop", "SettingsError") else CRASH
+        died = f"exit code {cause.exit_code}" if cause.exit_code is not None else ""
+        return Judgement(kind, self._order(step), step, "", cause.rank, cause.error or died,
+                         message, tuple(_telling(frames)))  # fmt: skip
+
+    def _not_its_own(self, cause: Outcome, step: int) -> str:
+        """Why a crash here says nothing of the run elsewhere; "" where it does."""
+        text = f"{cause.error}: {cause.message}"
+        if cause.exit_code == -9:
+            return "a rank was killed, likely for want of memory"
+        if cause.error in ("ModuleNotFoundError", "ImportError"):
+            return "a package is not installed here"
+        if _HERE.search(text):
+            return "this machine lacks something"
+        if not step and not self.request.data:
+            return "stand-in rows were refused"
+        return ""
+
+    def _hang(self, scene: Scene, result: Result) -> Judgement:
+        step = min((_step(scene, rank) for rank in range(self.request.ranks)), default=0)
+        sites = tuple((s.rank, s.phase, s.call, s.site) for s in result.sites)
+        if not any(site for _, _, _, site in sites):
+            return Judgement(CANNOT, why=f"not done after {self.request.limit:.0f} s")
+        return Judgement(HANG, self._order(step), step, sites=sites)
+
+    def _order(self, step: int) -> str:
+        found = [window.order for window in self.windows if window.first <= step <= window.last]
+        return found[0] if found else LOADER
+
+    def _differences(self, scene: Scene, windows: Sequence[Window]) -> list[Difference] | str:
+        """Against the reference, which is run when it is first needed; or why there is none."""
+        generates = self.request.generates
+        own = self.request.ranks if generates else 1
+        if self._reference is None:
+            made = self._scene(REFERENCE, self.commands.reference, False, single=not generates)
+            result = self._run(made, own, "referee" if generates else "none")
+            self._reference = made, result
+            self.tell("judged", {"pass": REFERENCE, "kind": result.verdict,
+                                 "seconds": self.seconds[REFERENCE]})  # fmt: skip
+        reference, result = self._reference
+        if result.verdict != "ok":
+            cause = result.cause
+            told = f": {cause.error}: {_short(cause.message or '')}" if cause else ""
+            return f"the reference ended with {result.verdict}{told}"
+        if result.outcomes[0].value["steps"] < self.windows[-1].last:
+            return "the reference did not run every step"
+        ends = [0, *(window.last for window in windows)]
+        pairs = list(pairwise(ends))
+
+        def work(_: int) -> list[Difference]:
+            ranks = self.request.ranks
+            return [compare.between(scene, reference, a, b, ranks, own) for a, b in pairs]
+
+        compared = run(work, 1, "none", self.request.limit)
+        if compared.verdict != "ok":
+            cause = compared.cause
+            return f"the weights could not be compared: {cause.message if cause else ''}"
+        found: list[Difference] = compared.outcomes[0].value
+        return found
+
+
+_HERE = re.compile(
+    r"No space left|\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
+    r"not implemented for '?(Half|BFloat16)|offline mode|OfflineMode|LocalEntryNotFound|"
+    r"ConnectionError|MemoryError|triton"
+)
+"""Messages of what a CPU without a network cannot do."""
+
+
+def _findings(scene: Scene) -> dict[str, str]:
+    """Code → what the guard did, by its report of rank 0; stops of any rank."""
+    found: dict[str, str] = {}
+    for file in sorted(scene.place.glob("report*.jsonl")):
+        for line in file.read_text("utf-8").splitlines():
+            told = json.loads(line)
+            if told.get("kind") == "finding" and told.get("outcome") in ("fixed", "set", "stopped"):
+                found.setdefault(
+                    told["code"], f"{told['outcome']}: {told.get('change') or told['why']}"
+                )
+    return found
+
+
+def _write_output(scene: Scene, result: Result) -> None:
+    """What ranks printed, for who keeps the folder."""
+    for outcome in result.outcomes:
+        (scene.place / f"output.rank{outcome.rank}").write_text(outcome.output, "utf-8")
+
+
+def _step(scene: Scene, rank: int) -> int:
+    file = scene.begun(rank)
+    return int(file.read_text() or 0) if file.exists() else 0
+
+
+def _short(message: str) -> str:
+    return " ".join(message.split())[:600]
+
+
+_OURS = ("vlmguard_transformers/rehearsal.py", "vlmguard_swift/rehearse.py", "rehearsal.py",
+         "rehearse.py", "passes.py", "contextlib.py")  # fmt: skip
+
+
+def _telling(frames: Sequence[str]) -> list[str]:
+    """The last line of code that is not torch's, and the innermost one."""
+    others = [line for line in frames if not line.startswith(_OURS)]
+    outer = [line for line in others if not line.startswith(("torch/", "deepspeed/"))]
+    return list(dict.fromkeys([*outer[-1:], *others[-1:]]))

@@ -1,0 +1,74 @@
+"""What is rehearsed, as plain data: it goes to the worker as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+RANKS = 2
+
+
+@dataclass(frozen=True)
+class Request:
+    """One training command.
+
+    Attributes:
+        adapter: whose ``rehearse`` module runs it: "vlmguard_swift".
+        entry: the framework's own entry: "sft".
+        argv: the words behind the entry.
+        env: the variables that its script sets for it.
+        folder: where it would run.
+        strategy, world: as `core.facts.Run` has them.
+        model: the folder with its config.json, tokenizer and processor.
+        name: the model's last name; frameworks look at it.
+        data: local data files; empty: stand-in rows.
+        why_no_data: why there are none.
+        shuffled: whether its loader shuffles.
+        batch, accumulation: rows of a micro-batch, micro-batches of a step.
+        towers: kinds that train, going by the command.
+        media: kinds of media that the model takes.
+        generates: batches are made by generation: the reference keeps the wrapper.
+        row: what a row holds: "chat", "pair" (chosen and rejected) or "prompt".
+        known: the framework's own flags in this release.
+        scratch: a folder of ours; all that is written goes there.
+        thorough: more orders of rows.
+        limit: seconds for one pass.
+    """
+
+    adapter: str
+    entry: str
+    argv: tuple[str, ...]
+    folder: str
+    strategy: str
+    world: int
+    model: str
+    name: str
+    scratch: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    data: tuple[str, ...] = ()
+    why_no_data: str = ""
+    shuffled: bool = True
+    batch: int = 1
+    accumulation: int = 1
+    towers: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
+    generates: bool = False
+    row: str = "chat"
+    known: tuple[str, ...] = ()
+    thorough: bool = False
+    limit: float = 300.0
+
+    @property
+    def ranks(self) -> int:
+        """How many are run: two stand for more."""
+        return min(self.world, RANKS)
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read(data: Mapping[str, Any]) -> Request:
+    """The inverse of `Request.as_data`; JSON turns tuples into lists."""
+    given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    return Request(**given)

@@ -1,0 +1,194 @@
+"""Which rows a rehearsal trains on: some of the user's own, in orders that ranks can meet.
+
+A *cell* is one micro-batch of one rank. `arranged` makes cells for each order in turn, so that one
+training of a few steps goes through all of them; a *window* is the steps of one order.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vlmguard.check.files import Unreadable
+from vlmguard.check.rows import kind
+
+Row = dict[str, Any]
+MOST = 500
+WHOLE = 64 << 20
+"""Bytes up to which a .jsonl file is read whole; of a larger one lines at random places are."""
+STEPS = 2
+LOADER, DIFFER, SWAPPED = "the loader's order", "ranks differ", "ranks differ, swapped"
+ALL, NONE, ALONE = "all with media", "none with media", "media alone, then text alone"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Attributes:
+    rows: as the loader might give them.
+    share: of rows without media.
+    """
+
+    rows: Sequence[Row]
+    share: float = 0.0
+    by_kind: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kind with the most media first, text last."""
+        return sorted(self.by_kind, key=lambda k: (k == "text", -k.count("+"), k))
+
+
+@dataclass(frozen=True)
+class Window:
+    """An order, the steps that it takes, and the step (from 1) at which it begins."""
+
+    order: str
+    steps: int
+    first: int
+
+    @property
+    def last(self) -> int:
+        return self.first + self.steps - 1
+
+
+def sample(files: Sequence[str], shuffled: bool, seed: int = 0) -> Sample:
+    """Up to `MOST` rows of all files together. Raises `Unreadable` for what cannot be read."""
+    if not files:
+        return of([])
+    found: list[Row] = []
+    for file in files:
+        found += _rows(file, max(MOST // len(files), 1), shuffled, seed)
+    if not found:
+        raise Unreadable(f"{files[0]}: no row in it")
+    return of(found)
+
+
+def of(rows: Sequence[Row]) -> Sample:
+    """Sort rows by kind."""
+    kinds: dict[str, list[Row]] = {}
+    for row in rows:
+        kinds.setdefault(kind(row), []).append(row)
+    share = len(kinds.get("text", ())) / len(rows) if rows else 0.0
+    return Sample(rows, share, kinds)
+
+
+def _rows(file: str, most: int, shuffled: bool, seed: int) -> list[Row]:
+    ending = os.path.splitext(file)[1]
+    try:
+        if ending == ".jsonl" and os.path.getsize(file) > WHOLE:
+            found = list(_anywhere(file, most, seed) if shuffled else _first(file, most))
+        elif ending == ".jsonl":
+            lines = Path(file).read_text("utf-8").splitlines()
+            found = [json.loads(line) for line in lines if line.strip()]
+        elif ending == ".json":
+            read = json.loads(Path(file).read_text("utf-8"))
+            found = read if isinstance(read, list) else read.get("data", [read])
+        elif ending in (".csv", ".tsv"):
+            with open(file, newline="", encoding="utf-8") as text:
+                found = list(csv.DictReader(text, delimiter="," if ending == ".csv" else "\t"))
+        elif ending == ".parquet":
+            found = importlib.import_module("pyarrow.parquet").read_table(file).to_pylist()
+        else:
+            raise Unreadable(f"{file}: a data file of a kind that is not read here")
+    except (OSError, ValueError, UnicodeDecodeError, csv.Error, AttributeError) as error:
+        raise Unreadable(f"{file}: {(str(error) or 'not readable').splitlines()[0]}") from None
+    found = [row for row in found if isinstance(row, dict)]
+    if not shuffled:
+        return found[:most]
+    return random.Random(seed).sample(found, min(most, len(found)))
+
+
+def _anywhere(file: str, most: int, seed: int) -> Iterator[Row]:
+    """Lines at random places: the set is never read whole."""
+    draw = random.Random(seed)
+    size = os.path.getsize(file)
+    with open(file, "rb") as opened:
+        for _ in range(most):
+            opened.seek(draw.randrange(size))
+            opened.readline()
+            line = opened.readline()
+            if line.strip():
+                yield json.loads(line)
+
+
+def _first(file: str, most: int) -> Iterator[Row]:
+    with open(file, "rb") as opened:
+        for _, line in zip(range(most), opened, strict=False):
+            if line.strip():
+                yield json.loads(line)
+
+
+def orders(sample: Sample, world: int, thorough: bool, generates: bool) -> list[Window]:
+    """The loader's order first. Generated batches follow no other: their rows repeat a prompt."""
+    names = [LOADER]
+    if len(sample.by_kind) > 1 and not generates:
+        names += [DIFFER] if world > 1 else []
+        if thorough:
+            names += [SWAPPED, ALL, NONE] if world > 1 else [ALL, NONE]
+            names.append(ALONE)
+    return [Window(name, STEPS, 1 + STEPS * at) for at, name in enumerate(names)]
+
+
+def arranged(
+    sample: Sample, windows: Sequence[Window], world: int, batch: int, accumulation: int
+) -> list[list[list[Row]]]:
+    """Cells: for each micro-batch of each step, one list of ``batch`` rows a rank."""
+    taken: dict[str, int] = {}
+
+    def take(kind: str) -> Row:
+        rows = sample.by_kind[kind]
+        number = taken.get(kind, 0)
+        taken[kind] = number + 1
+        return rows[number % len(rows)]
+
+    cells: list[list[list[Row]]] = []
+    for window in windows:
+        for step in range(window.steps):
+            for _ in range(accumulation):
+                if window.order == LOADER:
+                    cells.append(_as_they_come(sample.rows, len(cells), world, batch))
+                else:
+                    kinds = [_forced(sample.kinds, window.order, step, r) for r in range(world)]
+                    cells.append([[take(kind) for _ in range(batch)] for kind in kinds])
+    return cells
+
+
+def _as_they_come(rows: Sequence[Row], before: int, world: int, batch: int) -> list[list[Row]]:
+    start = before * world * batch
+    block = [rows[(start + at) % len(rows)] for at in range(world * batch)]
+    return [block[rank::world] for rank in range(world)]
+
+
+def _forced(kinds: Sequence[str], order: str, step: int, rank: int) -> str:
+    if order in (DIFFER, SWAPPED):
+        return kinds[0] if (rank + (order == SWAPPED)) % 2 == 0 else kinds[-1]
+    if order == ALONE:
+        return kinds[0] if step == 0 else kinds[-1]
+    return kinds[0] if order == ALL else kinds[-1]
+
+
+def dealt(cells: Sequence[Sequence[Sequence[Row]]]) -> list[Row]:
+    """Rows in a file's order for a loader that gives row i to rank i % world."""
+    return [
+        cell[rank][at] for cell in cells for at in range(len(cell[0])) for rank in range(len(cell))
+    ]
+
+
+def alone(cells: Sequence[Sequence[Sequence[Row]]]) -> list[Row]:
+    """The same micro-batches one after the other, for one rank."""
+    return [row for cell in cells for batch in cell for row in batch]
+
+
+def write(path: Path, rows: Sequence[Row]) -> Path:
+    """JSON lines."""
+    path.write_text(
+        "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows), "utf-8"
+    )
+    return path

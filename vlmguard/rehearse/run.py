@@ -1,0 +1,118 @@
+"""One request in the warm process: the tiny model, the rows, the passes, the verdict."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vlmguard.check.files import Unreadable
+from vlmguard.ranks import run as ranks
+from vlmguard.rehearse import framework, media, rows, verdict
+from vlmguard.rehearse.passes import Rehearsal, Tell
+from vlmguard.rehearse.request import Request
+from vlmguard.rehearse.verdict import CANNOT, RIGHT, Judgement
+
+NOT_SHOWN = ("memory", "NCCL and topology", "stream races", "fused kernels", "fp16 and bf16 ranges",
+             "rare rows later in the data", "evaluation", "saving")  # fmt: skip
+"""What no CPU run of a few steps can show."""
+ACCUMULATION = 2
+"""Micro-batches of a step, at most: more add nothing but time."""
+
+
+def rehearse(request: Request, tell: Tell) -> dict[str, Any]:
+    """The whole answer as plain data. Never raises for what a user wrote."""
+    begun = time.monotonic()
+    try:
+        answer = _rehearse(request, tell)
+    except Unreadable as error:
+        answer = _answer(Judgement(CANNOT, why=str(error)))
+    except OSError as error:
+        answer = _answer(Judgement(CANNOT, why=f"{error.filename or ''}: {error.strerror}"))
+    return {**answer, "seconds": round(time.monotonic() - begun, 1)}
+
+
+def _answer(off: Judgement, on: Judgement | None = None, **more: Any) -> dict[str, Any]:
+    whole = verdict.overall(off, on) if on else off
+    return {
+        "verdict": whole.kind,
+        "exit": whole.code,
+        "why": whole.why,
+        "off": off.as_data(),
+        "on": on.as_data() if on else None,
+        **more,
+    }
+
+
+def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
+    place = Path(request.scratch)
+    hooks = framework.of(request.adapter)
+    sample, notes = _sample(request, place)
+    tell("rows", {"kinds": {kind: len(found) for kind, found in sample.by_kind.items()}})
+    tell("began", {"pass": "tiny model"})
+    made = _tiny(hooks, request, place)
+    if isinstance(made, str):
+        return _answer(Judgement(CANNOT, why=made), notes=notes)
+    tell("judged", {"pass": "tiny model", "kind": made["class"], "seconds": made["seconds"]})
+    windows = rows.orders(sample, request.ranks, request.thorough, request.generates)
+    accumulation = min(request.accumulation, ACCUMULATION)
+    cells = rows.arranged(sample, windows, request.ranks, request.batch, accumulation)
+    if request.generates:  # groups of completions: more rows than steps
+        cells = cells * 8
+    together = rows.write(place / "rows.jsonl", rows.dealt(cells))
+    single = rows.write(place / "rows-single.jsonl", rows.alone(cells))
+    request = replace(request, accumulation=accumulation)
+    commands = hooks.commands(request, made, together, single, windows[-1].last)
+    passes = Rehearsal(request, commands, windows, sample, hooks.act, tell)
+    off = passes.guard(on=False)
+    on = passes.guard(on=True)
+    return _answer(
+        off, on, mended=_mended(off, on, passes.fixes), fixes=passes.fixes,
+        notes=[*notes, *commands.notes], not_shown=list(NOT_SHOWN),
+        orders=[window.order for window in windows], model=made["class"],
+        weights=made["weights"], full=made["full"], share=round(sample.share, 4),
+        kinds={kind: len(found) for kind, found in sample.by_kind.items()},
+        times=passes.seconds, rss=passes.rss, ranks=request.ranks, world=request.world,
+        strategy=request.strategy,
+    )  # fmt: skip
+
+
+def _mended(off: Judgement, on: Judgement, fixes: dict[str, str]) -> list[str]:
+    """The rules that mend it, where the guard does."""
+    if off.kind == RIGHT or on.kind != RIGHT:
+        return []
+    return [code for code, told in fixes.items() if told.startswith(("fixed", "set"))]
+
+
+def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
+    """The user's rows, else stand-ins; and what has to be said of them."""
+    notes: list[str] = []
+    if request.data:
+        sample = rows.sample(request.data, request.shuffled)
+        root = request.env.get("ROOT_IMAGE_DIR") or request.folder
+
+        def there(name: str) -> bool:
+            return os.path.exists(os.path.join(root, os.path.expanduser(name)))
+
+        missing = media.here(sample.rows, place, there)
+        if missing:
+            notes.append(f"{missing} pictures that are not on this disk: stand-ins")
+    else:
+        sample = rows.of(media.stand_ins(place, request.media, request.row))
+        notes.append(f"stand-in rows ({', '.join(sample.kinds)}): {request.why_no_data}")
+    return sample, notes
+
+
+def _tiny(hooks: Any, request: Request, place: Path) -> dict[str, Any] | str:
+    """The tiny checkpoint, or why there is none."""
+    out = place / "model" / (request.name or "model")
+    begun = time.monotonic()
+    result = ranks(lambda _: hooks.make(Path(request.model), out), 1, "none", request.limit)
+    if result.verdict != "ok":
+        cause = result.cause
+        told = f"{cause.error}: {' '.join((cause.message or '').split())[:300]}" if cause else ""
+        return f"{request.name}: its class could not be built small: {told}"
+    made: dict[str, Any] = result.outcomes[0].value
+    return {**made, "folder": str(out), "seconds": round(time.monotonic() - begun, 1)}

@@ -1,0 +1,165 @@
+"""What a pass says of a command. Never "right" where something was not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from vlmguard.rehearse.compare import DRIFT, TOLERANCE, Difference
+from vlmguard.rehearse.rows import Window
+
+RIGHT, CRASH, HANG, WRONG, CANNOT, STOPPED = (
+    "right", "crash", "hang", "silently wrong", "cannot tell", "stopped")  # fmt: skip
+MOST = 1e6
+"""Of an error that is told: what is not finite has no place in JSON."""
+CODES = {RIGHT: 0, CRASH: 1, HANG: 1, WRONG: 1, STOPPED: 1, CANNOT: 2}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Attributes:
+    kind: one of the words above.
+    order: the order of rows in which it failed.
+    step: the step, counted from 1; 0 before the first.
+    why: in words, where it is neither right nor wrong numbers.
+    rank, error, message, where: of a crash.
+    sites: of a hang: for each rank (rank, phase, call, line).
+    tensors: (name, relative error of its update), the worst first.
+    count: how many tensors are wrong; judged: of how many.
+    off: the largest error.
+    odds: how often ranks meet that order, where it was forced.
+    """
+
+    kind: str
+    order: str = ""
+    step: int = 0
+    why: str = ""
+    rank: int = -1
+    error: str = ""
+    message: str = ""
+    where: tuple[str, ...] = ()
+    sites: tuple[tuple[int, str, str, str], ...] = ()
+    tensors: tuple[tuple[str, float], ...] = ()
+    count: int = 0
+    judged: int = 0
+    off: float = 0.0
+    odds: str = ""
+
+    @property
+    def code(self) -> int:
+        return CODES[self.kind]
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A pass that ended by itself on every rank.
+
+    Attributes:
+        steps: that ran, one number a rank; asked: that should have.
+        wrapped: what stood around the model, one word a rank.
+        apart: why this was not the strategy that was asked for; None if it was.
+        differences: one for each window.
+        towers: tower → names of its trainable parameters.
+        wanted: towers in which something has to have moved.
+    """
+
+    steps: Sequence[int]
+    asked: int
+    wrapped: Sequence[str]
+    apart: str | None
+    windows: Sequence[Window]
+    differences: Sequence[Difference]
+    towers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    wanted: frozenset[str] = frozenset()
+    strategy: str = ""
+
+
+def steps_ran(seen: Seen) -> str:
+    """Every step asked for, on every rank."""
+    few = min(seen.steps, default=0)
+    return f"only {few} of {seen.asked} steps ran" if few < seen.asked else ""
+
+
+def engaged(seen: Seen) -> str:
+    """The wrapper that the command asks for, by what was asked of the group."""
+    if seen.strategy == "single":
+        return ""
+    if seen.apart:
+        return seen.apart
+    words = {"ddp": "DistributedDataParallel", "zero1": "zero1", "zero2": "zero2",
+             "zero3": "zero3", "fsdp2": "FSDP2"}  # fmt: skip
+    word = words.get(seen.strategy, "")
+    other = [
+        found for found in seen.wrapped if word not in found and found != "DeepSpeedEngine/zero0"
+    ]
+    return f"wrapped by {other[0]}, not by {seen.strategy}" if other else ""
+
+
+def comparable(seen: Seen) -> str:
+    """Both began alike and say numbers."""
+    if len(seen.differences) != len(seen.windows):
+        return "no reference to compare with"
+    return next((one.fault for one in seen.differences if one.fault), "")
+
+
+def moved(seen: Seen) -> str:
+    """Something moved in the reference."""
+    return "" if any(one.moved for one in seen.differences) else "nothing moved in the reference"
+
+
+def towers_looked_at(seen: Seen) -> str:
+    """A trainable part of each tower that trains and has rows moved."""
+    there = {name for one in seen.differences for name in one.moved}
+    for tower in sorted(seen.wanted):
+        if not there.intersection(seen.towers.get(tower, ())):
+            return f"nothing of the {tower} tower moved, so it was not looked at"
+    return ""
+
+
+Safeguard = Callable[[Seen], str]
+SAFEGUARDS: tuple[Safeguard, ...] = (steps_ran, engaged, comparable, moved, towers_looked_at)
+"""Each gives a reason why nothing can be said, or ""."""
+
+
+def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgement:
+    """Right, silently wrong, or cannot tell.
+
+    Wrong numbers are told whatever a later safeguard would say: only "right" needs them all.
+    """
+    for check in safeguards if safeguards is not None else SAFEGUARDS:
+        reason = check(seen)
+        if reason and check is towers_looked_at and (found := wrong(seen)):
+            return found
+        if reason:
+            return Judgement(CANNOT, why=reason)
+    if found := wrong(seen):
+        return found
+    last = max((one.worst for one in seen.differences), default=0.0)
+    count = max((len(one.moved) for one in seen.differences), default=0)
+    return Judgement(RIGHT, off=last, judged=count)
+
+
+def wrong(seen: Seen) -> Judgement | None:
+    """The first window whose numbers are wrong; None if there is none."""
+    for window, one in zip(seen.windows, seen.differences, strict=False):
+        if one.drift[0] > DRIFT and one.drift[0] > TOLERANCE:
+            why = "the ranks' weights drift apart"
+            return Judgement(WRONG, window.order, window.last, why, tensors=(one.drift[::-1],),
+                             count=1, judged=len(one.errors), off=one.drift[0])  # fmt: skip
+        if one.wrong:
+            worst = tuple((name, min(error, MOST)) for name, error in one.errors.items())[:5]
+            count, of = len(one.wrong), len(one.errors)
+            return Judgement(WRONG, window.order, window.last, tensors=worst, off=worst[0][1],
+                             count=count, judged=of)  # fmt: skip
+    return None
+
+
+def overall(off: Judgement, on: Judgement) -> Judgement:
+    """What the command does: without the guard, or, where only the guard fails it, with it."""
+    if off.kind == RIGHT and on.kind != RIGHT:
+        return on
+    return off

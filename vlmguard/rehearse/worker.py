@@ -1,0 +1,69 @@
+"""The warm process, ``-m vlmguard.rehearse.worker ADAPTER``: imports once, then rehearses.
+
+One request a line comes in on standard input, as JSON; events go out on what was standard output,
+one a line. All that the framework prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from vlmguard import _bootstrap
+from vlmguard.ranks.fork import _die_with_parent
+
+VARIABLES = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "ASCEND_RT_VISIBLE_DEVICES": "",
+    "DS_ACCELERATOR": "cpu",
+    "ACCELERATE_TORCH_DEVICE": "cpu",
+    "GLOO_SOCKET_IFNAME": "lo",
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONWARNINGS": "ignore",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "WANDB_MODE": "disabled",
+}
+
+
+def main(adapter: str) -> int:
+    """Serve requests until standard input ends."""
+    _die_with_parent()
+    out = os.dup(1)
+    os.dup2(2, 1)
+    os.environ.update(VARIABLES)
+    sys.dont_write_bytecode = True
+
+    def tell(event: str, data: Mapping[str, Any]) -> None:
+        os.write(out, (json.dumps({"event": event, **data}) + "\n").encode())
+
+    begun = time.monotonic()
+    _bootstrap.install()
+    from vlmguard.rehearse import framework, request, run
+
+    tell("began", {"pass": "imports"})
+    framework.of(adapter).load()
+    tell("judged", {"pass": "imports", "kind": "", "seconds": round(time.monotonic() - begun, 1)})
+    for line in sys.stdin:
+        try:
+            answer = run.rehearse(request.read(json.loads(line)), tell)
+        except Exception as error:
+            traceback.print_exc()
+            why = f"a fault of vlmguard's own: {type(error).__name__}: {error}"
+            answer = {"verdict": "cannot tell", "exit": 2, "why": why}
+        tell("answer", {"answer": answer})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
