@@ -115,13 +115,13 @@ def _model(name: str, files: Files, env: Mapping[str, str]) -> str:
     if not name:
         raise Refused("the command names no model")
     try:
-        read = model.of(name, files, env)
+        model.of(name, files, env)
     except Unreadable as error:
         raise Refused(str(error)) from None
     home = model.home(name, files, env)
     if not home:
-        raise Refused(f"--model {name}: its config.json is not on this disk ({read.how}); download "
-                      "all but its weights, or give such a folder")  # fmt: skip
+        raise Refused(f"--model {name}: its config.json is not on this disk; download all but its "
+                      "weights, or give such a folder")  # fmt: skip
     return home
 
 
