@@ -227,8 +227,9 @@ def _deepspeed(given: str, request: Request, place: Path, shrunk: float, argv: A
     config = _config(given, request.folder)
     zero = config.get("zero_optimization") or {}
     for name in ("offload_optimizer", "offload_param"):
-        if isinstance(zero.pop(name, None), dict):
-            argv.notes.append("offload: everything stays where it is")
+        told = zero.pop(name, None)
+        if isinstance(told, dict) and told.get("device") in ("cpu", "nvme"):
+            argv.notes.append(f"{name}: nothing is moved")
     for name in ("reduce_bucket_size", "allgather_bucket_size", "stage3_prefetch_bucket_size",
                  "stage3_max_live_parameters", "stage3_max_reuse_distance", "sub_group_size",
                  "stage3_param_persistence_threshold"):  # fmt: skip
@@ -236,6 +237,9 @@ def _deepspeed(given: str, request: Request, place: Path, shrunk: float, argv: A
             zero[name] = max(int(zero[name] / shrunk), 1000)
     for name in ("optimizer", "scheduler", "torch_autocast", "data_types"):
         config.pop(name, None)
+    for name in ("gradient_accumulation_steps", "train_batch_size",
+                 "train_micro_batch_size_per_gpu"):  # fmt: skip
+        config[name] = "auto"
     config["fp16"] = config["bf16"] = {"enabled": False}
     config["gradient_clipping"] = 0
     config["zero_allow_untested_optimizer"] = True

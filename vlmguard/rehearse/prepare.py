@@ -19,7 +19,7 @@ from vlmguard.rehearse import framework
 from vlmguard.rehearse.framework import Described
 from vlmguard.rehearse.request import Request
 
-STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp2")
+STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3")
 _KEPT_BACK = re.compile(
     r"HOME|PATH|PWD|OLDPWD|SHLVL|_|TMPDIR|USER|LOGNAME|SHELL|VLMGUARD|MASTER_(ADDR|PORT)|"
     r"(LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|NPROC_PER_NODE|NNODES|NODE_RANK|CUDA_\w+|NCCL_\w+|"
@@ -76,7 +76,7 @@ def prepare(
         raise Refused(described.obstacle)
     strategy = checked.run.strategy
     if strategy not in STRATEGIES:
-        raise Refused(f"{strategy} is not rehearsed on a CPU")
+        raise Refused(f"{strategy} is not rehearsed yet; `vlmguard check` judges it")
     if strategy != "single" and checked.run.world < 2:
         raise Refused(f"{strategy} in one process: give the number of ranks, as in --world 8")
     unclear = [word for word in parsed.job.argv if not known(word)]

@@ -57,7 +57,7 @@ class Request:
     row: str = "chat"
     known: tuple[str, ...] = ()
     thorough: bool = False
-    limit: float = 150.0
+    limit: float = 300.0
 
     @property
     def ranks(self) -> int:

@@ -11,6 +11,8 @@ from vlmguard.rehearse.rows import Window
 
 RIGHT, CRASH, HANG, WRONG, CANNOT, STOPPED = (
     "right", "crash", "hang", "silently wrong", "cannot tell", "stopped")  # fmt: skip
+MOST = 1e6
+"""Of an error that is told: what is not finite has no place in JSON."""
 CODES = {RIGHT: 0, CRASH: 1, HANG: 1, WRONG: 1, STOPPED: 1, CANNOT: 2}
 
 
@@ -149,9 +151,9 @@ def wrong(seen: Seen) -> Judgement | None:
             return Judgement(WRONG, window.order, window.last, why, tensors=(one.drift[::-1],),
                              count=1, judged=len(one.errors), off=one.drift[0])  # fmt: skip
         if one.wrong:
-            worst = tuple(list(one.errors.items())[:5])
+            worst = tuple((name, min(error, MOST)) for name, error in one.errors.items())[:5]
             count, of = len(one.wrong), len(one.errors)
-            return Judgement(WRONG, window.order, window.last, tensors=worst, off=one.worst,
+            return Judgement(WRONG, window.order, window.last, tensors=worst, off=worst[0][1],
                              count=count, judged=of)  # fmt: skip
     return None
 
