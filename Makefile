@@ -4,9 +4,10 @@ PYTHON ?= python3
 ENVS = $(PYTHON) tests/kit/envs.py
 DEV = .envs/dev/bin
 DOCS = .envs/docs/bin
-REAL = tests/frameworks tests/lab tests/release
+REAL = tests/frameworks tests/lab tests/release tests/gpu tests/bench
 
-.PHONY: demo test frameworks fast lint dev envs docs site shots dist clean
+.PHONY: demo test frameworks matrix faults mutate fast lint dev envs docs site shots dist bench gpu
+.PHONY: gpu-wheels clean
 
 demo:
 	@$(ENVS) make swift
@@ -17,6 +18,25 @@ test: envs lint fast site
 
 frameworks: envs
 	$(DEV)/python -m pytest -m "frameworks or campaign" -n 4 $(REAL)
+
+# Hours, and resumed where they were stopped: real runs with a function of ours upset (SEED=N draws
+# the same ones again), runs with something wrong around us, changes to the sources that the fast
+# tests should notice. What came of them is committed, and shown by docs/proof.md.
+faults: envs
+	$(DEV)/python -m tests.faults.campaign $(if $(SEED),--seed $(SEED))
+	$(DEV)/python -m tests.faults.campaign --elsewhere
+	$(DEV)/python docs/proof.py
+
+mutate: dev
+	$(DEV)/python tests/mutate/run.py $(if $(SEED),--seed $(SEED))
+	$(DEV)/python tests/mutate/run.py --named
+	$(DEV)/python docs/proof.py
+
+# Every cell of docs/matrix.md that has no record yet, guard off and on; stop and go on at will.
+matrix: dev
+	@$(ENVS) make trl colossalai
+	$(PYTHON) tests/matrix/campaign.py
+	$(DEV)/python docs/pages.py
 
 # What most changes need: one small environment, under a minute.
 fast: dev
@@ -52,5 +72,29 @@ dist: dev docs
 	$(DEV)/python -m build --no-isolation --outdir dist .
 	$(DOCS)/python -m twine check --strict dist/*
 
+# What vlmguard costs, into docs/benchmarks.md: about 35 minutes on an idle machine.
+# PARTS='start pre_step watch' are the short ones (two minutes); `python -m tests.bench -h` names all.
+PARTS ?=
+bench: dev
+	@$(ENVS) make swift trl
+	$(DEV)/python -m tests.bench $(if $(PARTS),--only $(PARTS)); code=$$?; \
+	  $(DEV)/python docs/pages.py && exit $$code
+
+# What only a GPU can tell, into docs/gpu.md: at most ten minutes. GPU_PYTHON has torch with CUDA and
+# transformers; WHEELS is a folder of what it lacks. `make gpu GPU_FLAGS=--cpu` rehearses it.
+GPU_PYTHON ?= python3
+WHEELS ?= $(wildcard .gpu/wheels)
+GPU_FLAGS ?=
+gpu:
+	@mkdir -p .gpu
+	PYTHONPATH=$(CURDIR):$(CURDIR)/plugins $(GPU_PYTHON) tests/gpu/run.py $(if $(WHEELS),--wheels $(WHEELS)) --out .gpu/gpu.json $(GPU_FLAGS)
+	@echo "cp .gpu/gpu.json docs/data/ and python docs/pages.py make docs/gpu.md of it"
+
+# .gpu/wheels: vlmguard, pluggy, packaging, peft and accelerate, a few MB; to be copied with tests/gpu.
+gpu-wheels: dev
+	rm -rf .gpu/wheels && mkdir -p .gpu/wheels
+	$(DEV)/python -m build --no-isolation --wheel --outdir .gpu/wheels .
+	$(DEV)/python -m pip download -q --no-deps -d .gpu/wheels pluggy packaging peft accelerate psutil
+
 clean:
-	rm -rf .envs dist site
+	rm -rf .envs .gpu dist site

@@ -1,6 +1,7 @@
-"""One page per rule, generated from its docstring: ``python docs/pages.py`` writes docs/rules/.
+"""One page per rule, generated from its docstring: ``python docs/pages.py`` writes docs/rules/,
+and the pages of what was measured (`measured.py`).
 
-``python docs/pages.py --check`` fails where a page is not what its rule says.
+``python docs/pages.py --check`` fails where a page is not what its rule or data say.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from pathlib import Path
 
 from vlmguard.rules import RULES as OURS
 from vlmguard_colossalai.rules import RULES as GEMINI
+
+sys.path.insert(0, str(Path(__file__).parent))
+import matrix_page
 
 FOLDER = Path(__file__).parent / "rules"
 RULES = sorted((*OURS, *GEMINI), key=lambda rule: rule.CODE)
@@ -108,18 +112,25 @@ def pages() -> dict[str, str]:
     return {**made, "index.md": "\n".join([*head, *rows]) + "\n"}
 
 
+def every() -> dict[Path, str]:
+    """File → text, of all pages that are made."""
+    sys.path.insert(0, str(FOLDER.parent))
+    import measured
+
+    rules = {FOLDER / name: text for name, text in pages().items()}
+    told = {FOLDER.parent / name: text for name, text in measured.pages().items()}
+    return {**rules, **told, matrix_page.PAGE: matrix_page.text(matrix_page.load())}
+
+
 def main(check: bool) -> int:
     FOLDER.mkdir(exist_ok=True)
-    stale = [
-        name
-        for name, text in pages().items()
-        if not (FOLDER / name).exists() or (FOLDER / name).read_text("utf-8") != text
-    ]
+    made = every()
+    stale = [file for file, text in made.items() if not file.exists() or file.read_text() != text]
     if check:
-        print("\n".join(f"{name} is stale: run python docs/pages.py" for name in stale))
+        print("\n".join(f"{file.name} is stale: run python docs/pages.py" for file in stale))
         return bool(stale)
-    for name, text in pages().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+    for file, text in made.items():
+        file.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -95,10 +95,13 @@ def pre_wrap(
     runstate.opened(state)
     try:
         state.run = _judged(state, translate, apply)
-    except BaseException:
+    except BaseException as error:
+        if not isinstance(error, Stop):
+            contain("telling the other ranks", agree.nothing, state)
         close(state)
         raise
-    if state.run is None:
+    if not isinstance(state.run, Run):
+        contain("telling the other ranks", agree.nothing, state)
         close(state)
         return None
     runstate.publish(state)
@@ -107,31 +110,40 @@ def pre_wrap(
 
 def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run | None:
     run = contain("reading the run", translate)
-    if run is None:
+    if not isinstance(run, Run):
         return None
     state.run = run
     odd = contain("comparing the ranks' settings", agree.basis, state, run)
     findings = registry.get().pre_wrap(run)
     wanted = state.plan = plan.make(findings, state.settings, default_policy, run, chosen)
-    _header(state, run, wanted)
+    contain("saying what is guarded", _header, state, run, wanted)
     judge([odd] if odd is not None else [])
     contain("telling the other ranks", agree.plan, state, run, wanted)
     for finding in wanted.warns:
-        report.say(finding, "warned" if finding.level == "warning" else "")
+        outcome = "warned" if finding.level == "warning" else ""
+        contain("saying a finding", report.say, finding, outcome)
     if wanted.stops:
         stop(wanted.stops)
     if not wanted.remedies:
         return run
     changes = contain("applying the plan", apply, wanted)
-    if changes is None:  # our fault: nothing is applied, the run goes on as it would have
+    if not isinstance(changes, Mapping):  # our fault: nothing is applied, it goes on as it would
+        state.plan = Plan()
+        contain("telling the other ranks", agree.nothing, state)
         return run
     after = contain("reading the run again", translate)
-    if after is None:
+    if not isinstance(after, Run):
         return run
     state.run = after
     verify(wanted, after)
-    _tell(state, wanted, changes)
+    contain("saying what was changed", _tell, state, wanted, changes)
     return after
+
+
+def state_of(owner: Any) -> RunState | None:
+    """The open run that ``owner`` leads to, for wrappers: never raises."""
+    found = contain("finding the run", runstate.of, owner)
+    return found if isinstance(found, RunState) else None
 
 
 def look_again(state: RunState) -> None:
@@ -254,7 +266,7 @@ def judge(findings: Iterable[Finding]) -> None:
         policy = used.policy(finding.code, default_policy(finding.code))
         if policy == "off":
             continue
-        if plan.must_stop(finding, policy, used):
+        if plan.must_stop(finding, policy, used) is True:
             stops.append(finding)
         elif state is None or state.first(finding):
             report.say(finding, "warned" if finding.level == "warning" else "")

@@ -142,7 +142,7 @@ def _loader(objects: Iterable[Any]) -> Any:
 
 def backward(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """Watch which parameters this backward reaches; explain what goes wrong in it."""
-    state = runstate.of(instance)
+    state = guard.state_of(instance)
     if state is None or _KEY not in state.kept:
         return wrapped(*args, **kwargs)
     contain("watching gradients", steps.before, state, state.kept[_KEY].inputs)
@@ -152,19 +152,19 @@ def backward(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
         contain("explaining the failure", guard.on_error, state.run, None, error)
         raise
     finally:
-        steps.left(state)
+        contain("ending a backward", steps.left, state)
 
 
 def step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """Judge the gradients before the optimizer moves."""
-    state = runstate.current()
-    if state is not None and _KEY in state.kept:
-        contain("judging gradients", _judge, state)
+    contain("judging gradients", _judge)
     return wrapped(*args, **kwargs)
 
 
-def _judge(state: RunState) -> None:
-    steps.after(state.kept[_KEY], state)
+def _judge() -> None:
+    state = runstate.current()
+    if state is not None and _KEY in state.kept:
+        steps.after(state.kept[_KEY], state)
 
 
 def end(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:

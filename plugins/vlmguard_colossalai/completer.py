@@ -73,7 +73,9 @@ class Completer:
             raise dummy.CannotComplete("its image has none of the model's placeholder tokens")
         if self.family is None:  # a family that is known is declared to be causal
             every_row = not self.placeholders
-            if why := trial.why_not(self.model, processor, block, every_row):
+            paths = self.scene.paths
+            towers = [path for kind in ("vision", "aligner") for path in paths.get(kind, ())]
+            if why := trial.why_not(self.model, processor, block, every_row, towers):
                 raise dummy.CannotComplete(why)
         return block, made
 

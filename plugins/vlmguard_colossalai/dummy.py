@@ -57,10 +57,11 @@ def build(processor: Any) -> Block:
     for text in _texts(processor):
         try:
             black = Image.new("RGB", (_SIDE, _SIDE))
-            made = processor(text=[text], images=[black], return_tensors="pt")
-            return _block(dict(made), processor)
+            made = dict(processor(text=[text], images=[black], return_tensors="pt"))
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
+            continue
+        return _block(made, processor)
     raise CannotComplete(f"{type(processor).__name__} does not make one: {reason}")
 
 
@@ -76,7 +77,9 @@ def _texts(processor: Any) -> Iterator[str]:
 
 
 def _block(made: dict[str, Any], processor: Any) -> Block:
-    ids = made["input_ids"]
+    ids = made.get("input_ids")
+    if not isinstance(ids, torch.Tensor) or ids.ndim != 2:
+        raise CannotComplete("it gives no input_ids of shape (rows, tokens)")
     tokens, visual = {}, {}
     for name, value in made.items():
         if not isinstance(value, torch.Tensor):

@@ -7,7 +7,8 @@ second: text that sees the image would tell them apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 
 from vlmguard_colossalai import dummy
 from vlmguard_torch import dry_run
+from vlmguard_torch.towers import plain
 
 _WORDS = "one two three four five six seven"
 _CLOSE = {torch.float32: 1e-5, torch.float64: 1e-9}
@@ -25,20 +27,31 @@ _MOST_ON_CPU = 2_000_000_000
 """Weights of a model that is tried where it lies; a larger one would take minutes there."""
 
 
-def why_not(model: Any, processor: Any, block: dummy.Block, every_row: bool) -> str:
-    """Why the image is not seen to change nothing; "" where it is."""
+def why_not(
+    model: Any,
+    processor: Any,
+    block: dummy.Block,
+    every_row: bool,
+    towers: Iterable[str] = (),
+) -> str:
+    """Why the image is not seen to change nothing, or is not needed; "" where it is.
+
+    towers: paths of modules that run for an image.
+    """
     weights = list(model.parameters())
     if why := dry_run.unready(model):
         return why
     if weights[0].device.type == "cpu" and sum(p.numel() for p in weights) > _MOST_ON_CPU:
         return "the model is too large to try it on the CPU"
     try:
-        return _tried(model, processor, block, every_row)
+        return _tried(model, processor, block, every_row, tuple(towers))
     except Exception as error:
         return f"tried on the plain model: {type(error).__name__}: {error}"
 
 
-def _tried(model: Any, processor: Any, block: dummy.Block, every_row: bool) -> str:
+def _tried(
+    model: Any, processor: Any, block: dummy.Block, every_row: bool, towers: tuple[str, ...]
+) -> str:
     text = _text(processor)
     device = next(model.parameters()).device
     text = {name: value.to(device) for name, value in text.items()}
@@ -46,7 +59,11 @@ def _tried(model: Any, processor: Any, block: dummy.Block, every_row: bool) -> s
     completed = [dummy.complete(each, text, every_row) for each in blanks]
     with dry_run.kept(model), torch.no_grad():
         model.eval()
-        without, one, other = (_loss(model, batch) for batch in (text, *completed))
+        with _called(model, towers) as called:
+            without = _loss(model, text)
+        one, other = (_loss(model, batch) for batch in completed)
+    if called:
+        return f"text alone runs {called[0]}: the model has a dummy of its own"
     scale = abs(without) or 1.0
     dtype = next(model.parameters()).dtype
     if abs(one - other) > _SAME * scale:
@@ -54,6 +71,23 @@ def _tried(model: Any, processor: Any, block: dummy.Block, every_row: bool) -> s
     if abs(one - without) > _CLOSE.get(dtype, _CLOSE_IN_HALF) * scale:
         return f"an image behind the text changes its loss from {without:.6g} to {one:.6g}"
     return ""
+
+
+@contextmanager
+def _called(model: Any, paths: tuple[str, ...]) -> Iterator[list[str]]:
+    """Those of ``paths`` that are called within the context."""
+    found: list[str] = []
+    named = [(plain(name), module) for name, module in model.named_modules()]
+    hooks = [
+        module.register_forward_pre_hook(lambda *_, path=path: found.append(path))
+        for path, module in named
+        if path in paths
+    ]
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _text(processor: Any) -> dict[str, torch.Tensor]:

@@ -95,7 +95,7 @@ class Boosted:
         self.completer, self.paths = prepared.completer, scene.paths
         inner = _inner(model, scene.model)
         untrained = scene.family.untrained(scene.config) if scene.family else ()
-        self.coverage = Watch(inner, self.paths, untrained)
+        self.coverage = Watch(inner, self.paths, untrained, stays=False)
         self.names = {id(p): plain(name) for name, p in inner.named_parameters() if p.requires_grad}
         self.seeing = {
             number

@@ -1,4 +1,4 @@
-"""ms-swift's rows, judged on the CPU: as they are fetched, and before they are collated."""
+"""ms-swift's rows, judged on the CPU: as they are fetched, and as they are collated."""
 
 from __future__ import annotations
 
@@ -15,18 +15,30 @@ Options = dict[str, Any]
 
 
 def collate(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
-    """Judge what will be collated."""
+    """Look at the rows, have them collated, and judge: what the collator makes of them is counted
+    faster than their lists. Where it fails over a row, the row is named."""
     rows = args[0] if args else kwargs.get("batch")
-    contain("judging the batch", _judge, instance, rows)
-    return wrapped(*args, **kwargs)
+    seen = contain("looking at a batch", _seen, instance, rows)
+    try:
+        collated = wrapped(*args, **kwargs)
+    except Exception:
+        contain("judging the batch", _judge, seen, None)
+        raise
+    contain("judging the batch", _judge, seen, collated)
+    return collated
 
 
-def _judge(template: Any, rows: Any) -> None:
+def _seen(template: Any, rows: Any) -> Any:
     from vlmguard_swift import encoded
 
     state = runstate.inherited(settings.get)
-    if state is not None and state.run is not None:
-        guard.pre_step(state.run, batch=encoded.batch(template, rows, phases.current()))
+    return encoded.Look(template, rows) if state is not None and state.run is not None else None
+
+
+def _judge(seen: Any, collated: Any) -> None:
+    state = runstate.inherited(settings.get)
+    if seen is not None and state is not None and state.run is not None:
+        guard.pre_step(state.run, batch=seen.batch(phases.current(), collated))
 
 
 def fetch(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from vlmguard.core.facts import Batch, Phase, Sample
-from vlmguard_swift import sources
+from vlmguard_swift import counting, sources
 from vlmguard_torch import families
 
 VISUAL = ("pixel_values", "pixel_values_videos", "image_grid_thw", "video_grid_thw", "image_sizes",
@@ -39,45 +39,88 @@ def keys(row: Mapping[str, Any], prefix: str) -> tuple[str, ...]:
     return tuple(key for key in VISUAL if row.get(prefix + key) is not None)
 
 
+@dataclass(frozen=True)
+class Part:
+    """A row, or one part of a pair, before collation, which takes entries out of rows.
+
+    Attributes:
+        row: as it was encoded; ``tokens`` are its ids.
+        counted: whether its placeholders can be counted.
+    """
+
+    row: Mapping[str, Any]
+    prefix: str
+    present: tuple[str, ...]
+    tokens: Any
+    counted: bool
+    missing: tuple[str, ...] = ()
+    expected: int | None = None
+
+
+class Look:
+    """The rows that are about to be collated, as they are before it."""
+
+    def __init__(self, template: Any, encoded_rows: Any) -> None:
+        self.config = getattr(template, "config", None)
+        family = families.of(self.config)
+        self.ids = family.placeholder_ids(self.config) if family else frozenset()
+        self.parts = [
+            _part(row, prefix, family, self.config)
+            for row in rows(encoded_rows)
+            for prefix in prefixes(row)
+        ]
+
+    def batch(self, phase: Phase = "train", collated: Any = None) -> Batch:
+        """Facts about them. Where the collated tokens hold what the rows' media need, no row is
+        counted by itself."""
+        right = self._right(collated)
+        samples = tuple(self._sample(part, right) for part in self.parts)
+        kinds = set().union(*(_kinds(part.present) for part in self.parts))
+        if not kinds and samples:
+            kinds = {"text"}
+        return Batch(samples, tuple(sorted(kinds)), phase=phase)
+
+    def _right(self, collated: Any) -> bool:
+        expected = [part.expected for part in self.parts if part.counted and not part.missing]
+        if collated is None or not self.ids or len(expected) != len(self.parts):
+            return False
+        told = [number for number in expected if number is not None]
+        return len(told) == len(expected) and counting.agrees(collated, self.ids, told)
+
+    def _sample(self, part: Part, right: bool) -> Sample:
+        if not part.counted:
+            return Sample(keys=part.present, prefix=part.prefix)
+        count = counting.in_list(part.tokens, self.ids) if self.ids and not right else None
+        count = part.expected if right else count
+        sample = Sample(
+            count, part.expected, keys=part.present, missing=part.missing, prefix=part.prefix
+        )
+        odd = part.missing or (count and (not part.present or part.expected not in (None, count)))
+        return _known(sample, part.row, part.tokens, self.ids, self.config) if odd else sample
+
+
 def batch(template: Any, encoded_rows: Any, phase: Phase = "train") -> Batch:
-    """Facts about the rows that are about to be collated."""
-    config = getattr(template, "config", None)
-    family = families.of(config)
-    ids = family.placeholder_ids(config) if family else frozenset()
-    samples, kinds = [], set()
-    for row in rows(encoded_rows):
-        for prefix in prefixes(row):
-            present = keys(row, prefix)
-            kinds.update(_kinds(present))
-            samples.append(_sample(row, prefix, present, family, ids, config))
-    if not kinds and samples:
-        kinds = {"text"}
-    return Batch(tuple(samples), tuple(sorted(kinds)), phase=phase)
+    """Facts about rows that are not collated."""
+    return Look(template, encoded_rows).batch(phase)
 
 
 def _kinds(present: tuple[str, ...]) -> set[str]:
     return {"video" if "video" in key else "image" for key in present if "pixel_values" in key}
 
 
-def _sample(
-    row: Mapping[str, Any], prefix: str, present: tuple[str, ...], family: Any,
-    ids: frozenset[int], config: Any,
-) -> Sample:  # fmt: skip
-    tokens = row[prefix + "input_ids"]
+def _part(row: Mapping[str, Any], prefix: str, family: Any, config: Any) -> Part:
+    tokens, present = row[prefix + "input_ids"], keys(row, prefix)
     listed = isinstance(tokens, (list, tuple)) and all(isinstance(t, int) for t in tokens[:1])
     if family is None or not listed or "inputs_embeds" in row:
-        return Sample(keys=present, prefix=prefix)
+        return Part(row, prefix, present, tokens, counted=False)
     missing = tuple(
         needed if needed not in present else "pixel_values"
         for key, all_needed in family.needs.items()
         for needed in all_needed
         if (key in present) != (needed in present)
     )
-    count = sum(token in ids for token in tokens) if ids else None
     expected = None if missing else family.expected(row, config, prefix)
-    sample = Sample(count, expected, keys=present, missing=missing, prefix=prefix)
-    odd = missing or (count and (not present or expected not in (None, count)))
-    return _known(sample, row, tokens, ids, config) if odd else sample
+    return Part(row, prefix, present, tokens, True, missing, expected)
 
 
 def _known(

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from vlmguard.runtime.faults import contain
 from vlmguard_torch import calls
 
 _ENCODES = "_prepare_multimodal_encoder_kwargs_for_generation"
@@ -75,15 +76,10 @@ def _of(model: Any) -> Any:
 
 def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
     """The model's own, watched."""
-    blank = _of(self)
     own = type(self).generate
-    if blank is None:
+    state = contain("watching generate()", _begin, self, args, kwargs)
+    if not isinstance(state, Generating):
         return own(self, *args, **kwargs)
-    state = blank.generating
-    if not state.depth:
-        state.encoded, state.forwards = frozenset(), 0
-        state.device = calls.device((*args, kwargs))
-        _look(self, kwargs, blank)
     state.depth += 1
     try:
         return own(self, *args, **kwargs)
@@ -93,13 +89,30 @@ def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
             state.encoded = frozenset()
 
 
+def _begin(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generating | None:
+    """The outermost of several that call each other begins anew; None without a blank."""
+    blank = _of(model)
+    if blank is None:
+        return None
+    state: Generating = blank.generating
+    if not state.depth:
+        state.encoded, state.forwards = frozenset(), 0
+        state.device = calls.device((*args, kwargs))
+        _look(model, kwargs, blank)
+    return state
+
+
 def _encode(self: Any, *args: Any, **kwargs: Any) -> Any:
     """The model's own encoding before the first forward; what it did not run, runs behind it."""
     told = getattr(type(self), _ENCODES)(self, *args, **kwargs)
-    blank = _of(self)
+    contain("encoding a blank input", _encoded, self)
+    return told
+
+
+def _encoded(model: Any) -> None:
+    blank = _of(model)
     if blank is not None:
         blank.encode(blank.generating.device)
-    return told
 
 
 _encode.__name__ = _ENCODES  # a bound method is pickled by its function's name

@@ -99,17 +99,19 @@ class Blank:
     # The model's own forward
 
     def _begin(self, owner: Any, args: Any, kwargs: Any) -> None:
-        if self.fault or calls.in_backward():
-            return
-        self._settled = self._padded = False
-        self._given = kwargs.get("inputs_embeds") is not None
-        self._told = {name: value for name, value in kwargs.items() if value is not None}
-        self._waiting.clear()
         with self._contained():
+            if self.fault or calls.in_backward():
+                return
+            self._settled = self._padded = False
+            self._given = kwargs.get("inputs_embeds") is not None
+            self._told = {name: value for name, value in kwargs.items() if value is not None}
+            self._waiting.clear()
             self._go_first()
 
     def _end(self, owner: Any, args: Any, output: Any) -> None:
-        if not calls.in_backward():
+        with self._contained():
+            if calls.in_backward():
+                return
             self._settled, self._crosses = True, False
             self._calls.clear()
             self._told = {}
@@ -118,12 +120,12 @@ class Blank:
 
     def seen(self, path: str) -> None:
         """A tower is called. Not a recomputation: it belongs to a forward that is over."""
-        if self._busy or calls.in_backward():
-            return
-        if not self._is_settled() and self._several:
-            with self._contained():
+        with self._contained():
+            if self._busy or calls.in_backward():
+                return
+            if not self._is_settled() and self._several:
                 self._run_before(path)
-        self._calls[path] = self._calls.get(path, 0) + 1
+            self._calls[path] = self._calls.get(path, 0) + 1
 
     @property
     def _several(self) -> bool:
@@ -169,10 +171,13 @@ class Blank:
 
     def _before(self, decoder: Any, args: Any, kwargs: Any) -> Any:
         """The language model is called: all towers that this forward runs have run."""
-        if self._is_settled():
-            return None
         with self._contained():
-            return (self._cross if self.places.crossing else self._add)(args, kwargs)
+            if self._is_settled():
+                return None
+            call = (self._cross if self.places.crossing else self._add)(args, kwargs)
+            if call is not None and [type(part) for part in call] != [tuple, dict]:
+                raise TypeError(f"{type(call).__name__}, not a call")
+            return call
         return None
 
     def _add(self, args: Any, kwargs: Any) -> Any:
@@ -201,19 +206,21 @@ class Blank:
 
     def _in_front(self, embedding: Any, args: Any, kwargs: Any) -> None:
         """The tokens are about to be embedded, by a model that runs its towers before."""
-        if self._is_settled() or self._given:
-            return
         with self._contained():
-            self._waiting += self._features(args[0].device, None)
+            if not self._is_settled() and not self._given:
+                self._waiting += self._features(args[0].device, None)
 
     def _behind(self, embedding: Any, args: Any, output: Any) -> Any:
         """The tokens are embedded."""
-        if self._is_settled() or self._given:
-            return None
-        self._settled = True
         with self._contained():
+            if self._is_settled() or self._given:
+                return None
+            self._settled = True
             found = [] if self.places.early else self._features(output.device, None)
-            return nothing.add(output, self._waiting + found)
+            added = nothing.add(output, self._waiting + found)
+            if getattr(added, "shape", None) != output.shape:
+                raise TypeError(f"{type(added).__name__}, not the embeddings")
+            return added
         return None
 
     def _is_settled(self) -> bool:

@@ -22,6 +22,8 @@ class Onlooker:
     Goes with no copy of the model, and into no file of it.
     """
 
+    what, look = "looking on", staticmethod(_away)
+
     def __init__(self, what: str = "looking on", look: Look = _away) -> None:
         self.what, self.look = what, look
 
@@ -45,6 +47,8 @@ def _unheard(error: BaseException) -> None:
 
 class Witness:
     """Calls ``hear(error)`` where a module's forward raises; the error goes on unchanged."""
+
+    what, hear = "looking on", staticmethod(_unheard)
 
     def __init__(self, what: str = "looking on", hear: Hear = _unheard) -> None:
         self.what, self.hear = what, hear

@@ -95,14 +95,16 @@ def parse(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
     """Take our flags out, then let the framework parse what is left."""
     given = args[0] if args else kwargs.get("args")
     source = sys.argv[1:] if given is None else given
-    rest = settle(source)
+    rest = contain("taking our flags out", settle, source)
+    if not isinstance(rest, list):
+        rest = source  # our fault: the framework's parser will say what it thinks of our flags
     if len(rest) == len(source):
         parsed = wrapped(*args, **kwargs)
     elif args:
         parsed = wrapped(rest, *args[1:], **kwargs)
     else:
         parsed = wrapped(**{**kwargs, "args": rest})
-    check_freeze(parsed)
+    contain("checking the freeze policy early", check_freeze, parsed)
     return parsed
 
 
@@ -111,11 +113,17 @@ def parse_dict(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[
     told = args[0] if args else kwargs.get("args")
     if not isinstance(told, Mapping):
         return wrapped(*args, **kwargs)
-    settle(contain("reading the keys of a file", words, told) or [])
-    left = {key: value for key, value in told.items() if not _ours(key)}
+    contain("taking our keys out", _settle_keys, told)
+    left = {
+        key: value for key, value in told.items() if not str(key).startswith("vlmguard")
+    }  # no function of ours: it has to be taken out, whatever fails
     parsed = wrapped(left, *args[1:], **kwargs) if args else wrapped(**{**kwargs, "args": left})
-    check_freeze(parsed)
+    contain("checking the freeze policy early", check_freeze, parsed)
     return parsed
+
+
+def _settle_keys(told: Mapping[str, Any]) -> None:
+    settle(words(told))
 
 
 def settle(source: Sequence[str]) -> list[str]:
@@ -124,7 +132,9 @@ def settle(source: Sequence[str]) -> list[str]:
     Raises:
         SettingsError: a flag that cannot be read. torchrun has been told.
     """
-    taken = contain("reading the command line", take, source) or Taken(rest=list(source))
+    taken = contain("reading the command line", take, source)
+    if not isinstance(taken, Taken):
+        taken = Taken(rest=list(source))
     if not is_off():
         _raised("resolving settings", resolve, taken)
     return taken.rest

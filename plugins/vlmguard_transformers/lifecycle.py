@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from vlmguard import guard
-from vlmguard.core import runstate
 from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
@@ -28,7 +27,7 @@ def train(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 
 def evaluate(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """Evaluation between training steps, or a run of its own."""
-    state = runstate.of(instance)
+    state = guard.state_of(instance)
     if state is None:
         return _guarded(wrapped, instance, args, kwargs, "eval")
     before, state.phase = state.phase, "eval"
@@ -44,7 +43,8 @@ def _guarded(wrapped: Any, trainer: Any, args: Args, kwargs: Options, phase: Pha
     _inside.add(id(trainer))
     state: RunState | None = None
     try:
-        state = contain("judging the run", begin, trainer, phase)
+        begun = contain("judging the run", begin, trainer, phase)
+        state = begun if isinstance(begun, RunState) else None
         return wrapped(*args, **kwargs)
     except Exception as error:
         run = state.run if state is not None else None
@@ -75,7 +75,7 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
 
 def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """Watch which parameters this backward reaches."""
-    state = runstate.of(instance)
+    state = guard.state_of(instance)
     if state is None:
         return wrapped(*args, **kwargs)
     inputs = args[1] if len(args) > 1 else kwargs.get("inputs")

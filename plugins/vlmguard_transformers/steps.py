@@ -18,6 +18,7 @@ from vlmguard_transformers.repeats import Calls
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
 _HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
+_TAKEN = ("zero0", "zero1", "zero2", "zero3")  # DeepSpeed takes gradients from the parameters
 
 
 class Watched:
@@ -50,7 +51,8 @@ def start(trainer: Any, profile: Profile, state: RunState) -> None:
     if state.run.strategy not in _HOOKED:
         return
     unused = (*profile.never_used(trainer), *state.run.never_used, *state.run.text_skips)
-    watch = Watch(profile.model(trainer), profile.towers(trainer), unused)
+    stays = state.run.strategy not in _TAKEN
+    watch = Watch(profile.model(trainer), profile.towers(trainer), unused, stays)
     state.kept[_KEY] = Watched(watch)
     state.at_close(watch.close)
 

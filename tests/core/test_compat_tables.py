@@ -137,6 +137,24 @@ def test_what_probably_fails_goes_before_what_certainly_does(tables, certain):
     assert choice.verdict == "untested"
 
 
+def test_what_certainly_works_goes_before_what_probably_does(tables):
+    tables(
+        *measured(OLD, "fsdp2", reentrant="ok"),
+        *measured(NEW, "fsdp2", reentrant="ok", non_reentrant="ok"),
+    )
+    assert ask(MID, "fsdp2").use_reentrant is True
+    only = ask(MID, "fsdp2", checkpointing=("non_reentrant",))
+    assert (only.verdict, only.how) == ("untested", "nearest")
+
+
+def test_one_case_that_certainly_fails_settles_it_beside_one_that_only_may(tables):
+    doubtful = Case("fsdp2", "non_reentrant", model="two_forwards")
+    tables(*measured(NEW, "fsdp2", non_reentrant="wrong"), (OLD, doubtful, "crash in_backward"))
+    required = {"checkpointing": ("non_reentrant",), "models": ("two_tower", "two_forwards")}
+    assert ask(NEW, "fsdp2", **required).verdict == "nothing"
+    assert ask(NEW, "fsdp2", **{**required, "models": ("two_forwards",)}).verdict == "untested"
+
+
 def test_sets_are_named_in_the_order_of_their_releases(tables):
     tables(*(
         (each, Case("fsdp2", "non_reentrant"), "ok")

@@ -17,6 +17,11 @@ def test_rule_pages_are_what_the_rules_say():
         assert (DOCS / "rules" / name).read_text("utf-8") == text, "run python docs/pages.py"
 
 
+def test_the_matrix_page_is_what_the_records_say():
+    page = module("matrix_page")
+    assert page.PAGE.read_text("utf-8") == page.text(page.load()), "run python docs/pages.py"
+
+
 def module(name):
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     found = importlib.util.module_from_spec(spec)

@@ -12,7 +12,7 @@ from vlmguard.core.facts import Batch, Run, Sample, run_as_json, run_from_json
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard.runtime import report, stop
+from vlmguard.runtime import faults, report, stop
 
 FINDING = Finding("VG101", "error", "why", advice="do this")
 
@@ -33,6 +33,42 @@ def test_a_report_that_cannot_be_written_is_said_once(monkeypatch, capsys):
     report.write("finding", {})
     report.write("finding", {})
     assert capsys.readouterr().err.count("cannot be written") == 1
+
+
+class Gone:
+    """A terminal that was closed."""
+
+    def write(self, text):
+        raise BrokenPipeError("gone")
+
+    def flush(self):
+        raise ValueError("I/O operation on closed file")
+
+
+@pytest.mark.parametrize("stream", [None, Gone()], ids=["none", "gone"])
+def test_nothing_that_cannot_be_said_ends_anything(monkeypatch, stream):
+    monkeypatch.setattr("sys.stderr", stream)
+    report.say(FINDING, "fixed", "a → b")
+
+    def broken():
+        raise KeyError("boom")
+
+    def silent(text):
+        raise OSError("no report either")
+
+    assert faults.contain("a part of ours", broken, default=3) == 3
+    monkeypatch.setattr(report, "say", silent)
+    assert faults.contain("another part of ours", broken, default=4) == 4
+
+
+@pytest.mark.parametrize("stream", [None, Gone()], ids=["none", "gone"])
+def test_a_rank_that_has_to_leave_leaves_though_nobody_listens(monkeypatch, stream):
+    codes = []
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setattr(stop.os, "_exit", codes.append)
+    stop._leave()
+    assert codes == [1]
 
 
 def test_summary():

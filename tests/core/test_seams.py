@@ -277,6 +277,22 @@ def test_a_wrapper_that_cannot_be_loaded_costs_the_run_nothing(bare, capsys, nam
     detach([seam])
 
 
+def test_a_place_that_cannot_be_looked_at_costs_the_import_nothing(bare, monkeypatch, capsys):
+    """A lazy module whose attribute fails to import, as frameworks have them."""
+
+    def missing(name):
+        raise RuntimeError(f"{name} needs a GPU")
+
+    lazy = types.ModuleType("lazy_frame_of_a_test")
+    lazy.__getattr__ = missing
+    monkeypatch.setitem(sys.modules, "lazy_frame_of_a_test", lazy)
+    broken = Seam("lazy", ("lazy_frame_of_a_test:Trainer.train",), double, "why")
+    attach([broken, SEAM])
+    assert "Trainer needs a GPU; left alone" in capsys.readouterr().err
+    assert Template().collate([1]) == ["a", 1, 1, 0]
+    detach([broken])
+
+
 def test_what_the_wrapped_function_raises_goes_on_unchanged():
     with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
         Template().collate([1], other=1)

@@ -128,6 +128,19 @@ def test_an_image_behind_the_text_is_tried_on_the_plain_model(model, said):
     assert all(p.grad is None for p in model.parameters())
 
 
+def test_a_model_that_runs_its_tower_for_text_needs_no_image():
+    class Own(Causal):
+        def forward(self, input_ids, pixel_values=None, **more):
+            if pixel_values is None:
+                self.tower(torch.zeros(1, 4))
+            return super().forward(input_ids, pixel_values=pixel_values, **more)
+
+    model, processor = Own(), Processor()
+    why = trial.why_not(model, processor, dummy.build(processor), False, towers=["tower"])
+    assert why == "text alone runs tower: the model has a dummy of its own"
+    assert not model.tower._forward_pre_hooks
+
+
 def test_entries_of_unknown_meaning_are_not_filled_in():
     block = dummy.build(Processor())
     ids = torch.ones(2, 5, dtype=torch.long)

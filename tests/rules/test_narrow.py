@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.rules.test_rules import DDP, IDLE, OTHER, VISION, ZERO2
-from vlmguard.core.facts import Checkpointing
+from tests.rules.test_rules import DDP, IDLE, LLM, OTHER, SPEAKS, UNUSED, VISION, ZERO2
+from vlmguard.core.advice import FreezeTower, PadWithBlank, SetVariant, StaticGraph
+from vlmguard.core.facts import Batch, Checkpointing, Gradients, Sample
+from vlmguard.core.findings import Choose
 from vlmguard.rules import RULES
 
 BY_CODE = {rule.CODE: rule for rule in RULES}
@@ -71,10 +73,235 @@ def test_vg108_is_certain_only_where_rows_without_images_are_known(changed, expe
     assert level("VG108", replace(IDLE, **changed)) == expected
 
 
+POLICIES = {
+    "fix": "VG101 VG102 VG103 VG104 VG105 VG106 VG107 VG108 VG109 VG112 VG301",
+    "error": "VG201 VG202 VG204 VG302 VG405 VG406 VG901 VG903",
+    "warn": "VG111 VG113 VG114 VG203 VG401 VG402 VG403 VG408 VG902 VG904",
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_default_policies(policy):
+    told = {rule.CODE for rule in RULES if policy == rule.DEFAULT and rule.CODE[:3] != "VG5"}
+    assert told == set(POLICIES[policy].split())
+
+
+def test_explanations_only_ever_warn():
+    assert {rule.DEFAULT for rule in RULES if rule.CODE.startswith("VG5")} == {"warn"}
+
+
+LOCAL = {"VG201", "VG202", "VG203", "VG204", "VG302"}
+"""Said of one rank alone: the others have other rows."""
+REMEDIES = {
+    "VG101": Choose(), "VG102": Choose(), "VG103": Choose(), "VG104": Choose(), "VG105": Choose(),
+    "VG107": Choose(), "VG108": PadWithBlank(), "VG109": Choose(), "VG112": Choose(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "run", "expected"), SPEAKS)
+def test_what_a_rule_asks_for(code, run, expected):
+    finding = BY_CODE[code].pre_wrap(run)
+    assert finding.code == code
+    assert finding.scope == "run"
+    if code in REMEDIES and (code != "VG108" or run.can_pad):
+        assert finding.remedies == (REMEDIES[code],)
+    for advice in finding.advice if isinstance(finding.advice, tuple) else ():
+        if isinstance(advice, SetVariant):
+            assert advice.use_reentrant is (code == "VG105"), "the one that works"
+        if isinstance(advice, StaticGraph):
+            assert advice.value is False
+
+
+PADS = replace(IDLE, strategy="zero2")
+MAY = {"may_be_unused": "possible", "find_unused": False, "towers": (VISION,)}
+
+
 @pytest.mark.parametrize(
-    ("code", "policy"),
-    [("VG101", "fix"), ("VG106", "fix"), ("VG108", "fix"), ("VG201", "error"), ("VG202", "error"),
-     ("VG204", "error"), ("VG302", "error"), ("VG401", "warn"), ("VG405", "error")],
+    ("run", "remedies"),
+    [
+        (PADS, (PadWithBlank(),)),
+        (replace(PADS, can_pad=False), ()),
+        (replace(PADS, may_be_unused="possible"), (PadWithBlank(),)),
+        (UNUSED, (Choose(),)),
+        (replace(DDP, **MAY), (Choose(),)),
+        (replace(DDP, **MAY, world=3), ()),  # rounds otherwise there: left alone
+        (replace(UNUSED, world=3), (Choose(),)),
+    ],
+)
+def test_vg106_remedies(run, remedies):
+    assert BY_CODE["VG106"].pre_wrap(run).remedies == remedies
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (replace(UNUSED, pads=True), None),
+        (replace(UNUSED, may_be_unused="no"), None),
+        (replace(UNUSED, find_unused=None), None),
+        (replace(UNUSED, towers=()), None),
+        (replace(UNUSED, may_be_unused="yes", provenance={"may_be_unused": "assumed"}), "note"),
+        (replace(UNUSED, towers=(LLM,), text_skips=("q",)), "error"),
+        (
+            replace(
+                UNUSED, towers=(LLM,), text_skips=("q",), provenance={"text_skips": "assumed"}
+            ),
+            None,
+        ),
+        (replace(UNUSED, may_be_unused="no", never_used=("a", "b")), "error"),
+        (replace(PADS, world=1), None),
+        (replace(PADS, pads=True), None),
+        (replace(PADS, may_be_unused="no"), None),
+        (replace(PADS, strategy="single"), None),
+        (replace(PADS, strategy="gemini"), None),
+        (replace(PADS, strategy="fsdp"), "error"),
+        (replace(PADS, strategy="zero3", phase="eval"), "error"),
+        (replace(PADS, strategy="fsdp2", phase="eval"), "error"),
+        (replace(PADS, phase="eval"), None),
+        (replace(PADS, towers=(LLM,)), None),
+        (replace(PADS, towers=(LLM, replace(VISION, trainable=0))), None),
+        (replace(PADS, provenance={"may_be_unused": "assumed"}), "note"),
+    ],
+)
+def test_vg106_narrowly(run, expected):
+    assert level("VG106", run) == expected
+
+
+OFF = {"checkpointing": Checkpointing(False, True)}
+
+
+@pytest.mark.parametrize(
+    ("code", "run", "expected"),
+    [
+        ("VG102", replace(ZERO2, repeats="yes", **OFF), None),
+        ("VG102", replace(ZERO2, repeats="yes", checkpointing=OTHER), None),
+        ("VG102", replace(ZERO2, strategy="zero1", repeats="yes"), None),
+        ("VG102", replace(ZERO2, strategy="ddp", repeats="yes"), None),
+        ("VG103", replace(ZERO2, forwards=2), "error"),
+        ("VG103", replace(ZERO2, shared=True), "error"),
+        ("VG103", replace(ZERO2, forwards=2, **OFF), None),
+        ("VG103", replace(ZERO2, forwards=2, checkpointing=OTHER), None),
+        ("VG103", replace(ZERO2, strategy="zero1", forwards=2), None),
+        ("VG103", replace(ZERO2, strategy="ddp", forwards=2), None),
+        ("VG105", replace(ZERO2, checkpointing=Checkpointing(False, False)), None),
+        ("VG107", replace(FIXED, **OFF), None),
+        ("VG107", replace(FIXED, strategy="zero2"), None),
+        ("VG107", replace(FIXED, repeats="yes"), "error"),
+        ("VG107", replace(FIXED, repeats="possible"), "note"),
+        ("VG107", DDP, None),
+        ("VG107", replace(FIXED, find_unused=None), None),
+        ("VG108", replace(IDLE, strategy="fsdp2"), None),
+        ("VG109", replace(DDP, strategy="zero2", static_graph=True, accumulation=2), None),
+        ("VG109", replace(DDP, static_graph=True, accumulation=1), None),
+        ("VG112", replace(ZERO2, strategy="zero3", generates=True, **OFF), None),
+        (
+            "VG112",
+            replace(
+                ZERO2,
+                strategy="zero3",
+                generates=True,
+                towers=(LLM, replace(VISION, checkpointed=False)),
+            ),
+            None,
+        ),
+        ("VG112", replace(ZERO2, strategy="zero3", generates=True, towers=(LLM,)), None),
+        ("VG301", replace(DDP, freeze=(), unfrozen=2), None),
+        ("VG301", replace(DDP, freeze=("vision",), unfrozen=1), "error"),
+        ("VG403", replace(DDP, clipping="missing"), None),
+        ("VG403", replace(ZERO2, clipping="missing", releases={}), None),
+        ("VG403", replace(ZERO2, clipping=""), None),
+        ("VG401", replace(DDP, releases={"torch": "9.0", "deepspeed": "9.9"}), "warning"),
+    ],
+)
+def test_each_condition_counts(code, run, expected):
+    assert level(code, run) == expected
+
+
+def test_vg402_says_what_is_there_and_what_is_not():
+    both = replace(DDP, missing_seams=("train",), lost_seams=("step",))
+    assert "cannot hook train in x" in BY_CODE["VG402"].pre_wrap(both).why
+    assert "replaced step after" in BY_CODE["VG402"].pre_wrap(both).why
+    assert "replaced" not in BY_CODE["VG402"].pre_wrap(replace(both, lost_seams=())).why
+    assert "cannot hook" not in BY_CODE["VG402"].pre_wrap(replace(both, missing_seams=())).why
+
+
+IMAGE = Sample(placeholders=4, expected=4, images=1, keys=("pixel_values", "image_grid_thw"))
+
+
+@pytest.mark.parametrize(
+    ("code", "sample", "expected"),
+    [
+        ("VG201", replace(IMAGE, keys=()), "error"),
+        ("VG201", replace(IMAGE, keys=(), images=0), None),
+        ("VG201", replace(IMAGE, keys=(), images=None), "error"),
+        ("VG201", replace(IMAGE, keys=(), placeholders=0), None),
+        ("VG201", replace(IMAGE, keys=(), placeholders=None), None),
+        ("VG201", replace(IMAGE, missing=("image_grid_thw",)), "error"),
+        ("VG202", replace(IMAGE, placeholders=3), "error"),
+        ("VG202", replace(IMAGE, placeholders=5), "error"),
+        ("VG202", replace(IMAGE, placeholders=None), None),
+        ("VG202", replace(IMAGE, placeholders=3, keys=()), None),
+        ("VG202", replace(IMAGE, placeholders=0), "error"),
+        ("VG203", replace(IMAGE, replaced="row 3"), "warning"),
+    ],
+)
+def test_each_condition_of_a_batch_counts(code, sample, expected):
+    ask = BY_CODE[code].pre_step
+    finding = ask(DDP, Batch((IMAGE, sample), ("image",)), None)
+    assert (finding and finding.level) == expected
+    assert finding is None or finding.scope == "rank"
+    if finding is not None and code != "VG203":
+        assert "sample 1 of this batch" in finding.why, "the row, by its place"
+    assert ask(DDP, None, None) is None
+    assert ask(DDP, Batch((IMAGE,), ("image",)), None) is None
+
+
+def test_vg302_names_each_tower_and_counts():
+    ask = BY_CODE["VG302"].pre_step
+    gradients = Gradients(
+        {"vision": ("a", "b"), "llm": ("c",)}, {"vision": 2, "llm": 3}, ("image",), ("c",)
+    )
+    (found,) = ask(DDP, None, gradients)
+    assert (found.level, found.scope) == ("error", "rank")
+    assert "any of the 2 trainable parameter tensors of vision, such as a" in found.why
+    assert FreezeTower("vision") in found.advice
+    assert SetVariant(False) in found.advice
+    assert ask(DDP, None, None) == []
+    some = replace(gradients, unreached={"vision": ("a",)})
+    assert [f.level for f in ask(DDP, None, some)] == ["note"]
+    video = replace(gradients, unreached={"vision": ("a", "b")}, kinds=("video",))
+    assert [f.level for f in ask(DDP, None, video)] == ["error"]
+
+
+def test_vg204_speaks_of_one_rank_and_names_what_trained():
+    found = BY_CODE["VG204"].pre_step(IDLE, None, Gradients(stale=("llm", "vision", "aligner")))
+    assert (found.level, found.scope) == ("error", "rank")
+    assert "did not use vision, which" in found.why
+    assert FreezeTower("vision") in found.advice
+
+
+FORCED = replace(ZERO2, strategy="zero3", tuning="lora",
+                 checkpointing=Checkpointing(True, True, False, "TRL"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "that is not needed"),
+        ({"releases": {"torch": "2.6.0", "deepspeed": "0.19.2"}, "frozen": True}, "rightly so"),
+        ({"releases": {"torch": "9.0", "deepspeed": "9.9"}}, "was not measured"),
+    ],
+)
+def test_vg111_says_what_is_known_of_the_users_variant(changed, said):
+    found = BY_CODE["VG111"].pre_wrap(replace(FORCED, **changed))
+    assert said in found.why
+    assert bool(found.remedies) is ("not needed" in said)
+    assert bool(found.advice) is bool(found.remedies)
+
+
+@pytest.mark.parametrize(
+    "checkpointing",
+    [Checkpointing(True, True, True), Checkpointing(True, None, False), Checkpointing(True, True),
+     Checkpointing(False, True, False)],
 )  # fmt: skip
-def test_default_policies(code, policy):
-    assert policy == BY_CODE[code].DEFAULT
+def test_vg111_is_silent_where_the_user_has_his_way(checkpointing):
+    assert level("VG111", replace(FORCED, checkpointing=checkpointing)) is None

@@ -49,7 +49,7 @@ class Option:
 
     @property
     def broken(self) -> bool:
-        return self.seen is not None and not self.seen.ok
+        return self.seen is not None and self.seen.ok is False
 
     @property
     def sure(self) -> bool:
@@ -134,7 +134,7 @@ def _answer(query: Query) -> Choice:
             return Choice(verdict="untested", untested=(_UNREADABLE,))
         return Choice(options=tuple(options))
     unknown = _untested(query, best)
-    if all(option.broken and option.sure for option in options):
+    if all(option.broken is True and option.sure is True for option in options):
         return Choice(
             verdict="nothing",
             how=best.seen.how,

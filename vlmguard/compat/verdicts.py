@@ -278,7 +278,7 @@ def _nearest(points: Points, at: Point) -> Seen | None:
 
 def _fact(case: Case, releases: Mapping[str, str]) -> Seen | None:
     for row in table("choice").get("row", ()):
-        if _matches(row, case, releases):
+        if _matches(row, case, releases) is True:
             known = all(reached(releases, name) for name in case.decided_by if name in releases)
             certain = known and row.get("certain", True)
             return Seen(row["verdict"], "facts" if certain else "nearest", row["evidence"])

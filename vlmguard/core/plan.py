@@ -107,7 +107,7 @@ def make(
             remedies.update(dict.fromkeys(resolved))
             fixes.append(finding)
         elif policy != "off":
-            said = stops if must_stop(finding, policy, settings) else warns
+            said = stops if must_stop(finding, policy, settings) is True else warns
             if finding not in said:  # several rules may be answered by "nothing works"
                 said.append(finding)
     clash = _clash(remedies)
@@ -120,7 +120,7 @@ def make(
             advice="switch one of the rules off",
         )
         policy = settings.policy("VG901", default("VG901"))
-        if must_stop(contradiction, policy, settings):
+        if must_stop(contradiction, policy, settings) is True:
             stops.append(contradiction)
         elif policy != "off":
             warns.append(contradiction)

@@ -128,6 +128,8 @@ def find_file(folder: Path) -> tuple[Path, Mapping[str, Any]] | None:
 
 def from_table(table: Mapping[str, Any], where: str) -> Settings:
     """Settings of a file. An unknown key is an error that names the nearest one."""
+    if not isinstance(table, Mapping):
+        raise TypeError(f"{where}: a table was read as {type(table).__name__}")
     for key in table:
         if key not in _KEYS:
             raise SettingsError(f"{where}: unknown key {key!r}{nearest(key, _KEYS)}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -180,11 +179,8 @@ def _done(value: Any) -> Any:
     return _create_work_from_future(future)
 
 
-def enter(rank: int, size: int, line: Connection, scratch: Path) -> None:
-    """Join the ranks over ``line``, this rank's connection with the coordinator.
-
-    They share a store in ``scratch``, as real ranks do: what the guard exchanges goes through it.
-    """
+def enter(rank: int, size: int, line: Connection) -> None:
+    """Join the ranks over ``line``, this rank's connection with the coordinator."""
     RefereeGroup.line = line
-    store = dist.FileStore(str(scratch / "store"), size)
-    join(RefereeGroup.kind, RefereeGroup, rank, size, store)
+    # Ranks never meet in a store: each has one of its own, for torch's bookkeeping.
+    join(RefereeGroup.kind, RefereeGroup, rank, size, dist.HashStore())

@@ -1,8 +1,8 @@
 """Trainable parameters that no gradient reached.
 
 What it does
-    Watches the first steps and the first of every new kind of batch, by hooks on
-    parameters: names only, no tensor is read.
+    Watches the first steps and the first of every new kind of batch: whether a gradient is
+    at the parameter, under ZeRO by hooks. Names only, no tensor is read.
 
 Why it is bad
     A tower that is meant to train and never moves is found after days, in the evaluation.

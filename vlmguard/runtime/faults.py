@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from vlmguard.core.errors import Stop
+from vlmguard.runtime import aloud
 
 T = TypeVar("T")
 _said: set[str] = set()
@@ -35,7 +35,7 @@ def fault(what: str, error: BaseException) -> None:
             )
         )
     except Exception:
-        sys.stderr.write(f"vlmguard: {what} failed: {error!r}; training goes on without it\n")
+        aloud.say(f"{what} failed: {error!r}; training goes on without it")
 
 
 def contain(what: str, call: Callable[..., T], *args: Any, default: T | None = None) -> T | None:

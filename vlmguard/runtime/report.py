@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from vlmguard.core import runstate, settings
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
+from vlmguard.runtime import aloud
 from vlmguard.runtime.ranks import rank, worker
 
 __all__ = ["rank", "worker"]
@@ -75,9 +75,8 @@ def _once(text: str) -> None:
 
 
 def line(text: str) -> None:
-    """One line on standard error, in one write: ranks share the terminal."""
-    sys.stderr.write(f"vlmguard: {text}\n")
-    sys.stderr.flush()
+    """One line on standard error."""
+    aloud.say(text)
 
 
 def say(finding: Finding, outcome: str = "", change: str = "") -> None:

@@ -105,7 +105,9 @@ def _try(seam: Seam, target: str, module: Any) -> None:
     try:
         _wrap(seam, target, module)
     except Exception as error:
-        sys.stderr.write(f"vlmguard: seam {seam.name} ({target}): {error}; left alone\n")
+        from vlmguard.runtime import aloud
+
+        aloud.say(f"seam {seam.name} ({target}): {error}; left alone")
 
 
 def _wrap(seam: Seam, target: str, module: Any) -> None:

@@ -10,6 +10,7 @@ helped; one that somebody has caught is his.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import linecache
 import os
@@ -159,6 +160,7 @@ def _ended_main(error: BaseException, frames: dict[int, FrameType]) -> bool:
 
 
 def _leave() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed, or gone: the other ranks wait all the same
+            stream.flush()
     os._exit(1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -56,7 +55,9 @@ def _fault(what: str, error: Exception) -> None:
 
         fault(what, error)
     except Exception:
-        sys.stderr.write(f"vlmguard: {what} failed: {error!r}; going on without it\n")
+        from vlmguard.runtime import aloud
+
+        aloud.say(f"{what} failed: {error!r}; going on without it")
 
 
 class Place:

@@ -1,5 +1,5 @@
-"""Tiny models of transformers whose text may see an image, or that take one in an odd shape, and
-what encodes for them as their processors do, offline."""
+"""Tiny models of transformers that take an image in a way of their own, and what encodes for them
+as their processors do, offline."""
 
 from __future__ import annotations
 
@@ -32,23 +32,6 @@ def _ids() -> tuple[int, int, int]:
     import models
 
     return models.VOCAB, models.IDS["<image>"], models.IDS["<|endoftext|>"]
-
-
-def paligemma() -> nn.Module:
-    """Text sees the whole prefix, which an image is."""
-    import transformers as hf
-
-    vocabulary, image, pad = _ids()
-    config = hf.PaliGemmaConfig(
-        vision_config={**VISION, "vision_use_head": False, "projection_dim": WIDTH},
-        text_config={**TEXT, "model_type": "gemma", "head_dim": 16, "vocab_size": vocabulary},
-        image_token_index=image,
-        vocab_size=vocabulary,
-        projection_dim=WIDTH,
-        hidden_size=WIDTH,
-        pad_token_id=pad,
-    )
-    return hf.PaliGemmaForConditionalGeneration(config)
 
 
 def idefics3() -> nn.Module:
@@ -118,12 +101,6 @@ class _Processor:
 
     def along(self, out: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {}
-
-
-class PaliProcessor(_Processor):
-    def along(self, out: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """0 for the prefix, of which every token sees all: the image and a question, here none."""
-        return {"token_type_ids": (out["input_ids"] != self.image_token_id).long()}
 
 
 class IdeficsProcessor(_Processor):

@@ -432,6 +432,12 @@ class Wrapped(nn.Module):
         }
 
 
+def wrapped() -> nn.Module:
+    inner = _llava()[0]
+    inner.vision_tower.vision_model.post_layernorm.requires_grad_(False)  # never used
+    return Wrapped(inner)
+
+
 PLAIN = {
     "two_tower": (TwoTower, TwoTowerProcessor),
     "other": (OtherTowers, OtherProcessor),
@@ -439,8 +445,7 @@ PLAIN = {
     "rows": (Rows, RowsProcessor),
     "own_dummy": (OwnDummy, TwoTowerProcessor),
     "whole": (Whole, WholeProcessor),
-    "paligemma": (known.paligemma, known.PaliProcessor),
-    "wrapped": (lambda: Wrapped(known.paligemma()), known.PaliProcessor),
+    "wrapped": (wrapped, lambda: _llava()[1]),
     "idefics3": (known.idefics3, known.IdeficsProcessor),
     "mllama": (known.mllama, known.MllamaProcessor),
 }

@@ -20,7 +20,7 @@ OUTSIDE = ("boost", "backward", "step", "enable_lora", "guard_booster")
 """What users and the framework call: it contains what it calls."""
 NOT_HERE = {
     "apply:_option", "apply:_variant",  # TorchDDP; checkpointing
-    "layout:reorders",  # two ranks
+    "layout:reorders", "translate:Scene.differs",  # two ranks
     "touched:_beside",  # releases before 0.4.3
     "blanks:_qwen_vl", "blanks:_llava", "blanks:_block",  # models of transformers
     "batches:_like",  # a batch handed over as one mapping
@@ -69,7 +69,8 @@ def ran(kind, target):
     kinds = ("healthy", "frozen") if kind in ("healthy", "frozen") else ("broken", "failing")
     done = raising(*kinds)
     (rank,) = done.ranks(name_of(kind, target))
-    said = [r["why"] for r in done.records(name_of(kind, target)) if r["code"] == "VG902"]
+    told = ("VG902", "VG904")  # a fault, or a reason why batches cannot be completed
+    said = [r["why"] for r in done.records(name_of(kind, target)) if r["code"] in told]
     contained = [why for why in said if f"injected into {target}" in why]
     return done, rank, contained
 

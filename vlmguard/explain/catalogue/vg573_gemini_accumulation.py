@@ -15,8 +15,8 @@ FAILURE = Known(
         Do("GeminiPlugin(enable_gradient_accumulation=True)", "memory for the gradients"),
         Do("optimizer.step() and zero_grad() after every backward", "smaller batches"),
     ),
-    wrong="With max_norm=0 there is no norm and no message: the second backward's gradients then "
-    "replace the first one's.",
+    wrong="With max_norm=0 there is no norm and no message: the weights' updates are then off by "
+    "100 % to 151 % of what they should be.",
     signs=(Sign("you are calculating the l2 norm twice"),),
     examples=(
         Example(

@@ -1,0 +1,98 @@
+"""The benchmarks' machinery on a few pairs; their bars are `make bench`'s affair."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench import __main__ as bench
+from tests.bench import measure
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_interval_holds_the_median_as_often_as_it_says():
+    draw = random.Random(1)
+    held = 0
+    for _ in range(400):
+        found = measure.median([draw.expovariate(1) for _ in range(41)])
+        held += found.low <= 0.6931 <= found.high
+        assert found.low <= found.median <= found.high
+    assert 0.93 < held / 400 <= 1
+    assert measure.median([3.0]) == measure.Median(3.0, 3.0, 3.0)
+
+
+def test_a_command_that_fails_is_no_figure():
+    with pytest.raises(RuntimeError, match="exit 3"):
+        measure.command([sys.executable, "-S", "-c", "raise SystemExit(3)"], {})
+
+
+def test_what_costs_something_is_seen_to():
+    """5 ms of work beside none, and a bar between them."""
+
+    def work():
+        until = measure.time.process_time() + 0.005
+        while measure.time.process_time() < until:
+            pass
+
+    found = measure.pairs(
+        lambda: measure.called(work), lambda: measure.called(lambda: None), 5
+    )
+    row = measure.more("work", found, "ms", 1.0).data()
+    assert 5 <= row["cpu"]["median"] < 50
+    assert row["met"] is False
+    assert measure.more("work", found, "ms", 50.0).data()["met"] is True
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", ["start", "pre_step", "watch", "explain"])
+def test_a_part_measures_something(name):
+    found = bench.run(name, quick=True)
+    assert found["rows"]
+    for row in found["rows"]:
+        assert row["cpu"]["low"] <= row["cpu"]["median"] <= row["cpu"]["high"]
+    assert found["machine"]["cores"]
+
+
+@pytest.mark.frameworks
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", ["step", "mends"])
+def test_a_part_with_a_framework_measures_something(name):
+    rows = bench.run(name, quick=True)["rows"]
+    assert rows
+    assert all(row["cpu"]["median"] > 0 for row in rows if row["unit"] == "×"), rows
+
+
+def pages():
+    spec = importlib.util.spec_from_file_location("measured", ROOT / "docs" / "measured.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_the_pages_say_what_was_measured():
+    for name, text in pages().pages().items():
+        assert (ROOT / "docs" / name).read_text("utf-8") == text, "run python docs/pages.py"
+
+
+def test_a_missed_bar_is_told():
+    row = measure.Row("work", "ms", measure.Median(2, 1, 3), 9, bar=1.0).data()
+    section = {"rows": [row], "taken": "2026-01-01", "machine": bench.machine()}
+    text = pages().benchmarks({"start": section})
+    assert "| work | 2.00 ms (1.000 to 3.00) |  | **missed**, ≤ 1 | 9 |" in text
+    assert "Not measured yet." in text  # the other parts
+
+
+def test_every_part_is_on_the_page_with_how_long_it_takes():
+    assert set(pages().PARTS) == set(bench.PARTS)
+    assert {name: lasting for name, (lasting, _) in bench.PARTS.items()} == pages().LASTING
+
+
+def test_the_committed_figures_are_of_whole_runs():
+    kept = json.loads(bench.RESULTS.read_text("utf-8")) if bench.RESULTS.exists() else {}
+    assert set(kept) <= set(bench.PARTS)

@@ -1,0 +1,16 @@
+"""What is not upset, and why."""
+
+from __future__ import annotations
+
+OUTSIDE = (
+    "vlmguard._bootstrap",  # called by Python's import, tried in tests/core/test_bootstrap.py
+    "vlmguard.runtime.stub",  # what stands in a framework's place: hands on, and nothing else
+    "vlmguard.runtime.arming:is_off",
+    "vlmguard_transformers.lifecycle:_guarded",  # the same, of a train and an evaluation
+    "vlmguard.runtime.faults",  # containment itself
+    "vlmguard.runtime.aloud",
+    "vlmguard.core.errors",
+    "vlmguard.guard:state_of",  # a containment, too
+    "vlmguard_torch.onlooker:Onlooker.__call__",
+    "vlmguard.ranks",  # the campaign's own
+)

@@ -1,0 +1,106 @@
+"""ms-swift's collation: rows are looked at before it, judged by what it makes of them."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from vlmguard.core import runstate, settings
+from vlmguard.core.errors import Stop
+from vlmguard.core.facts import Run
+from vlmguard_swift import batches, counting, encoded
+
+IMAGE, VIDEO = 9, 8
+IDS = frozenset({IMAGE, VIDEO})
+TEMPLATE = SimpleNamespace(
+    config=SimpleNamespace(
+        model_type="qwen2_vl", image_token_id=IMAGE, video_token_id=VIDEO,
+        vision_start_token_id=7, vision_config=SimpleNamespace(spatial_merge_size=2),
+    )
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _guarded():
+    state = runstate.RunState(settings.get(), run=Run("ms-swift", world=2))
+    runstate.opened(state)
+    yield
+    runstate.closed(state)
+
+
+def row(placeholders=4, prefix="", images=1):
+    made = {f"{prefix}input_ids": [1, 7, *[IMAGE] * placeholders, 2]}
+    if images:
+        made[f"{prefix}pixel_values"] = torch.zeros(1)
+        made[f"{prefix}image_grid_thw"] = torch.tensor([[1, 4, 4]] * images)
+    return made
+
+
+def collator(rows):
+    """As ms-swift's: takes entries out of the rows."""
+    for each in rows:
+        each.pop("pixel_values", None)
+        each.pop("image_grid_thw", None)
+    tensors = [torch.tensor(each["input_ids"]) for each in rows]
+    return {"input_ids": torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)}
+
+
+def collate(*rows, wrapped=collator):
+    return batches.collate(wrapped, TEMPLATE, (list(rows),), {})
+
+
+def test_right_rows_are_collated_and_no_row_is_counted_by_itself(monkeypatch):
+    monkeypatch.setattr(counting, "in_list", lambda *_: pytest.fail("counted"))
+    assert collate(row(), row(0, images=0))["input_ids"].shape == (2, 7)
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([row(), row(3)], "VG202: sample 1 of this batch has 3 image tokens"),
+        ([row(), row(4, images=0)], "VG201: sample 1 of this batch has 4 image tokens"),
+        ([row(3), row(5)], "VG202: sample 0"),  # the sum is right, the rows are not
+    ],
+)
+def test_the_wrong_row_is_named(rows, code):
+    with pytest.raises(Stop, match=code):
+        collate(*[dict(each) for each in rows])
+
+
+def test_where_collation_fails_over_a_wrong_row_the_row_is_named():
+    def fails(rows):
+        raise IndexError("shape mismatch")
+
+    with pytest.raises(Stop, match="VG202") as stopped:
+        collate(row(3), wrapped=fails)
+    assert isinstance(stopped.value.__context__, IndexError)
+    with pytest.raises(IndexError, match="shape mismatch"):
+        collate(row(), wrapped=fails)
+
+
+def test_pairs_and_packed_rows_agree_in_any_order():
+    tokens = torch.tensor([[IMAGE, 1, 1], [IMAGE, IMAGE, 1]])
+    assert counting.agrees({"input_ids": tokens}, IDS, [2, 1])
+    assert not counting.agrees({"input_ids": tokens}, IDS, [3, 0])
+    assert counting.agrees({"input_ids": tokens.view(1, 6)}, IDS, [2, 1])
+    assert not counting.agrees({"input_ids": tokens.view(1, 6)}, IDS, [2, 2])
+    for other in (None, [], {}, {"input_ids": [[IMAGE]]}, {"input_ids": torch.tensor([IMAGE])}):
+        assert not counting.agrees(other, IDS, [1])
+
+
+@pytest.mark.parametrize("least", [0, -200])
+def test_a_list_is_counted_as_a_loop_would(least):
+    draw = random.Random(1)
+    for length in (0, 1, 500):
+        tokens = [draw.randrange(least, 12) for _ in range(length)]
+        assert counting.in_list(tokens, IDS) == sum(token in IDS for token in tokens)
+
+
+def test_a_row_of_embeddings_or_of_an_unknown_family_is_left_alone():
+    odd = {**row(3), "inputs_embeds": torch.zeros(1)}
+    assert collate(odd)["input_ids"].shape == (1, 6)
+    other = SimpleNamespace(config=SimpleNamespace(model_type="other"))
+    assert encoded.Look(other, [row(3)]).batch().samples[0].placeholders is None
