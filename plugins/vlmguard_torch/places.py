@@ -68,7 +68,8 @@ def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Plac
     able = [module for module in chain if features_of(module)]
     able = [module for module in chain if crossing.is_crossing(module)] or able
     if not able:
-        raise CannotBlank(f"{type(base).__name__} has no get_image_features")
+        name = type(base).__name__
+        raise CannotBlank(f"{name} has no get_image_features, nor the like for video or audio")
     owner = able[-1]
     if hasattr(owner, "get_text_features"):
         raise CannotBlank(f"{type(owner).__name__} compares text with images and generates nothing")

@@ -44,9 +44,13 @@ def of(trainer: Any, profile: Profile, towers: tuple[Tower, ...], meets: Meets) 
         return Known(never_used=_declared(trainer, profile, provenance), provenance=provenance)
     uses = _text_uses_towers(trainer, meets, provenance)
     repeats = _repeats(trainer, profile, towers, meets, provenance)
-    if hf.strategy(trainer) != "ddp":
+    strategy = hf.strategy(trainer)
+    if strategy in PARTITIONED or strategy == "single":
         per_image = _per_image(trainer, towers, provenance)
         return Known(uses, repeats, per_image=per_image, provenance=provenance)
+    if strategy != "ddp":  # ZeRO-1/2 reduces what a rank has a gradient for
+        _, skips = _unused(trainer, profile, meets, provenance)
+        return Known(uses, repeats, text_skips=skips, provenance=provenance)
     never, skips = _unused(trainer, profile, meets, provenance)
     return Known(uses, repeats, never, skips, provenance)
 

@@ -160,6 +160,7 @@ def test_vg106_remedies(run, remedies):
         (replace(PADS, towers=(LLM,)), None),
         (replace(PADS, towers=(LLM, replace(VISION, trainable=0))), None),
         (replace(PADS, provenance={"may_be_unused": "assumed"}), "note"),
+        (replace(PADS, towers=(LLM, replace(VISION, trainable=0)), text_skips=("q",)), "error"),
     ],
 )
 def test_vg106_narrowly(run, expected):

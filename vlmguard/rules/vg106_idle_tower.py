@@ -2,8 +2,8 @@
 
 What it does
     Fires where a batch without an image leaves out what other ranks run: under DDP something
-    that trains, under ZeRO-1/2 a tower that trains, under ZeRO-3 and FSDP a frozen one too,
-    and in evaluation as well. An error where the data hold both kinds of rows, or where
+    that trains, under ZeRO-1/2 the same, under ZeRO-3 and FSDP a frozen tower too, and in
+    evaluation as well. An error where the data hold both kinds of rows, or where
     something that trains is never used at all; else a note.
 
 Why it is bad
@@ -74,10 +74,7 @@ def _ddp(run: Run) -> Finding | None:
             "step 2 (`Expected to have finished reduction`)"
         )
         return _finding("error", why, (Choose(),), (FindUnused(),))
-    skipped = " and ".join(tower.kind for tower in run.trained_towers)
-    if run.text_skips and run.known("text_skips"):
-        skipped = f"{skipped} and " if skipped else ""
-        skipped += f"{len(run.text_skips)} parameter tensors such as {run.text_skips[0]}"
+    skipped = _skipped(run)
     if not skipped or run.pads or run.may_be_unused == "no":
         return None
     waits = (
@@ -101,14 +98,23 @@ def _ddp(run: Run) -> Finding | None:
     )
 
 
+def _skipped(run: Run) -> str:
+    """What trains and has no gradient where a batch holds text alone; "" for nothing."""
+    skipped = " and ".join(tower.kind for tower in run.trained_towers)
+    if run.text_skips and run.known("text_skips"):
+        skipped = f"{skipped} and " if skipped else ""
+        skipped += f"{len(run.text_skips)} parameter tensors such as {run.text_skips[0]}"
+    return skipped
+
+
 def _collectives(run: Run) -> Finding | None:
     partitioned = run.strategy in PARTITIONED
     if not partitioned and (run.strategy not in ZERO or run.phase != "train"):
         return None
-    towers = run.image_towers if partitioned else run.trained_towers
-    if not towers or run.may_be_unused == "no":
+    gathered = " and ".join(tower.kind for tower in run.image_towers)
+    names = gathered if partitioned else _skipped(run)
+    if not names or run.may_be_unused == "no":
         return None
-    names = " and ".join(tower.kind for tower in towers)
     gathers = (
         ", which gathers frozen weights as well" if partitioned and not run.trained_towers else ""
     )
