@@ -234,7 +234,7 @@ def _deepspeed(given: str, request: Request, place: Path, shrunk: float, argv: A
                  "stage3_max_live_parameters", "stage3_max_reuse_distance", "sub_group_size",
                  "stage3_param_persistence_threshold"):  # fmt: skip
         if shrunk > 10 and isinstance(zero.get(name), (int, float)):
-            zero[name] = max(int(zero[name] / shrunk), 1000)
+            zero[name] = max(int(zero[name] / shrunk) // 2 * 2, 1000)  # ZeRO-2 asks for even ones
     for name in ("optimizer", "scheduler", "torch_autocast", "data_types"):
         config.pop(name, None)
     for name in ("gradient_accumulation_steps", "train_batch_size",

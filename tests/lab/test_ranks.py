@@ -268,6 +268,21 @@ def raises_below(rank: int) -> None:
     inner()
 
 
+def meets_in_the_store(rank: int) -> str:
+    from datetime import timedelta
+
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"told{rank}", f"by {rank}")
+    store.wait([f"told{1 - rank}"], timedelta(seconds=20))
+    return store.get(f"told{1 - rank}").decode()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_ranks_share_a_store(engine):
+    result = run(meets_in_the_store, 2, engine, 40)
+    assert [outcome.value for outcome in result.outcomes] == ["by 1", "by 0"], result.cause
+
+
 def test_what_a_raising_rank_said_and_where_it_stood():
     outcome = run(raises_below, ranks=1, group="none").outcomes[0]
     assert (outcome.state, outcome.error) == ("raised", "KeyError")
@@ -283,6 +298,15 @@ def test_a_log_lines_gather_is_not_the_wrappers():
     assert not_engaged("ddp", [[reduced, loss]] * 2, 8) is None
     assert not_engaged("ddp", [[reduced, weights]] * 2, 8) is not None
     assert not_engaged("zero1", [[reduced, loss]] * 2, 8) is not None
+
+
+def test_a_wrappers_call_below_a_trainers_line_counts():
+    """As under ms-swift: the reducer's own call has `Accelerator.backward` as its site."""
+    line = "accelerate/accelerator.py:2861 in backward"
+    reduced = Call("allreduce", "allreduce SUM float32[8]", 8, 0, "backward", line)
+    assert not_engaged("ddp", [[reduced]] * 2, 8) is None
+    metric = Call("allreduce", "allreduce SUM float32[8]", 8, 0, "step", line)
+    assert not_engaged("ddp", [[metric]] * 2, 8) is not None
 
 
 def trains_like_a_trainer(rank: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -84,6 +85,7 @@ def test_an_interrupted_rehearsal_leaves_no_process(number):
         time.sleep(0.05)
     if number != signal.SIGKILL:
         assert not Path(folder).exists()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_a_worker_that_ends_says_how(tmp_path):

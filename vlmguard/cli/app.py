@@ -13,7 +13,7 @@ import typer
 
 from vlmguard import __version__
 
-COMMANDS = ("check", "explain", "doctor", "selftest", "run", "compat", "rule", "lab")
+COMMANDS = ("check", "rehearse", "explain", "doctor", "selftest", "run", "compat", "rule", "lab")
 """In the order of ``vlmguard --help``."""
 
 app = typer.Typer(

@@ -32,10 +32,15 @@ def not_engaged(strategy: str, calls: Sequence[Sequence[Call]], trainable: int) 
     gradients, of the whole model.
     """
     for rank, whole in enumerate(calls):
-        log = [call for call in whole if not call.site.startswith(_BESIDE)]
+        log = [call for call in whole if _of_wrapper(call)]
         if missing := _missing(strategy, log, trainable):
             return f"rank {rank}: {missing}"
     return None
+
+
+def _of_wrapper(call: Call) -> bool:
+    """DDP's own call in backward has the trainer's line as its site, too."""
+    return call.phase.startswith("backward") or not call.site.startswith(_BESIDE)
 
 
 def _missing(strategy: str, log: Sequence[Call], trainable: int) -> str | None:

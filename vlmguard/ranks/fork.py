@@ -236,7 +236,7 @@ def _enter(group: str, rank: int, size: int, scratch: Path, line: Connection | N
     else:
         from vlmguard.ranks import referee
 
-        referee.enter(rank, size, line)
+        referee.enter(rank, size, line, scratch)
 
 
 def _variables(rank: int, size: int) -> dict[str, str]:

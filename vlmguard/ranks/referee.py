@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -179,8 +180,11 @@ def _done(value: Any) -> Any:
     return _create_work_from_future(future)
 
 
-def enter(rank: int, size: int, line: Connection) -> None:
-    """Join the ranks over ``line``, this rank's connection with the coordinator."""
+def enter(rank: int, size: int, line: Connection, scratch: Path) -> None:
+    """Join the ranks over ``line``, this rank's connection with the coordinator.
+
+    They share a store in ``scratch``, as real ranks do: what the guard exchanges goes through it.
+    """
     RefereeGroup.line = line
-    # Ranks never meet in a store: each has one of its own, for torch's bookkeeping.
-    join(RefereeGroup.kind, RefereeGroup, rank, size, dist.HashStore())
+    store = dist.FileStore(str(scratch / "store"), size)
+    join(RefereeGroup.kind, RefereeGroup, rank, size, store)

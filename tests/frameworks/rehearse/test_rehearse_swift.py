@@ -1,0 +1,138 @@
+"""``vlmguard rehearse`` on a script of twelve commands, in one warm process.
+
+What real gloo ranks do with each is known: tests/frameworks/swift/test_cases.py runs them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shlex
+import subprocess
+from dataclasses import dataclass
+
+import pytest
+
+from tests.frameworks.swift.cases import CASES, HEALTHY
+from tests.kit import envs, runs, swift
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1500)]
+FAILING = {
+    "sft-lora": "crash",
+    "grpo-lora": "crash",
+    "sft-zero2-per-image": "crash",
+    "dpo-zero2-per-image": "crash",
+    "sft-zero3-per-image": "silently wrong",
+    "sft-zero2-lora-no-embeddings": "silently wrong",
+    "llava-zero3-text-step": "silently wrong",
+    "qwen3-ranks-differ": "hang",
+}
+RIGHT = ("full-vision-mixed", "zero3", "zero2", "dpo")
+
+
+def line(case):
+    flags = [flag.replace("{data}", str(swift.dataset())) for flag in case.flags]
+    words = swift.command(case.verb, case.model, case.data, flags)
+    return "NPROC_PER_NODE=2 swift " + shlex.join(words)
+
+
+def ask(*words, cwd, home):
+    standins = str(envs.ROOT / "tests" / "kit" / "standins")
+    path = os.pathsep.join([standins, str(envs.ROOT), str(envs.ROOT / "plugins")])
+    bare = {k: v for k, v in os.environ.items() if not k.startswith("VLMGUARD")}
+    around = {**bare, "PYTHONPATH": path, "HOME": str(home), "MAX_PIXELS": "16384"}
+    return subprocess.run(
+        [envs.program("swift"), "-m", "vlmguard", "rehearse", *words], env=around, cwd=cwd,
+        text=True, capture_output=True, timeout=1400, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Done:
+    exit: int
+    jobs: dict
+    left: list
+
+
+@functools.cache
+def done():
+    """All commands of one script, asked once."""
+    folder = runs.session() / "rehearse"
+    cases = {case.name: case for case in CASES if case.name in FAILING}
+    cases |= {f"healthy-{case.name}": case for case in HEALTHY if case.name in RIGHT}
+    for each in ("home", "work"):
+        (folder / each).mkdir(parents=True)
+    script = folder / "work" / "train.sh"
+    script.write_text("\n".join(map(line, cases.values())) + "\n")
+    asked = ask("--yes", "--format", "json", "train.sh", cwd=folder / "work", home=folder / "home")
+    assert asked.stdout, asked.stderr
+    told = json.loads(asked.stdout)
+    left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+    return Done(asked.returncode, dict(zip(cases, told["jobs"], strict=True)), left)
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_what_fails_is_told_and_what_mends_it(name):
+    case = next(case for case in CASES if case.name == name)
+    job = done().jobs[name]
+    assert (job["verdict"], job["exit"]) == (FAILING[name], 1), job
+    off = job["off"]
+    if FAILING[name] == "crash":
+        assert case.broken in off["message"]
+        assert off["where"]
+    if FAILING[name] == "hang":
+        lines = {site for _, _, _, site in off["sites"]}
+        assert len(lines) == 2, "both sides, at different lines"
+    if FAILING[name] == "silently wrong":
+        assert off["off"] > 0.05
+        assert off["order"] == "the loader's order"
+    assert job["on"]["kind"] == "right", job["on"]
+    assert case.fixes <= set(job["mended"])
+    assert job["on"]["off"] < 2e-3
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_right(name):
+    job = done().jobs[f"healthy-{name}"]
+    assert (job["verdict"], job["exit"]) == ("right", 0), job
+    assert job["off"]["off"] <= 1e-4
+    assert job["on"]["off"] <= 1e-4
+    assert job["off"]["judged"] > 3
+
+
+def test_ranks_that_differ_are_forced_where_rows_differ():
+    job = done().jobs["healthy-full-vision-mixed"]
+    assert "ranks differ" in job["orders"]
+
+
+def test_the_worst_is_the_exit_status_and_nothing_was_written():
+    assert done().exit == 1
+    assert done().left == ["home", "work", "work/train.sh"]
+
+
+def refused(tmp_path, *words):
+    for each in ("home", "work"):
+        (tmp_path / each).mkdir()
+    return ask("--", *words, cwd=tmp_path / "work", home=tmp_path / "home")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--model", "Qwen/Qwen2-VL-7B-Instruct"], "Qwen/Qwen2-VL-7B-Instruct: its config.json"),
+        (["--model", "./nowhere"], "./nowhere"),
+        (["--model", "."], "without config.json"),
+        (["--model", "{model}", "--dataset", "gone.jsonl"], "gone.jsonl: there is no such"),
+        (["--model", "{model}", "--external_plugins", "mine.py"], "mine.py): allow it with --yes"),
+        (["--model", "{model}", "--sequence_parallel_size", "2"], "subgroups of ranks"),
+        (["--model", "{model}", "--packing", "true"], "--packing"),
+    ],
+)
+def test_what_cannot_be_rehearsed_is_one_line(tmp_path, words, told):
+    model = str(runs.model_folder("swift", "qwen2_vl"))
+    words = [word.replace("{model}", model) for word in words]
+    asked = refused(tmp_path, "NPROC_PER_NODE=2", "swift", "sft", *words)
+    assert asked.returncode == 2, asked.stderr
+    assert told in asked.stdout
+    assert len(asked.stdout.splitlines()) == 3
