@@ -40,7 +40,7 @@ matrix: dev
 
 # What most changes need: one small environment, under a minute.
 fast: dev
-	$(DEV)/python -m pytest -m "not frameworks"
+	$(DEV)/python -m pytest -m "not frameworks" -n auto
 
 lint: dev
 	$(DEV)/ruff check .
