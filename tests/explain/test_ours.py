@@ -62,6 +62,14 @@ def test_the_guards_lines_in_a_log(tmp_path):
     assert (answer.verdict, said.code, said.outcome, said.rank) == ("finished", "VG204", "warned", 3)
 
 
+@pytest.mark.parametrize("outcome", ["fixed", "set", "unjudged", "note"])
+def test_a_line_of_every_outcome_is_read(tmp_path, outcome):
+    log = tmp_path / "train.log"
+    log.write_text(f"vlmguard: VG904 {outcome} [rank 1]: why\n" + compose.healthy(3))
+    (said,) = explain([str(log)])[0].guard
+    assert (said.code, said.outcome, said.rank) == ("VG904", outcome, 1)
+
+
 @pytest.mark.parametrize(("outcome", "code"), [("stopped", "VG571"), ("explained", "VG501")])
 def test_a_report_alone(tmp_path, outcome, code):
     known = Finding("VG501" if outcome == "explained" else "VG105", "error", "why")

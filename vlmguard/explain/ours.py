@@ -23,7 +23,8 @@ MOST = 20000  # lines of one report
 _LINE = re.compile(
     r"vlmguard: (VG\d{3}) (\w{3,12})(?: \[rank (\d{1,6})(?:, worker \d{1,4})?\])?: (.{1,600})"
 )
-_OUTCOMES = ("fixed", "set", "stopped", "warned", "explained", "error", "warning", "note")
+_OUTCOMES = ("fixed", "set", "stopped", "warned", "unjudged", "explained", "error", "warning",
+             "note")  # fmt: skip
 
 
 @dataclass(frozen=True)
