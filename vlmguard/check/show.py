@@ -13,6 +13,7 @@ from vlmguard.check import judge, redact
 from vlmguard.check.answer import Answer
 from vlmguard.check.judge import Verdict
 from vlmguard.check.shell.state import Call, Trace, scheduled
+from vlmguard.core.annotations import annotation
 
 _SHELLS_OWN = {"PWD", "OLDPWD", "SHLVL", "_"}
 _MOST = 40
@@ -258,11 +259,6 @@ def github(answers: Sequence[Answer]) -> str:
     """Workflow commands: one annotation a finding."""
     words = {"error": "error", "warning": "warning", "note": "notice"}
     return "\n".join(
-        f"::{words[level]} file={_escaped(name, True)},line={number},title={code}::{_escaped(told)}"
+        annotation(words[level], told, file=name, line=number, title=code)
         for code, level, told, name, number in _results(answers)
     )
-
-
-def _escaped(told: str, value: bool = False) -> str:
-    told = told.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return told.replace(":", "%3A").replace(",", "%2C") if value else told

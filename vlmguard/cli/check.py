@@ -8,10 +8,10 @@ Nothing is started, downloaded or written. Loads neither torch nor the framework
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
+
+from vlmguard.cli import passed
 
 if TYPE_CHECKING:
     import typer
@@ -22,27 +22,9 @@ EPILOG = (
 )
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        fail(message)
-
-
-def fail(message: str) -> NoReturn:
-    """Say what is wrong and leave with status 2."""
-    sys.stderr.write(f"vlmguard check: {message}\n")
-    raise SystemExit(2)
-
-
 def main(words: Sequence[str] | None = None) -> int:
     """Check scripts or one command; the worst of their exit statuses."""
-    words = list(sys.argv[2:] if words is None else words)
-    command: list[str] = []
-    if "--" in words:
-        at = words.index("--")
-        words, command = words[:at], words[at + 1 :]
-    asked = _parse(words)
-    if bool(asked.script) == bool(command):
-        fail("one script, or -- and a command, as in: vlmguard check -- swift sft --model …")
+    asked, command = _parser().one_job(words)
     from vlmguard.check import answer as checks
     from vlmguard.check import show
 
@@ -53,7 +35,7 @@ def main(words: Sequence[str] | None = None) -> int:
         else:
             answer = checks.of_script(asked.script[0], asked.script[1:], releases, asked.shell)
     except OSError as error:
-        fail(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+        passed.unreadable("check", error)
     if asked.format == "json":
         print(show.as_json([answer], asked.strict))
     elif asked.format == "sarif":
@@ -67,30 +49,19 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def add(app: typer.Typer) -> None:
-    """Make it a command of ``vlmguard``. Its words are read here: typer would swallow ``--``."""
-    import typer
-
-    @app.command(
-        "check",
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-        add_help_option=False,
-        help="what a training command or script will do, before it starts",
-    )
-    def command() -> None:
-        raise typer.Exit(main(sys.argv[sys.argv.index("check") + 1 :]))
+    """Make it a command of ``vlmguard``."""
+    passed.add(app, "check", "what a training command or script will do, before it starts", main)
 
 
-def _parse(words: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="vlmguard check", description=__doc__, epilog=EPILOG, allow_abbrev=False,
-                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("script", nargs="*", help="a bash script, and its arguments")
+def _parser() -> passed.Parser:
+    parser = passed.Parser("check", __doc__, EPILOG)
     parser.add_argument("--no-shell", dest="shell", action="store_false",
                         help="only parse the script, evaluate nothing in it")  # fmt: skip
     parser.add_argument("--releases", default="", metavar="NAME=RELEASE,…",
                         help="the releases of the machine it will run on")  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="a warning is an error")
     parser.add_argument("--format", default="text", choices=("text", "json", "sarif", "github"))
-    return parser.parse_args(list(words))
+    return parser
 
 
 def _releases(text: str) -> dict[str, str]:
@@ -105,8 +76,8 @@ def _releases(text: str) -> dict[str, str]:
         try:
             Version(release)
         except InvalidVersion:
-            fail(f"--releases: {item!r} is not NAME=RELEASE, as in swift=3.2.0")
+            passed.fail("check", f"--releases: {item!r} is not NAME=RELEASE, as in swift=3.2.0")
         if not equals:
-            fail(f"--releases: {item!r} is not NAME=RELEASE, as in swift=3.2.0")
+            passed.fail("check", f"--releases: {item!r} is not NAME=RELEASE, as in swift=3.2.0")
         found[names.get(name.lower(), name)] = release
     return found

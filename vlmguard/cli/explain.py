@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from vlmguard.cli import passed
 
 if TYPE_CHECKING:
     import typer
 
 
+def main(words: Sequence[str]) -> int:
+    """Read by `vlmguard.explain.command`, when it is wanted."""
+    from vlmguard.explain import command
+
+    return command.main(words)
+
+
 def add(app: typer.Typer) -> None:
-    """Put the command into ``app``; its words are read by `vlmguard.explain.command`."""
-    import typer
-
-    @app.command(
-        "explain",
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-        add_help_option=False,
-        help="what a log says of why a run failed, hung or just ended, and what to change",
-    )
-    def explain() -> None:
-        from vlmguard.explain import command
-
-        raise typer.Exit(command.main(sys.argv[sys.argv.index("explain") + 1 :]))
+    """Make it a command of ``vlmguard``."""
+    told = "what a log says of why a run failed, hung or just ended, and what to change"
+    passed.add(app, "explain", told, main)

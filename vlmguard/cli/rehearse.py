@@ -9,11 +9,12 @@ and on some of your rows. Nothing of yours is written to, no GPU is used.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
+
+from vlmguard.cli import passed
 
 if TYPE_CHECKING:
     import typer
@@ -21,29 +22,11 @@ if TYPE_CHECKING:
 EPILOG = "Exit status: 0, right; 1, will fail; 2, cannot tell."
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        fail(message)
-
-
-def fail(message: str) -> NoReturn:
-    """Say what is wrong and leave with status 2."""
-    sys.stderr.write(f"vlmguard rehearse: {message}\n")
-    raise SystemExit(2)
-
-
 def main(words: Sequence[str] | None = None) -> int:
     """Rehearse every training command of a script, or one command; the worst exit status."""
-    words = list(sys.argv[2:] if words is None else words)
-    command: list[str] = []
-    if "--" in words:
-        at = words.index("--")
-        words, command = words[:at], words[at + 1 :]
-    asked = _parse(words)
-    if bool(asked.script) == bool(command):
-        fail("one script, or -- and a command, as in: vlmguard rehearse -- swift sft --model …")
+    asked, command = _parser().one_job(words)
     if asked.world is not None and asked.world < 1:
-        fail("--world: a number of ranks, 1 or more")
+        passed.fail("rehearse", "--world: a number of ranks, 1 or more")
     from vlmguard.check import script
     from vlmguard.rehearse import jobs, show
 
@@ -53,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
         else:
             reading = script.of_file(asked.script[0], asked.script[1:], os.environ)
     except OSError as error:
-        fail(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+        passed.unreadable("rehearse", error)
     quiet = asked.format != "text"
     try:
         told, code = jobs.rehearse(reading, asked.world, asked.thorough, asked.yes, quiet)
@@ -71,28 +54,17 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def add(app: typer.Typer) -> None:
-    """Make it a command of ``vlmguard``. Its words are read here: typer would swallow ``--``."""
-    import typer
-
-    @app.command(
-        "rehearse",
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-        add_help_option=False,
-        help="the first steps of a training command, on this CPU, in a minute",
-    )
-    def command() -> None:
-        raise typer.Exit(main(sys.argv[sys.argv.index("rehearse") + 1 :]))
+    """Make it a command of ``vlmguard``."""
+    told = "the first steps of a training command, on this CPU, in a minute"
+    passed.add(app, "rehearse", told, main)
 
 
-def _parse(words: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="vlmguard rehearse", description=__doc__, epilog=EPILOG,
-                     allow_abbrev=False,
-                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("script", nargs="*", help="a bash script, and its arguments")
+def _parser() -> passed.Parser:
+    parser = passed.Parser("rehearse", __doc__, EPILOG)
     parser.add_argument("--world", type=int, metavar="N",
                         help="the number of ranks, where the command does not say")  # fmt: skip
     parser.add_argument("--thorough", action="store_true", help="more orders of rows")
     parser.add_argument("--yes", action="store_true",
                         help="run your own code: plug-ins, reward functions")  # fmt: skip
     parser.add_argument("--format", default="text", choices=("text", "json", "github"))
-    return parser.parse_args(list(words))
+    return parser

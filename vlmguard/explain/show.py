@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from vlmguard.core.annotations import annotation
 from vlmguard.core.findings import Finding
 from vlmguard.explain import clean, flags, watchdog
 from vlmguard.explain.candidates import WRAPPERS
@@ -295,15 +296,13 @@ def github(answer: Answer, digests: Sequence[Digest]) -> str:
     """One workflow command; nothing of the log can be read as another one."""
     kind = {"finished": "notice", "unfinished": "warning"}.get(answer.verdict, "error")
     place = answer.evidence[0] if answer.evidence else None
-    properties = [f"title={_property(headline(answer))}"]
+    where: dict[str, object] = {}
     if place is not None and digests[place.source].source.path is not None:
-        name = _property(clean.shown(digests[place.source].source.name))
-        properties = [f"file={name}", f"line={place.number}", *properties]
-    body = text(answer, digests).strip().replace("%", "%25").replace("\r", "").replace("\n", "%0A")
-    return f"::{kind} {','.join(properties)}::{body}\n"
+        where = {"file": _flat(clean.shown(digests[place.source].source.name)),
+                 "line": place.number}  # fmt: skip
+    body = text(answer, digests).strip().replace("\r", "")
+    return annotation(kind, body, **where, title=_flat(headline(answer))) + "\n"
 
 
-def _property(value: str) -> str:
-    for char, code in (("%", "%25"), ("\r", ""), ("\n", " "), (":", "%3A"), (",", "%2C")):
-        value = value.replace(char, code)
-    return value
+def _flat(value: str) -> str:
+    return value.replace("\r", "").replace("\n", " ")

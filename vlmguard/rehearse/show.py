@@ -11,6 +11,7 @@ from vlmguard import __version__
 from vlmguard.check import redact
 from vlmguard.check.shell.state import Call, Trace
 from vlmguard.check.show import line
+from vlmguard.core.annotations import annotation
 from vlmguard.rehearse.rows import LOADER
 
 _HEADS = {"right": "RIGHT", "crash": "WILL CRASH", "hang": "WILL HANG", "stopped": "IS STOPPED",
@@ -155,9 +156,9 @@ def github(told: Sequence[Told]) -> str:
         off = one.answer.get("off") or {}
         why = one.answer.get("why") or off.get("message") or _where(off)
         head = _HEADS.get(one.answer["verdict"], "") + _sentence(one.answer)
-        body = _escaped(redact.text(f"{head}. {why}".strip(". ")))
-        file = _escaped(one.call.source, True)
-        lines.append(f"::{level} file={file},line={max(one.call.line, 1)},title=rehearse::{body}")
+        body = redact.text(f"{head}. {why}".strip(". "))
+        place = {"file": one.call.source, "line": max(one.call.line, 1)}
+        lines.append(annotation(level, body, **place, title="rehearse"))
     return "\n".join(lines)
 
 
@@ -165,8 +166,3 @@ def _where(found: Mapping[str, Any]) -> str:
     sites = [f"rank {rank} at {site}" for rank, _, _, site in found.get("sites", ())]
     tensors = [f"{name} {_share(error)} off" for name, error in found.get("tensors", ())[:1]]
     return "; ".join([*sites, *tensors])
-
-
-def _escaped(told: str, value: bool = False) -> str:
-    told = told.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return told.replace(":", "%3A").replace(",", "%2C") if value else told

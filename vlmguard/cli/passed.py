@@ -1,0 +1,71 @@
+"""Commands that are given another command, or files of any name: their words are read by argparse,
+since typer would swallow ``--``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import typer
+
+
+def fail(name: str, message: str) -> NoReturn:
+    """Say what is wrong and leave with status 2."""
+    sys.stderr.write(f"vlmguard {name}: {message}\n")
+    raise SystemExit(2)
+
+
+class Parser(argparse.ArgumentParser):
+    """Of ``vlmguard NAME``; what it does not understand is one line."""
+
+    def __init__(self, name: str, description: str | None, epilog: str) -> None:
+        super().__init__(
+            prog=f"vlmguard {name}",
+            description=description,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.name = name
+
+    def error(self, message: str) -> NoReturn:
+        fail(self.name, message)
+
+    def one_job(self, words: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+        """The options, with ``script`` and its arguments; or a command, which stands behind
+        ``--``. It is one of both."""
+        words = list(sys.argv[2:] if words is None else words)
+        command: list[str] = []
+        if "--" in words:
+            at = words.index("--")
+            words, command = words[:at], words[at + 1 :]
+        self.add_argument("script", nargs="*", help="a bash script, and its arguments")
+        asked = self.parse_args(words)
+        if bool(asked.script) == bool(command):
+            self.error(
+                "one script, or -- and a command, as in: "
+                f"vlmguard {self.name} -- swift sft --model …"
+            )
+        return asked, command
+
+
+def unreadable(name: str, error: OSError) -> NoReturn:
+    """A file that cannot be read: one line that names it."""
+    fail(name, str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+
+
+def add(app: typer.Typer, name: str, told: str, main: Callable[[Sequence[str]], int]) -> None:
+    """Make ``main`` the command ``name``; it is given the words behind that."""
+    import typer
+
+    @app.command(
+        name,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        add_help_option=False,
+        help=told,
+    )
+    def command() -> None:
+        raise typer.Exit(main(sys.argv[sys.argv.index(name) + 1 :]))
