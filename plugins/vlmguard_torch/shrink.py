@@ -74,7 +74,7 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS, inputs: bool = True) -> 
     Raises whatever copying a foreign object may raise; the caller contains it.
     """
     tiny = copy.deepcopy(config)
-    parts = list(_parts(tiny))
+    parts = list(parts_of(tiny))
     known = {width for part in parts if isinstance(width := _own_width(part), int)}
     stacks = []
     for part in parts:
@@ -94,7 +94,7 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS, inputs: bool = True) -> 
     return Shrunk(tiny, tuple(stacks))
 
 
-def _parts(config: Any, seen: set[int] | None = None) -> Iterator[Any]:
+def parts_of(config: Any, seen: set[int] | None = None) -> Iterator[Any]:
     """The config and all configs in it, each once."""
     seen = set() if seen is None else seen
     if id(config) in seen:
@@ -103,7 +103,7 @@ def _parts(config: Any, seen: set[int] | None = None) -> Iterator[Any]:
     yield config
     for value in list(vars(config).values()):
         if hasattr(value, "to_dict") and hasattr(value, "model_type"):
-            yield from _parts(value, seen)
+            yield from parts_of(value, seen)
 
 
 def _own_width(part: Any) -> int | None:

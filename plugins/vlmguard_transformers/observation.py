@@ -45,7 +45,9 @@ def of(trainer: Any, profile: Profile, towers: tuple[Tower, ...], meets: Meets) 
     uses = _text_uses_towers(trainer, meets, provenance)
     repeats = _repeats(trainer, profile, towers, meets, provenance)
     strategy = hf.strategy(trainer)
-    if strategy in PARTITIONED or strategy == "single":
+    if strategy == "single":
+        return Known(uses, repeats, provenance=provenance)
+    if strategy in PARTITIONED:
         per_image = _per_image(trainer, towers, provenance)
         return Known(uses, repeats, per_image=per_image, provenance=provenance)
     if strategy != "ddp":  # ZeRO-1/2 reduces what a rank has a gradient for
@@ -120,7 +122,7 @@ def _per_image(
     trainer: Any, towers: tuple[Tower, ...], provenance: dict[str, Provenance]
 ) -> tuple[str, ...]:
     """What two images call more often than one, in towers whose weights are gathered."""
-    if hf.strategy(trainer) not in PARTITIONED or trainer.args.world_size < 2:
+    if trainer.args.world_size < 2:
         return ()
     observed = _copy(trainer)
     paths = [path for tower in towers if tower.sees for path in tower.paths]

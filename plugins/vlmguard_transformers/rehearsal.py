@@ -28,7 +28,6 @@ def enter(scene: Scene, fsdp: bool) -> None:
     """The environment of a rank, and the answers of a node."""
     _environment(scene)
     os.chdir(scene.folder)
-    _no_bytecode()
     _backend(fsdp)
     _attention()
     _bf16()
@@ -43,11 +42,6 @@ def _environment(scene: Scene) -> None:
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_SIZE",
                      "NPROC_PER_NODE", "NNODES"):  # fmt: skip
             os.environ.pop(name, None)
-
-
-def _no_bytecode() -> None:
-    """The user's own modules lie in the user's folder."""
-    sys.dont_write_bytecode = True
 
 
 def _backend(fsdp: bool) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from vlmguard_torch.gradients import FIRST_STEPS
+from vlmguard_torch.onlooker import Onlooker
 from vlmguard_torch.towers import plain
 
 
@@ -17,16 +19,13 @@ class Calls:
         self.calls: dict[str, int] = {}
         self.steps = 0
         self._handles = [
-            module.register_forward_pre_hook(self._counter(plain(name)))
+            Onlooker("counting calls of towers", partial(self._count, plain(name))).on(module)
             for name, module in model.named_modules()
             if plain(name) in wanted
         ]
 
-    def _counter(self, name: str) -> Any:
-        def count(*_: Any) -> None:
-            self.calls[name] = self.calls.get(name, 0) + 1
-
-        return count
+    def _count(self, name: str, *_: Any) -> None:
+        self.calls[name] = self.calls.get(name, 0) + 1
 
     def step(self) -> int:
         """A step is over: the most calls of one tower in it. Takes its hooks off in time."""

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from vlmguard_torch.shrink import shrink
+from vlmguard_torch.shrink import parts_of, shrink
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5", ".msgpack",
             ".index.json", ".part", ".incomplete", ".npz")  # fmt: skip
@@ -49,7 +49,7 @@ def make(source: Path, out: Path) -> dict[str, Any]:
             shutil.copy(file, out)
     config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=True)
     tiny = shrink(config, MOST_LAYERS, inputs=False).config
-    for part in _parts(tiny):
+    for part in parts_of(tiny):
         _certain(vars(part))
     torch.manual_seed(0)
     model = _build(transformers, tiny).to(torch.float32)
@@ -57,14 +57,6 @@ def make(source: Path, out: Path) -> dict[str, Any]:
     _audible(torch, model)
     model.save_pretrained(out)
     return {"class": type(model).__name__, "weights": count, "full": _full(torch, config)}
-
-
-def _parts(config: Any) -> list[Any]:
-    found = [config]
-    for value in vars(config).values():
-        if hasattr(value, "to_dict") and hasattr(value, "model_type"):
-            found += _parts(value)
-    return found
 
 
 def _certain(own: dict[str, Any]) -> None:

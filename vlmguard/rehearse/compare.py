@@ -16,7 +16,6 @@ from vlmguard.rehearse.scene import Scene
 
 TOLERANCE = 2e-3
 """Relative, fp32: far above rounding (some 1e-5), far below any defect seen (0.05 and up)."""
-DRIFT = 1e-5
 _FLOOR = 1e-3
 """A tensor whose update is this much smaller than the largest counts as one of that size: an
 update that is zero in exact arithmetic is rounding noise."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from vlmguard.rehearse.compare import DRIFT, TOLERANCE, Difference
+from vlmguard.rehearse.compare import TOLERANCE, Difference
 from vlmguard.rehearse.rows import Window
 
 RIGHT, CRASH, HANG, WRONG, CANNOT, STOPPED = (
@@ -146,7 +146,7 @@ def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgeme
 def wrong(seen: Seen) -> Judgement | None:
     """The first window whose numbers are wrong; None if there is none."""
     for window, one in zip(seen.windows, seen.differences, strict=False):
-        if one.drift[0] > DRIFT and one.drift[0] > TOLERANCE:
+        if one.drift[0] > TOLERANCE:
             why = "the ranks' weights drift apart"
             return Judgement(WRONG, window.order, window.last, why, tensors=(one.drift[::-1],),
                              count=1, judged=len(one.errors), off=one.drift[0])  # fmt: skip
