@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from vlmguard.explain import already
 from vlmguard.explain.logfacts import Facts
 
 # Which of two failures caused the other, where neither a launcher nor a clock tells: a lower one
@@ -105,7 +106,9 @@ class Known:
         return self.why if isinstance(self.why, str) else self.why(facts)
 
     def remedies(self, facts: Facts) -> tuple[Do, ...]:
-        return self.do if isinstance(self.do, tuple) else self.do(facts)
+        """What to change, without what the run had already, unless nothing else is left."""
+        found = self.do if isinstance(self.do, tuple) else self.do(facts)
+        return tuple(d for d in found if not already.so(d.action, facts)) or found
 
     def match(self, message: str, trace: str = "") -> Sign | None:
         """The sign that an exception bears. ``message`` holds type and message, `flat`."""

@@ -85,6 +85,7 @@ _FRAMEWORKS = (
     ("transformers", r"transformers/trainer\.py|\bTrainingArguments\b|Seq2SeqTrain"),
     ("accelerate", r"accelerate/(?:commands|accelerator)|\baccelerate launch\b"),
 )
+_OWN = ("ms-swift", "LLaMA-Factory", "FlagEmbedding", "ColossalAI", "axolotl")
 _PACKAGES = (
     "torch|transformers|deepspeed|accelerate|peft|trl|ms[-_]swift|swift|llamafactory|flash[-_]attn|"
     "bitsandbytes|FlagEmbedding|colossalai|vlmguard|liger[-_]kernel|vllm"
@@ -114,7 +115,7 @@ _WANTED = frozenset(
     zero_stage train_batch_size train_micro_batch_size_per_gpu use_reentrant
     gradient_checkpointing_kwargs dataloader_num_workers nproc_per_node num_processes
     padding_free packing model_type use_reentrant_gc output_dir distributed_type
-    micro_batch_size zero_optimization_stage distributed_world_size
+    micro_batch_size sequence_len zero_optimization_stage distributed_world_size
     """.split()
 )
 _DOTTED = re.compile(r"\b([a-z][a-z_]{3,48}) \.{3,60} (\S{1,80})")  # DeepSpeed's dump of its config
@@ -153,9 +154,9 @@ def of_text(texts: Iterable[str]) -> Facts:
 def _from(
     said: dict[str, str], releases: dict[str, str], votes: dict[str, int], seen: str
 ) -> Facts:
-    framework = next((name for name in votes if votes[name]), "")
-    if framework in ("transformers", "accelerate") and votes["TRL"]:
-        framework = "TRL"
+    # Frameworks that stand on the others are told by their own marks, whatever else is printed.
+    own = max(_OWN, key=lambda name: votes[name])
+    framework = own if votes[own] else next((name for name in votes if votes[name]), "")
     facts = Facts(framework=framework, releases=releases, said=said)
     micro = facts.number(
         "per_device_train_batch_size", "train_micro_batch_size_per_gpu", "micro_batch_size"

@@ -75,6 +75,16 @@ def _shard(facts: Facts) -> tuple[Do, ...]:
     )
 
 
+def _fewer_pixels(facts: Facts) -> tuple[tuple[str, str], ...]:
+    now = facts.number("max_pixels", "image_max_pixels")
+    return (("pixels", str(min(602112, now // 2) if now else 602112)),)
+
+
+def _shorter(facts: Facts) -> tuple[tuple[str, str], ...]:
+    now = facts.number("max_length", "cutoff_len", "sequence_len")
+    return (("length", str(now // 2 if now else 4096)),)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     told = memory.read(facts.message)
     first: tuple[Do, ...] = ()
@@ -84,20 +94,16 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         first += (
             Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment", "none"),
         )
-    pixels = Do("max_pixels", "smaller images: less detail, shorter rows", (("pixels", "602112"),))
+    pixels = Do("max_pixels", "smaller images: less detail, shorter rows", _fewer_pixels(facts))
     length = Do(
-        "max_length", "long rows are cut or dropped; with images never cut", (("length", "4096"),)
+        "max_length", "long rows are cut or dropped; with images never cut", _shorter(facts)
     )
-    frozen = () if facts.freeze_tower else (Do("freeze_tower", "the tower no longer learns"),)
-    lora = (
-        ()
-        if "lora" in facts.tuning.lower()
-        else (Do("lora", "another kind of tuning: fewer weights learn"),)
-    )
+    frozen = Do("freeze_tower", "the tower no longer learns")
+    lora = Do("lora", "another kind of tuning: fewer weights learn")
     if facts.phase == "load":
-        return (*first, *_shard(facts), Do("bf16", "half the memory of float32"), *lora)
+        return (*first, *_shard(facts), Do("bf16", "half the memory of float32"), lora)
     if facts.phase == "step":
-        return (*first, *_shard(facts), *frozen, *lora)
+        return (*first, *_shard(facts), frozen, lora)
     if facts.phase == "evaluation":
         return (
             *first,
@@ -127,18 +133,16 @@ def _do(facts: Facts) -> tuple[Do, ...]:
                 "one more step by hand",
             ),
         )
-    checkpoint = () if facts.checkpointing else (Do("checkpointing", "about a third slower"),)
-    tower = (Do("tower_checkpointing", "the tower's forward runs twice"),)
     return (
         *first,
         *_batch(facts),
-        *checkpoint,
-        *tower,
+        Do("checkpointing", "about a third slower"),
+        Do("tower_checkpointing", "the tower's forward runs twice"),
         pixels,
         length,
-        *frozen,
+        frozen,
         *_shard(facts),
-        *lora,
+        lora,
     )
 
 

@@ -1,0 +1,47 @@
+"""What the run had already is not advised; what would help less than it has is not either."""
+
+import pytest
+
+from tests.explain import compose
+from vlmguard.explain.catalogue import load
+from vlmguard.explain.logfacts import Facts, of_text
+
+KNOWN = {known.code: known for known in load()}
+
+
+def actions(code, facts):
+    return [do.action for do in KNOWN[code].remedies(facts)]
+
+
+@pytest.mark.parametrize(
+    ("code", "action", "facts"),
+    [
+        ("VG501", "zero2", Facts(strategy="zero2")),
+        ("VG501", "freeze_tower", Facts(freeze_tower=True)),
+        ("VG502", "no_tower_checkpointing", Facts(said={"vit_gradient_checkpointing": "False"})),
+        ("VG512", "checkpointing", Facts(phase="forward", checkpointing=True)),
+        ("VG512", "tower_checkpointing", Facts(phase="forward", freeze_tower=True)),
+        ("VG512", "lora", Facts(phase="step", tuning="lora")),
+        ("VG517", "timeout", Facts(said={"ddp_timeout": "18000000"})),
+    ],
+)
+def test_what_is_so_already(code, action, facts):
+    assert action in actions(code, Facts(phase=facts.phase))
+    assert action not in actions(code, facts)
+
+
+def test_an_aligner_that_trains_can_still_be_frozen():
+    facts = Facts(freeze_tower=True, said={"freeze_aligner": "false"})
+    assert "freeze_tower" in actions("VG501", facts)
+
+
+def test_out_of_memory_never_advises_longer_rows_or_larger_images():
+    facts = Facts(phase="forward", said={"max_length": "2048", "max_pixels": "401408"})
+    values = {do.action: dict(do.values) for do in KNOWN["VG512"].remedies(facts)}
+    assert values["max_length"] == {"length": "1024"}
+    assert values["max_pixels"] == {"pixels": "200704"}
+
+
+def test_a_line_of_another_framework_does_not_name_the_run():
+    log = compose.preamble("LLaMA-Factory", 2) + "[WARNING:swift] a row of a shared helper\n"
+    assert of_text([log]).framework == "LLaMA-Factory"

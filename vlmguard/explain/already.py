@@ -1,0 +1,45 @@
+"""Which changes a run has made already, as far as its log tells: they are not advised again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vlmguard.explain.logfacts import Facts
+
+
+def _said(facts: Facts, value: str, *names: str) -> bool:
+    return any(facts.said.get(name, "").lower() == value for name in names)
+
+
+def _frozen(facts: Facts) -> bool:
+    """The tower and, unless the log says that it trains, the aligner."""
+    aligner = _said(facts, "false", "freeze_aligner", "freeze_multi_modal_projector")
+    return facts.freeze_tower is True and not aligner
+
+
+# A frozen tower keeps nothing for a backward: checkpointing it saves next to nothing.
+_SO: dict[str, Callable[[Facts], bool]] = {
+    "non_reentrant": lambda f: f.use_reentrant is False,
+    "reentrant": lambda f: f.use_reentrant is True,
+    "find_unused": lambda f: f.find_unused is True,
+    "no_find_unused": lambda f: f.find_unused is False,
+    "static_graph": lambda f: f.static_graph is True,
+    "no_static_graph": lambda f: f.static_graph is False,
+    "checkpointing": lambda f: f.checkpointing is True,
+    "tower_checkpointing": lambda f: _said(f, "true", "vit_gradient_checkpointing") or _frozen(f),
+    "no_tower_checkpointing": lambda f: _said(f, "false", "vit_gradient_checkpointing"),
+    "freeze_tower": lambda f: _frozen(f),
+    "zero1": lambda f: f.zero == 1,
+    "zero2": lambda f: f.zero == 2,
+    "zero3": lambda f: f.zero == 3,
+    "lora": lambda f: "lora" in f.tuning.lower(),
+    "bf16": lambda f: _said(f, "true", "bf16"),
+    "workers": lambda f: _said(f, "0", "dataloader_num_workers"),
+    "timeout": lambda f: (f.number("ddp_timeout") or 0) >= 7200,
+}
+
+
+def so(action: str, facts: Facts) -> bool:
+    """Whether the log says that the run had ``action`` before it failed."""
+    known = _SO.get(action)
+    return known is not None and known(facts)
