@@ -304,7 +304,10 @@ def _by_table(answer: Answer, table: watchdog.Table) -> None:
         answer.how = "all of them wait in the same collective" if table.same else ""
     elif table.waits[0].rank is not None:
         answer.ranks, answer.sure = (), False
-        answer.how = f"only the wait of {watchdog.ranks([table.waits[0].rank])} is in this log"
+        answer.how = (
+            f"only the wait of {watchdog.ranks([table.waits[0].rank])} is in these logs; "
+            "those of the other ranks tell who never came"
+        )
 
 
 def _by_absence(

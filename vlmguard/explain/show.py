@@ -166,7 +166,8 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
     pick = answer.pick
     lane = pick.line.lane.strip("[] ") if pick and not who else ""
     of = f" of {lane}" if lane else ""
-    parts = [who or f"a process{of} whose rank the log does not tell"]
+    only = answer.how.startswith("only ")
+    parts = [who or ("not told" if only else f"a process{of} whose rank the log does not tell")]
     place = pick.event.where if pick and pick.event else None
     if place is not None:
         seen = f"{place[0]}:{place[1]} in {place[2]}"
@@ -174,7 +175,7 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
         parts.append(f"seen by rank {pick.rank} at {seen}" if pick and other else seen)
     if answer.facts.phase:
         parts.append(f"phase: {answer.facts.phase}")
-    if answer.how and (who or answer.how.startswith("only ")):
+    if answer.how and (who or only):
         plain = answer.how.startswith(("it ", "all ", "only "))
         parts.append(answer.how if plain else f"told by {answer.how}")
     if len(answer.alike) > 1 and set(answer.alike) != set(answer.ranks):

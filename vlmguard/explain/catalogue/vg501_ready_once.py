@@ -27,14 +27,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     freeze = Do("freeze_tower", "the tower no longer learns; helps where it is what runs twice")
     static = Do("static_graph", "none, but not together with gradient accumulation")
     zero = Do("zero2", "none for the result; needs DeepSpeed")
+    one = (static,) if (facts.accumulation or 1) == 1 else ()
     if facts.use_reentrant is False:
-        one = (static,) if (facts.accumulation or 1) == 1 else ()
         own = "look for checkpoint(…, use_reentrant=True) in the model's own code"
         return (Do(own), *one, zero, freeze)
     first = Do("non_reentrant", "none: the same numbers, and the memory saved is the same")
     off = Do("no_find_unused", "none where every batch uses every trainable part")
     extra = (off,) if facts.find_unused else ()
-    return (first, static, *extra, zero, freeze)
+    return (first, *one, *extra, zero, freeze)
 
 
 FAILURE = Known(
