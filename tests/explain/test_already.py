@@ -42,6 +42,24 @@ def test_out_of_memory_never_advises_longer_rows_or_larger_images():
     assert values["max_pixels"] == {"pixels": "200704"}
 
 
+def test_unknown_limits_are_halves_of_the_frameworks_own():
+    """LLaMA-Factory's image_max_pixels is 589,824 where nothing is said."""
+    facts = Facts(phase="forward", framework="LLaMA-Factory")
+    values = {do.action: dict(do.values) for do in KNOWN["VG512"].remedies(facts)}
+    assert int(values["max_pixels"]["pixels"]) < 768 * 768
+    assert values["max_length"] == {"length": "1024"}
+
+
+def test_a_misspelt_target_is_told():
+    said = "ValueError: Target modules {'q_prj', 'v_proj'} not found in the base model."
+    assert "q_prj: did you mean q_proj?" in KNOWN["VG525"].told(Facts(message=said))
+
+
+def test_static_graph_is_not_advised_beside_accumulation():
+    assert "static_graph" in actions("VG501", Facts(accumulation=1))
+    assert "static_graph" not in actions("VG501", Facts(accumulation=4))
+
+
 def test_a_line_of_another_framework_does_not_name_the_run():
     log = compose.preamble("LLaMA-Factory", 2) + "[WARNING:swift] a row of a shared helper\n"
     assert of_text([log]).framework == "LLaMA-Factory"

@@ -187,7 +187,7 @@ def _known(answer: Answer) -> Iterator[str]:
     known, facts = answer.known, answer.facts
     assert known is not None
     yield f"what it means: {clean.shown(known.told(facts))}"
-    yield "what to change, in this order:"
+    yield "what to change, in this order, one after the other until it runs:"
     for number, do in enumerate(known.remedies(facts), 1):
         cost = f"  [cost: {do.cost}]" if do.cost else ""
         yield f"  {number}. {clean.shown(flags.say(do, facts))}{cost}"
@@ -195,8 +195,8 @@ def _known(answer: Answer) -> Iterator[str]:
     if known.prevented:
         rules = ", ".join(known.prevented)
         yield (
-            f"vlmguard: would have been seen before it happened, by {rules} "
-            f"(vlmguard rule {known.prevented[0]})"
+            f"vlmguard: where it is installed, {rules} would have seen this before it happened; "
+            "beforehand: vlmguard check -- and the command"
         )
     else:
         yield "vlmguard: has no rule that sees this beforehand"

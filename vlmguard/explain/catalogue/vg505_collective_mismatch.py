@@ -7,7 +7,10 @@ from vlmguard.explain.logfacts import Facts
 
 
 def _why(facts: Facts) -> str:
-    start = "the ranks did different things: one waits in a collective that another never entered"
+    start = (
+        "one rank waits in a collective that another never entered: that one went another way, "
+        "or it failed or was killed, which its own log then tells"
+    )
     if facts.zero in (0, 1, 2) or facts.strategy == "ddp":
         return (
             f"{start}. With a tower that trains: most often one had an image and another had none"

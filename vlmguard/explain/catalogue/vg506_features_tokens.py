@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -44,17 +45,14 @@ def _why(facts: Facts) -> str:
             f"{tokens} placeholders for {features} features: an image of "
             f"the row is missing, or the text holds the token itself"
         )
-    return f"{tokens} placeholders are left of {features}: the rest was cut, usually by max_length"
+    cut = "the rest was cut, most often by the limit of a row's length"
+    return f"{tokens} placeholders are left of {features}: {cut}"
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     counts = _counts(facts)
-    long = (("length", "8192"),)
-    length = facts.number("max_length", "cutoff_len")
-    if length is not None:
-        long = (("length", str(2 * length)),)
-    raised = Do("max_length", "more memory for long rows", long)
-    pixels = Do("max_pixels", "smaller images", (("pixels", "602112"),))
+    raised = Do("max_length", "more memory for long rows", limits.longer(facts))
+    pixels = Do("max_pixels", "smaller images", limits.fewer_pixels(facts))
     if counts is not None and counts[0] == 0:
         return (
             Do("put the placeholder that the template knows (<image>) into the row's text"),

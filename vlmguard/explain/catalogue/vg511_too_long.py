@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    length = facts.number("max_length", "cutoff_len") or 4096
     return (
-        Do("max_length", "more memory for long rows", (("length", str(2 * length)),)),
-        Do("max_pixels", "smaller images, fewer tokens", (("pixels", "602112"),)),
+        Do("max_length", "more memory for long rows", limits.longer(facts)),
+        Do("max_pixels", "smaller images, fewer tokens", limits.fewer_pixels(facts)),
         Do("drop_long", "the longest rows are not trained on"),
     )
 

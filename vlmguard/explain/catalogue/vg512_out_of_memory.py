@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmguard.explain import memory
+from vlmguard.explain import limits, memory
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -75,16 +75,6 @@ def _shard(facts: Facts) -> tuple[Do, ...]:
     )
 
 
-def _fewer_pixels(facts: Facts) -> tuple[tuple[str, str], ...]:
-    now = facts.number("max_pixels", "image_max_pixels")
-    return (("pixels", str(min(602112, now // 2) if now else 602112)),)
-
-
-def _shorter(facts: Facts) -> tuple[tuple[str, str], ...]:
-    now = facts.number("max_length", "cutoff_len", "sequence_len")
-    return (("length", str(now // 2 if now else 4096)),)
-
-
 def _do(facts: Facts) -> tuple[Do, ...]:
     told = memory.read(facts.message)
     first: tuple[Do, ...] = ()
@@ -94,9 +84,11 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         first += (
             Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment", "none"),
         )
-    pixels = Do("max_pixels", "smaller images: less detail, shorter rows", _fewer_pixels(facts))
+    pixels = Do(
+        "max_pixels", "smaller images: less detail, shorter rows", limits.fewer_pixels(facts)
+    )
     length = Do(
-        "max_length", "long rows are cut or dropped; with images never cut", _shorter(facts)
+        "max_length", "longer rows are dropped, or their text is cut", limits.shorter(facts)
     )
     frozen = Do("freeze_tower", "the tower no longer learns")
     lora = Do("lora", "another kind of tuning: fewer weights learn")

@@ -7,18 +7,18 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 FAILURE = Known(
     code="VG517",
     name="explain-slow-start",
-    title="A rank came too late to the meeting before the first step",
+    title="A rank came too late to a meeting of the ranks",
     zh="训练开始前某个 rank 过晚（数据预处理或下载太慢），其余 rank 等待超时",
-    why="the other ranks waited for one that was still busy before the "
-    "first step: it prepared data, downloaded, compiled, or had "
-    "already failed",
+    why="the other ranks waited for one that was still busy, most "
+    "often before the first step: it prepared data, downloaded, "
+    "compiled, or had already failed",
     do=(
+        Do("look at the late rank's log first: if it has an exception, that is the cause", "none"),
         Do("preprocess", "one run beforehand"),
         Do("timeout", "a real hang is noticed later"),
-        Do("look at the late rank's log: if it has an exception, that is the cause"),
         Do(
-            "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each node: the "
-            "address may be unknown there, or behind a firewall",
+            "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each of several "
+            "nodes: the address may be unknown there, or behind a firewall",
             "none",
         ),
     ),

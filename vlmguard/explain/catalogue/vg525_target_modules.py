@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+# Names of linear layers in the models that are tuned most.
+_USUAL = (
+    "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj out_proj qkv qkv_proj proj "
+    "fc1 fc2 query_key_value dense dense_h_to_4h dense_4h_to_h c_attn c_proj w1 w2 w3 wqkv wo "
+    "Wqkv lm_head embed_tokens linear_fc1 linear_fc2 in_proj"
+).split()
+
+
+def _why(facts: Facts) -> str:
+    named = re.search(r"Target modules (\{[^{}]{0,400}\}|\S{1,200}) not found", facts.message)
+    words = re.findall(r"[\w.]+", named[1]) if named else []
+    near = {w: get_close_matches(w, _USUAL, 1, 0.7) for w in words if w not in _USUAL}
+    meant = "; ".join(f"{w}: did you mean {n[0]}?" for w, n in near.items() if n)
+    said = f" ({meant})" if meant else ""
+    return (
+        f"target_modules or modules_to_save name nothing in this model{said}, or name a class that "
+        "PEFT cannot adapt; names move between releases of transformers"
+    )
+
 
 FAILURE = Known(
     code="VG525",
     name="explain-target-modules",
     title="PEFT found no module with these names",
     zh="PEFT 找不到指定的目标模块",
-    why="target_modules or modules_to_save name nothing in this model, "
-    "or name a class that PEFT cannot adapt; names move between "
-    "releases of transformers",
+    why=_why,
     do=(
         Do("print([name for name, _ in model.named_modules()]) and take names from there"),
         Do(

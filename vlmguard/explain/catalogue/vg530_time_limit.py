@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _why(facts: Facts) -> str:
+    last = f", at step {facts.steps[0]} of {facts.steps[1]}" if facts.steps else ""
+    return f"the job ran until its wall-clock limit{last}; the limit says nothing of the training"
+
 
 FAILURE = Known(
     code="VG530",
     name="explain-time-limit",
     title="The scheduler ended the job: its time was up",
     zh="作业到达调度系统的时间上限而被终止",
-    why="the job ran until its wall-clock limit; nothing was wrong with the training itself",
+    why=_why,
     do=(
         Do(
-            "resume from the last checkpoint: --resume_from_checkpoint with the newest folder",
+            "compare the time of the last step with the job's end: sacct -j JOBID "
+            "--format=Start,End,Elapsed,Timelimit; a long silence before the end is a hang",
+            "none",
+        ),
+        Do(
+            "resume from the last checkpoint, if one was written: --resume_from_checkpoint with "
+            "the newest folder",
             "the steps since it was written",
         ),
         Do("ask for more time (#SBATCH --time), or save more often (save_steps)", "more disk"),

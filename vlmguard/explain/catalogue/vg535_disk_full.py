@@ -16,9 +16,9 @@ FAILURE = Known(
             "TMPDIR, TRITON_CACHE_DIR); quota -s",
             "none",
         ),
-        Do("save_less", "no optimizer state to resume from"),
+        Do("delete the newest checkpoint if it was cut, before you resume", "none"),
         Do("another output_dir, HF_HOME and TMPDIR on a larger disk", "none"),
-        Do("delete the checkpoint that was cut, before you resume"),
+        Do("save_less", "older checkpoints are deleted; no optimizer state to resume from"),
     ),
     wrong="A full /dev/shm says nearly the same: VG543.",
     signs=(

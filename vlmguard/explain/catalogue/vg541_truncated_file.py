@@ -14,12 +14,17 @@ FAILURE = Known(
     "pointer file",
     do=(
         Do(
+            "which file: for f in FOLDER/*.safetensors; do python -c 'import sys, safetensors; "
+            'safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo "broken: $f"; done',
+            "none",
+        ),
+        Do(
             "ls -l beside the sizes on the hub; a file of about 130 bytes "
             "is a git-lfs pointer: git lfs pull",
             "none",
         ),
         Do("delete the broken file and download it again (hf download --force-download)", "none"),
-        Do("resume from the checkpoint before it", "the steps between"),
+        Do("if it is a checkpoint: resume from the one before it", "the steps between"),
         Do("see that the disk was not full when it was written (VG535)"),
     ),
     wrong="A file written by another format (a .bin named .safetensors) says the same.",

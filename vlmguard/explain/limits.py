@@ -1,0 +1,33 @@
+"""Values for the limits of a row, from what the run had: lengths in tokens, images in pixels."""
+
+from __future__ import annotations
+
+from vlmguard.explain.logfacts import Facts
+
+Values = tuple[tuple[str, str], ...]
+
+# Where the log tells none: the framework's default, or what many runs have.
+_LENGTH = {"LLaMA-Factory": 2048}  # cutoff_len, 0.9.0 to 0.9.5
+_PIXELS = {"LLaMA-Factory": 768 * 768}  # image_max_pixels, 0.9.2 to 0.9.5
+MANY_PIXELS = 768 * 28 * 28  # Qwen2-VL's own recommendation for a smaller budget
+
+
+def _length(facts: Facts, usual: int) -> int:
+    told = facts.number("max_length", "cutoff_len", "sequence_len")
+    return told or _LENGTH.get(facts.framework, usual)
+
+
+def shorter(facts: Facts) -> Values:
+    """Half the run's length."""
+    return (("length", str(_length(facts, 8192) // 2)),)
+
+
+def longer(facts: Facts) -> Values:
+    """Twice the run's length."""
+    return (("length", str(_length(facts, 4096) * 2)),)
+
+
+def fewer_pixels(facts: Facts) -> Values:
+    """At most half the run's pixels an image."""
+    now = facts.number("max_pixels", "image_max_pixels") or _PIXELS.get(facts.framework)
+    return (("pixels", str(min(MANY_PIXELS, now // 2) if now else MANY_PIXELS)),)
