@@ -14,10 +14,10 @@ demo:
 	@$(PYTHON) tests/kit/demo.py
 
 test: envs lint fast site
-	$(DEV)/python -m pytest -m "frameworks and not campaign" --draw -n 4 $(REAL)
+	$(DEV)/python -m pytest -m "frameworks and not campaign" --draw -n 4 --dist worksteal $(REAL)
 
 frameworks: envs
-	$(DEV)/python -m pytest -m "frameworks or campaign" -n 4 $(REAL)
+	$(DEV)/python -m pytest -m "frameworks or campaign" -n 4 --dist worksteal $(REAL)
 
 # Hours, and resumed where they were stopped: real runs with a function of ours upset (SEED=N draws
 # the same ones again), runs with something wrong around us, changes to the sources that the fast
