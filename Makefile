@@ -14,7 +14,7 @@ demo:
 	@$(PYTHON) tests/kit/demo.py
 
 test: envs lint fast site
-	$(DEV)/python -m pytest -m "frameworks and not campaign" --draw -n 4 --dist worksteal $(REAL)
+	$(DEV)/python -m pytest -m "frameworks and not campaign" --draw -n 4 --dist worksteal --durations 20 $(REAL)
 
 frameworks: envs
 	$(DEV)/python -m pytest -m "frameworks or campaign" -n 4 --dist worksteal $(REAL)
