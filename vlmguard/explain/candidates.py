@@ -18,6 +18,7 @@ WRAPPERS = (
     "ProcessExitedException",
     "SystemExit",
 )
+_PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray's, for another's
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
 NEAR = 30  # lines between two exceptions of one stream that belong together
 
@@ -79,18 +80,26 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             if id(e) not in inner
             and e.type.rpartition(".")[2] not in WRAPPERS
             and not _wraps(e, raised)
+            and not _passed_on(e)
         ]
         here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
         if digest.exits:  # a traceback without an end beside a launcher's words is the launcher's
             here = [c for c in here if c.event is None or c.event.type]
         here = _marked(here)
         found += _last_of_each(here, digest)
+        found += _loose(digest, digests)
         found += [
             Candidate(known, line, None, line.rank)
             for line, known in digest.telling
             if not survived(line.at, digest, digests)
         ]
     return found
+
+
+def _loose(digest: Digest, digests: Sequence[Digest]) -> list[Candidate]:
+    """The first line with an exception's words, where ranks wrote into one another's."""
+    lasting = (f for f in digest.loose if not survived(f[0].at, digest, digests))
+    return [Candidate(known, line, None, line.rank) for line, known in lasting][:1]
 
 
 def _marked(here: list[Candidate]) -> list[Candidate]:
@@ -106,6 +115,10 @@ def _wraps(event: Event, others: list[Event]) -> bool:
     if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
         return not event.type and bool(event.frames) and len(others) > 1
     return any(e.at > event.at and e.type == event.type for e in others)
+
+
+def _passed_on(event: Event) -> bool:
+    return any(text in event.message for text in _PASSED_ON)
 
 
 def _ended(candidate: Candidate, digest: Digest) -> bool:
@@ -131,6 +144,12 @@ def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
     return not failed and any(d.progress.done for d in others)
 
 
+def _driver(candidate: Candidate) -> bool:
+    """An exception that a Ray driver passes on: a worker's own one comes long before it."""
+    event = candidate.event
+    return event is not None and any("RayTaskError(" in text for text in event.trace)
+
+
 def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:
     """Of each stream the exceptions that ended it: the last, and those close before it."""
     streams: dict[str, list[Candidate]] = {}
@@ -145,7 +164,8 @@ def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:
             stepped = digest.progress.after(last.at) > digest.progress.after(after.at)
             near = after.number - last.number <= NEAR and not stepped
             first = candidate.order == 0 and not any(k.order == 0 for k in kept)
-            if not (candidate.line.marked or near or first):
+            behind = _driver(kept[-1]) and candidate.known is not None and candidate.order == 0
+            if not (candidate.line.marked or near or first or behind):
                 break
             kept.insert(0, candidate)
         found += kept

@@ -104,7 +104,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     text = line.text
     if _START in text:
         event = Event(line, rank=line.rank, traced=True)
-        event.ignored, event.caught = lane.ignored, _logged(text)
+        event.ignored, event.caught = lane.ignored, _logged(line)
         event.cause = lane.done if lane.chained else None
         lane.open.append(event)
         lane.fresh, lane.chained, lane.ignored = 0, False, False
@@ -134,10 +134,14 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     return None
 
 
-def _logged(text: str) -> bool:
+def _logged(line: Line) -> bool:
     """Whether a logger wrote this traceback as a warning or less: it was caught."""
-    before = text.partition(_START)[0]
-    return bool(re.search(r"WARN|INFO|DEBUG", before)) or before.startswith(("W1", "W0"))
+    before = line.text.partition(_START)[0]
+    return (
+        line.level == "W"
+        or bool(re.search(r"WARN|INFO|DEBUG", before))
+        or before.startswith(("W1", "W0"))
+    )
 
 
 def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:

@@ -40,7 +40,6 @@ _BY_EXIT = {
     143: "VG569",
 }
 _SEVERAL = re.compile(r"(?i)nnodes[ =:'\"]{1,4}(?:[2-9]\b|[1-9]\d)")
-BROKEN = 3  # losses in a row that are no numbers
 MANY = 4096  # ranks
 
 
@@ -83,6 +82,8 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
         answer = _silent(digests, by_code)
     answer.table = table
     answer.facts = _facts(answer, facts, digests)
+    if _without_address(answer, digests):
+        answer.known = by_code["VG536"]
     known = answer.known
     if known is None or known.order not in ("hang", "peer"):
         return answer
@@ -94,6 +95,14 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     if late and known.code == "VG505":
         answer.known = by_code["VG551"]
     return answer
+
+
+def _without_address(answer: Answer, digests: Sequence[Digest]) -> bool:
+    """A wait for a host whose name nobody could resolve: nobody was late."""
+    if answer.known is None or answer.known.code != "VG517" or answer.pick is None:
+        return False
+    told = f"{answer.facts.message} {answer.pick.line.raw}"
+    return any(host in told for d in digests for host in d.unresolved)
 
 
 def _started(
@@ -200,7 +209,7 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     if (answer := _exit_class(digests, by_code)) is not None:
         return answer
     for digest in digests:
-        if digest.progress.broken >= BROKEN:
+        if digest.progress.broken:
             line = digest.progress.losses[-digest.progress.broken][0]
             known = by_code["VG515"]
             last = digest.progress.losses[-1][0]

@@ -29,6 +29,7 @@ FAILURE = Known(
         Sign("AsyncEngineDeadError"),
         Sign("The vLLM server can't be reached"),
         Sign("vLLM server"),
+        Sign("The requested device for vllm", releases="TRL 0.14 to 0.15"),
         Sign("is not supported for now by vLLM"),
         Sign("vllm_gpu_memory_utilization"),
         Sign("vllm", where="trace", also=("RuntimeError", "engine")),
