@@ -19,6 +19,7 @@ WRAPPERS = (
     "SystemExit",
 )
 _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray's, for another's
+_SCHEDULER = ("VG530", "VG531")
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
 NEAR = 30  # lines between two exceptions of one stream that belong together
 
@@ -73,7 +74,7 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
     found: list[Candidate] = []
     for digest in digests:
         raised = [e for e in digest.events if not e.caught and not survived(e.at, digest, digests)]
-        inner = {id(e.cause) for e in raised if e.cause is not None}
+        inner = {id(e.cause) for e in raised if e.cause is not None and e.type}
         here = [
             Candidate(classify(e, catalogue), e.line, e, e.rank)
             for e in raised
@@ -91,7 +92,7 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
         found += [
             Candidate(known, line, None, line.rank)
             for line, known in digest.telling
-            if not survived(line.at, digest, digests)
+            if not (_outlived if known.code in _SCHEDULER else survived)(line.at, digest, digests)
         ]
     return found
 
@@ -122,9 +123,14 @@ def _passed_on(event: Event) -> bool:
 
 
 def _ended(candidate: Candidate, digest: Digest) -> bool:
-    """A side thread's exception counts only where it is known and all that the log has."""
+    """A side thread's exception counts only where it is known and all that the log has.
+
+    A web page (LLaMA-Factory's) trains in a thread: its frames tell.
+    """
     known = candidate.known is not None and candidate.known.order == "cause"
-    return known and bool(digest.exits) and len(digest.events) == 1
+    frames = candidate.event.frames if candidate.event else []
+    trains = any(name == "train" or name.startswith("run_") for _, _, name in frames)
+    return known and (bool(digest.exits) or trains) and len(digest.events) == 1
 
 
 def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
@@ -148,6 +154,12 @@ def _driver(candidate: Candidate) -> bool:
     """An exception that a Ray driver passes on: a worker's own one comes long before it."""
     event = candidate.event
     return event is not None and any("RayTaskError(" in text for text in event.trace)
+
+
+def _outlived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
+    """A scheduler's word ends a run, though some steps more are taken: only a new start tells."""
+    told = digest.progress
+    return told.finished(at) or any(place > at for place in told.restarts)
 
 
 def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:

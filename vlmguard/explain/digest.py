@@ -18,6 +18,7 @@ from vlmguard.explain.sources import Source
 _QUIET = ("WARNING", "[WARN", "WARN:", "[INFO", "Warning:", " INFO ", "[DEBUG")
 MAX_TELLING = 400
 MAX_EVENTS = 400
+LAST = 60  # lines in which loose words count: earlier ones did not end the run
 
 
 @dataclass
@@ -61,7 +62,7 @@ _STARTING = (
 _ENDED = ("ChildFailedError", "exits with return code", "CANCELLED AT", "exits successfully.")
 _NO_NAME = re.compile(r"network addresses? of \(([^,()]{1,200}), \d{1,5}\) cannot be retrieved")
 _NAMED = re.compile(r"failed to connect to \[?([^\]\s]{1,200})\]?:\d")
-_WORDS = re.compile(r"(?:Error|Exception)\b")
+_WORDS = re.compile(r"(?:Error|Exception|ERROR|FATAL)\b")
 _STOPPING = (
     "Killing subprocess",
     "Sending process ",
@@ -117,7 +118,7 @@ def _unresolved(kept: Sequence[Line]) -> frozenset[str]:
 
 def _loose(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
     causes = [known for known in catalogue if known.order == "cause"]
-    for line in kept:
+    for line in kept[-LAST:]:
         quiet = _quiet(line.raw, "") or (line.level and line.level in "WI")
         if quiet or not _WORDS.search(line.raw):
             continue

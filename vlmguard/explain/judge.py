@@ -120,7 +120,7 @@ def _started(
         return by_exit
     pick, how, sure = _first(some, ended)
     alike = sorted({c.rank for c in candidates if c.key == pick.key and c.rank is not None})
-    ranks = _ranks(pick, some, ended, sure)
+    ranks = _ranks(pick, some, ended, sure) or _told_elsewhere(pick, candidates, digests)
     answer = Answer("explained" if pick.known else "unknown", pick.known, pick, ranks, how, sure)
     answer.alike = tuple(alike)
     answer.followed = _followed(pick, candidates, digests)
@@ -179,6 +179,17 @@ def _ranks(
     if pick.rank is not None:
         return (pick.rank,)
     return (ended.rank,) if ended is not None and ended.rank is not None else ()
+
+
+def _told_elsewhere(
+    pick: Candidate, candidates: list[Candidate], digests: Sequence[Digest]
+) -> tuple[int, ...]:
+    """The rank of an exception that bears none: another line of the same failure, a launcher."""
+    same = {c.rank for c in candidates if c.key == pick.key and c.rank is not None}
+    if len(same) == 1:
+        return tuple(r for r in same if r is not None)
+    local = {e.local for d in digests for e in d.exits if e.local is not None and e.code > 0}
+    return tuple(r for r in local if r is not None) if len(local) == 1 and not _nodes(digests) else ()
 
 
 def _exit_class(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:

@@ -17,6 +17,8 @@ _RETURN = re.compile(r"exits with return code = (-?\d{1,4})")
 _SRUN = re.compile(
     r"^(?:\[\d{4}[^\]]{0,30}\] )?srun: error: (\S{1,80}): tasks? ([\d,-]{1,60}): (.{1,120})"
 )
+_DIED = re.compile(r"died with <Signals\.SIG\w{2,8}: (\d{1,2})>")
+_CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
 _LSF = re.compile(r"^Exited with exit code (\d{1,3})\.")
 _MPI = re.compile(r"exited on signal (\d{1,2}) \(|mpirun noticed that process rank (\d{1,5})")
 _SHELL = re.compile(
@@ -56,6 +58,12 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     for line in lines:
         text = line.text
         if text.startswith(_DRIVER):
+            found.append(Exit(line, 1, None, line.time))
+            continue
+        if match := _DIED.search(text):
+            found.append(Exit(line, -int(match[1]), None, line.time))
+            continue
+        if text.startswith(_CHILD):
             found.append(Exit(line, 1, None, line.time))
             continue
         if match := _TOLD.search(text):

@@ -17,6 +17,7 @@ _TIME = r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:Z|[+-]\d\d:?
 _ISO = re.compile(rf"^\[?{_TIME}\]?:?[\s|]+(?:std(?:out|err) [FP] )?")
 _ANY_TIME = re.compile(rf"^[\[(]?{_TIME}")
 _GLOG = re.compile(r"^\[?([IWEF])(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})[^\]]{0,120}\]\s?")
+_SHORT = re.compile(r"^\[([IWEF]) [\w.]{1,60}:\d{1,6}\] ")  # c10's, before torch 2.3
 _RANKS = re.compile(
     r"^(?:\[rank\s?(\d{1,5})\]:?\s?|\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
     r"|\[\d+,(?:mpirank:)?(\d{1,5})(?:,[\w.-]{1,60})?\]<std(?:out|err)>:\s?|\[Rank (\d{1,5})\]:?\s)"
@@ -140,6 +141,8 @@ def _line(
                 break  # "[3]: …" is a list, not a rank
             rank = int(next(group for group in match.groups() if group is not None))
             marked = marked or (text.startswith("[rank") and not tee)
+        elif match := _SHORT.match(text):
+            level = match[1]
         elif match := _GLOG.match(text):
             time = time or _glog(match)
             level = match[1]

@@ -67,6 +67,7 @@ class Progress:
         steps: (place in the log, step, steps in all or 0), the last of them.
         last: the last line that told a step.
         done: places of marks of an end.
+        restarts: places at which a bar began anew.
         losses: (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient).
         loading: the last progress bar that was no training.
         final: the last line with any text.
@@ -79,6 +80,7 @@ class Progress:
     losses: list[tuple[Line, int]] = field(default_factory=list)
     loading: Line | None = None
     final: Line | None = None
+    restarts: list[int] = field(default_factory=list)
     evaluating: int = -1
     saving: int = -1
     _growth: dict[int, list[int]] = field(default_factory=dict)
@@ -87,6 +89,8 @@ class Progress:
     def step(self, at: int, number: int, total: int) -> None:
         """Note a step; a bar that starts anew (an evaluation, a restart) counts anew."""
         highest = self._highest.get(total, -1)
+        if -1 < number + 10 < highest or number <= 1 < highest:
+            self.restarts.append(at)
         if number > highest or number + 10 < highest or number <= 1 < highest:
             self._highest[total] = number
             if number != highest:

@@ -1,4 +1,4 @@
-"""Text copied from a terminal (tmux, a screen, a web console): long lines are broken at its width."""
+"""Text copied from a terminal (tmux, a web console): long lines are broken at its width."""
 
 from __future__ import annotations
 

@@ -86,6 +86,7 @@ FAILURE = Known(
         ),
         Sign("Some NCCL operations have failed or timed out", releases="torch ≥ 1.8"),
         Sign("watchdog got stuck for", where="line"),
+        Sign("Timeout at NCCL work", where="line", releases="torch 2.4 to 2.6"),
         Sign("Received a dump signal due to a collective timeout", where="line"),
         Sign("watchdog got stuck for"),
     ),
