@@ -79,7 +79,7 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             Candidate(classify(e, catalogue), e.line, e, e.rank)
             for e in raised
             if id(e) not in inner
-            and e.type.rpartition(".")[2] not in WRAPPERS
+            and (e.type.rpartition(".")[2] not in WRAPPERS or "['ninja'" in e.message)
             and not _wraps(e, raised)
             and not _passed_on(e)
         ]

@@ -96,7 +96,7 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
         if event is not None:
             found.append(event)
     for lane in lanes.values():
-        found += [event for event in lane.open if event.frames]
+        found += [event for event in lane.open if event.frames and event.traced]
     yield from sorted(found, key=lambda e: (e.source, e.at))
 
 
@@ -115,6 +115,8 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     if _IGNORED.match(text):
         lane.ignored, lane.fresh = True, 0
         return None
+    if not lane.open and not lane.fresh and (match := _FRAME.match(text)) and match[3]:
+        lane.open.append(Event(line, rank=line.rank))  # its beginning was not kept
     if lane.open and (match := _FRAME.match(text) or _RICH.match(text)):
         lane.open[-1].frames.append((match[1], int(match[2]), (match[3] or "").strip()))
         lane.open[-1].trace.append(text)

@@ -18,6 +18,8 @@ _SRUN = re.compile(
     r"^(?:\[\d{4}[^\]]{0,30}\] )?srun: error: (\S{1,80}): tasks? ([\d,-]{1,60}): (.{1,120})"
 )
 _DIED = re.compile(r"died with <Signals\.SIG\w{2,8}: (\d{1,2})>")
+_SPAWNED = re.compile(r"process (\d{1,5}) terminated with signal SIG(KILL|SEGV|ABRT|BUS|TERM)\b")
+_NUMBERS = {"KILL": -9, "SEGV": -11, "ABRT": -6, "BUS": -7, "TERM": -15}
 _CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
 _LSF = re.compile(r"^Exited with exit code (\d{1,3})\.")
 _MPI = re.compile(r"exited on signal (\d{1,2}) \(|mpirun noticed that process rank (\d{1,5})")
@@ -62,6 +64,9 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             continue
         if match := _DIED.search(text):
             found.append(Exit(line, -int(match[1]), None, line.time))
+            continue
+        if match := _SPAWNED.search(text):  # torch.multiprocessing.spawn's index is the rank
+            found.append(Exit(line, _NUMBERS[match[2]], int(match[1]), line.time))
             continue
         if text.startswith(_CHILD):
             found.append(Exit(line, 1, None, line.time))

@@ -19,7 +19,7 @@ _ANY_TIME = re.compile(rf"^[\[(]?{_TIME}")
 _GLOG = re.compile(r"^\[?([IWEF])(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})[^\]]{0,120}\]\s?")
 _SHORT = re.compile(r"^\[([IWEF]) [\w.]{1,60}:\d{1,6}\] ")  # c10's, before torch 2.3
 _RANKS = re.compile(
-    r"^(?:\[rank\s?(\d{1,5})\]:?\s?|\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
+    r"^(?:\[rank\s?(\d{1,5})\]:?\s?|rank(\d{1,5})\]: |\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
     r"|\[\d+,(?:mpirank:)?(\d{1,5})(?:,[\w.-]{1,60})?\]<std(?:out|err)>:\s?|\[Rank (\d{1,5})\]:?\s)"
 )
 _VLLM = re.compile(
@@ -27,7 +27,7 @@ _VLLM = re.compile(
     r"\[[\w.]{1,60}:\d{1,6}\]\s?"
 )
 _LOGURU = re.compile(
-    r"^(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL)\s{1,9}\| [\w.<>:]{1,120} - "
+    r"^(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL)\s{1,9}\| [\w.<>:]{1,120} [-|] "
 )
 _STREAM = re.compile(r"^std(?:out|err): ")
 # Kaggle's seconds and line; a viewer's line number; a quotation mark.
@@ -40,7 +40,7 @@ _HOST = re.compile(
 _SOURCES = re.compile(
     r"^(?:(\d{1,3}(?:\.\d{1,3}){3}): ?"
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (\S{1,80} [\w./-]{1,60}(?:\[\d{1,8}\])?): ?"
-    r"|([A-Za-z][\w.-]{0,60}[-_]\d{1,5})[ \t]{1,40}\| ?)"
+    r"|([A-Za-z][\w.-]{0,60}[-_]\d{1,5}|[a-z][a-z0-9_.-]{1,60})[ \t]{1,40}\| ?)"
 )
 _ACTOR = re.compile(r"^\(([\w.]{1,60}) pid=(\d{1,8})(?:, ip=[\d.]{7,15})?\)\s?")
 _RAYLET = re.compile(r"^\(raylet(?:, ip=[\d.]{7,15})?\)\s?")  # in front of the first line only
@@ -137,7 +137,7 @@ def _line(
             labelled = False
         elif match := _RANKS.match(text):
             named = re.match(r"\[[A-Za-z]", text)
-            if not named and match[2] and "<" not in match[0]:
+            if not named and match[3] and "<" not in match[0]:
                 break  # "[3]: …" is a list, not a rank
             rank = int(next(group for group in match.groups() if group is not None))
             marked = marked or (text.startswith("[rank") and not tee)

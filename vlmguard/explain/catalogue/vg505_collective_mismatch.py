@@ -77,6 +77,7 @@ FAILURE = Known(
         Sign("still have inflight params", releases="DeepSpeed 0.14.5"),
         Sign("Rank", also=("failed to pass monitoredBarrier",), releases="torch ≥ 1.9, gloo"),
         Sign("tracing error at step", releases="DeepSpeed"),
+        Sign("disagreement between rank0 and rank", releases="DeepSpeed"),
         Sign("rank1 vs rank0", also=("assert_ints_same_as_other_ranks",), where="trace"),
         Sign("assert_ints_same_as_other_ranks", where="trace", releases="DeepSpeed"),
         Sign(

@@ -32,7 +32,12 @@ FAILURE = Known(
         Sign("The requested device for vllm", releases="TRL 0.14 to 0.15"),
         Sign("is not supported for now by vLLM"),
         Sign("vllm_gpu_memory_utilization"),
-        Sign("vllm", where="trace", also=("RuntimeError", "engine")),
+        Sign(
+            "vllm",
+            where="trace",
+            also=("RuntimeError", "engine"),
+            no=("closed by peer", "reset by peer", "out of memory"),
+        ),
         Sign("Model architectures"),
         Sign("The decoder prompt (length"),
         Sign("vLLM is not", also=("installed",)),
