@@ -18,6 +18,8 @@ WRAPPERS = (
     "ProcessExitedException",
     "SystemExit",
 )
+_PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray's, for another's
+_SCHEDULER = ("VG530", "VG531")
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
 NEAR = 30  # lines between two exceptions of one stream that belong together
 
@@ -72,25 +74,33 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
     found: list[Candidate] = []
     for digest in digests:
         raised = [e for e in digest.events if not e.caught and not survived(e.at, digest, digests)]
-        inner = {id(e.cause) for e in raised if e.cause is not None}
+        inner = {id(e.cause) for e in raised if e.cause is not None and e.type}
         here = [
             Candidate(classify(e, catalogue), e.line, e, e.rank)
             for e in raised
             if id(e) not in inner
-            and e.type.rpartition(".")[2] not in WRAPPERS
+            and (e.type.rpartition(".")[2] not in WRAPPERS or "['ninja'" in e.message)
             and not _wraps(e, raised)
+            and not _passed_on(e)
         ]
         here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
         if digest.exits:  # a traceback without an end beside a launcher's words is the launcher's
             here = [c for c in here if c.event is None or c.event.type]
         here = _marked(here)
         found += _last_of_each(here, digest)
+        found += _loose(digest, digests)
         found += [
             Candidate(known, line, None, line.rank)
             for line, known in digest.telling
-            if not survived(line.at, digest, digests)
+            if not (_outlived if known.code in _SCHEDULER else survived)(line.at, digest, digests)
         ]
     return found
+
+
+def _loose(digest: Digest, digests: Sequence[Digest]) -> list[Candidate]:
+    """The first line with an exception's words, where ranks wrote into one another's."""
+    lasting = (f for f in digest.loose if not survived(f[0].at, digest, digests))
+    return [Candidate(known, line, None, line.rank) for line, known in lasting][:1]
 
 
 def _marked(here: list[Candidate]) -> list[Candidate]:
@@ -108,10 +118,19 @@ def _wraps(event: Event, others: list[Event]) -> bool:
     return any(e.at > event.at and e.type == event.type for e in others)
 
 
+def _passed_on(event: Event) -> bool:
+    return any(text in event.message for text in _PASSED_ON)
+
+
 def _ended(candidate: Candidate, digest: Digest) -> bool:
-    """A side thread's exception counts only where it is known and all that the log has."""
+    """A side thread's exception counts only where it is known and all that the log has.
+
+    A web page (LLaMA-Factory's) trains in a thread: its frames tell.
+    """
     known = candidate.known is not None and candidate.known.order == "cause"
-    return known and bool(digest.exits) and len(digest.events) == 1
+    frames = candidate.event.frames if candidate.event else []
+    trains = any(name == "train" or name.startswith("run_") for _, _, name in frames)
+    return known and (bool(digest.exits) or trains) and len(digest.events) == 1
 
 
 def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
@@ -131,6 +150,18 @@ def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
     return not failed and any(d.progress.done for d in others)
 
 
+def _driver(candidate: Candidate) -> bool:
+    """An exception that a Ray driver passes on: a worker's own one comes long before it."""
+    event = candidate.event
+    return event is not None and any("RayTaskError(" in text for text in event.trace)
+
+
+def _outlived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
+    """A scheduler's word ends a run, though some steps more are taken: only a new start tells."""
+    told = digest.progress
+    return told.finished(at) or any(place > at for place in told.restarts)
+
+
 def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:
     """Of each stream the exceptions that ended it: the last, and those close before it."""
     streams: dict[str, list[Candidate]] = {}
@@ -145,7 +176,8 @@ def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:
             stepped = digest.progress.after(last.at) > digest.progress.after(after.at)
             near = after.number - last.number <= NEAR and not stepped
             first = candidate.order == 0 and not any(k.order == 0 for k in kept)
-            if not (candidate.line.marked or near or first):
+            behind = _driver(kept[-1]) and candidate.known is not None and candidate.order == 0
+            if not (candidate.line.marked or near or first or behind):
                 break
             kept.insert(0, candidate)
         found += kept

@@ -49,6 +49,8 @@ _STRUCTURE = (
     "train_runtime",
     "grad_norm': nan",
     "'loss': nan",
+    "Setting OMP_NUM_THREADS environment",
+    "wandb: Tracking run with wandb",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ from vlmguard.explain.sources import Source
 _QUIET = ("WARNING", "[WARN", "WARN:", "[INFO", "Warning:", " INFO ", "[DEBUG")
 MAX_TELLING = 400
 MAX_EVENTS = 400
+LAST = 60  # lines in which loose words count: earlier ones did not end the run
 
 
 @dataclass
@@ -29,6 +31,9 @@ class Digest:
         watched: lines of NCCL's watchdog.
         text: the log's beginning and end, for facts.
         stopped: places at which a launcher began to end the processes.
+        unresolved: hosts whose name no rank could resolve.
+        loose: lines that hold an exception's words but not its form, as ranks write into one
+            another; only where the log has no other exception.
         ours: lines that vlmguard's guard wrote.
     """
 
@@ -43,9 +48,21 @@ class Digest:
     text: str = ""
     finals: dict[int | None, Line] = field(default_factory=dict)
     stopped: list[int] = field(default_factory=list)
+    unresolved: frozenset[str] = frozenset()
+    loose: list[tuple[Line, Known]] = field(default_factory=list)
     ours: list[Line] = field(default_factory=list)
 
 
+_STARTING = (
+    "Setting OMP_NUM_THREADS environment variable for each process",
+    "wandb: Tracking run with wandb version",
+    ">> Initializing distributed tasks at",
+    "run sh: `",
+)
+_ENDED = ("ChildFailedError", "exits with return code", "CANCELLED AT", "exits successfully.")
+_NO_NAME = re.compile(r"network addresses? of \(([^,()]{1,200}), \d{1,5}\) cannot be retrieved")
+_NAMED = re.compile(r"failed to connect to \[?([^\]\s]{1,200})\]?:\d")
+_WORDS = re.compile(r"(?:Error|Exception|ERROR|FATAL)\b")
 _STOPPING = (
     "Killing subprocess",
     "Sending process ",
@@ -61,7 +78,7 @@ _STOPPING = (
 def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]) -> Digest:
     """Digest one reading."""
     digest = Digest(source, number, reading)
-    kept = list(lines.lines(reading.pieces, number, source.rank))
+    kept = _last_run(list(lines.lines(reading.pieces, number, source.rank)))
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
     digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)
@@ -70,12 +87,45 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _STOPPING)]
     digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MAX_TELLING]
     digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
+    digest.unresolved = _unresolved(kept)
+    if not raised and not digest.telling:
+        digest.loose = list(_loose(kept, catalogue))[:MAX_TELLING]
     ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
     digest.text = "\n".join(dict.fromkeys(ends))
     for line in kept:
         if line.text.strip():
             digest.finals[line.rank] = line
     return digest
+
+
+def _last_run(kept: list[Line]) -> list[Line]:
+    """Of a log that is appended to, the lines since a launcher or a tracker began anew."""
+    ended, start = False, 0
+    for number, line in enumerate(kept):
+        ended = ended or any(word in line.raw for word in _ENDED)
+        if ended and any(word in line.raw for word in _STARTING):
+            ended, start = False, number
+    return kept[start:]
+
+
+def _unresolved(kept: Sequence[Line]) -> frozenset[str]:
+    """A name that has no address; IPv6 alone lacks one often: then a connection is tried."""
+    texts = [line.raw for line in kept if "[c10d]" in line.raw]
+    unknown = {match[1] for text in texts if (match := _NO_NAME.search(text))}
+    tried = {match[1] for text in texts if (match := _NAMED.search(text))}
+    return frozenset(unknown - tried)
+
+
+def _loose(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
+    causes = [known for known in catalogue if known.order == "cause"]
+    for line in kept[-LAST:]:
+        quiet = _quiet(line.raw, "") or (line.level and line.level in "WI")
+        if quiet or not _WORDS.search(line.raw):
+            continue
+        message = flat(line.raw)
+        known = next((k for k in causes if k.match(message)), None)
+        if known is not None:
+            yield line, known
 
 
 def _watched(kept: Sequence[Line]) -> Iterable[Line]:

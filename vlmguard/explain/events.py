@@ -96,7 +96,7 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
         if event is not None:
             found.append(event)
     for lane in lanes.values():
-        found += [event for event in lane.open if event.frames]
+        found += [event for event in lane.open if event.frames and event.traced]
     yield from sorted(found, key=lambda e: (e.source, e.at))
 
 
@@ -104,7 +104,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     text = line.text
     if _START in text:
         event = Event(line, rank=line.rank, traced=True)
-        event.ignored, event.caught = lane.ignored, _logged(text)
+        event.ignored, event.caught = lane.ignored, _logged(line)
         event.cause = lane.done if lane.chained else None
         lane.open.append(event)
         lane.fresh, lane.chained, lane.ignored = 0, False, False
@@ -115,6 +115,8 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     if _IGNORED.match(text):
         lane.ignored, lane.fresh = True, 0
         return None
+    if not lane.open and not lane.fresh and (match := _FRAME.match(text)) and match[3]:
+        lane.open.append(Event(line, rank=line.rank))  # its beginning was not kept
     if lane.open and (match := _FRAME.match(text) or _RICH.match(text)):
         lane.open[-1].frames.append((match[1], int(match[2]), (match[3] or "").strip()))
         lane.open[-1].trace.append(text)
@@ -134,10 +136,14 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     return None
 
 
-def _logged(text: str) -> bool:
+def _logged(line: Line) -> bool:
     """Whether a logger wrote this traceback as a warning or less: it was caught."""
-    before = text.partition(_START)[0]
-    return bool(re.search(r"WARN|INFO|DEBUG", before)) or before.startswith(("W1", "W0"))
+    before = line.text.partition(_START)[0]
+    return (
+        line.level == "W"
+        or bool(re.search(r"WARN|INFO|DEBUG", before))
+        or before.startswith(("W1", "W0"))
+    )
 
 
 def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:

@@ -40,7 +40,6 @@ _BY_EXIT = {
     143: "VG569",
 }
 _SEVERAL = re.compile(r"(?i)nnodes[ =:'\"]{1,4}(?:[2-9]\b|[1-9]\d)")
-BROKEN = 3  # losses in a row that are no numbers
 MANY = 4096  # ranks
 
 
@@ -83,6 +82,8 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
         answer = _silent(digests, by_code)
     answer.table = table
     answer.facts = _facts(answer, facts, digests)
+    if _without_address(answer, digests):
+        answer.known = by_code["VG536"]
     known = answer.known
     if known is None or known.order not in ("hang", "peer"):
         return answer
@@ -94,6 +95,14 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     if late and known.code == "VG505":
         answer.known = by_code["VG551"]
     return answer
+
+
+def _without_address(answer: Answer, digests: Sequence[Digest]) -> bool:
+    """A wait for a host whose name nobody could resolve: nobody was late."""
+    if answer.known is None or answer.known.code != "VG517" or answer.pick is None:
+        return False
+    told = f"{answer.facts.message} {answer.pick.line.raw}"
+    return any(host in told for d in digests for host in d.unresolved)
 
 
 def _started(
@@ -111,7 +120,7 @@ def _started(
         return by_exit
     pick, how, sure = _first(some, ended)
     alike = sorted({c.rank for c in candidates if c.key == pick.key and c.rank is not None})
-    ranks = _ranks(pick, some, ended, sure)
+    ranks = _ranks(pick, some, ended, sure) or _told_elsewhere(pick, candidates, digests)
     answer = Answer("explained" if pick.known else "unknown", pick.known, pick, ranks, how, sure)
     answer.alike = tuple(alike)
     answer.followed = _followed(pick, candidates, digests)
@@ -172,6 +181,19 @@ def _ranks(
     return (ended.rank,) if ended is not None and ended.rank is not None else ()
 
 
+def _told_elsewhere(
+    pick: Candidate, candidates: list[Candidate], digests: Sequence[Digest]
+) -> tuple[int, ...]:
+    """The rank of an exception that bears none: another line of the same failure, a launcher."""
+    same = {c.rank for c in candidates if c.key == pick.key and c.rank is not None}
+    if len(same) == 1:
+        return tuple(r for r in same if r is not None)
+    local = {e.local for d in digests for e in d.exits if e.local is not None and e.code > 0}
+    return (
+        tuple(r for r in local if r is not None) if len(local) == 1 and not _nodes(digests) else ()
+    )
+
+
 def _exit_class(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
     """A process that was killed leaves no exception: its exit code is what there is."""
     found = [e for d in digests for e in d.exits if not survived(e.line.at - 1, d, digests)]
@@ -200,7 +222,7 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     if (answer := _exit_class(digests, by_code)) is not None:
         return answer
     for digest in digests:
-        if digest.progress.broken >= BROKEN:
+        if digest.progress.broken:
             line = digest.progress.losses[-digest.progress.broken][0]
             known = by_code["VG515"]
             last = digest.progress.losses[-1][0]

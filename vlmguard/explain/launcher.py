@@ -17,11 +17,19 @@ _RETURN = re.compile(r"exits with return code = (-?\d{1,4})")
 _SRUN = re.compile(
     r"^(?:\[\d{4}[^\]]{0,30}\] )?srun: error: (\S{1,80}): tasks? ([\d,-]{1,60}): (.{1,120})"
 )
+_DIED = re.compile(r"died with <Signals\.SIG\w{2,8}: (\d{1,2})>")
+_SPAWNED = re.compile(r"process (\d{1,5}) terminated with signal SIG(KILL|SEGV|ABRT|BUS|TERM)\b")
+_NUMBERS = {"KILL": -9, "SEGV": -11, "ABRT": -6, "BUS": -7, "TERM": -15}
+_CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
+_LSF = re.compile(r"^Exited with exit code (\d{1,3})\.")
 _MPI = re.compile(r"exited on signal (\d{1,2}) \(|mpirun noticed that process rank (\d{1,5})")
 _SHELL = re.compile(
     r"(?:^|line \d{1,5}: +)\d{2,9} (Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
 )
 _BARE = re.compile(r"(?:^|it/s\]|s/it\])\s{0,3}(Killed)$")  # as a shell ends a progress bar's line
+_TOLD = re.compile(r"Main process received SIG(INT|TERM), exiting")  # DeepSpeed
+# Hydra's and Ray's words before or instead of an exception.
+_DRIVER = ("Error executing job with overrides:", "A worker died or was killed while executing")
 _SIGNALS = {
     "Killed": -9,
     "Segmentation fault": -11,
@@ -51,6 +59,21 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     time: Time | None = None
     for line in lines:
         text = line.text
+        if text.startswith(_DRIVER):
+            found.append(Exit(line, 1, None, line.time))
+            continue
+        if match := _DIED.search(text):
+            found.append(Exit(line, -int(match[1]), None, line.time))
+            continue
+        if match := _SPAWNED.search(text):  # torch.multiprocessing.spawn's index is the rank
+            found.append(Exit(line, _NUMBERS[match[2]], int(match[1]), line.time))
+            continue
+        if text.startswith(_CHILD):
+            found.append(Exit(line, 1, None, line.time))
+            continue
+        if match := _TOLD.search(text):
+            found.append(Exit(line, -2 if match[1] == "INT" else -15, None, line.time))
+            continue
         if "exit" not in text and "rank" not in text and "time" not in text:
             if _ROOT in text:
                 root = True
@@ -71,7 +94,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             rank = time = None
         elif match := _FAILED.search(text):
             found.append(Exit(line, int(match[1]), None, line.time, local=int(match[2])))
-        elif match := _RETURN.search(text):
+        elif match := _RETURN.search(text) or _LSF.match(text):
             if int(match[1]) != 0:
                 found.append(Exit(line, int(match[1]), None, line.time))
         elif match := _SRUN.match(text):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from vlmguard.explain import clean
+from vlmguard.explain import clean, terminal
 from vlmguard.explain.reader import Piece
 
 LONGEST = 6000  # characters of a line that are looked at: its first and last half
@@ -17,20 +17,33 @@ _TIME = r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:Z|[+-]\d\d:?
 _ISO = re.compile(rf"^\[?{_TIME}\]?:?[\s|]+(?:std(?:out|err) [FP] )?")
 _ANY_TIME = re.compile(rf"^[\[(]?{_TIME}")
 _GLOG = re.compile(r"^\[?([IWEF])(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})[^\]]{0,120}\]\s?")
+_SHORT = re.compile(r"^\[([IWEF]) [\w.]{1,60}:\d{1,6}\] ")  # c10's, before torch 2.3
 _RANKS = re.compile(
-    r"^(?:\[rank\s?(\d{1,5})\]:?\s?|\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
-    r"|\[\d+,(\d{1,5})\]<std(?:out|err)>:\s?|\[Rank (\d{1,5})\]:?\s)"
+    r"^(?:\[rank\s?(\d{1,5})\]:?\s?|rank(\d{1,5})\]: |\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
+    r"|\[\d+,(?:mpirank:)?(\d{1,5})(?:,[\w.-]{1,60})?\]<std(?:out|err)>:\s?|\[Rank (\d{1,5})\]:?\s)"
 )
 _VLLM = re.compile(
     r"^(ERROR|WARNING|INFO|DEBUG) \d\d-\d\d (\d\d:\d\d:\d\d) "
     r"\[[\w.]{1,60}:\d{1,6}\]\s?"
 )
+_LOGURU = re.compile(
+    r"^(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL)\s{1,9}\| [\w.<>:]{1,120} [-|] "
+)
 _STREAM = re.compile(r"^std(?:out|err): ")
+# Kaggle's seconds and line; a viewer's line number; a quotation mark.
+_COUNTED = re.compile(r"^(?:\d{1,7}\.\d{1,2}s[ \t]{1,4}\d{1,7}[ \t]|\[\d{4,8}\] |> )")
 _LABEL = re.compile(r"^\s?(\d{1,5}): ?")  # srun --label
 _HOST = re.compile(
     r"^([A-Za-z][\w.-]{0,62}): (?=\[rank|Traceback \(|  File \"|\[\d{4}-\d\d|\[[A-Z]+\])"
 )
+# pdsh with addresses; journalctl and syslog; docker compose. What they name is a lane of its own.
+_SOURCES = re.compile(
+    r"^(?:(\d{1,3}(?:\.\d{1,3}){3}): ?"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (\S{1,80} [\w./-]{1,60}(?:\[\d{1,8}\])?): ?"
+    r"|([A-Za-z][\w.-]{0,60}[-_]\d{1,5}|[a-z][a-z0-9_.-]{1,60})[ \t]{1,40}\| ?)"
+)
 _ACTOR = re.compile(r"^\(([\w.]{1,60}) pid=(\d{1,8})(?:, ip=[\d.]{7,15})?\)\s?")
+_RAYLET = re.compile(r"^\(raylet(?:, ip=[\d.]{7,15})?\)\s?")  # in front of the first line only
 _POD = re.compile(r"^\[(?:pod/)?[\w.-]{1,80}/[\w.-]{1,60}\] ")
 _JOINED = re.compile(r"(?<=[^\n])(?=\[rank\d{1,5}\]: )")  # two ranks on one line
 
@@ -56,13 +69,14 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
     texts = [(piece, clean.text(piece.data)) for piece in pieces]
     labelled = _labelled(texts[0][1]) if texts else False
     tee = _all_marked(texts[0][1]) if texts else False
-    hosts: set[str] = set()
+    columns = terminal.width([text for _, text in texts])
+    hosts = _hosts(texts[0][1]) if texts else set()
     for piece, text in texts:
         number, at = piece.line, piece.at
-        for raw in text.split("\n"):
+        for raw, feeds, size in terminal.lines(text, columns):
             number_here, at_here = number, at
-            at += len(raw) + 1
-            number += 1
+            at += size
+            number += feeds
             if len(raw) > LONGEST:
                 raw = raw[: LONGEST // 2] + " … " + raw[-LONGEST // 2 :]
             parts = _JOINED.sub("\n", raw).split("\n") if "[rank" in raw else (raw,)
@@ -75,6 +89,15 @@ def _labelled(head: str) -> bool:
     some = [line for line in head.split("\n", 400)[:400] if line.strip()]
     found = [match[1] for line in some if (match := _LABEL.match(line))]
     return len(found) > 0.6 * len(some) and len(some) > 3
+
+
+def _hosts(head: str) -> set[str]:
+    """The hosts that pdsh names in front of nearly all lines: "node1: ", not "INFO: "."""
+    some = [line for line in head.split("\n", 400)[:400] if line.strip()]
+    found = [match[1] for line in some if (match := re.match(r"([A-Za-z][\w.-]{0,62}): ", line))]
+    named = {name for name in found if re.search(r"\d", name)}
+    most = sum(name in named for name in found) > 0.6 * len(some)
+    return named if most and len(some) > 3 and len(named) <= 64 else set()
 
 
 def _all_marked(head: str) -> bool:
@@ -99,23 +122,27 @@ def _line(
     for _ in range(5):
         if match := _ISO.match(text):
             time = time or _clock(match)
-        elif match := _VLLM.match(text):
+        elif match := _VLLM.match(text) or _LOGURU.match(text):
             level = match[1][0]
-        elif match := _STREAM.match(text):
+        elif match := _STREAM.match(text) or _COUNTED.match(text) or _RAYLET.match(text):
             pass
         elif match := _POD.match(text):
             lane = match[0]
         elif match := _ACTOR.match(text):
             lane = match[2]
+        elif match := _SOURCES.match(text):
+            lane = match[match.lastindex or 0]
         elif labelled and (match := _LABEL.match(text)):
             rank = int(match[1])
             labelled = False
         elif match := _RANKS.match(text):
             named = re.match(r"\[[A-Za-z]", text)
-            if not named and match[2] and "<" not in match[0]:
+            if not named and match[3] and "<" not in match[0]:
                 break  # "[3]: …" is a list, not a rank
             rank = int(next(group for group in match.groups() if group is not None))
             marked = marked or (text.startswith("[rank") and not tee)
+        elif match := _SHORT.match(text):
+            level = match[1]
         elif match := _GLOG.match(text):
             time = time or _glog(match)
             level = match[1]

@@ -67,7 +67,8 @@ class Progress:
         steps: (place in the log, step, steps in all or 0), the last of them.
         last: the last line that told a step.
         done: places of marks of an end.
-        broken: how many of the last logged losses are nan, or 0.0 with a gradient of nan.
+        restarts: places at which a bar began anew.
+        losses: (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient).
         loading: the last progress bar that was no training.
         final: the last line with any text.
     """
@@ -76,9 +77,10 @@ class Progress:
     last: Line | None = None
     done: list[int] = field(default_factory=list)
     end: Line | None = None
-    losses: list[tuple[Line, bool]] = field(default_factory=list)
+    losses: list[tuple[Line, int]] = field(default_factory=list)
     loading: Line | None = None
     final: Line | None = None
+    restarts: list[int] = field(default_factory=list)
     evaluating: int = -1
     saving: int = -1
     _growth: dict[int, list[int]] = field(default_factory=dict)
@@ -87,6 +89,8 @@ class Progress:
     def step(self, at: int, number: int, total: int) -> None:
         """Note a step; a bar that starts anew (an evaluation, a restart) counts anew."""
         highest = self._highest.get(total, -1)
+        if -1 < number + 10 < highest or number <= 1 < highest:
+            self.restarts.append(at)
         if number > highest or number + 10 < highest or number <= 1 < highest:
             self._highest[total] = number
             if number != highest:
@@ -105,12 +109,18 @@ class Progress:
 
     @property
     def broken(self) -> int:
+        """How many of the last logged losses are broken; 0 for too few to tell.
+
+        float16's first steps may have gradients of nan while the loss scale falls: three in a row
+        are wanted then, two where the loss itself is broken in the end.
+        """
         count = 0
         for _, bad in reversed(self.losses):
             if not bad:
                 break
             count += 1
-        return count
+        enough = 2 if self.losses and self.losses[-1][1] == 2 else 3
+        return count if count >= enough else 0
 
 
 def of(lines: Iterable[Line]) -> Progress:
@@ -145,7 +155,9 @@ def of(lines: Iterable[Line]) -> Progress:
         if logged and "train_loss" not in text and _LOSS.search(text):
             values = {m[1].lower(): m[2].lower() for m in _NAN.finditer(text)}
             zero = values.get("loss") in ("0.0", "0") and values.get("grad_norm") in ("nan", "inf")
-            told.losses.append((line, values.get("loss") in ("nan", "inf") or zero))
+            broken = values.get("loss") in ("nan", "inf") or zero
+            gradient = "loss" in text and values.get("grad_norm") == "nan"
+            told.losses.append((line, 2 if broken else 1 if gradient else 0))
     longest = max(told._growth, default=0)
     full = bars is not None and bars[0] == bars[1] == longest and longest > 1
     if full and told.last and not told.done:

@@ -80,6 +80,7 @@ FAILURE = Known(
         Sign("still have inflight params", releases="DeepSpeed 0.14.5"),
         Sign("Rank", also=("failed to pass monitoredBarrier",), releases="torch ≥ 1.9, gloo"),
         Sign("tracing error at step", releases="DeepSpeed"),
+        Sign("disagreement between rank0 and rank", releases="DeepSpeed"),
         Sign("rank1 vs rank0", also=("assert_ints_same_as_other_ranks",), where="trace"),
         Sign("assert_ints_same_as_other_ranks", where="trace", releases="DeepSpeed"),
         Sign(
@@ -89,6 +90,7 @@ FAILURE = Known(
         ),
         Sign("Some NCCL operations have failed or timed out", releases="torch ≥ 1.8"),
         Sign("watchdog got stuck for", where="line"),
+        Sign("Timeout at NCCL work", where="line", releases="torch 2.4 to 2.6"),
         Sign("Received a dump signal due to a collective timeout", where="line"),
         Sign("watchdog got stuck for"),
     ),

@@ -43,6 +43,8 @@ FAILURE = Known(
     wrong="loss.requires_grad_(True) silences the error and trains nothing.",
     signs=(
         Sign("element 0 of tensors does not require grad", releases="torch 1.x to 2.15"),
+        Sign("optimizer got an empty parameter list"),
+        Sign("differentiated Tensors does not require grad"),
         Sign("loss must be a scalar tensor", releases="DeepSpeed 0.19"),
         Sign("must be a scalar tensor", also=("requires_grad",)),
         Sign("is not needed when a module doesn't have any parameters that require a gradient"),

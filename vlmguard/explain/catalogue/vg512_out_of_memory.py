@@ -155,6 +155,7 @@ FAILURE = Known(
         Sign("CUDA out of memory", releases="torch 1.x to 2.15"),
         Sign("OutOfMemoryError", no=("SIGKILL",)),
         Sign("CUDA error: out of memory"),
+        Sign("cuda runtime error (2) : out of memory"),
         Sign("CUDA Error: out of memory"),
         Sign("Cuda error: out of memory"),
         Sign("HIP out of memory"),

@@ -41,6 +41,8 @@ FAILURE = Known(
         Sign("module must have its parameters and buffers on device"),
         Sign("is not compatible with passing a `device_map`"),
         Sign("is not on the expected device"),
+        Sign("indices should be either on"),
+        Sign("precision on a different device than the one"),
         Sign("is on CPU, but expected it to be on GPU"),
         Sign("is on CPU, but expected them to be on GPU"),
         Sign("Input type (torch.FloatTensor) and weight type (torch.cuda"),

@@ -25,6 +25,7 @@ FAILURE = Known(
         Sign("bf16/gpu"),
         Sign("Bfloat16 is only supported on GPUs with compute capability"),
         Sign("bf16 is not supported"),
+        Sign("requires Ampere or a newer GPU"),
         Sign("BFloat16 is not supported on"),
         Sign("bf16 mixed precision requires"),
         Sign("`bf16`", also=("not support",)),

@@ -38,6 +38,9 @@ FAILURE = Known(
         Sign("was preempted", where="line"),
         Sign("preempted by a higher priority", where="line"),
         Sign("Spot Instance interruption", where="line"),
+        Sign("CANCELLED AT", where="line", also=("*** JOB",), no=("DUE TO",), releases="Slurm"),
+        Sign("TERM_OWNER", where="line", releases="LSF"),
+        Sign("TERM_PREEMPT", where="line", releases="LSF"),
     ),
     examples=(
         Example(

@@ -60,6 +60,7 @@ FAILURE = Known(
         Sign("ibv_modify_qp failed", where="line"),
         Sign("NET/IB: Got async", where="line"),
         Sign("Got completion from peer", where="line"),
+        Sign("Got completion with error", where="line", releases="NCCL ≤ 2.9"),
         Sign("NCCL WARN Call to connect", where="line", no=("retrying",)),
         Sign("NCCL WARN Call to ibv_", where="line"),
         Sign("NCCL WARN NET/Socket", where="line"),

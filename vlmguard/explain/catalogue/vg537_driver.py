@@ -28,6 +28,7 @@ FAILURE = Known(
         Sign("CUDA driver version is insufficient"),
         Sign("The NVIDIA driver on your system is too old"),
         Sign("no kernel image is available for execution"),
+        Sign("device kernel image is invalid"),
         Sign("Found no NVIDIA driver on your system"),
         Sign("CUDA initialization: Unexpected error from cudaGetDeviceCount"),
         Sign("No CUDA GPUs are available"),

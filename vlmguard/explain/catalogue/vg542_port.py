@@ -22,6 +22,7 @@ FAILURE = Known(
         Sign("address already in use"),
         Sign("errno: 98"),
         Sign("failed to listen on any local network address"),
+        Sign("failed to listen on any local network address", where="line"),
         Sign("EADDRINUSE, message: address already in use", where="line"),
     ),
     examples=(

@@ -31,6 +31,9 @@ FAILURE = Known(
         ),
         Sign("Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided"),
         Sign("train_batch_size", also=("has to be greater than 0",)),
+        Sign("Micro batch size per gpu", also=("has to be greater than 0",)),
+        Sign("Gradient accumulation steps", also=("has to be greater than 0",)),
+        Sign("Train batch size", also=("has to be greater than 0",)),
         Sign(
             "batch related parameters",
         ),

@@ -50,6 +50,8 @@ FAILURE = Known(
             ),
         ),
         Sign("check_ckpt_list", where="trace"),
+        Sign("_OptimStateKey", also=("is empty",), releases="torch, FSDP"),
+        Sign("Missing key in checkpoint state_dict", releases="torch.distributed.checkpoint"),
     ),
     examples=(
         Example(

@@ -45,6 +45,7 @@ FAILURE = Known(
         Sign("NCCL Error 6: ncclRemoteError"),
         Sign("failed to recv, got 0 bytes"),
         Sign("remote process exiting"),
+        Sign("remote process exited or there was a network error"),
         Sign("terminated by peer"),
         Sign("Socket closed"),
         Sign("Read error [127.0.0.1]"),

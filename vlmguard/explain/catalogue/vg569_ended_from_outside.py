@@ -41,6 +41,7 @@ FAILURE = Known(
         Sign("death signal, shutting down workers", where="line"),
         Sign("closing signal SIGHUP", where="line"),
         Sign("closing signal SIGINT", where="line"),
+        Sign("Detected KeyboardInterrupt", where="line", releases="Lightning"),
     ),
     examples=(
         Example(

@@ -1,0 +1,54 @@
+"""Text copied from a terminal (tmux, a web console): long lines are broken at its width."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+NARROWEST, WIDEST = 60, 400
+FULL = 3  # lines that fill the width
+JOINED = 60  # lines at most that are put together again
+_NEW = re.compile(
+    r"\s{0,8}(?:[\[(|+│╭╰>]|File \"|Traceback \(|During handling|The above exception|"
+    r"[\w.]{1,80}(?:Error|Exception|Warning): |\d{4}-\d\d-\d\d|\{'|[^%|]{0,40}\d{1,3}%\|)"
+)
+_RULED = ("|", "+", "│", "╭", "╰", "=", "-", "*")  # tables and rules: as wide as they are, unbroken
+
+
+def width(texts: Sequence[str]) -> int:
+    """The width at which lines were broken, or 0: several lines fill it, none is longer."""
+    lengths: Counter[int] = Counter()
+    for text in texts:
+        for raw in text.split("\n"):
+            line = raw.rstrip()
+            if len(line) > WIDEST:
+                return 0
+            if len(line) >= NARROWEST and not line.lstrip().startswith(_RULED) and "%|" not in line:
+                lengths[len(line)] += 1
+    longest = max(lengths, default=0)
+    return longest if lengths[longest] >= FULL else 0
+
+
+def lines(text: str, columns: int) -> Iterator[tuple[str, int, int]]:
+    """(line, line feeds, characters) of ``text``; what was broken at ``columns`` is one line."""
+    raws = iter(text.split("\n"))
+    if not columns:
+        for raw in raws:
+            yield raw, 1, len(raw) + 1
+        return
+    yield from _joined(raws, columns)
+
+
+def _joined(raws: Iterable[str], columns: int) -> Iterator[tuple[str, int, int]]:
+    parts: list[str] = []
+    size = 0
+    for raw in raws:
+        full = parts and len(parts[-1]) == columns and "%|" not in parts[-1]
+        if parts and (not full or len(parts) == JOINED or _NEW.match(raw)):
+            yield "".join(parts), len(parts), size
+            parts, size = [], 0
+        parts.append(raw.rstrip() if len(raw.rstrip()) <= columns else raw)
+        size += len(raw) + 1
+    if parts:
+        yield "".join(parts), len(parts), size
