@@ -145,7 +145,8 @@ def _codes(folder: Path) -> list[str]:
 
 def _records(folder: Path, kind: str) -> list[Answer]:
     """Lines of one kind of all ranks' reports."""
-    lines = [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
+    files = [file for file in folder.glob("*.jsonl") if not file.is_symlink()]  # no /dev/full
+    lines = [line for file in files for line in file.read_text().splitlines()]
     return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
 

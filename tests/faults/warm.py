@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import gc
 import hashlib
 import importlib
 import json
@@ -64,6 +65,8 @@ def _preload(names: list[str]) -> None:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     assert threading.active_count() == 1, threading.enumerate()
+    gc.collect()
+    gc.freeze()  # else each rank's collector walks, and copies, all that was imported
 
 
 def _wrappers() -> list[str]:
