@@ -27,8 +27,10 @@ def load() -> None:
 def _command() -> Callable[[list[str]], Any]:
     try:
         from swift.pipelines import sft_main
-    except ImportError:  # 3.x
-        from swift.llm import sft_main
+    except ModuleNotFoundError as error:
+        if error.name != "swift.pipelines":
+            raise
+        from swift.llm import sft_main  # 3.x
     return sft_main
 
 

@@ -8,7 +8,6 @@ nothing, nor where a hook of the user's own may take it away (LOMO, GaLore): hoo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,9 +54,10 @@ class Watch:
         """
         self.untrained = untrained
         self.stays = stays
-        self.parameters = {plain(name): p for name, p in model.named_parameters()}
-        self.kind = {name: kind_of(name, paths) for name in self.parameters}
-        self.watched: list[str] = []
+        self.parameters: dict[str, list[tuple[str, Any]]] = {}  # kind → (name, parameter)
+        for name, p in {plain(name): p for name, p in model.named_parameters()}.items():
+            self.parameters.setdefault(kind_of(name, paths), []).append((name, p))
+        self.watched: dict[str, list[tuple[str, Any]]] = {}
         self.reached: set[str] = set()
         self.hooked: set[str] = set()
         self.trained: set[str] = set()  # towers that a gradient reached in an earlier step
@@ -74,21 +74,26 @@ class Watch:
             return
         self.seen.add(kinds)
         self._on = True
-        self.watched = [name for name, p in self.parameters.items() if p.requires_grad]
-        for name in self._hidden() if self.stays else self.watched:
+        self.watched = {
+            kind: [each for each in every if each[1].requires_grad]
+            for kind, every in self.parameters.items()
+        }
+        for name, p in self._hidden() if self.stays else self._all():
             self.hooked.add(name)
             # Called in backward, where nothing of ours may fail: nothing but a set's own method.
             mark = lambda _, name=name: self.reached.add(name)  # noqa: E731
-            hook = self.parameters[name].register_post_accumulate_grad_hook(mark)
-            self._handles.append(hook)
+            self._handles.append(p.register_post_accumulate_grad_hook(mark))
 
-    def _hidden(self) -> list[str]:
+    def _all(self) -> list[tuple[str, Any]]:
+        return [each for every in self.watched.values() for each in every]
+
+    def _hidden(self) -> list[tuple[str, Any]]:
         """Those whose gradient says nothing: it is there beforehand, or a hook may take it away."""
         return [
-            name
-            for name, p in self.parameters.items()
-            if (p.grad is not None or p._backward_hooks or p._post_accumulate_grad_hooks)
-            and p.requires_grad
+            (name, p)
+            for every in self.watched.values()
+            for name, p in every
+            if p.grad is not None or p._backward_hooks or p._post_accumulate_grad_hooks
         ]
 
     def after(self) -> Gradients | None:
@@ -97,34 +102,38 @@ class Watch:
         if not self._on:
             self.kinds.clear()
             return None
-        parameters, hooked = self.parameters, self.hooked
-        maybe = [name for name in self.watched if parameters[name].grad is None or name in hooked]
-        frozen = {name for name in maybe if not parameters[name].requires_grad}  # since then
-        left = [name for name in maybe if name not in frozen and not self._reached(name)]
-        trainable = Counter(map(self.kind.__getitem__, self.watched))
-        trainable -= Counter(map(self.kind.__getitem__, frozen))
-        unreached: dict[str, list[str]] = {}
-        for name in left:
-            unreached.setdefault(self.kind[name], []).append(name)
+        trainable: dict[str, int] = {}
+        unreached: dict[str, tuple[str, ...]] = {}
+        for kind, every in self.watched.items():
+            number, left = self._judged(every)
+            trainable |= {kind: number} if number else {}
+            unreached |= {kind: left} if left else {}
         reached = {kind for kind, n in trainable.items() if n > len(unreached.get(kind, ()))}
-        by_design = tuple(name for name in left if any(part in name for part in self.untrained))
+        by_design = tuple(
+            name
+            for names in unreached.values()
+            for name in names
+            if any(part in name for part in self.untrained)
+        )
         stale = tuple(sorted((self.trained & trainable.keys()) - reached))
         self.trained |= reached
-        answer = Gradients(
-            {kind: tuple(names) for kind, names in unreached.items()},
-            dict(trainable),
-            tuple(sorted(self.kinds)),
-            by_design,
-            stale,
-        )
+        kinds = tuple(sorted(self.kinds))
         self.close()
-        return answer
+        return Gradients(unreached, trainable, kinds, by_design, stale)
 
-    def _reached(self, name: str) -> bool:
+    def _judged(self, every: list[tuple[str, Any]]) -> tuple[int, tuple[str, ...]]:
+        """Of one kind's: how many train, and the names of those that no gradient reached."""
+        hooked = self.hooked
+        maybe = [each for each in every if each[1].grad is None or each[0] in hooked]
+        still = [(name, p) for name, p in maybe if p.requires_grad]  # the rest: frozen since then
+        left = tuple(name for name, p in still if not self._reached(name, p))
+        return len(every) - len(maybe) + len(still), left
+
+    def _reached(self, name: str, parameter: Any) -> bool:
         """Whether a gradient came to one that has none now, or whose gradient says nothing."""
         if name in self.hooked:
             return name in self.reached
-        return hasattr(self.parameters[name], "_in_backward_optimizers")  # which have used it
+        return hasattr(parameter, "_in_backward_optimizers")  # which have used it
 
     def close(self) -> None:
         """Take every hook off."""

@@ -117,6 +117,20 @@ def test_a_box_whose_corner_nobody_measured_is_not_interpolated(tables):
     assert ask(MID, **only).how == "interpolated"
 
 
+def test_on_a_torch_that_was_measured_deepspeed_alone_lies_between_two(tables):
+    older, newer = ({**NEW, "deepspeed": release} for release in ("0.14.5", "0.19.8"))
+    tables(*(row for of in (older, newer) for row in measured(of, "zero3", non_reentrant="ok")))
+    between = {**NEW, "deepspeed": "0.18.9"}
+    assert ask(between, checkpointing=("non_reentrant",)).how == "interpolated"
+
+
+def test_a_wheel_reads_the_tables_that_it_brought(tmp_path, monkeypatch):
+    monkeypatch.setattr(verdicts, "__file__", str(tmp_path / "compat" / "verdicts.py"))
+    assert verdicts.folder() == tmp_path.parent / "compat"
+    (tmp_path / "_compat").mkdir()
+    assert verdicts.folder() == tmp_path / "_compat"
+
+
 @pytest.mark.parametrize("release", ["2.13.0rc1", "2.13.0.dev20260101", "2.13.0a0+gitabc"])
 def test_a_development_build_is_not_measured(tables, release):
     tables(*measured(NEW, "ddp", non_reentrant="ok", reentrant="ok"))

@@ -84,6 +84,31 @@ def test_doctor_says_where_nothing_is_armed_and_how_to_arm(target, tmp_path):
     assert "collate: NOT THERE, so not guarded" in done.stdout
 
 
+BROKEN = """try:
+    raise RuntimeError('operator torchvision::nms does not exist')
+except RuntimeError as error:
+    raise ModuleNotFoundError('Could not import module X. Are its requirements there?') from error
+"""
+
+
+def test_a_framework_that_cannot_be_imported_is_named_with_the_reason(target, tmp_path):
+    framework(tmp_path)
+    (tmp_path / "swift" / "trainers" / "mixin.py").write_text(BROKEN)
+    (tmp_path / "swift" / "pipelines.py").write_text(BROKEN)
+    reason = "RuntimeError: operator torchvision::nms does not exist"
+    done = target("doctor", path=[tmp_path])
+    assert f"swift train: CANNOT BE IMPORTED: swift.trainers.mixin: {reason}" in done.stdout
+    tried = target("selftest", "--framework", "swift", path=[tmp_path])
+    assert tried.returncode == 1
+    assert tried.stderr.strip().endswith(f"swift cannot be imported here: {reason}"), tried.stderr
+
+
+def test_selftest_says_what_is_missing(target):
+    done = target("selftest", "--framework", "swift")
+    assert done.returncode == 2
+    assert "selftest: swift is not installed here" in done.stderr
+
+
 def test_doctor_sees_that_s_reads_no_pth(target):
     told = json.loads(target("doctor", "--json", flags=["-S"]).stdout)
     assert told["armed"] is False

@@ -9,10 +9,11 @@ import pytest
 
 from vlmguard import guard
 from vlmguard.core import runstate
-from vlmguard.core.advice import SetVariant
+from vlmguard.core.advice import PadWithBlank, SetVariant
 from vlmguard.core.errors import SettingsError, Stop
 from vlmguard.core.facts import Batch, Checkpointing, Run, Sample, Tower
 from vlmguard.core.findings import Finding
+from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.runtime import stop
@@ -118,6 +119,16 @@ def test_a_blank_input_is_set_until_a_step_held(capsys):
     said = capsys.readouterr().err
     assert "VG108 fixed [rank 0]: a forward ran on it" in said
     guard.held(state, "again")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_blank_input_that_nothing_needed_is_never_called_fixed(capsys):
+    state = Framework(IDLE).guarded()
+    state.set.clear()
+    note = Finding("VG106", "note", "frozen", remedies=(PadWithBlank(),))
+    guard._tell(state, Plan(fixes=(note,), remedies=note.remedies), {"blank": ["a blank input"]})
+    assert "VG106 set" in capsys.readouterr().err
+    guard.held(state, "a forward ran on it")
     assert capsys.readouterr().err == ""
 
 

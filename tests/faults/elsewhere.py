@@ -163,7 +163,7 @@ def a_plug_in_that_is_no_plug_in(folder: Path, rank: int) -> None:
 
 def _tables(folder: Path, spoil: Callable[[bytes], bytes]) -> None:
     there = folder / "tables"
-    there.mkdir(exist_ok=True)
+    there.mkdir(parents=True)
     for file in sorted((ROOT / "compat").glob("*.toml")):
         (there / file.name).write_bytes(spoil(file.read_bytes()))
     os.environ["VLMGUARD_TABLES"] = str(there)
@@ -185,7 +185,6 @@ def damaged_tables(folder: Path, rank: int) -> None:
             changed[chance.randrange(len(changed))] = chance.randrange(256)
         return bytes(changed)
 
-    (folder / f"rank{rank}").mkdir()
     _tables(folder / f"rank{rank}", spoil)
 
 
@@ -196,7 +195,6 @@ def no_tables(folder: Path, rank: int) -> None:
 
 @other
 def tables_of_another_release(folder: Path, rank: int) -> None:
-    (folder / f"rank{rank}").mkdir()
     _tables(folder / f"rank{rank}", lambda text: text.replace(b"format = 1", b"format = 2"))
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import json
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from tests.frameworks.flagembedding import launch
 from tests.frameworks.flagembedding.cases import CHECKPOINTS as FE_CHECKPOINTS
@@ -18,7 +22,7 @@ from tests.frameworks.trainers.cases import (
     TOWER,
     sft,
 )
-from tests.kit import runs, swift, trainers
+from tests.kit import envs, runs, swift, trainers
 from tests.kit.trainers import Command, llamafactory, loop, plain, zero
 
 DRY = {"VLMGUARD_DRY_STEP": "1"}
@@ -33,6 +37,8 @@ PRELOAD = {
                      "transformers.models.qwen2_vl.modeling_qwen2_vl"],
     "flagembedding": ["FlagEmbedding.finetune.embedder.decoder_only.base.runner",
                       "FlagEmbedding.finetune.reranker.decoder_only.base.runner"],
+    "colossalai": ["tests.faults.booster", "colossalai.booster.plugin", "peft",
+                   "transformers.models.qwen2_vl.modeling_qwen2_vl"],
 }  # fmt: skip
 LAUNCHERS = {"llamafactory-cli": ["-m", "llamafactory.launcher"]}
 
@@ -103,6 +109,28 @@ def _flagembedding(name: str, healthy: bool, module: str, flags: Sequence[str],
     return Scenario(name, launch.ENV, healthy, words, dict, environment)
 
 
+def _booster(name: str, healthy: bool, *steps: Any, **environment: str) -> Scenario:
+    def words() -> list[str]:
+        told = {"models": str(_colossalai_models()), "steps": steps, "precision": "fp16"}
+        return ["-m", "tests.faults.booster", json.dumps(told)]
+
+    return Scenario(name, "colossalai", healthy, words, dict, environment)
+
+
+@functools.cache
+def _colossalai_models() -> Path:
+    here = Path(__file__).parents[1] / "frameworks" / "colossalai"
+    recipe = "".join((here / name).read_text() for name in ("models.py", "known.py"))
+
+    def build(out: Path) -> None:
+        command = [envs.program("colossalai"), str(here / "models.py")]
+        given = {**runs.variables("colossalai", out, guard=False), "HOME": str(out)}
+        subprocess.run([*command, str(out / "qwen2_vl"), "qwen2_vl"], env=given, check=True,
+                       capture_output=True)  # fmt: skip
+
+    return runs.built("colossalai-qwen2_vl", recipe, build)
+
+
 SWIFT_LORA = ("--tuner_type", "lora")
 SWIFT_FULL = ("--tuner_type", "full", "--freeze_vit", "false", "--freeze_aligner", "false")
 SCENARIOS = {
@@ -124,5 +152,7 @@ SCENARIOS = {
         _of("llamafactory-zero3", False, llamafactory("iv", deepspeed=LF_ZERO3, **TOWER)),
         _flagembedding("flagembedding", True, ONE_FORWARD.module, ONE_FORWARD.flags, **DRY),
         _flagembedding("flagembedding-reentrant", False, "embedder_decoder", FE_CHECKPOINTS),
+        _booster("colossalai", True, "image", "image", **DRY),
+        _booster("colossalai-idle", False, "image", ["image", "text"]),
     )
 }

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import gc
 import hashlib
 import importlib
 import json
 import os
+import resource
 import runpy
 import socket
 import sys
@@ -36,12 +38,13 @@ def main() -> None:
             _preload(job)
             print(json.dumps(_wrappers()), file=answers, flush=True)
             continue
-        job["port"] = _free_port()
+        job["port"], before = _free_port(), _processor()
         done = fork.run(lambda rank, job=job: work(job, rank), job.get("ranks", 2), "none",
                         job["limit"])  # fmt: skip
         told = {
             "verdict": done.verdict,
             "seconds": round(done.seconds, 1),
+            "processor": round(_processor() - before, 1),
             "ranks": [
                 {
                     "state": each.state,
@@ -62,6 +65,8 @@ def _preload(names: list[str]) -> None:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     assert threading.active_count() == 1, threading.enumerate()
+    gc.collect()
+    gc.freeze()  # else each rank's collector walks, and copies, all that was imported
 
 
 def _wrappers() -> list[str]:
@@ -141,6 +146,12 @@ def trained(file: Path) -> dict[str, Any]:
         "moved": len(moved),
         "wrapped": kept["wrapped"],
     }
+
+
+def _processor() -> float:
+    """Seconds of processor time of all ranks that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _free_port() -> int:

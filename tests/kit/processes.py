@@ -17,26 +17,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.kit.pace import Pace
+
 GRACE = 10.0
+SLOW = 2.0
+"""So many times its limit a run may take on a busy machine, which is then said to be too slow."""
 SETTLE = 1.0
 """Helpers of the interpreter end a moment after their parent: those are no survivors."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """How a command ended.
+
+    Attributes:
+        progress: its seconds by `Pace`: fewer than on the wall where the machine was busy.
+    """
 
     returncode: int
     seconds: float
     hung: bool
     survivors: Sequence[int]
     lines: Sequence[tuple[float, str]]
+    progress: float = 0.0
 
 
 def watch(
     command: Sequence[str], variables: dict[str, str], folder: Path, *, timeout: float, quiet: float
 ) -> Ended:
-    """Run to the end, or until nothing was printed for `quiet` or `timeout` seconds went by."""
+    """Run to the end, or until nothing was printed for `quiet` or `timeout` seconds went by, those
+    not counted in which it wanted to go on and could not; or `SLOW` times `timeout` in all."""
     started = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -59,15 +69,16 @@ def watch(
     listener.start()
     family: dict[int, str] = {}
     lines: list[tuple[float, str]] = []
-    heard = 0.0
+    pace, heard = Pace(), 0.0
     hung = False
     while process.poll() is None:
         family |= _descendants(process.pid)
+        now = pace.look([process.pid, *family])
         while not arriving.empty():
             lines.append(arriving.get())
-            heard = lines[-1][0]
-        now = time.monotonic() - started
-        if now > timeout or now - heard > quiet:
+            heard = now
+        late = time.monotonic() - started > SLOW * timeout
+        if now > timeout or now - heard > quiet or late:
             hung = True
             _end(process, family)
         time.sleep(0.1)
@@ -79,7 +90,7 @@ def watch(
     while not arriving.empty():
         lines.append(arriving.get())
     returncode = process.wait()
-    return Ended(returncode, seconds, hung, [] if hung else survivors, lines)
+    return Ended(returncode, seconds, hung, [] if hung else survivors, lines, pace.seconds)
 
 
 def _end(process: subprocess.Popen[str], family: dict[int, str]) -> None:

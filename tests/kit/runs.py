@@ -36,7 +36,7 @@ CACHE = envs.HOME / ".cache"
 MODELS = KIT / "models"
 QUIET = 60.0
 """Seconds without a line of output after which a training run counts as hung; imports count
-too, so a busy machine needs this much."""
+too. Those in which it wanted a processor and got none are left out (`pace`)."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Outcome:
     """Processes of the run that outlived the command (and were then ended)."""
     lines: Sequence[tuple[float, str]]
     """What it printed, standard error included, each line with its second."""
+    progress: float = 0.0
+    """Its seconds without those in which a busy machine kept it waiting; 0 where not measured."""
 
     @property
     def output(self) -> str:
@@ -85,6 +87,8 @@ class Outcome:
 
     def __str__(self) -> str:
         end = "hung" if self.hung else f"exit {self.returncode}"
+        if self.hung and 0 < self.progress < self.seconds / 2:
+            end = f"ended by us, too slow a machine: {self.progress:.0f} s of progress"
         tail = "\n".join(text[:400] for _, text in self.lines[-60:])
         return f"$ {shlex.join(self.command)}\n{tail}\n[{end} after {self.seconds:.0f} s]"
 

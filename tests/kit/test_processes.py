@@ -8,6 +8,7 @@ import sys
 import time
 
 from tests.kit import processes
+from tests.kit.pace import Pace
 from tests.kit.processes import watch
 
 RANK = "import time; time.sleep(60)"
@@ -40,6 +41,38 @@ def test_a_hang_is_told_and_ended_in_every_session(tmp_path) -> None:
     assert ended.hung
     assert ended.seconds < 15
     assert not _alive(int(ended.lines[0][1].split()[1]))
+
+
+def test_a_clock_stands_still_for_what_waits_for_its_turn() -> None:
+    pace = Pace()
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(own)})
+    code = "while True: pass"
+    both = [subprocess.Popen([sys.executable, "-c", code], preexec_fn=lambda n=n: os.nice(n))
+            for n in (0, 19)]  # fmt: skip
+    os.sched_setaffinity(0, own)
+    try:
+        ends = time.monotonic() + 1.5
+        while time.monotonic() < ends:
+            time.sleep(0.1)
+            pace.look([both[1].pid])
+    finally:
+        for each in both:
+            each.kill()
+            each.wait()
+    assert pace.seconds < 0.5
+
+
+def test_a_clock_runs_for_what_sleeps() -> None:
+    sleeping = subprocess.Popen(["sleep", "30"])
+    pace = Pace()
+    started = time.monotonic()
+    while time.monotonic() - started < 1.0:
+        time.sleep(0.1)
+        pace.look([sleeping.pid])
+    sleeping.kill()
+    sleeping.wait()
+    assert pace.seconds > 0.8
 
 
 def test_what_outlives_the_command_is_named_and_ended(tmp_path) -> None:

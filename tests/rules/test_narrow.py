@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.rules.test_rules import DDP, IDLE, LLM, OTHER, SPEAKS, UNUSED, VISION, ZERO2
+from vlmguard.compat.choice import Choice, Option
+from vlmguard.compat.verdicts import Seen
 from vlmguard.core.advice import FreezeTower, PadWithBlank, SetVariant, StaticGraph
 from vlmguard.core.facts import Batch, Checkpointing, Gradients, Sample
 from vlmguard.core.findings import Choose
@@ -297,6 +299,22 @@ def test_vg111_says_what_is_known_of_the_users_variant(changed, said):
     assert said in found.why
     assert bool(found.remedies) is ("not needed" in said)
     assert bool(found.advice) is bool(found.remedies)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (Seen("ok", "measured", ""), "not needed"),
+        (Seen("ok", "nearest", ""), "was not measured"),
+        (Seen("crash other", "measured", ""), "was not measured"),
+    ],
+)
+def test_vg111_gives_back_only_what_was_measured_to_work(monkeypatch, known, said):
+    """Under one wrap it may fail, under the other nobody knows."""
+    options = (Option("zero3", "non_reentrant", None), Option("zero3", "non_reentrant", known),
+               Option("zero3", "reentrant", Seen("ok", "measured", "")))  # fmt: skip
+    monkeypatch.setattr("vlmguard.compat.choice.choose", lambda run: Choice(options=options))
+    assert said in BY_CODE["VG111"].pre_wrap(FORCED).why
 
 
 @pytest.mark.parametrize(

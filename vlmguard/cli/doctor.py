@@ -244,9 +244,10 @@ def _frameworks(found: Report, verbose: bool) -> Iterator[str]:
 def _seam(seam: probe.Seam) -> str:
     if seam.state == "attached":
         return f"{seam.name}: {seam.target}: {seam.why}"
-    why = f" ({seam.error})" if seam.error else ""
+    if seam.error:
+        return f"{seam.name}: CANNOT BE IMPORTED: {seam.error}"
     lost = "not in this release" if seam.optional else "NOT THERE, so not guarded"
-    return f"{seam.name}: {lost}: {seam.why}{why}"
+    return f"{seam.name}: {lost}: {seam.why}"
 
 
 def _settings_text(found: Report) -> Iterator[str]:

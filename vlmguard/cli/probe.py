@@ -56,17 +56,19 @@ import vlmguard.auto
 told = {"seams": [], "error": ""}
 try:
     importlib.import_module(name)
+    from vlmguard.core.errors import innermost
     from vlmguard.runtime import arming, seams
     told["armed"] = adapter in arming.armed
     for seam in importlib.import_module(adapter).SEAMS:
         why = ""
         for target in seam.targets:
+            module = target.partition(":")[0]
             try:
-                importlib.import_module(target.partition(":")[0])
-            except ModuleNotFoundError:
-                continue
+                importlib.import_module(module)
             except Exception as error:
-                why = f"{type(error).__name__}: {error}"
+                lacks = isinstance(error, ModuleNotFoundError) and error.name
+                if not (lacks and f"{module}.".startswith(f"{lacks}.")):  # in this release
+                    why = f"{module}: {innermost(error)}"
         state, target = seams.where(seam)
         told["seams"].append([seam.name, state, target, seam.why, seam.optional, why])
 except Exception as error:

@@ -58,10 +58,8 @@ def _choose(framework: str) -> probe.Framework:
     wanted = [each for each in able if framework in ("", each.package, each.name)]
     if not wanted:
         there = ", ".join(each.package for each in able)
-        words.fail(
-            f"selftest: {framework or 'no framework with a self-test'} is not installed here"
-            + (f"; there is: {there}" if there else "")
-        )
+        lacking = f"{framework} is not" if framework else "no framework with a self-test is"
+        words.fail(f"selftest: {lacking} installed here" + (f"; there is: {there}" * bool(there)))
     return wanted[0]
 
 
@@ -80,6 +78,8 @@ def _run(chosen: probe.Framework) -> dict[str, Any]:
     if not lines:
         words.fail(f"selftest: it could not be made:\n{(done.stderr or done.stdout)[-3000:]}", 1)
     told: dict[str, Any] = json.loads(lines[-1].removeprefix(MARK))
+    if "error" in told:
+        words.fail(f"selftest: {chosen.name} cannot be imported here: {told['error']}", 1)
     return told
 
 

@@ -89,8 +89,6 @@ def make(
     stops: list[Finding] = []
     for finding in findings:
         policy = settings.policy(finding.code, default(finding.code))
-        if policy == "off":
-            continue
         wishes = finding.remedies if policy == "fix" else ()
         resolved: list[Remedy] = []
         for wish in wishes:

@@ -61,7 +61,7 @@ def _verdict(run: Run, asked: bool) -> tuple[str, tuple[Remedy, ...]]:
     choice = compat.choose(run)
     if broken := choice.verdict_of(wanted):
         return f"rightly so, yours fails on these releases ({broken})", ()
-    options = [each for each in choice.options if each.checkpointing == wanted and each.seen]
+    options = [each for each in choice.options if each.checkpointing == wanted]
     if any(each.sure and not each.broken for each in options):
         return "that is not needed, yours was measured to work on these releases", (
             Variant(use_reentrant=asked),

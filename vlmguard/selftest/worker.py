@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard import _bootstrap
+from vlmguard.core.errors import innermost
 
 MARK = "vlmguard-selftest:"
 VARIABLES = {
@@ -40,7 +41,11 @@ def main(adapter: str, folder: Path) -> int:
     os.environ.update(VARIABLES)
     _bootstrap.install()
     chosen = importlib.import_module(f"{adapter}.selftest")
-    chosen.load()
+    try:
+        chosen.load()
+    except Exception as error:
+        print(f"{MARK}{json.dumps({'error': innermost(error)})}", flush=True)
+        return 1
     imported = time.monotonic() - started
     from vlmguard.ranks import fork
 
