@@ -132,6 +132,19 @@ def test_each_function_may_fail(owner, name, calls, monkeypatch, opened):
     assert len(calls) == len(SEAMS)
 
 
+def test_a_profile_that_is_not_found_on_this_rank_is_told_to_the_others(calls, monkeypatch):
+    """They mend the run: this rank would train another variant, and they would not know."""
+    told, before = [], RunState(Settings()).number
+
+    def boom(trainer):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(guard.agree.exchange, "post", lambda *posted: told.append(posted))
+    monkeypatch.setattr(profiles, "of", boom)
+    assert lifecycle.train(calls, types.SimpleNamespace(), (), {}) == "framework"
+    assert told == [("plan", before + 1, [])]
+
+
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_the_frameworks_own_exception_goes_on_unchanged(wrapper):
     error = ValueError("theirs")

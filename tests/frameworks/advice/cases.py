@@ -41,6 +41,11 @@ FREEZE, FREEZE_BOTH = "freeze vision", "freeze vision and aligner"
 WINDOW = "no accumulation"
 CLIPPING = 'write "gradient_clipping": "auto" (takes --max_grad_norm) or 0.0 (clips nothing)'
 BOTH = r"visual\."
+CLIPS = "DeepSpeed clips gradients at 1.0"
+"""Exit 0, and why its updates are not those of the reference."""
+BLOCKS = ["--lora", r".*(blocks|layers)\..*"]
+"""All of the model that trains lies in checkpointed blocks: DDP has done with a backward before a
+tower's first call repeats it. Where an aligner trains too, it fails all the same."""
 SAME = {"VLMGUARD_TEST_SAME_ADAPTERS": "1"}
 
 
@@ -64,7 +69,7 @@ class Failing:
     """A command that fails, and by code what is advised.
 
     Attributes:
-        broken: the message of the crash, HANGS or WRONG.
+        broken: the message of the crash, HANGS, WRONG or CLIPS.
         reference: the right run.
         told: code → all that its finding advises; how each is followed.
     """
@@ -121,8 +126,10 @@ LORA = plain("image", *CHECKPOINTS, *REENTRANT, *ALL)
 LORA_RIGHT = plain("image", *NONE, *ALL)
 TWICE = plain("image+video", *CHECKPOINTS, *REENTRANT, *zero(3))
 TWICE_RIGHT = plain("image+video", *NONE)
-HIDDEN = plain("image+video", *CHECKPOINTS, *REENTRANT, *ALL, *UNUSED[:1], "false")
-HIDDEN_RIGHT = plain("image+video", *NONE, *ALL)
+HIDDEN = plain("image+video", *CHECKPOINTS, *REENTRANT, *BLOCKS, *UNUSED[:1], "false")
+HIDDEN_RIGHT = plain("image+video", *NONE, *BLOCKS)
+NOT_HIDDEN = plain("image+video", *CHECKPOINTS, *REENTRANT, *ALL, *UNUSED[:1], "false")
+NOT_HIDDEN_RIGHT = plain("image+video", *NONE, *ALL)
 TWO = ["--two_forwards", "true"]
 FORWARDS = plain("image", *TWO, *CHECKPOINTS, *REENTRANT, *zero(3))
 FORWARDS_RIGHT = plain("image", *TWO, *NONE)
@@ -169,6 +176,8 @@ FAILING = {
         | {FREEZE_BOTH: frozen(STALE, STALE_RIGHT, BOTH)}}),
     "hidden": Failing(HIDDEN, WRONG, HIDDEN_RIGHT,
                       {"VG107": spelt(HIDDEN, HIDDEN_RIGHT, NON_REENTRANT)}),
+    "not-hidden": Failing(NOT_HIDDEN, ONCE, NOT_HIDDEN_RIGHT, {
+        "VG107": spelt(NOT_HIDDEN, NOT_HIDDEN_RIGHT, NON_REENTRANT)}),
     "graph": Failing(GRAPH, "INTERNAL ASSERT FAILED", GRAPH_RIGHT, {
         "VG109": spelt(GRAPH, GRAPH_RIGHT, NO_GRAPH)
         | {WINDOW: Done(GRAPH.also(*WINDOWS[:1], "1"), plain("image", *NONE))}}),
@@ -177,6 +186,6 @@ FAILING = {
     "uneven": Failing(UNEVEN, HANGS, UNEVEN_RIGHT, {
         "VG113": zero2(UNEVEN, UNEVEN_RIGHT)
         | {SAME_IMAGES: Done(of_rows(UNEVEN, "image"), of_rows(UNEVEN_RIGHT, "image"))}}),
-    "clipped": Failing(CLIPPED, WRONG, CLIPPED_RIGHT, {
+    "clipped": Failing(CLIPPED, CLIPS, CLIPPED_RIGHT, {
         "VG403": {CLIPPING: Done(instead(CLIPPED, "unclipped", "zero2"), CLIPPED_RIGHT)}}),
 }  # fmt: skip

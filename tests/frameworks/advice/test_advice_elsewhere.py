@@ -9,7 +9,7 @@ from tests.frameworks.swift.cases import FULL, GRPO, NO_CHECKPOINTS, REWARD, VIS
 from tests.kit import swift
 from tests.kit.oracle import compare
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.campaign, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.campaign, pytest.mark.timeout(2400)]
 SPEAKS = {"VLMGUARD_RULES": "VG=warn"}
 LORA = ["--tuner_type", "lora", "--deepspeed", "zero3", "--gradient_checkpointing_kwargs"]
 OLD = "swift-deepspeed-0.18"

@@ -59,3 +59,7 @@ else:
         print(f"caught {str(error)[:60]}", flush=True)
     time.sleep(8)
     print(f"rank {os.environ['RANK']} lives", flush=True)
+if torch.distributed.is_initialized():
+    # gloo's threads may hold tensors of Python's when the interpreter goes: it then aborts, once in
+    # a long while (pytorch/pytorch#179291)
+    torch.distributed.destroy_process_group()
