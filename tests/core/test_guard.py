@@ -439,3 +439,28 @@ def test_one_change_for_two_findings_is_told_once(capsys):
     said = capsys.readouterr().err
     assert said.count("use_reentrant: True → False") == 1
     assert "the same change" in said
+
+
+class Freezes(Framework):
+    """It also takes a freeze policy."""
+
+    def apply(self, plan):
+        changes = super().apply(plan)
+        if plan.freeze:
+            self.run = dataclasses.replace(self.run, unfrozen=0)
+            changes["freeze"] = ["visual.x: frozen"]
+        return changes
+
+
+def test_each_line_names_its_own_change(capsys):
+    """VG101 mended nothing by what the freeze policy froze."""
+    both = dataclasses.replace(BROKEN, freeze=("vision",), unfrozen=3, unfrozen_example="visual.x")
+    Freezes(both).guarded()
+    told = capsys.readouterr().err.split("vlmguard: ")
+    variant = next(line for line in told if line.startswith("VG101 fixed"))
+    frozen = next(line for line in told if line.startswith("VG301 fixed"))
+    assert "use_reentrant: True → False" in variant
+    assert "frozen" not in variant
+    assert "visual.x: frozen" in frozen
+    assert "use_reentrant" not in frozen
+    assert "not obeyed" not in frozen

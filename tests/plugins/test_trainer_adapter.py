@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 import types
@@ -251,8 +252,11 @@ def test_another_framework_costs_one_small_module(monkeypatch):
         env={**os.environ, "PYTHONPATH": path},
     )
     assert done.stdout == "fake 2 frozenset({'text'})\n[]\n", done.stderr
-    lines = (FAKE / "vlmguard_fake.py").read_text().splitlines()
-    assert sum(bool(line.strip()) for line in lines) <= 60
+    source = (FAKE / "vlmguard_fake.py").read_text()
+    assert sum(bool(line.strip()) for line in source.splitlines()) <= 60
+    ours = {name for name in re.findall(r"^from (\S+) import", source, re.M) if "vlm" in name}
+    assert {name.partition(".")[0] for name in ours} == {"vlmguard", "vlmguard_transformers"}
+    assert not [name for name in ours if "._" in name], "nothing private"
 
 
 class Model(nn.Module):
