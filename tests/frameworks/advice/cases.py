@@ -40,6 +40,7 @@ ZERO2 = "use zero2"
 FREEZE, FREEZE_BOTH = "freeze vision", "freeze vision and aligner"
 WINDOW = "no accumulation"
 CLIPPING = 'write "gradient_clipping": "auto" (takes --max_grad_norm) or 0.0 (clips nothing)'
+LEAVES = "deepspeed.utils.set_z3_leaf_modules(model, [the class that holds the experts])"
 BOTH = r"visual\."
 CLIPS = "DeepSpeed clips gradients at 1.0"
 """Exit 0, and why its updates are not those of the reference."""
@@ -148,6 +149,9 @@ GRAPH = plain("image", *NONE, "--ddp_static_graph", "true", *WINDOWS)
 GRAPH_RIGHT = plain("image", *NONE, *WINDOWS)
 UNEVEN = plain("uneven", *NONE, "--per_image", "true", *zero(3))
 UNEVEN_RIGHT = plain("uneven", *NONE)
+MIXTURE = ["--experts", "alone"]
+EXPERTS = plain("uneven", *NONE, *MIXTURE, *zero(3))
+EXPERTS_RIGHT = plain("uneven", *NONE, *MIXTURE, *UNUSED)
 CLIPPED = plain("image", *NONE, "--deepspeed", "{data}/unclipped.json")
 CLIPPED_RIGHT = plain("image", *NONE)
 
@@ -186,6 +190,8 @@ FAILING = {
     "uneven": Failing(UNEVEN, HANGS, UNEVEN_RIGHT, {
         "VG113": zero2(UNEVEN, UNEVEN_RIGHT)
         | {SAME_IMAGES: Done(of_rows(UNEVEN, "image"), of_rows(UNEVEN_RIGHT, "image"))}}),
+    "experts": Failing(EXPERTS, "disagreement on list contents", EXPERTS_RIGHT, {
+        "VG114": {LEAVES: Done(EXPERTS.also("--experts", "leaves"), EXPERTS_RIGHT)}}),
     "clipped": Failing(CLIPPED, CLIPS, CLIPPED_RIGHT, {
         "VG403": {CLIPPING: Done(instead(CLIPPED, "unclipped", "zero2"), CLIPPED_RIGHT)}}),
 }  # fmt: skip
