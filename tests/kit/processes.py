@@ -17,7 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vlmguard.ranks.stillness import Stillness
+
 GRACE = 10.0
+STILL = 15.0
+"""Seconds without a line, in which no rank used the processor or wanted to: they wait for ever. The
+longest that anything here sleeps on purpose is 8."""
 SETTLE = 1.0
 """Helpers of the interpreter end a moment after their parent: those are no survivors."""
 
@@ -34,9 +39,19 @@ class Ended:
 
 
 def watch(
-    command: Sequence[str], variables: dict[str, str], folder: Path, *, timeout: float, quiet: float
+    command: Sequence[str],
+    variables: dict[str, str],
+    folder: Path,
+    *,
+    timeout: float,
+    quiet: float,
+    still: float = STILL,
 ) -> Ended:
-    """Run to the end, or until nothing was printed for `quiet` or `timeout` seconds went by."""
+    """Run to the end, or until it hangs, or for `timeout` seconds.
+
+    It hangs where nothing was printed for `quiet` seconds, or for `still` seconds in which no rank
+    moved. Ranks that do not get the processor on a busy machine move: theirs is the `timeout`.
+    """
     started = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -61,13 +76,19 @@ def watch(
     lines: list[tuple[float, str]] = []
     heard = 0.0
     hung = False
+    stillness = Stillness()
     while process.poll() is None:
         family |= _descendants(process.pid)
         while not arriving.empty():
             lines.append(arriving.get())
             heard = lines[-1][0]
         now = time.monotonic() - started
-        if now > timeout or now - heard > quiet:
+        ranks = [pid for pid in family if _is_rank(pid)]
+        rested = stillness.seconds(ranks) if ranks else 0.0
+        silent = now - heard
+        if now > timeout or (silent > quiet and (rested > 1.0 or not ranks)) or (
+            min(silent, rested) > still
+        ):
             hung = True
             _end(process, family)
         time.sleep(0.1)
@@ -115,6 +136,14 @@ def _stat(pid: int) -> list[str]:
     except (FileNotFoundError, ProcessLookupError):
         return []
     return [] if fields[0] == "Z" else fields
+
+
+def _is_rank(pid: int) -> bool:
+    """Whether a launcher started it as a rank; its children count as ranks, too."""
+    try:
+        return b"\0LOCAL_RANK=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
 
 
 def _birth(pid: int) -> str:
