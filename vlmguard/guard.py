@@ -90,6 +90,9 @@ def pre_wrap(
     except SettingsError as error:
         contain("telling torchrun", bring_down, error)
         raise
+    except Exception:
+        contain("telling the other ranks", passed_by)
+        raise
     if owner is not None:
         runstate.bind(owner, state)
     runstate.opened(state)
@@ -106,6 +109,12 @@ def pre_wrap(
         return None
     runstate.publish(state)
     return state
+
+
+def passed_by() -> None:
+    """A fault of ours keeps this rank from looking at a run: it is counted as on the other ranks,
+    and they are told that nothing is changed here."""
+    agree.nothing(RunState(settings.Settings()))
 
 
 def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run | None:

@@ -57,7 +57,11 @@ def _guarded(wrapped: Any, trainer: Any, args: Args, kwargs: Options, phase: Pha
 
 def begin(trainer: Any, phase: Phase) -> RunState | None:
     """Judge and mend the run of a trainer whose model nothing wraps yet."""
-    profile = profiles.of(trainer)
+    try:
+        profile = profiles.of(trainer)
+    except Exception:
+        contain("telling the other ranks", guard.passed_by)
+        raise
     state = guard.pre_wrap(
         lambda: translate.run(trainer, profile, phase),
         lambda plan: apply.apply(trainer, profile, plan),

@@ -220,7 +220,7 @@ def test_other_ranks_are_told_what_is_changed_here(posted):
 @pytest.mark.parametrize("what", ["read", "applied", "judged", "planned"])
 def test_other_ranks_are_told_where_a_fault_of_ours_changes_nothing(posted, monkeypatch, what):
     """They would run another variant than this one, and wait for it for ever."""
-    made = Framework(BROKEN)
+    made, before = Framework(BROKEN), RunState(Settings()).number
     if what == "planned":
         monkeypatch.setattr(guard.plan, "make", boom)
         with pytest.raises(KeyError):
@@ -231,8 +231,8 @@ def test_other_ranks_are_told_where_a_fault_of_ours_changes_nothing(posted, monk
             guard.pre_wrap(made.translate, made.apply)
     else:
         guard.pre_wrap(boom if what == "read" else made.translate, boom)
-    assert posted.get("plan", []) == []
-    assert ("plan" in posted) is (what != "judged")
+    assert posted["plan"] == []
+    assert RunState(Settings()).number == before + 2, "counted as on ranks without the fault"
     assert made.run is BROKEN
 
 
@@ -450,3 +450,28 @@ def test_one_change_for_two_findings_is_told_once(capsys):
     said = capsys.readouterr().err
     assert said.count("use_reentrant: True → False") == 1
     assert "the same change" in said
+
+
+class Freezes(Framework):
+    """It also takes a freeze policy."""
+
+    def apply(self, plan):
+        changes = super().apply(plan)
+        if plan.freeze:
+            self.run = dataclasses.replace(self.run, unfrozen=0)
+            changes["freeze"] = ["visual.x: frozen"]
+        return changes
+
+
+def test_each_line_names_its_own_change(capsys):
+    """VG101 mended nothing by what the freeze policy froze."""
+    both = dataclasses.replace(BROKEN, freeze=("vision",), unfrozen=3, unfrozen_example="visual.x")
+    Freezes(both).guarded()
+    told = capsys.readouterr().err.split("vlmguard: ")
+    variant = next(line for line in told if line.startswith("VG101 fixed"))
+    frozen = next(line for line in told if line.startswith("VG301 fixed"))
+    assert "use_reentrant: True → False" in variant
+    assert "frozen" not in variant
+    assert "visual.x: frozen" in frozen
+    assert "use_reentrant" not in frozen
+    assert "not obeyed" not in frozen

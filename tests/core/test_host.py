@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 import types
 
 import pytest
@@ -113,6 +117,29 @@ def test_every_rule_may_fail(rule, monkeypatch, capsys):
 
 def test_entry_points_load_our_rules():
     assert {rule.CODE for rule in RULES} <= set(registry.get().rules)
+
+
+def test_our_rules_come_in_without_metadata(tmp_path):
+    """From a zip under -S, where no entry point leads to them."""
+    from pathlib import Path
+
+    import pluggy
+
+    root = Path(host.__file__).parents[2]
+    archive = shutil.make_archive(str(tmp_path / "ours"), "zip", root, "vlmguard")
+    libraries = tmp_path / "libraries"
+    libraries.mkdir()
+    for name in ("pluggy", "wrapt", "packaging"):
+        (libraries / name).symlink_to(Path(pluggy.__file__).parents[1] / name)
+    code = (
+        "import importlib.metadata as m; assert not m.entry_points(group='vlmguard')\n"
+        "from vlmguard import registry; print(len(registry.get().rules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True,
+        env={"PYTHONPATH": os.pathsep.join([archive, str(libraries)])},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (f"{len(RULES)}\n", "")
 
 
 def test_a_remedy_that_does_not_take_stops():

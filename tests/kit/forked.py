@@ -22,7 +22,7 @@ from typing import Any
 from tests.kit import runs, trainers
 from tests.kit.standins.vlmguard_capture import Rank, read
 
-START, EACH = 180, 30
+START, EACH = 300, 60
 """Seconds that the imports, and each run, may take on a busy machine."""
 
 

@@ -18,10 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kit.pace import Pace
+from vlmguard.ranks.stillness import Stillness
 
 GRACE = 10.0
 SLOW = 2.0
 """So many times its limit a run may take on a busy machine, which is then said to be too slow."""
+STILL = 15.0
+"""Seconds without a line, in which no rank used the processor or wanted to: they wait for ever. The
+longest that anything here sleeps on purpose is 8."""
 SETTLE = 1.0
 """Helpers of the interpreter end a moment after their parent: those are no survivors."""
 
@@ -43,10 +47,20 @@ class Ended:
 
 
 def watch(
-    command: Sequence[str], variables: dict[str, str], folder: Path, *, timeout: float, quiet: float
+    command: Sequence[str],
+    variables: dict[str, str],
+    folder: Path,
+    *,
+    timeout: float,
+    quiet: float,
+    still: float = STILL,
 ) -> Ended:
-    """Run to the end, or until nothing was printed for `quiet` or `timeout` seconds went by, those
-    not counted in which it wanted to go on and could not; or `SLOW` times `timeout` in all."""
+    """Run to the end, or until it hangs, or for `timeout` seconds.
+
+    It hangs where nothing was printed for `quiet` seconds and no rank moves, or for `still` seconds
+    in which none moved. Seconds in which it wanted to go on and could not are not counted, up to `SLOW` times
+    `timeout` in all.
+    """
     started = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -71,14 +85,18 @@ def watch(
     lines: list[tuple[float, str]] = []
     pace, heard = Pace(), 0.0
     hung = False
+    stillness = Stillness()
     while process.poll() is None:
         family |= _descendants(process.pid)
         now = pace.look([process.pid, *family])
         while not arriving.empty():
             lines.append(arriving.get())
             heard = now
+        ranks = [pid for pid in family if _is_rank(pid)]
+        silent = now - heard
+        rested = min(silent, stillness.seconds(ranks)) if ranks else silent
         late = time.monotonic() - started > SLOW * timeout
-        if now > timeout or now - heard > quiet or late:
+        if now > timeout or (silent > quiet and rested > 1.0) or (ranks and rested > still) or late:
             hung = True
             _end(process, family)
         time.sleep(0.1)
@@ -126,6 +144,14 @@ def _stat(pid: int) -> list[str]:
     except (FileNotFoundError, ProcessLookupError):
         return []
     return [] if fields[0] == "Z" else fields
+
+
+def _is_rank(pid: int) -> bool:
+    """Whether a launcher started it as a rank; its children count as ranks, too."""
+    try:
+        return b"\0LOCAL_RANK=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
 
 
 def _birth(pid: int) -> str:

@@ -75,6 +75,30 @@ def test_a_clock_runs_for_what_sleeps() -> None:
     assert pace.seconds > 0.8
 
 
+WAITS = "import time; print('waits', flush=True); time.sleep(60)"
+WORKS = """
+import time
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    pass
+"""
+
+
+def test_ranks_that_do_nothing_are_hung_and_busy_ones_are_not(tmp_path) -> None:
+    """Whatever the launcher does, which looks after them all the time."""
+    looks = "while child.poll() is None: pass"
+    for rank, hung in ((WAITS, True), (WORKS, False)):
+        script = LAUNCHER.format(rank=rank, then=looks).replace(
+            "start_new_session", "env={**__import__('os').environ, 'LOCAL_RANK': '0'}, "
+            "start_new_session",
+        )
+        quiet = 20.0 if hung else 1.0
+        ended = watch([sys.executable, "-c", script], dict(os.environ), tmp_path, timeout=40,
+                      quiet=quiet, still=2.0)  # fmt: skip
+        assert ended.hung is hung
+        assert ended.seconds < 20
+
+
 def test_what_outlives_the_command_is_named_and_ended(tmp_path) -> None:
     ended = _run("import time; time.sleep(0.5); sys.exit(3)", tmp_path)
     child = int(ended.lines[0][1].split()[1])

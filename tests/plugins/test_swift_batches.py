@@ -70,6 +70,13 @@ def test_the_wrong_row_is_named(rows, code):
         collate(*[dict(each) for each in rows])
 
 
+def test_where_nothing_trains_nothing_is_judged():
+    """Inference goes through the same template."""
+    runstate.closed(runstate.current())
+    collated = collate(row(3), row(0, images=1))
+    assert collated["input_ids"].shape == (2, 6)
+
+
 def test_where_collation_fails_over_a_wrong_row_the_row_is_named():
     def fails(rows):
         raise IndexError("shape mismatch")

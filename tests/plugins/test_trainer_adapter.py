@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 import types
@@ -132,6 +133,19 @@ def test_each_function_may_fail(owner, name, calls, monkeypatch, opened):
     assert len(calls) == len(SEAMS)
 
 
+def test_a_profile_that_is_not_found_on_this_rank_is_told_to_the_others(calls, monkeypatch):
+    """They mend the run: this rank would train another variant, and they would not know."""
+    told, before = [], RunState(Settings()).number
+
+    def boom(trainer):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(guard.agree.exchange, "post", lambda *posted: told.append(posted))
+    monkeypatch.setattr(profiles, "of", boom)
+    assert lifecycle.train(calls, types.SimpleNamespace(), (), {}) == "framework"
+    assert told == [("plan", before + 1, [])]
+
+
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_the_frameworks_own_exception_goes_on_unchanged(wrapper):
     error = ValueError("theirs")
@@ -238,8 +252,11 @@ def test_another_framework_costs_one_small_module(monkeypatch):
         env={**os.environ, "PYTHONPATH": path},
     )
     assert done.stdout == "fake 2 frozenset({'text'})\n[]\n", done.stderr
-    lines = (FAKE / "vlmguard_fake.py").read_text().splitlines()
-    assert sum(bool(line.strip()) for line in lines) <= 60
+    source = (FAKE / "vlmguard_fake.py").read_text()
+    assert sum(bool(line.strip()) for line in source.splitlines()) <= 60
+    ours = {name for name in re.findall(r"^from (\S+) import", source, re.M) if "vlm" in name}
+    assert {name.partition(".")[0] for name in ours} == {"vlmguard", "vlmguard_transformers"}
+    assert not [name for name in ours if "._" in name], "nothing private"
 
 
 class Model(nn.Module):

@@ -39,8 +39,8 @@ WORDS = {
 }
 OTHERS = "tests/frameworks/advice/test_advice_elsewhere.py"
 ELSEWHERE = {
-    ("VG104", "SetVariant"): "tests/frameworks/swift/cases.py",
-    ("VG302", "SetVariant"): "tests/frameworks/swift/cases.py",
+    ("VG104", "SetVariant"): OTHERS,
+    ("VG302", "SetVariant"): OTHERS,
     ("VG105", "SetVariant"): OTHERS,
     ("VG105", "Upgrade"): OTHERS,
     ("VG112", "SetVariant"): OTHERS,

@@ -45,10 +45,12 @@ def pre_wrap(run: Run) -> Finding | None:
     if run.static_graph:
         return None
     cause = _cause(run)
+    apart = " or train the ranks apart" if run.find_unused is False and run.world > 1 else ""
     return Finding(
         CODE,
         "error" if cause else "note",
-        f"DDP will fail at step 1 (`marked ready only once`): reentrant checkpointing {cause}"
+        f"DDP will fail at step 1 (`marked ready only once`){apart}: reentrant "
+        f"checkpointing {cause}"
         if cause
         else "DDP fails (`marked ready only once`) with reentrant checkpointing once a module runs "
         "twice or unused parameters are looked for; nothing here asks for either",

@@ -7,7 +7,8 @@ What it does
 
 Why it is bad
     It hides the crash: with two forwards before one backward the run exits 0 while the
-    ranks drift apart.
+    ranks drift apart. A tower that runs twice does the same where all that trains lies in
+    checkpointed blocks; where its aligner trains too, DDP fails all the same.
 
 When it is wrong
     With one forward and full use of every module it is right; the change to non-reentrant
@@ -47,8 +48,8 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "error" if drifts else "note",
-        "find_unused_parameters=False avoids the crash of reentrant checkpointing, but the ranks "
-        "then hold different weights"
+        "find_unused_parameters=False may avoid the crash of reentrant checkpointing, but the "
+        "ranks then hold different weights"
         if drifts
         else "find_unused_parameters=False avoids the crash of reentrant checkpointing"
         + ("; if a module ran twice the ranks would drift apart" if run.world > 1 else ""),

@@ -23,7 +23,9 @@ Use instead
     nothing in forward.
 
 Evidence
-    Read from how ZeRO-3 and FSDP gather; the number of calls is observed on a tiny copy.
+    Own measurement: a Qwen2-VL whose tower takes images apart, ZeRO-3, deepspeed 0.19.8, 2 gloo
+    ranks on CPU, torch 2.13.0. Of FSDP it is read from how it gathers; the number of calls is
+    observed on a tiny copy.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ What it does
 
 Why it is bad
     ZeRO-3 gathers an expert's weights when it is called. Ranks whose tokens choose different
-    experts gather different weights, and wait for each other for ever.
+    experts gather different weights: experts of one size are put together from parts of two, and
+    DeepSpeed then finds a `disagreement on list contents`; where the numbers of calls differ the
+    ranks wait for each other for ever.
 
 When it is wrong
     Silent for fused experts (all in one tensor, as in transformers 5) and for DeepSpeed's leaf
@@ -19,7 +21,8 @@ Use instead
     deepspeed.utils.set_z3_leaf_modules(model, [the class of the block that holds the experts]).
 
 Evidence
-    DeepSpeed's documentation of set_z3_leaf_modules. Read from the model, not run.
+    DeepSpeed's documentation of set_z3_leaf_modules. Own measurement: a Qwen2-VL with two experts,
+    deepspeed 0.19.8, 2 gloo ranks on CPU, torch 2.13.0; with leaf modules every update is right.
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ def pre_wrap(run: Run) -> Finding | None:
         CODE,
         "note",
         f"{run.experts} has experts that ZeRO-3 gathers one by one: ranks whose rows choose "
-        "different experts wait for each other, unless its class calls them all",
+        "different experts gather different weights, and fail or wait for each other for ever, "
+        "unless its class calls them all",
         advice="deepspeed.utils.set_z3_leaf_modules(model, [the class that holds the experts])",
-        evidence="DeepSpeed's documentation; not run here",
+        evidence="own runs, deepspeed 0.19.8: `disagreement on list contents`",
     )

@@ -15,7 +15,7 @@ Example
     --vlmguard-freeze vision beside a framework flag that trains it
 
 Use instead
-    Nothing: it is enforced. `--vlmguard-freeze none` clears the wish.
+    Nothing: it is enforced. `--vlmguard-freeze none` removes the freeze setting.
 
 Evidence
     haotian-liu/LLaVA#1647, huggingface/peft#2250. Own measurement: 2 gloo ranks on CPU,

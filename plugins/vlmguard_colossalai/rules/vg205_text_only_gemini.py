@@ -21,6 +21,8 @@ When it is wrong
     In one process a frozen tower breaks nothing, nor does text after an image in one accumulation
     window where the tower has its own chunks: the rule is silent. A blank image's gradient is
     zero, but Adam's momentum and weight decay still move the tower; only freezing stops it.
+    Under low-level ZeRO a step in which all ranks have text would leave the tower alone; it gets
+    the blank too, since no rank knows the others' batches.
     A model that nothing is known of may run its towers on a dummy of its own, or take images
     under another name: it is not stopped here. VG303 looks at what its forward used.
 

@@ -1,15 +1,25 @@
-"""Advice that a plain Trainer cannot show: an old DeepSpeed (VG105), a trainer that generates
-(VG112), rows cut at their limit (VG202)."""
+"""Advice that a plain Trainer cannot show: a tower whose input has no gradient (VG104), an old
+DeepSpeed (VG105), a trainer that generates (VG112), rows cut at their limit (VG202)."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.frameworks.swift.cases import FULL, GRPO, NO_CHECKPOINTS, REWARD, VISION, zero
+from tests.frameworks.swift import cases
+from tests.frameworks.swift.cases import (
+    FULL,
+    GRPO,
+    NO_CHECKPOINTS,
+    NO_EMBEDDINGS,
+    REENTRANT,
+    REWARD,
+    VISION,
+    zero,
+)
 from tests.kit import swift
 from tests.kit.oracle import compare
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.campaign, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.campaign, pytest.mark.timeout(2400)]
 SPEAKS = {"VLMGUARD_RULES": "VG=warn"}
 LORA = ["--tuner_type", "lora", "--deepspeed", "zero3", "--gradient_checkpointing_kwargs"]
 OLD = "swift-deepspeed-0.18"
@@ -19,6 +29,29 @@ def advice(done, code):
     said = [found["advice"] for found in done.findings if found["code"] == code]
     assert said, done.output[-3000:]
     return said[0].split("; or ")
+
+
+def test_a_tower_whose_input_has_no_gradient():
+    """VG104, and VG302, which advises the same behind the first step."""
+    base = [*cases.LORA, *VISION, *zero(2)]
+
+    def sft(*flags, **options):
+        return swift.run(["sft"], "qwen2_vl", "image", [*base, *flags], cold=False, **options)
+
+    reference = sft(*NO_CHECKPOINTS, guard=False)
+    off = sft(*REENTRANT, *NO_EMBEDDINGS, guard=True, extra=SPEAKS)
+    assert off.returncode == 0, off.output[-3000:]
+    assert not compare(off.ranks, reference.ranks)
+    flag = "--gradient_checkpointing_kwargs '{\"use_reentrant\": false}'"
+    assert advice(off, "VG104") == [
+        f"set use_reentrant=False ({flag})", "turn on input gradients for that tower",
+    ]  # fmt: skip
+    other = ["--gradient_checkpointing_kwargs", '{"use_reentrant": false}']
+    for flags in ([*other, *NO_EMBEDDINGS], REENTRANT):  # ms-swift turns them on by itself
+        done = sft(*flags, guard=False)
+        assert done.returncode == 0, done.output[-3000:]
+        verdict = compare(done.ranks, reference.ranks)
+        assert verdict, str(verdict)
 
 
 def test_an_old_deepspeed():

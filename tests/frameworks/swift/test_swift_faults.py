@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 
 from tests.frameworks.swift.cases import LORA, ONCE, REENTRANT
-from tests.frameworks.swift.classes import TRAINED, evaluated, zero
-from tests.kit import envs, swift
+from tests.frameworks.swift.classes import NON_REENTRANT, TRAINED, evaluated, zero
+from tests.kit import envs, swift, trainers
 from tests.kit.oracle import bitwise
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 SFT = ["sft"]
 WATCHING = (
+    "vlmguard_transformers.arguments:settle",
+    "vlmguard_transformers.arguments:check_freeze",
+    "vlmguard.guard:_header",
     "vlmguard.agree:basis",
     "vlmguard.agree:plan",
     "vlmguard_torch.freezing:check",
@@ -40,8 +43,16 @@ MENDING = (
     "vlmguard_transformers.apply:apply",
     "vlmguard.guard:on_error",
 )
+FOLLOWED = {
+    "vlmguard.agree:nothing": "vlmguard_transformers.translate:run",
+    "vlmguard.guard:passed_by": "vlmguard_transformers.profiles:of",
+}
+"""What is called where another one of ours has failed."""
 CAMPAIGN = pytest.mark.campaign
 ALONE = {
+    "vlmguard.guard:_tell",
+    "vlmguard.core.runstate:of",
+    "vlmguard.runtime.report:say",
     "vlmguard_transformers.observation:_observe",
     "vlmguard_transformers.arguments:resolve",
     "vlmguard_transformers.arguments:take",
@@ -94,6 +105,42 @@ def test_a_broken_run_fails_as_without_the_guard(name):
 
 
 @CAMPAIGN
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_second_fault_behind_a_first_changes_nothing_either(name):
+    broken = run("image", [*LORA, *REENTRANT], FOLLOWED[name], name)
+    assert broken.returncode != 0
+    assert ONCE in broken.output, tail(broken)
+    assert not broken.survivors
+
+
+@CAMPAIGN
+def test_what_cannot_be_said_is_mended_all_the_same():
+    off = run("image", [*LORA, *NON_REENTRANT])
+    on = run("image", [*LORA, *REENTRANT], "vlmguard.guard:_tell")
+    assert (off.returncode, on.returncode) == (0, 0), tail(on)
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, str(verdict)
+
+
+@CAMPAIGN
+def test_a_warning_that_cannot_be_said_stops_nothing():
+    unclipped = trainers.tables() / "unclipped.json"  # VG403 warns
+    flags = [*LORA, *NON_REENTRANT, "--deepspeed", str(unclipped)]
+    off, on = run("image", flags), run("image", flags, "vlmguard.runtime.report:say")
+    assert (off.returncode, on.returncode) == (0, 0), tail(on)
+    assert [rank.losses for rank in on.ranks] == [rank.losses for rank in off.ranks]
+    assert [rank.digests for rank in on.ranks] == [rank.digests for rank in off.ranks]
+
+
+@CAMPAIGN
+def test_a_run_that_is_not_found_again_trains_unwatched():
+    off, on = run("image", LORA), run("image", LORA, "vlmguard.core.runstate:of")
+    assert (off.returncode, on.returncode) == (0, 0), tail(on)
+    verdict = bitwise(on.ranks, off.ranks)
+    assert verdict, str(verdict)
+
+
+@CAMPAIGN
 def test_flags_that_cannot_be_looked_for_leave_the_rest_at_work():
     broken = run("image", [*LORA, *REENTRANT], "vlmguard_transformers.arguments:take")
     assert broken.returncode == 0, tail(broken)
@@ -138,7 +185,8 @@ def test_a_bad_setting_is_refused_though_not_in_one_line():
 
 def test_nothing_that_containment_calls_is_forgotten_here():
     """Read from the source: calls of `contain` in what an ms-swift run goes through."""
-    tried = {name.partition(":")[2] for name in (*WATCHING, *DEEPSPEED, *MENDING, *ALONE)}
+    every = (*WATCHING, *DEEPSPEED, *MENDING, *FOLLOWED, *ALONE)
+    tried = {name.partition(":")[2] for name in every}
     known = {
         "bring_down",
         "getattr",  # the standard library's
@@ -146,8 +194,7 @@ def test_nothing_that_containment_calls_is_forgotten_here():
         "check",  # a lambda around freezing.check
         "translate",  # lambdas around translate.run
         "words",  # of files that frameworks other than ms-swift read themselves
-        # Upset in process, with all others: tests/plugins/test_upset.py
-        *("settle", "check_freeze", "_settle_keys", "_header", "_tell", "of", "nothing", "say"),
+        "_settle_keys",  # the same
     }
     folders = [envs.ROOT / "plugins" / name for name in ("vlmguard_transformers", "vlmguard_swift")]
     files = [file for folder in folders for file in folder.glob("*.py")]

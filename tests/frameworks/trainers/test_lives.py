@@ -60,6 +60,18 @@ def test_ranks_with_different_settings_stop_with_both_sides_named() -> None:
     assert not trained(done)
 
 
+def test_a_rank_that_a_fault_of_ours_leaves_unmended_is_known_to_the_other() -> None:
+    """Rank 0 would train another variant than rank 1, whose fault is said there alone."""
+    done = run("lost")
+    assert done.returncode != 0
+    assert not done.hung, done
+    assert "made to fail: vlmguard_transformers.profiles:of" in done.output
+    stopped = [(f["code"], f["rank"]) for f in done.findings if f["outcome"] == "stopped"]
+    assert stopped == [("VG406", 0)]
+    assert "rank 0 and rank 1 have different what is to be changed" in done.output
+    assert not trained(done)
+
+
 def test_a_stop_that_the_script_catches_ends_nothing() -> None:
     done = run("caught")
     assert done.returncode == 0, done

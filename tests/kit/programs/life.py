@@ -1,7 +1,8 @@
 """A plain script whose trainings have something besides one training: two of them, an evaluation of
-its own, a rank with settings of its own, a stop that the script catches.
+its own, a rank with settings of its own, one on which a fault of ours keeps the run from being
+looked at, a stop that the script catches.
 
-    torchrun --nproc_per_node 2 life.py twice|evaluated|apart|caught FOLDER
+    torchrun --nproc_per_node 2 life.py twice|evaluated|apart|lost|caught FOLDER
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ import time
 WHAT, FOLDER = sys.argv[1:3]
 if WHAT == "apart" and os.environ["RANK"] == "1":
     os.environ["VLMGUARD_RULES"] = "VG101=off"
+if WHAT == "lost" and os.environ["RANK"] == "1":
+    import vlmguard_fault
+
+    os.environ["VLMGUARD_TEST_FAULT"] = "vlmguard_transformers.profiles:of"
+    vlmguard_fault.install()
 if WHAT == "caught":
     os.environ["VLMGUARD_RULES"] = "VG101=error"
 
@@ -50,7 +56,7 @@ if WHAT == "twice":
 elif WHAT == "evaluated":
     print("evaluated", sorted(trainer().evaluate()), flush=True)
     trained()
-elif WHAT == "apart":
+elif WHAT in ("apart", "lost"):
     trained()
 else:
     try:
@@ -59,3 +65,7 @@ else:
         print(f"caught {str(error)[:60]}", flush=True)
     time.sleep(8)
     print(f"rank {os.environ['RANK']} lives", flush=True)
+if torch.distributed.is_initialized():
+    # gloo's threads may hold tensors of Python's when the interpreter goes: it then aborts, once in
+    # a long while (pytorch/pytorch#179291)
+    torch.distributed.destroy_process_group()

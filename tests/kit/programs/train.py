@@ -28,6 +28,8 @@ class Mine:
         lora: a regular expression of module names that get an adapter; none: full training.
         frozen: a regular expression of names of parameters that do not train.
         blind: a module that runs without gradients, by mistake.
+        experts: "alone": the first layer has two experts, modules of their own, and a row's length
+            chooses; "leaves": DeepSpeed is told to gather them together.
         per_image: the tower takes the images of a batch apart, as MiniCPM-V's does.
         on_the_model: checkpointing is switched on here, before a trainer exists.
         two_forwards: a loss that calls the model twice.
@@ -39,6 +41,7 @@ class Mine:
     lora: str = ""
     frozen: str = ""
     blind: str = ""
+    experts: str = ""
     per_image: bool = False
     on_the_model: bool = False
     two_forwards: bool = False
@@ -68,6 +71,30 @@ def one_by_one(kind):
     kind.forward = forward
 
 
+class Chosen(torch.nn.Module):
+    """Experts, of which a row runs one."""
+
+    long = 33
+    """Tokens; a row of two images has more, one of a single image fewer."""
+
+    def __init__(self, *experts):
+        super().__init__()
+        self.experts = torch.nn.ModuleList(experts)
+
+    def forward(self, hidden):
+        return self.experts[int(hidden.shape[1] > self.long)](hidden)
+
+
+def mix(model, leaves):
+    """Make experts of the first two layers' blocks; the second layer goes without."""
+    first, second = model.model.language_model.layers[:2]
+    first.mlp, second.mlp = Chosen(first.mlp, second.mlp), torch.nn.Identity()
+    if leaves:
+        from deepspeed.utils import set_z3_leaf_modules
+
+        set_z3_leaf_modules(model, [Chosen])
+
+
 def adapted(model, pattern, checkpointing):
     """The model with LoRA on its linear layers whose names match."""
     from peft import LoraConfig, get_peft_model
@@ -90,6 +117,8 @@ def main():
     config, tokenizer = model.config, AutoTokenizer.from_pretrained(mine.model)
     if mine.lora:
         model = adapted(model, mine.lora, args.gradient_checkpointing or mine.on_the_model)
+    if mine.experts:
+        mix(model, mine.experts == "leaves")
     if mine.per_image:
         one_by_one(type(model.model.visual))
     if mine.blind:
