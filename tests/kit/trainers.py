@@ -87,6 +87,15 @@ class Command:
     files: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def framework(self) -> str:
+        """Whose profile is to guard it."""
+        if self.env == "llamafactory":
+            return "LLaMA-Factory"
+        named = {"loop": "accelerate", "train": "transformers", "language": "transformers"}
+        scripts = (Path(word).stem for word in self.words if word.endswith(".py"))
+        return next((named[script] for script in scripts if script in named), "TRL")
+
     def also(self, *words: str) -> Command:
         """The same with more flags, which win."""
         return replace(self, words=[*self.words, *words])
@@ -229,6 +238,9 @@ def _variables(env: str, folder: Path, guard: bool, over: str) -> dict[str, str]
 
 DEEPSPEED = ["deepspeed", "--num_gpus", "{ranks}", "--master_port", "{port}"]
 """DeepSpeed's own launcher."""
+ACCELERATE = ["accelerate", "launch", "--multi_gpu", "--num_processes", "{ranks}",
+              "--main_process_port", "{port}"]  # fmt: skip
+"""accelerate's, as TRL's commands use it."""
 
 
 def _torchrun() -> list[str]:

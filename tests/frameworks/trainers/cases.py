@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.kit.trainers import (
+    ACCELERATE,
     DEEPSPEED,
     Command,
     llamafactory,
@@ -99,10 +100,14 @@ TRL = [
          LLAVA_PHASES),
     case("trl-module-zero3-phases", sft("phases", *zero(3), module=True), WRONG, "VG108", PHASES),
     case("trl-dpo-zero3-phases", trl("dpo", "dpo_phases", *zero(3)), WRONG, "VG108", DPO_PHASES),
+    case("trl-dpo-zero3-phases-llava", trl("dpo", "dpo_phases", *zero(3), model="llava"), WRONG,
+         "VG108", trl("dpo", "dpo_phases", *NONE, model="llava")),
     case("trl-sft-zero3-mixed", sft("mixed", *zero(3)), HANGS, "VG106", MIXED),
     case("trl-sft-zero2-mixed", sft("mixed", *zero(2)), HANGS, "VG106", MIXED),
     case("trl-sft-fsdp2-mixed", sft("mixed", *FSDP2), HANGS, "VG106", MIXED),
     case("trl-sft-zero3-mixed-frozen", sft("mixed", *LORA_LLM, *zero(3)), HANGS, "VG106",
+         sft("mixed", *LORA_LLM, *NONE)),
+    case("trl-sft-fsdp2-mixed-frozen", sft("mixed", *LORA_LLM, *FSDP2), HANGS, "VG106",
          sft("mixed", *LORA_LLM, *NONE)),
     case("trl-sft-lora-reentrant", sft("image", *LORA, *REENTRANT), ONCE, "VG101",
          sft("image", *LORA, *NONE)),
@@ -128,6 +133,8 @@ LLAMAFACTORY = [
 PLAIN = [
     case("plain-mixed", plain("mixed", *CHECKPOINTS), HANGS, "VG106",
          plain("mixed", *NONE, *UNUSED)),
+    case("plain-mixed-accelerate", plain("mixed", *CHECKPOINTS, launcher=ACCELERATE), HANGS,
+         "VG106", plain("mixed", *NONE, *UNUSED)),
     case("plain-mixed-3", plain("mixed", *CHECKPOINTS), HANGS, "VG106",
          plain("mixed", *NONE, *UNUSED), ranks=3),
     case("plain-zero3-phases", plain("phases", *CHECKPOINTS, *zero(3)), WRONG, "VG108",
@@ -200,6 +207,7 @@ ONE_LOSS = plain("image", "--two_forwards", "true", *NONE)
 HEALTHY = {
     "trl-sft-mixed": sft("mixed"),
     "trl-sft-lora": sft("image", *LORA),
+    "trl-sft-zero2-mixed-frozen": sft("mixed", *LORA_LLM, *zero(2)),
     "trl-sft-lora-zero3": sft("image", *LORA, *zero(3)),
     "trl-sft-text": script("text_only"),
     "trl-sft-zero3": sft("image", *zero(3)),

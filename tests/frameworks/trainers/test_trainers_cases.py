@@ -19,7 +19,8 @@ from tests.kit.oracle import bitwise, compare
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 TELLING = ("trl-sft-zero3-phases", "lf-lora-iv", "plain-mixed")
 BY_COMMAND = (*TELLING, "trl-dpo-zero3-phases", "trl-module-zero3-phases", "trl-grpo-zero3-mixed",
-              "trl-0.25-sft-lora", "lf-0.9.3-lora-iv", "2u1-57")  # fmt: skip
+              "trl-0.25-sft-lora", "lf-0.9.3-lora-iv", "2u1-57",
+              "plain-mixed-accelerate")  # fmt: skip
 TELLING_HEALTHY = ("trl-sft-mixed", "lf-zero3-phases")
 
 
@@ -81,6 +82,14 @@ def test_right_with_the_guard(name):
     assert verdict, str(verdict)
     assert case.fixes <= on.fixed(), on.findings
     assert "VG902" not in {finding["code"] for finding in on.findings}
+    _guarded_once(on, case.command, case.ranks)
+
+
+def _guarded_once(on, command, ranks):
+    """By the profile that owns the trainer, and by no other: a Trainer's Accelerator is its own."""
+    headers = [record for record in on.report() if record["kind"] == "header"]
+    assert {each["framework"] for each in headers} == {command.framework}
+    assert sorted(each["rank"] for each in headers) == list(range(ranks))
 
 
 @pytest.mark.parametrize("name", chosen(HEALTHY, TELLING_HEALTHY))

@@ -12,8 +12,6 @@ import sys
 
 import torch
 import transformers
-from datasets import Dataset
-from peft import LoraConfig
 
 ANSWERS = ("color", "number", "picture", "word")
 
@@ -26,8 +24,10 @@ class Mine:
     lora: bool = False
 
 
-def rows(count: int = 8) -> Dataset:
+def rows(count: int = 8):
     """Prompts as text, none of them the same."""
+    from datasets import Dataset
+
     made = [
         {"prompt": f"Question {n}:", "chosen": f" a {ANSWERS[n % 4]} {n}", "rejected": " bad"}
         for n in range(count)
@@ -52,6 +52,7 @@ def language_model(tokenizer):
 
 
 def dpo(tokenizer):
+    from peft import LoraConfig
     from trl import DPOConfig, DPOTrainer
 
     _, args = transformers.HfArgumentParser((Mine, DPOConfig)).parse_args_into_dataclasses()
@@ -62,6 +63,7 @@ def dpo(tokenizer):
 
 
 def orpo(tokenizer):
+    from peft import LoraConfig
     from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 
     mine, args = transformers.HfArgumentParser((Mine, ORPOConfig)).parse_args_into_dataclasses()
