@@ -21,7 +21,14 @@ class Mine:
 
 def main():
     mine, args = HfArgumentParser((Mine, SFTConfig)).parse_args_into_dataclasses()
-    rows = [{"prompt": f"What is 2+{n}?", "completion": f" {2 + n}."} for n in range(8)]
+    # As messages: of bare text TRL 0.25 asks a processor for an end that it does not have.
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": f"What is 2+{n}?"}],
+            "completion": [{"role": "assistant", "content": f"{2 + n}."}],
+        }
+        for n in range(8)
+    ]
     args.model_init_kwargs = {"attn_implementation": "eager", "dtype": "float32"}
     SFTTrainer(model=mine.model, args=args, train_dataset=Dataset.from_list(rows)).train()
 
