@@ -100,7 +100,7 @@ def _held(state: RunState) -> None:
     if ran := padding.ran(state):
         times = "a forward" if ran == 1 else f"{ran} forwards"
         guard.held(
-            state, f"{times} without media ran the towers on a blank input, and the step held"
+            state, f"{times} that lacked media ran the towers on a blank input, and the step held"
         )
 
 

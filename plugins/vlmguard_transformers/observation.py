@@ -16,6 +16,7 @@ from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.shared_rows import Meets, senses
 
 _KEY = "observed"
+VISUAL = frozenset({"image", "video"})
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Known:
     never_used: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
     per_image: tuple[str, ...] = ()
+    media_apart: bool = False
     provenance: dict[str, Provenance] = field(default_factory=dict)
 
 
@@ -49,7 +51,8 @@ def of(trainer: Any, profile: Profile, towers: tuple[Tower, ...], meets: Meets) 
         return Known(uses, repeats, provenance=provenance)
     if strategy in PARTITIONED:
         per_image = _per_image(trainer, towers, provenance)
-        return Known(uses, repeats, per_image=per_image, provenance=provenance)
+        apart = _media_apart(trainer, towers, meets, provenance)
+        return Known(uses, repeats, per_image=per_image, media_apart=apart, provenance=provenance)
     if strategy != "ddp":  # ZeRO-1/2 reduces what a rank has a gradient for
         _, skips = _unused(trainer, profile, meets, provenance)
         return Known(uses, repeats, text_skips=skips, provenance=provenance)
@@ -130,6 +133,29 @@ def _per_image(
     if found:
         provenance["per_image"] = "observed"
     return found
+
+
+def _media_apart(
+    trainer: Any, towers: tuple[Tower, ...], meets: Meets, provenance: dict[str, Provenance]
+) -> bool:
+    """Whether ranks will call a tower differently often over images and videos; only where the rows
+    are known to say so, and the copy was seen to."""
+    rows = meets.all if meets.complete else None
+    parts = [VISUAL.intersection(row.split("+")) for row in rows or ()]
+    many = getattr(trainer.args, "per_device_train_batch_size", 1) > 1
+    met = frozenset().union(*parts) >= VISUAL if many else VISUAL in parts
+    if trainer.args.world_size < 2 or not met or not any(len(each) == 1 for each in parts):
+        return False
+    observed = _copy(trainer)
+    found = [observed.of(kind) for kind in ("image", "video", "image+video")] if observed else []
+    if None in found or not found:
+        return False
+    paths = [path for tower in towers if tower.sees for path in tower.paths]
+    image, video, both = (dict(facts.repeats) for facts in found)
+    provenance["media_apart"] = "observed"
+    return any(
+        both[path] > max(image.get(path, 1), video.get(path, 1)) for path in _below(both, paths)
+    )
 
 
 def _blocks(trainer: Any, path: str) -> bool:

@@ -47,7 +47,7 @@ def install(trainer: Any, profile: Profile, transaction: Transaction) -> None:
         transaction.did(lambda h=handle: (h.close(), handles.remove(h)))
         state.at_close(handle.close)
     transaction.did(
-        lambda: None, "a forward without media runs the towers on a blank input", "blank"
+        lambda: None, "a forward that lacks media runs the towers on a blank input", "blank"
     )
 
 

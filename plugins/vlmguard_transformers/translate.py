@@ -31,7 +31,8 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
     in_training: Certainty = "no"
     if observed.text_uses_towers is not True:
         unused, in_training = _may_be_unused(trainer, profile, strategy, towers, meets)
-    obstacle = padding.obstacle(trainer, meets.all) if unused != "no" and not ddp else ""
+    lacking = not ddp and (unused != "no" or observed.media_apart)
+    obstacle = padding.obstacle(trainer, meets.all) if lacking else ""
     state = runstate.of(trainer)
     if state is not None:
         state.kept["blank kinds"] = padding.kinds(meets.all)
@@ -57,8 +58,9 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         never_used=observed.never_used,
         text_skips=observed.text_skips,
         per_image=observed.per_image,
+        media_apart=observed.media_apart,
         experts=_experts(trainer, strategy),
-        can_pad=unused != "no" and not ddp and not obstacle,
+        can_pad=lacking and not obstacle,
         pads=padding.pads(trainer),
         cannot_pad=obstacle,
         find_unused=hf.find_unused(trainer, checkpointing.on) if ddp else None,

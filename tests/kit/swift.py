@@ -90,10 +90,17 @@ def run(
     def make(folder: Path) -> Outcome:
         every = runs.variables(env, folder, guard, over) | OF_SWIFT | more
         if not direct:
-            return warm.execute(line, folder, every, world=world, timeout=timeout)
+            script = _commands(env) / f"{line[0]}.py"
+            return warm.execute(env, [str(script), *line[1:]], folder, every, world=world,
+                                timeout=timeout, shown=["swift", *line])  # fmt: skip
         return runs.execute([envs.program(env, "swift"), *line], folder, every, timeout, quiet)
 
     return runs.once([line, env, over, guard, more, direct], make)
+
+
+def _commands(env: str) -> Path:
+    """What `swift VERB` starts in each rank lies here."""
+    return next(envs.path(env).glob("lib/python*/site-packages/swift/cli"))
 
 
 @functools.cache

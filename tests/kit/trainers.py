@@ -1,6 +1,6 @@
 """Runs real commands of TRL, LLaMA-Factory, accelerate and a plain `train.py` in torchrun ranks.
 
-    outcome = run(trl("sft", "sft_phases", FULL, zero(3)), guard=True)
+    outcome = run(trl("sft", "sft_phases", *zero(3)), guard=True)
     outcome.returncode, outcome.output, outcome.hung, outcome.ranks, outcome.findings
 
 A command is data: words in which `{data}` stands for the folder that tables.py makes, `{model}` for
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.kit import envs, runs
+from tests.kit import envs, runs, warm
 from tests.kit.runs import KIT, Outcome
 
 PROGRAMS = KIT / "programs"
@@ -61,6 +61,14 @@ OF_LLAMAFACTORY: Mapping[str, Any] = {
 }
 
 
+_PORTS = ("--master_port", "--main_process_port")
+"""The last flags that are the launcher's, here."""
+
+
+TEMPLATES = {"qwen2_5_vl": "qwen2_vl"}
+"""Where LLaMA-Factory's template is not the family's name."""
+
+
 @dataclass(frozen=True)
 class Command:
     """What a user types, and where it runs.
@@ -78,6 +86,15 @@ class Command:
     over: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def framework(self) -> str:
+        """Whose profile is to guard it."""
+        if self.env == "llamafactory":
+            return "LLaMA-Factory"
+        named = {"loop": "accelerate", "train": "transformers", "language": "transformers"}
+        scripts = (Path(word).stem for word in self.words if word.endswith(".py"))
+        return next((named[script] for script in scripts if script in named), "TRL")
 
     def also(self, *words: str) -> Command:
         """The same with more flags, which win."""
@@ -102,12 +119,22 @@ def trl(verb: str, data: str, *flags: str, model: str = "qwen2_vl", over: str = 
     return Command(words, model, over=over)
 
 
-def plain(data: str, *flags: str, model: str = "qwen2_vl", over: str = "") -> Command:
-    """`torchrun train.py …` around a plain Trainer."""
-    script = [*_torchrun(), str(PROGRAMS / "train.py"), "--model", "{model}", "--data", data]
+def plain(data: str, *flags: str, model: str = "qwen2_vl", over: str = "",
+          launcher: Sequence[str] = ()) -> Command:  # fmt: skip
+    """`torchrun train.py …` around a plain Trainer, or by another launcher."""
+    script = [*(launcher or _torchrun()), str(PROGRAMS / "train.py")]
+    script += ["--model", "{model}", "--data", data]
     order = [] if over else IN_ORDER
     words = [*script, *COMMON, *ON_CPU, "--ddp_backend", "gloo", *order, *flags]
     return Command([*words, "--dataloader_pin_memory", "False"], model, over=over)
+
+
+def script(name: str, *flags: str, over: str = "") -> Command:
+    """`torchrun NAME.py …`: a user's own script of tests/kit/programs around a trainer of TRL's."""
+    words, _, verb = name.partition(" ")
+    line = [*_torchrun(), str(PROGRAMS / f"{words}.py"), *verb.split(), "--model", "{model}"]
+    order = [] if over else IN_ORDER
+    return Command([*line, *COMMON, *ON_CPU, "--bf16", "False", *order, *flags], over=over)
 
 
 def loop(data: str, *flags: str, model: str = "qwen2_vl") -> Command:
@@ -122,7 +149,7 @@ def llamafactory(data: str, *, model: str = "qwen2_vl", stage: str = "sft", tuni
     told = {
         **OF_LLAMAFACTORY,
         "model_name_or_path": "{model}",
-        "template": model,
+        "template": TEMPLATES.get(model, model),
         "dataset": data,
         "stage": stage,
         "finetuning_type": tuning,
@@ -151,8 +178,15 @@ def run(
     timeout: float = 240,
     quiet: float = runs.QUIET,
     extra: Mapping[str, str | None] | None = None,
+    cold: bool = True,
 ) -> Outcome:
-    """Run it, or return what became of it earlier in this session."""
+    """Run it, or return what became of it earlier in this session.
+
+    Args:
+        extra: environment variables besides the usual ones; None takes one away.
+        cold: by the command itself; else ranks are forked from a process that has imported the
+            framework (`warm`).
+    """
     env, over = command.env, command.over
     places = {
         "data": str(tables()),
@@ -168,11 +202,24 @@ def run(
         line = [_filled(word, {"port": port}) for word in words]
         every: dict[str, str | None] = {**_variables(env, folder, guard, over), **more}
         every |= {"MASTER_PORT": port, **dict(extra or {})}
+        if not cold:
+            given = {name: value for name, value in every.items() if value is not None}
+            return warm.execute(env, in_each_rank(line), folder, given, world=ranks,
+                                timeout=timeout, quiet=quiet, files=files,
+                                shown=line)  # fmt: skip
         program = [envs.program(env, line[0]), *line[1:]]
         return runs.execute(program, folder, every, timeout, quiet, files)
 
-    key = [words, files, more, env, over, guard, ranks, dict(extra or {})]
+    key = [words, files, more, env, over, guard, ranks, dict(extra or {}), cold]
     return runs.once(key, make)
+
+
+def in_each_rank(line: Sequence[str]) -> list[str]:
+    """What the launcher of a command starts: a script, or "-m" and a module, with its flags."""
+    if line[0] == "llamafactory-cli":
+        return ["-m", "llamafactory.launcher", *line[2:]]
+    own = line[next(n for n, word in enumerate(line) if word in _PORTS) + 2 :]
+    return ["-m", f"trl.scripts.{line[1]}", *own] if line[0] == "trl" else list(own)
 
 
 def _filled(text: str, places: Mapping[str, str]) -> str:
@@ -187,6 +234,13 @@ def _variables(env: str, folder: Path, guard: bool, over: str) -> dict[str, str]
     stubs = [str(KIT / "stubs")] if env == "llamafactory" else []
     path = ":".join([str(PROGRAMS), *stubs, found["PYTHONPATH"]])
     return {**found, "PYTHONPATH": path, "TRL_EXPERIMENTAL_SILENCE": "1", "CI": "1"}
+
+
+DEEPSPEED = ["deepspeed", "--num_gpus", "{ranks}", "--master_port", "{port}"]
+"""DeepSpeed's own launcher."""
+ACCELERATE = ["accelerate", "launch", "--multi_gpu", "--num_processes", "{ranks}",
+              "--main_process_port", "{port}"]  # fmt: skip
+"""accelerate's, as TRL's commands use it."""
 
 
 def _torchrun() -> list[str]:

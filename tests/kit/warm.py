@@ -1,10 +1,12 @@
-"""Runs `swift …` in ranks forked from a process that has imported ms-swift: seconds, not a minute.
+"""Runs a command in ranks forked from a process that has imported its framework: seconds, not a
+minute.
 
-    outcome = execute(line, folder, variables, world=2, timeout=240)
+    outcome = execute("trl", ["-m", "trl.scripts.sft", *flags], folder, variables, world=2)
 
 The first one starts that process (programs/warm.py), one with the guard armed and one without; it
 serves all processes of a test session, and ends by itself. What a launcher does is not seen here:
-the cases of the mission, stops, and whatever reads flags before the ranks start go through `swift`.
+the cases of the mission, stops, and whatever reads flags before the ranks start go through the
+command itself.
 """
 
 from __future__ import annotations
@@ -29,23 +31,31 @@ START = 300.0
 
 
 def execute(
-    line: Sequence[str],
+    env: str,
+    words: Sequence[str],
     folder: Path,
     variables: Mapping[str, str],
     *,
     world: int,
     timeout: float,
     quiet: float = QUIET,
+    files: Mapping[str, str] | None = None,
+    shown: Sequence[str] = (),
 ) -> runs.Outcome:
     """Run one command in its turn, in a fresh ``folder``.
 
     Args:
-        line: what follows `swift`.
+        env: an environment of constraints.txt, one of programs/warm.py's ``IMPORTS``.
+        words: what each rank runs: a script, or "-m" and a module, and its flags.
         variables: the whole environment that the command would have.
+        files: written into the folder that it runs in, by name.
+        shown: the command that it stands for.
     """
     runs.fresh(folder)
+    for name, text in (files or {}).items():
+        (folder / "work" / name).write_text(text, encoding="utf-8")
     job = {
-        "argv": list(line),
+        "words": list(words),
         "world": world,
         "port": int(variables["MASTER_PORT"]),
         "folder": str(folder / "work"),
@@ -54,8 +64,8 @@ def execute(
         "quiet": quiet,
     }
     with turn():
-        ended = processes.Ended(**_asked(_door(variables), job, timeout))
-    return runs.outcome(["swift", *line], folder, ended)
+        ended = processes.Ended(**_asked(_door(env, variables), job, timeout))
+    return runs.outcome(shown or words, folder, ended)
 
 
 def _asked(door: Path, job: Mapping[str, Any], timeout: float) -> dict[str, Any]:
@@ -69,14 +79,15 @@ def _asked(door: Path, job: Mapping[str, Any], timeout: float) -> dict[str, Any]
     return json.loads(answer)  # type: ignore[no-any-return]
 
 
-def _door(variables: Mapping[str, str]) -> Path:
-    """The socket of the process that serves this guard and these sources."""
+def _door(env: str, variables: Mapping[str, str]) -> Path:
+    """The socket of the process that serves these releases, this guard and these sources."""
     guard = "off" if variables.get("VLMGUARD") == "off" else "on"
-    door = runs.session() / f"warm-{guard}-{_sources()}.sock"
+    told = hashlib.sha256(f"{_sources()}{variables['PYTHONPATH']}".encode()).hexdigest()[:8]
+    door = runs.session() / f"warm-{env}-{guard}-{told}.sock"
     with runs.locked(door.with_suffix(".lock")):
         if not _answers(door):
             door.unlink(missing_ok=True)
-            _start(door, variables)
+            _start(env, door, variables)
     return door
 
 
@@ -85,7 +96,7 @@ def _answers(door: Path) -> bool:
         return asking.connect_ex(str(door)) == 0
 
 
-def _start(door: Path, variables: Mapping[str, str]) -> None:
+def _start(env: str, door: Path, variables: Mapping[str, str]) -> None:
     home = door.with_suffix(".home")
     for each in ("home", "tmp", "work"):
         (home / each).mkdir(parents=True, exist_ok=True)
@@ -93,7 +104,7 @@ def _start(door: Path, variables: Mapping[str, str]) -> None:
     own.pop("VLMGUARD_TEST_FAULT", None)
     with door.with_suffix(".log").open("w") as log:
         process = subprocess.Popen(
-            [envs.program("swift"), str(PROGRAM), str(door)],
+            [envs.program(env), str(PROGRAM), str(door), env],
             env=own, cwd=home / "work", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True,
         )  # fmt: skip

@@ -14,12 +14,13 @@ from vlmguard import guard
 from vlmguard.core import settings
 from vlmguard.core.advice import FindUnused, SetVariant
 from vlmguard.core.errors import SettingsError, Stop
-from vlmguard.core.facts import Checkpointing, Run
+from vlmguard.core.facts import Checkpointing, Run, Tower
 from vlmguard.core.runstate import RunState
 from vlmguard_accelerate import loop
 from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
 from vlmguard_torch.onlooker import Onlooker, Witness
-from vlmguard_transformers import arguments, forwards, peek
+from vlmguard_transformers import arguments, forwards, observation, peek
+from vlmguard_transformers.shared_rows import Meets
 from vlmguard_trl import wishes
 from vlmguard_trl.profile import PROFILE as TRL
 
@@ -216,6 +217,29 @@ def test_a_few_rows_of_a_users_data_set_are_collated(rows, kinds):
     assert peek.kinds(trainer, iter(rows)) is None
     args.world_size = 1
     assert peek.kinds(trainer, dataset) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "calls", "apart"),
+    [
+        ({"image", "image+video"}, 1, 2, True),
+        ({"image", "image+video"}, 1, 1, False),  # one call for both
+        ({"image+video"}, 1, 2, False),
+        ({"image", "video"}, 1, 2, False),
+        ({"image", "video"}, 2, 2, True),
+        ({"image", "text"}, 2, 2, False),
+        (None, 2, 2, False),
+    ],
+)
+def test_ranks_part_over_an_image_and_a_video(monkeypatch, rows, size, calls, apart):
+    facts = {kind: SimpleNamespace(repeats=()) for kind in ("image", "video")}
+    facts["image+video"] = SimpleNamespace(repeats=(("visual", calls),) if calls > 1 else ())
+    monkeypatch.setattr(observation, "_copy", lambda _: SimpleNamespace(of=facts.get))
+    args = SimpleNamespace(world_size=2, per_device_train_batch_size=size)
+    towers = (Tower("vision", total=1, paths=("visual",)),)
+    meets = Meets(frozenset(rows) if rows else None)
+    found = observation._media_apart(SimpleNamespace(args=args), towers, meets, {})
+    assert found is apart
 
 
 def test_a_collator_that_takes_no_single_row_tells_nothing(capsys):

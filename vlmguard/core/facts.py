@@ -105,6 +105,8 @@ class Run:
         never_used: trainable parameters that no kind of row uses, by name.
         text_skips: trainable parameters of the language model that a row of text alone skips.
         per_image: modules of image towers that run more often the more images a batch has.
+        media_apart: some ranks will have an image and a video where others have one of them, and a
+            tower runs once for each.
         experts: where experts lie that ZeRO-3 gathers one by one; "" where there are none.
         can_pad: whether a blank input can run the towers in a forward that has none.
         pads: whether it will.
@@ -155,6 +157,7 @@ class Run:
     never_used: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
     per_image: tuple[str, ...] = ()
+    media_apart: bool = False
     experts: str = ""
     cannot_pad: str = ""
     overlap_comm: bool = False

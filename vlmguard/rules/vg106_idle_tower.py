@@ -4,7 +4,8 @@ What it does
     Fires where a batch without an image leaves out what other ranks run: under DDP something
     that trains, under ZeRO-1/2 the same, under ZeRO-3 and FSDP a frozen tower too, and in
     evaluation as well. An error where the data hold both kinds of rows, or where
-    something that trains is never used at all; else a note.
+    something that trains is never used at all; else a note. Under ZeRO-3 and FSDP also where a
+    tower runs once for images and once for videos, and some batches hold both, others one.
 
 Why it is bad
     The ranks wait for each other's collective for ever, or crash in one that does not match.
@@ -28,8 +29,8 @@ Use instead
 
 Evidence
     deepspeedai/DeepSpeed#7170, huggingface/transformers#37186,
-    2U1/Qwen-VL-Series-Finetune#57 (frozen, ZeRO-3). Own measurement: 2 and 3 gloo ranks on
-    CPU, torch 2.13.0.
+    2U1/Qwen-VL-Series-Finetune#57 (frozen, ZeRO-3), QwenLM/Qwen3-VL#126 (videos). Own
+    measurement: 2 and 3 gloo ranks on CPU, torch 2.13.0.
 """
 
 from __future__ import annotations
@@ -113,6 +114,8 @@ def _collectives(run: Run) -> Finding | None:
         return None
     gathered = " and ".join(tower.kind for tower in run.image_towers)
     names = gathered if partitioned else _skipped(run)
+    if run.media_apart and run.known("media_apart"):
+        return _media_apart(run, names)
     if not names or run.may_be_unused == "no":
         return None
     gathers = (
@@ -135,6 +138,17 @@ def _collectives(run: Run) -> Finding | None:
             f"Should some ranks have only text where others have images, they will wait for each "
             f"other for ever under {run.strategy}{gathers}{cannot}"
         ),
+        (PadWithBlank(),) if run.can_pad else (),
+        (PadWithBlank(), *_other(run)),
+    )
+
+
+def _media_apart(run: Run, names: str) -> Finding:
+    cannot = f"; no blank input can be made here ({run.cannot_pad})" if run.cannot_pad else ""
+    return _finding(
+        "error",
+        f"Images and videos run {names} once each, and some ranks will have both where others have "
+        f"one: under {run.strategy} the ranks will wait for each other for ever{cannot}",
         (PadWithBlank(),) if run.can_pad else (),
         (PadWithBlank(), *_other(run)),
     )

@@ -1,6 +1,8 @@
 """TRL, LLaMA-Factory, a plain Trainer and an accelerate loop: guard off, guard on, the reference.
 
-`make test` runs the telling ones; the rest is marked `campaign` as well (`make frameworks`).
+`make test` runs the telling ones; the rest is marked `campaign` as well (`make frameworks`). What
+is not in `BY_COMMAND` runs in ranks forked from a process that has imported the framework: the
+same scripts and flags, without the launcher.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from tests.kit.oracle import bitwise, compare
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 TELLING = ("trl-sft-zero3-phases", "lf-lora-iv", "plain-mixed")
+BY_COMMAND = (*TELLING, "trl-dpo-zero3-phases", "trl-module-zero3-phases", "trl-grpo-zero3-mixed",
+              "trl-0.25-sft-lora", "lf-0.9.3-lora-iv", "2u1-57",
+              "plain-mixed-accelerate")  # fmt: skip
 TELLING_HEALTHY = ("trl-sft-mixed", "lf-zero3-phases")
 
 
@@ -32,8 +37,9 @@ def pool():
 
 def _start(case, command, guard):
     return pool().submit(
-        trainers.run, command, guard=guard, ranks=case.ranks, timeout=case.limit
-    )
+        trainers.run, command, guard=guard, ranks=case.ranks, timeout=case.limit,
+        extra=case.environment, cold=case.name in BY_COMMAND,
+    )  # fmt: skip
 
 
 @functools.cache
@@ -76,11 +82,23 @@ def test_right_with_the_guard(name):
     assert verdict, str(verdict)
     assert case.fixes <= on.fixed(), on.findings
     assert "VG902" not in {finding["code"] for finding in on.findings}
+    _guarded_once(on, case.command, case.ranks)
+
+
+def _guarded_once(on, command, ranks):
+    """By the profile that owns the trainer, and by no other: a Trainer's Accelerator is its own."""
+    headers = [record for record in on.report() if record["kind"] == "header"]
+    assert {each["framework"] for each in headers} == {command.framework}
+    assert sorted(each["rank"] for each in headers) == list(range(ranks))
 
 
 @pytest.mark.parametrize("name", chosen(HEALTHY, TELLING_HEALTHY))
 def test_healthy_runs_stay_bitwise_equal(name):
-    futures = [pool().submit(trainers.run, HEALTHY[name], guard=guard) for guard in (False, True)]
+    cold = name in TELLING_HEALTHY
+    futures = [
+        pool().submit(trainers.run, HEALTHY[name], guard=guard, cold=cold)
+        for guard in (False, True)
+    ]
     off, on = (future.result() for future in futures)
     assert off.returncode == 0, tail(off)
     assert on.returncode == 0, tail(on)

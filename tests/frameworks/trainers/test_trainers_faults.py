@@ -40,8 +40,9 @@ def targets():
 
 @pytest.mark.parametrize(("package", "target"), list(targets()), ids=lambda each: each)
 def test_a_fault_of_ours_is_as_if_the_guard_were_off(package, target):
-    off = trainers.run(RUNS[package], guard=False)
-    on = trainers.run(RUNS[package], guard=True, extra={"VLMGUARD_TEST_FAULT": target})
+    off = trainers.run(RUNS[package], guard=False, cold=False)
+    fault = {"VLMGUARD_TEST_FAULT": target}
+    on = trainers.run(RUNS[package], guard=True, extra=fault, cold=False)
     assert (off.returncode, on.returncode) == (0, 0), on.output[-3000:]
     assert "VG902" in {finding["code"] for finding in on.findings}, "it was not reached"
     verdict = bitwise(on.ranks, off.ranks)

@@ -1,11 +1,11 @@
-"""Imports ms-swift once, and forks the ranks of every command that it is sent.
+"""Imports a framework once, and forks the ranks of every command that it is sent.
 
-    python warm.py SOCKET
+    python warm.py SOCKET ENVIRONMENT
 
-A job is one line of JSON: argv, world, port, folder, environment, timeout, quiet; so is the answer.
-The ranks run ms-swift's own `cli/sft.py` or `cli/rlhf.py`, as torchrun would start them: what is
-left out is the launcher and what each rank's imports cost. It ends when its socket's folder is
-gone, or when it was asked nothing for a while.
+A job is one line of JSON: words, world, port, folder, environment, timeout, quiet; so is the
+answer. The ranks run what the words name, a script or `-m` and a module, as torchrun would start
+them: what is left out is the launcher and what each rank's imports cost. It ends when its socket's
+folder is gone, or when it was asked nothing for a while.
 """
 
 from __future__ import annotations
@@ -27,30 +27,40 @@ from typing import Any
 IDLE = 400.0
 GRACE = 3.0
 """Seconds for the other ranks to fail by themselves once one has."""
-IMPORTS = (
-    "deepspeed peft trl swift.pipelines swift.trainers swift.rlhf_trainers "
-    "swift.trainers.trainer_factory swift.trainers.seq2seq_trainer swift.trainers.trainers "
-    "swift.rlhf_trainers.dpo_trainer swift.rlhf_trainers.grpo_trainer"
-).split()
+IMPORTS = {
+    "swift": (
+        "deepspeed peft trl swift.pipelines swift.trainers swift.rlhf_trainers "
+        "swift.trainers.trainer_factory swift.trainers.seq2seq_trainer swift.trainers.trainers "
+        "swift.rlhf_trainers.dpo_trainer swift.rlhf_trainers.grpo_trainer"
+    ),
+    "trl": (
+        "deepspeed peft accelerate transformers.trainer trl.scripts.sft trl.scripts.dpo "
+        "trl.scripts.kto trl.scripts.grpo trl.scripts.reward trl.trainer.sft_trainer "
+        "trl.trainer.dpo_trainer trl.trainer.grpo_trainer trl.trainer.reward_trainer"
+    ),
+    "llamafactory": (
+        "deepspeed peft llamafactory.train.tuner llamafactory.train.sft.workflow "
+        "llamafactory.train.dpo.workflow"
+    ),
+}
+"""Of each environment, what any of its ranks will import."""
 CLASSES = (
     "clip gemma gemma3 idefics3 internvl llama llava llava_next llava_onevision minicpmv4_6 mllama "
     "paligemma qwen2 qwen2_5_vl qwen2_vl qwen3_5 qwen3_vl siglip"
 ).split()
 
 
-def load() -> Path:
-    """All that any of the ranks will import. Answers where ms-swift's commands lie."""
-    import swift
-
-    for name in (*IMPORTS, *(f"transformers.models.{one}.modeling_{one}" for one in CLASSES)):
+def load(environment: str) -> None:
+    """All that any of the ranks will import, as far as these releases have it."""
+    models = (f"transformers.models.{one}.modeling_{one}" for one in CLASSES)
+    for name in (*IMPORTS[environment].split(), *models):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    return Path(swift.__file__).parent / "cli"
 
 
-def serve(path: Path) -> None:
+def serve(path: Path, environment: str) -> None:
     """Take jobs, each in a process of its own, until nobody asks any more."""
-    scripts = load()
+    load(environment)
     door = socket.socket(socket.AF_UNIX)
     half = path.with_suffix(".half")
     door.bind(str(half))
@@ -63,17 +73,17 @@ def serve(path: Path) -> None:
         with contextlib.suppress(TimeoutError):
             caller, _ = door.accept()
             if os.fork() == 0:
-                _in_child(caller, scripts)
+                _in_child(caller)
             caller.close()
             asked = time.monotonic()
     path.unlink(missing_ok=True)
 
 
-def _in_child(caller: socket.socket, scripts: Path) -> None:
+def _in_child(caller: socket.socket) -> None:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if line := caller.makefile().readline():  # else it was asked whether it is there
-            answer = Job(json.loads(line), scripts, caller).run()
+            answer = Job(json.loads(line), caller).run()
             caller.sendall(json.dumps(answer).encode() + b"\n")
     except BaseException:
         traceback.print_exc()
@@ -84,8 +94,8 @@ def _in_child(caller: socket.socket, scripts: Path) -> None:
 class Job:
     """One command in its ranks, watched as tests/kit/processes.py watches a real one."""
 
-    def __init__(self, job: dict[str, Any], scripts: Path, caller: socket.socket) -> None:
-        self.job, self.scripts, self.caller = job, scripts, caller
+    def __init__(self, job: dict[str, Any], caller: socket.socket) -> None:
+        self.job, self.caller = job, caller
         self.started = self.heard = time.monotonic()
         self.lines: list[tuple[float, str]] = []
 
@@ -168,11 +178,9 @@ class Job:
         )  # fmt: skip
         _as_started()
         os.chdir(self.job["folder"])
-        script = str(self.scripts / f"{self.job['argv'][0]}.py")
-        sys.argv = [script, *self.job["argv"][1:]]
         code = 0
         try:
-            runpy.run_path(script, run_name="__main__")
+            _program(*self.job["words"])
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
         except BaseException:
@@ -181,6 +189,16 @@ class Job:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _program(program: str, *words: str) -> None:
+    """What stands behind torchrun's own flags."""
+    if program == "-m":
+        sys.argv = list(words)
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = [program, *words]
+        runpy.run_path(program, run_name="__main__")
 
 
 def _as_started() -> None:
@@ -204,4 +222,4 @@ def _kill(pid: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    serve(Path(sys.argv[1]), sys.argv[2])
