@@ -9,7 +9,7 @@ from vlmguard.core.facts import PARTITIONED, Certainty, Phase, Run, Strategy, To
 from vlmguard.runtime import seams
 from vlmguard_torch import experts, freezing, parameters
 from vlmguard_torch.releases import releases
-from vlmguard_transformers import SEAMS, observation, padding, shared_rows
+from vlmguard_transformers import SEAMS, loss_scale, observation, padding, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 
@@ -32,6 +32,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
     if observed.text_uses_towers is not True:
         unused, in_training = _may_be_unused(trainer, profile, strategy, towers, meets)
     obstacle = padding.obstacle(trainer, meets.all) if unused != "no" and not ddp else ""
+    times = loss_scale.times(trainer, phase, towers)
     state = runstate.of(trainer)
     if state is not None:
         state.kept["blank kinds"] = padding.kinds(meets.all)
@@ -61,6 +62,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         can_pad=unused != "no" and not ddp and not obstacle,
         pads=padding.pads(trainer),
         cannot_pad=obstacle,
+        overscaled=times,
         find_unused=hf.find_unused(trainer, checkpointing.on) if ddp else None,
         static_graph=hf.static_graph(trainer) if ddp else None,
         accumulation=trainer.args.gradient_accumulation_steps,
@@ -72,7 +74,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         conflicting_flags=profile.conflicting_flags(trainer, policy),
         missing_seams=seams.missing(hooked),
         lost_seams=seams.lost(hooked),
-        provenance=observed.provenance,
+        provenance=observed.provenance | ({"overscaled": "observed"} if times > 1 else {}),
     )
 
 

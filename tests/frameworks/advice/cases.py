@@ -39,6 +39,10 @@ SAME_KIND = "give all ranks batches of one kind (group the rows by whether they 
 ZERO2 = "use zero2"
 FREEZE, FREEZE_BOTH = "freeze vision", "freeze vision and aligner"
 WINDOW = "no accumulation"
+AVERAGE = (
+    "have the trainer average the model's loss over ranks and micro-batches "
+    "(model.accepts_loss_kwargs = False, before the Trainer is made)"
+)
 CLIPPING = 'write "gradient_clipping": "auto" (takes --max_grad_norm) or 0.0 (clips nothing)'
 BOTH = r"visual\."
 SAME = {"VLMGUARD_TEST_SAME_ADAPTERS": "1"}
@@ -141,6 +145,8 @@ GRAPH = plain("image", *NONE, "--ddp_static_graph", "true", *WINDOWS)
 GRAPH_RIGHT = plain("image", *NONE, *WINDOWS)
 UNEVEN = plain("uneven", *NONE, "--per_image", "true", *zero(3))
 UNEVEN_RIGHT = plain("uneven", *NONE)
+CARELESS = plain("image", *NONE, *UNUSED, *WINDOWS, "--careless", "true", model="llava")
+AVERAGED_RIGHT = plain("image", *NONE, *UNUSED, *WINDOWS, "--averaged", "true", model="llava")
 CLIPPED = plain("image", *NONE, "--deepspeed", "{data}/unclipped.json")
 CLIPPED_RIGHT = plain("image", *NONE)
 
@@ -177,6 +183,8 @@ FAILING = {
     "uneven": Failing(UNEVEN, HANGS, UNEVEN_RIGHT, {
         "VG113": zero2(UNEVEN, UNEVEN_RIGHT)
         | {SAME_IMAGES: Done(of_rows(UNEVEN, "image"), of_rows(UNEVEN_RIGHT, "image"))}}),
+    "careless": Failing(CARELESS, WRONG, AVERAGED_RIGHT, {
+        "VG115": {AVERAGE: Done(CARELESS.also("--averaged", "true"), AVERAGED_RIGHT)}}),
     "clipped": Failing(CLIPPED, WRONG, CLIPPED_RIGHT, {
         "VG403": {CLIPPING: Done(instead(CLIPPED, "unclipped", "zero2"), CLIPPED_RIGHT)}}),
 }  # fmt: skip

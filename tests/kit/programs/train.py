@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 
 import torch
@@ -29,6 +30,8 @@ class Mine:
         frozen: a regular expression of names of parameters that do not train.
         blind: a module that runs without gradients, by mistake.
         per_image: the tower takes the images of a batch apart, as MiniCPM-V's does.
+        careless: a loss that takes no notice of num_items_in_batch, as Qwen2-Audio's.
+        averaged: the model says that it takes no such number.
         on_the_model: checkpointing is switched on here, before a trainer exists.
         two_forwards: a loss that calls the model twice.
         evaluate: a data set to evaluate on after each step.
@@ -40,6 +43,8 @@ class Mine:
     frozen: str = ""
     blind: str = ""
     per_image: bool = False
+    careless: bool = False
+    averaged: bool = False
     on_the_model: bool = False
     two_forwards: bool = False
     evaluate: str = ""
@@ -68,6 +73,17 @@ def one_by_one(kind):
     kind.forward = forward
 
 
+def deaf(kind):
+    """A model class whose loss is a mean, whatever number of tokens is passed."""
+    whole = kind.forward
+
+    @functools.wraps(whole)
+    def forward(self, *args, num_items_in_batch=None, **kwargs):
+        return whole(self, *args, **kwargs)
+
+    kind.forward = forward
+
+
 def adapted(model, pattern, checkpointing):
     """The model with LoRA on its linear layers whose names match."""
     from peft import LoraConfig, get_peft_model
@@ -92,6 +108,10 @@ def main():
         model = adapted(model, mine.lora, args.gradient_checkpointing or mine.on_the_model)
     if mine.per_image:
         one_by_one(type(model.model.visual))
+    if mine.careless:
+        deaf(type(model))
+    if mine.averaged:
+        model.accepts_loss_kwargs = False
     if mine.blind:
         tower = model.get_submodule(mine.blind)
         tower.forward = torch.no_grad()(tower.forward)
