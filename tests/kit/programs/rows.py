@@ -24,6 +24,8 @@ def kind_of(data: str, row: int) -> str:
             return "text" if row % 2 else "image"
         case "uneven":
             return "image" if row % 2 else "image image"
+        case "late":
+            return "image" if row < 4 or row % 2 else "image image"
         case "phases":
             return "text" if row // 2 % 2 else "image"
         case _:
