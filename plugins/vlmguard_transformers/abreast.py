@@ -36,7 +36,8 @@ class Abreast:
 
     Args:
         paths: modules that run once per image.
-        behind: modules of which one is called next, before anything else is gathered.
+        behind: modules of which one is called next, before anything else is gathered; those of
+            them without weights are left out.
     """
 
     def __init__(self, state: RunState, paths: Iterable[str], behind: Iterable[str]) -> None:
@@ -66,7 +67,8 @@ class Abreast:
             named.setdefault(plain(name), module)  # FSDP's own, which gathers, comes first
         found = {path: named[path] for path in self.paths if path in named}
         watched = [path for path, each in found.items() if gathered.at_each_call(model, each)]
-        behind = [path for path in self.behind if path in named]
+        # One without weights was not counted: it may run once per image as well.
+        behind = [n for n in self.behind if n in named and any(True for _ in named[n].parameters())]
         if not watched or not behind:
             return
         for path in watched:

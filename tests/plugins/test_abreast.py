@@ -23,17 +23,18 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.tower, self.words = nn.Linear(2, 2), nn.Linear(2, 2)
+        self.places = nn.Identity()
 
     def forward(self, images):
         for _ in range(images):
-            self.tower(torch.ones(1, 2))
+            self.tower(self.places(torch.ones(1, 2)))
         self.words(torch.ones(1, 2))
 
 
 class Rank:
     """A rank of run 1: its model, and what watches it."""
 
-    def __init__(self, paths=("tower",), behind=("words",)):
+    def __init__(self, paths=("tower",), behind=("places", "words")):
         run = Run("x", strategy="zero3", world=2, per_image=paths)
         self.state = RunState(Settings(), run=run, number=1)
         self.model = Model()
