@@ -36,6 +36,7 @@ mutate: dev
 matrix: dev
 	@$(ENVS) make trl colossalai
 	$(PYTHON) tests/matrix/campaign.py
+	$(DEV)/python -m tests.matrix.commands
 	$(DEV)/python docs/pages.py
 
 # What most changes need: one small environment, under a minute.

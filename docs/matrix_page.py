@@ -10,6 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "compat" / "matrix.jsonl"
+COMMANDS = ROOT / "compat" / "commands.jsonl"
 PAGE = ROOT / "docs" / "matrix.md"
 NAMES = {
     "qwen2_vl": "Qwen2-VL", "qwen2_5_vl": "Qwen2.5-VL", "qwen3_vl": "Qwen3-VL",
@@ -34,7 +35,7 @@ Each cell is one run in two real ranks on gloo, made twice: without vlmguard and
 
 Rows: *ranks differ*: one rank has an image, the other text, by turns. *Image step, then text step*: all ranks alike. *Two media in a sample*: an image and a video (two images or two sounds where the class takes no video), beside samples with one and with none. *Mixed micro-batches*: two to a step. *Evaluation and generation between*: of mixed rows, after each step; under Gemini evaluation alone.
 
-Gemini computes in bf16 and steps with Adam, and so does its oracle; transformers 4.51, the newest beside ColossalAI, has no Qwen3-VL, Qwen3.5, InternVL, GLM-4V and MiniCPM-V 4.6. There are 154 cells, drawn so that every pair of values is covered, and every class with every strategy and tuning; those that are not below have not been run yet; checkpointing is off in all of them ([compatibility](compatibility.md) is about that). Real `swift` commands over the same classes, without and with vlmguard, are tests of their own (tests/frameworks/swift/classes.py, `make frameworks`).
+Gemini computes in bf16 and steps with Adam, and so does its oracle; transformers 4.51, the newest beside ColossalAI, has no Qwen3-VL, Qwen3.5, InternVL, GLM-4V and MiniCPM-V 4.6. There are 154 cells, drawn so that every pair of values is covered, and every class with every strategy and tuning; those that are not below have not been run yet; checkpointing is off in all of them ([compatibility](compatibility.md) is about that). More real `swift` commands than below are tests of their own (tests/frameworks/swift/classes.py, `make frameworks`).
 """  # noqa: E501
 
 Record = dict[str, Any]
@@ -46,6 +47,7 @@ def text(records: Sequence[Record]) -> str:
     for number, title in enumerate(("class", "strategy", "trained", "rows")):
         lines += ["", f"## By {title}", "", *_by(title, records, _axis(number))]
     lines += ["", "## Stopped, unjudged, broken", "", *_reasons(records)]
+    lines += ["", "## Through real commands", "", *_commands()]
     lines += ["", "## All cells", "", *_all(records)]
     return "\n".join(lines) + "\n"
 
@@ -55,6 +57,25 @@ def load() -> list[Record]:
     if not RECORDS.exists():
         return []
     return [json.loads(line) for line in RECORDS.read_text("utf-8").splitlines()]
+
+
+def _commands() -> Iterator[str]:
+    """The cells of tests/matrix/commands.py."""
+    yield (
+        "`swift` and a user's train.py around a plain Trainer, with their own arguments and data, "
+        "in two ranks forked from a process that has imported the framework; ColossalAI's booster "
+        "under torchrun. Judged against a run of the same command that is known to be right "
+        "(plain DDP; under Gemini plain torch in one process). Run by "
+        "`python -m tests.matrix.commands`."
+    )
+    yield ""
+    yield "| command | of | what it asks | without | with | done | commit |"
+    yield "| --- " * 7 + "|"
+    text = COMMANDS.read_text("utf-8") if COMMANDS.exists() else ""
+    for each in map(json.loads, text.splitlines()):
+        done = ", ".join(each["on"]["did"]) or "–"
+        words = f"{each['off']['verdict']} | {each['on']['verdict']} | {done} | {each['commit']}"
+        yield f"| {each['command']} | {each['through']} | {_cell(each['asks'])} | {words} |"
 
 
 def _axis(number: int) -> Callable[[Record], str]:

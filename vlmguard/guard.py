@@ -20,7 +20,7 @@ from vlmguard.runtime.faults import contain
 from vlmguard.runtime.stop import bring_down
 
 Changes = Mapping[str, Sequence[str]]
-"""What was changed, as "what: from → to": by "variant", "freeze" and "blank"."""
+"""What was changed, as "what: from → to": by "variant", "freeze", "loss" and "blank"."""
 Apply = Callable[[Plan], Changes]
 
 

@@ -32,10 +32,12 @@ class Step(Batch):
 
 @dataclass(frozen=True)
 class Forward(Gradients):
-    """What is known between forward and backward: no gradient yet, so the inherited part is empty.
+    """What is known around a forward: no gradient yet, so the inherited part is empty.
 
     Attributes:
         untouched: tower kind → trainable parameters that no operation of this window used.
+        overwritten: whether gradients lie where this forward would look for weights.
     """
 
     untouched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    overwritten: bool = False

@@ -42,3 +42,8 @@ def mixes(model: Any, inner: Any, seeing: set[int]) -> bool:
         if (chunk := chunk_of.get(parameter)) is not None:
             kinds.setdefault(chunk, set()).add(id(parameter) in seeing)
     return any(len(found) > 1 for found in kinds.values())
+
+
+def overwrites(model: Any) -> bool:
+    """Whether backward puts gradients where the weights were; the step puts weights back."""
+    return bool(getattr(getattr(model, "chunk_manager", None), "reuse_fp16_chunk", False))

@@ -111,6 +111,9 @@ class Boosted:
         if scene.hurts or self.completer.reorders:
             contain("putting a blank image into the model", self.completer.install)
         self.judged = False  # whether this step's backward was judged
+        self.pending = False  # whether the booster's backward has run since the last step
+        lost = {"backward", "gemini step"} & {*self.run.missing_seams, *self.run.lost_seams}
+        self.overwrites = gemini and not lost and layout.overwrites(engine)
         self.accumulates = bool(getattr(engine, "enable_gradient_accumulation", False))
         model.register_forward_pre_hook(_contained(self.before_forward), with_kwargs=True)
         model.register_forward_hook(_contained(self.after_forward), always_call=True)
@@ -124,6 +127,8 @@ class Boosted:
         trains = model.training and torch.is_grad_enabled()
         if self.touched is not None:
             self.touched.paused = not trains
+        if trains and self.pending and self.overwrites:
+            guard.pre_step(self.run, gradients=Forward(overwritten=True))
         return self._before(args, kwargs) if trains else None
 
     def _before(
@@ -174,7 +179,7 @@ class Boosted:
     def before_step(self) -> None:
         if not self.judged:  # the optimizer's own backward was called, not the booster's
             self.before_backward()
-        self.judged = False
+        self.judged = self.pending = False
         if self.touched is not None:
             self.touched.clear()
         gradients = self.coverage.after()
@@ -199,6 +204,7 @@ def before_backward(optimizer: Any) -> None:
     state = _by_optimizer.get(optimizer) if optimizer is not None else None
     if state is not None:
         state.before_backward()
+        state.pending = True
 
 
 def after_step(optimizer: Any) -> None:

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -158,6 +159,7 @@ def measure(
         stacks=view.cut(model, copy, shrunk.stacks),
         patched=_patched(model, part),
         blank_neutral=neutral,
+        counts_items=_alike(trace.counts_items for trace in traces.values()),
         seconds=round(time.monotonic() - begun, 3),
     )
 
@@ -216,6 +218,7 @@ def _seen(
     """The trace of a row whose media the model looked at: it called what a text row does not, or
     its loss depends on them. Raises ValueError for a row whose media it dropped."""
     trace = record.trace(copy, row, limit)
+    trace = replace(trace, counts_items=record.counts_items(copy, row, trace.loss))
     media = {key: value for key, value in row.items() if _is_media(value)}
     if text is None or not media or not trace.calls.keys() <= text.calls.keys():
         return trace
@@ -258,6 +261,12 @@ def _does(done: record.Trace, image: record.Trace, text: record.Trace) -> bool:
     ran = [path for path in done.order if path in image.calls]
     reached = {name for name in image.reached - text.reached if "experts." not in name}
     return added <= done.calls.keys() and order == ran and reached <= done.reached
+
+
+def _alike(answers: Iterable[bool | None]) -> bool | None:
+    """The one answer of all; None where they differ."""
+    found = set(answers)
+    return found.pop() if len(found) == 1 else None
 
 
 def _alone(kinds: Iterable[str]) -> bool:

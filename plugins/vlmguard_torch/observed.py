@@ -55,6 +55,8 @@ class Observed:
         What was replaced on others (ms-swift does) was put on the copy.
     blank_neutral: whether a text row's loss stayed as it was when the blank was added, and the row
         then ran what an image runs, in that order.
+    counts_items: whether the loss is divided by ``num_items_in_batch`` where that is passed: False
+        where no kind of row does it, None where that is not known.
     seconds: what it took.
     """
 
@@ -72,6 +74,7 @@ class Observed:
     stacks: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
     patched: tuple[str, ...] = ()
     blank_neutral: bool | None = None
+    counts_items: bool | None = None
     seconds: float = field(default=0.0, compare=False)
 
     def __bool__(self) -> bool:
@@ -136,7 +139,8 @@ def from_data(data: Any) -> Observed:
         for name in ("never_called", "skipped", "per_item", "unsure", "patched")
     }
     words = {name: _text(data.pop(name)) for name in ("provenance", "reason", "model", "part")}
-    neutral, seconds = _maybe(data.pop("blank_neutral")), float(data.pop("seconds"))
+    neutral, counts = _maybe(data.pop("blank_neutral")), _maybe(data.pop("counts_items"))
+    seconds = float(data.pop("seconds"))
     if data or words["provenance"] not in ("observed", "may"):
         raise ValueError("not ours")
     return Observed(
@@ -147,6 +151,7 @@ def from_data(data: Any) -> Observed:
         shared=shared,
         never_used=None if never is None else _texts(never),
         blank_neutral=neutral,
+        counts_items=counts,
         seconds=seconds,
     )
 

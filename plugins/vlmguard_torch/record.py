@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -19,12 +20,15 @@ class Trace:
     order: paths in the order of their first calls.
     reached: names of the parameters whose gradient is not None after backward, zero or not: that
         is what DDP and DeepSpeed go by.
+    counts_items: whether the loss is another one where ``num_items_in_batch`` is passed; None where
+        the model computes none itself or does not take it.
     """
 
     loss: float
     calls: Mapping[str, int]
     order: tuple[str, ...]
     reached: frozenset[str]
+    counts_items: bool | None = None
 
 
 class TooLong(RuntimeError):
@@ -103,6 +107,23 @@ def loss_only(model: torch.nn.Module, row: Mapping[str, Any]) -> float:
     """The loss of a row, seeded as in `trace`."""
     torch.default_generator.manual_seed(0)
     return float(loss_of(model(**row)).detach())
+
+
+ITEMS = "num_items_in_batch"
+"""What a Hugging Face Trainer passes to a forward with ``**kwargs``: by how many tokens the sum of
+their losses is to be divided."""
+
+
+def counts_items(model: torch.nn.Module, row: Mapping[str, Any], loss: float) -> bool | None:
+    """As in `Trace`; ``loss`` is the row's without it."""
+    if "labels" not in row:
+        return None
+    try:
+        with torch.no_grad():
+            other = loss_only(model, {**row, ITEMS: torch.tensor(10**6)})
+    except Exception:
+        return None
+    return None if math.isnan(other) or math.isnan(loss) else other != loss
 
 
 def _values(output: Any) -> list[Any]:

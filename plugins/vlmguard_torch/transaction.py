@@ -10,14 +10,14 @@ class Transaction:
     """Records each change as it is made; an exception inside ``with`` takes them all back.
 
     Attributes:
-        changes: kind of change ("variant", "freeze", "blank") → "what: from → to".
+        changes: kind of change ("variant", "freeze", "loss", "blank") → "what: from → to".
     """
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
         self.changes: dict[str, list[str]] = {}
 
-    def set(self, owner: Any, name: str, value: Any, say: str = "") -> None:
+    def set(self, owner: Any, name: str, value: Any, say: str = "", kind: str = "variant") -> None:
         """Set an attribute, remembering what it was."""
         missing = object()
         before = getattr(owner, name, missing)
@@ -29,7 +29,7 @@ class Transaction:
                 setattr(owner, name, before)
 
         setattr(owner, name, value)
-        self.did(undo, say)
+        self.did(undo, say, kind)
 
     def did(self, undo: Callable[[], None], say: str = "", kind: str = "variant") -> None:
         """Note a change made elsewhere, and how to take it back."""

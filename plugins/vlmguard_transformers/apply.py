@@ -8,7 +8,7 @@ from vlmguard.core.plan import Plan
 from vlmguard.guard import Changes
 from vlmguard_torch import freezing, parameters
 from vlmguard_torch.transaction import Transaction
-from vlmguard_transformers import padding
+from vlmguard_transformers import loss_scale, padding
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 
@@ -22,6 +22,8 @@ def apply(trainer: Any, profile: Profile, plan: Plan) -> Changes:
                 profile.set_variant(trainer, plan.variant.use_reentrant, transaction)
             hf.set_wrap(trainer, plan.variant, transaction)
         freezing.obey(frozen, transaction)
+        if plan.mean_loss:
+            loss_scale.mend(trainer, transaction)
         if plan.pad:
             padding.install(trainer, profile, transaction)
     return transaction.changes

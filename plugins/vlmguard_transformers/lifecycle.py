@@ -83,7 +83,7 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
     if state is None:
         return wrapped(*args, **kwargs)
     inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
-    contain("beginning a step", steps.before, state, inputs)
+    contain("beginning a step", steps.before, instance, state, inputs)
     before, state.phase = state.phase, "train"
     try:
         loss = wrapped(*args, **kwargs)

@@ -60,7 +60,7 @@ def of(trainer: Any, profile: Profile, towers: tuple[Tower, ...], meets: Meets) 
     return Known(uses, repeats, never, skips, provenance)
 
 
-def _copy(trainer: Any) -> Any:
+def copy_of(trainer: Any) -> Any:
     """The observation of the model, made once a run; None if it could not be made."""
     state = runstate.of(trainer)
     kept = state.kept if state is not None else {}
@@ -80,7 +80,7 @@ def _text_uses_towers(trainer: Any, meets: Meets, provenance: dict[str, Provenan
     found = meets.all if meets.complete else None
     if found and len({senses(row) for row in found}) == 1:
         return None
-    observed = _copy(trainer)
+    observed = copy_of(trainer)
     media = [observed.of(kind) for kind in MEDIA] if observed else []
     seen = [facts.towers for facts in media if facts is not None]
     if not seen or observed.of("text") is None:
@@ -105,7 +105,7 @@ def _repeats(
     if told is not None:
         provenance["repeats"] = "declared"
         return told
-    observed = _copy(trainer)
+    observed = copy_of(trainer)
     paths = [path for tower in trained for path in tower.paths]
     if observed is None or _any_below(observed.patched, paths):
         provenance["repeats"] = "assumed"
@@ -127,7 +127,7 @@ def _per_image(
     """What two images call more often than one, in towers whose weights are gathered."""
     if trainer.args.world_size < 2:
         return ()
-    observed = _copy(trainer)
+    observed = copy_of(trainer)
     paths = [path for tower in towers if tower.sees for path in tower.paths]
     found = tuple(_below(observed.per_item, paths)) if observed else ()
     if found:
@@ -146,7 +146,7 @@ def _media_apart(
     met = frozenset().union(*parts) >= VISUAL if many else VISUAL in parts
     if trainer.args.world_size < 2 or not met or not any(len(each) == 1 for each in parts):
         return False
-    observed = _copy(trainer)
+    observed = copy_of(trainer)
     found = [observed.of(kind) for kind in ("image", "video", "image+video")] if observed else []
     if None in found or not found:
         return False
@@ -193,7 +193,7 @@ def _unused(
     named = profile.model(trainer).named_parameters()
     names = [plain(name) for name, parameter in named if parameter.requires_grad]
     declared = _declared(trainer, profile, provenance)
-    observed = _copy(trainer)
+    observed = copy_of(trainer)
     if not observed:
         return declared, ()
     provenance["never_used"] = provenance["text_skips"] = "observed"

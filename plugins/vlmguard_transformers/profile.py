@@ -59,6 +59,7 @@ class Profile:
         "FindUnused": "ddp_find_unused_parameters={value}",
         "StaticGraph": "ddp_static_graph={value}",
         "NoCheckpointing": "gradient_checkpointing=False",
+        "MeanLoss": "model.accepts_loss_kwargs = False, before the Trainer is made",
     }
     truth: tuple[str, str] = ("False", "True")
     words: Mapping[str, str] = WORDS

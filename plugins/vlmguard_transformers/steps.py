@@ -12,7 +12,7 @@ from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
 from vlmguard_torch.gradients import Watch, kinds_of
-from vlmguard_transformers import forwards
+from vlmguard_transformers import abreast, forwards
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.repeats import Calls
 
@@ -44,6 +44,7 @@ def start(trainer: Any, profile: Profile, state: RunState) -> None:
     forwards.start(trainer.model, state)
     if state.run is None:
         return
+    abreast.start(trainer, state)
     if "VG102" in state.neutral:
         seeing = (path for tower in state.run.trained_towers for path in tower.paths)
         calls = state.kept[_CALLS] = Calls(trainer.model, seeing)
@@ -57,10 +58,11 @@ def start(trainer: Any, profile: Profile, state: RunState) -> None:
     state.at_close(watch.close)
 
 
-def before(state: RunState, inputs: Any) -> None:
+def before(trainer: Any, state: RunState, inputs: Any) -> None:
     """A step begins."""
     if not state.stepped:
         guard.look_again(state)
+    abreast.step(trainer, state)
     found = state.kept.get(_KEY)
     if found is not None:
         found.stepping, found.judged = True, False

@@ -9,7 +9,7 @@ from vlmguard.core.facts import PARTITIONED, Certainty, Phase, Run, Strategy, To
 from vlmguard.runtime import seams
 from vlmguard_torch import experts, freezing, parameters
 from vlmguard_torch.releases import releases
-from vlmguard_transformers import SEAMS, observation, padding, shared_rows
+from vlmguard_transformers import SEAMS, loss_scale, observation, padding, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 
@@ -33,6 +33,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         unused, in_training = _may_be_unused(trainer, profile, strategy, towers, meets)
     lacking = not ddp and (unused != "no" or observed.media_apart)
     obstacle = padding.obstacle(trainer, meets.all) if lacking else ""
+    times = loss_scale.times(trainer, phase, towers)
     state = runstate.of(trainer)
     if state is not None:
         state.kept["blank kinds"] = padding.kinds(meets.all)
@@ -63,6 +64,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         can_pad=lacking and not obstacle,
         pads=padding.pads(trainer),
         cannot_pad=obstacle,
+        overscaled=times,
         find_unused=hf.find_unused(trainer, checkpointing.on) if ddp else None,
         static_graph=hf.static_graph(trainer) if ddp else None,
         accumulation=trainer.args.gradient_accumulation_steps,
@@ -74,7 +76,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         conflicting_flags=profile.conflicting_flags(trainer, policy),
         missing_seams=seams.missing(hooked),
         lost_seams=seams.lost(hooked),
-        provenance=observed.provenance,
+        provenance=observed.provenance | ({"overscaled": "observed"} if times > 1 else {}),
     )
 
 

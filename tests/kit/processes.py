@@ -58,8 +58,8 @@ def watch(
     """Run to the end, or until it hangs, or for `timeout` seconds.
 
     It hangs where nothing was printed for `quiet` seconds and no rank moves, or for `still` seconds
-    in which none moved. Seconds in which it wanted to go on and could not are not counted, up to `SLOW` times
-    `timeout` in all.
+    in which none moved. Seconds in which it wanted to go on and could not are not counted, up to
+    `SLOW` times `timeout` in all.
     """
     started = time.monotonic()
     process = subprocess.Popen(

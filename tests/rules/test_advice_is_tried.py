@@ -14,6 +14,7 @@ from vlmguard.core.advice import (
     FindUnused,
     FreezeTower,
     LongerRows,
+    MeanLoss,
     NoCheckpointing,
     PadWithBlank,
     SameImages,
@@ -34,6 +35,7 @@ WORDS = {
     "PadWithBlank": PadWithBlank(),
     "SameKind": SameKind(),
     "SameImages": SameImages(),
+    "MeanLoss": MeanLoss(),
     "LongerRows": LongerRows(),
     "Upgrade": Upgrade("deepspeed"),
 }

@@ -9,7 +9,7 @@ import pytest
 from tests.rules.test_rules import DDP, IDLE, LLM, OTHER, SPEAKS, UNUSED, VISION, ZERO2
 from vlmguard.compat.choice import Choice, Option
 from vlmguard.compat.verdicts import Seen
-from vlmguard.core.advice import FreezeTower, PadWithBlank, SetVariant, StaticGraph
+from vlmguard.core.advice import FreezeTower, MeanLoss, PadWithBlank, SetVariant, StaticGraph
 from vlmguard.core.facts import Batch, Checkpointing, Gradients, Sample
 from vlmguard.core.findings import Choose
 from vlmguard.rules import RULES
@@ -76,9 +76,9 @@ def test_vg108_is_certain_only_where_rows_without_images_are_known(changed, expe
 
 
 POLICIES = {
-    "fix": "VG101 VG102 VG103 VG104 VG105 VG106 VG107 VG108 VG109 VG112 VG301",
-    "error": "VG201 VG202 VG204 VG302 VG405 VG406 VG901 VG903",
-    "warn": "VG111 VG113 VG114 VG203 VG401 VG402 VG403 VG408 VG902 VG904",
+    "fix": "VG101 VG102 VG103 VG104 VG105 VG106 VG107 VG108 VG109 VG112 VG115 VG301",
+    "error": "VG113 VG201 VG202 VG204 VG302 VG405 VG406 VG901 VG903",
+    "warn": "VG111 VG114 VG203 VG401 VG402 VG403 VG408 VG902 VG904",
 }
 
 
@@ -97,6 +97,7 @@ LOCAL = {"VG201", "VG202", "VG203", "VG204", "VG302"}
 REMEDIES = {
     "VG101": Choose(), "VG102": Choose(), "VG103": Choose(), "VG104": Choose(), "VG105": Choose(),
     "VG107": Choose(), "VG108": PadWithBlank(), "VG109": Choose(), "VG112": Choose(),
+    "VG115": MeanLoss(),
 }  # fmt: skip
 
 

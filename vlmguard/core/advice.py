@@ -103,6 +103,14 @@ class SameImages:
 
 
 @dataclass(frozen=True)
+class MeanLoss:
+    """The loss as the model means it, averaged. Also a remedy: the adapter can see to it."""
+
+    def __str__(self) -> str:
+        return "have the trainer average the model's loss over ranks and micro-batches"
+
+
+@dataclass(frozen=True)
 class LongerRows:
     """A higher limit on a row's length, or fewer pixels."""
 
@@ -121,6 +129,7 @@ Advice = (
     | PadWithBlank
     | SameKind
     | SameImages
+    | MeanLoss
     | LongerRows
 )
 

@@ -111,6 +111,8 @@ class Run:
         can_pad: whether a blank input can run the towers in a forward that has none.
         pads: whether it will.
         cannot_pad: why there can be no blank input.
+        overscaled: how many times too large each step's gradient will be, because the trainer
+            leaves a division to the model's loss which that does not make; 1 if it is not.
         find_unused, static_graph: DDP's effective options; None where DDP is not in play.
         unfrozen: trainable parameter tensors that the freeze policy names (none: it is obeyed).
         unfrozen_example: one of their names.
@@ -160,6 +162,7 @@ class Run:
     media_apart: bool = False
     experts: str = ""
     cannot_pad: str = ""
+    overscaled: int = 1
     overlap_comm: bool = False
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
 

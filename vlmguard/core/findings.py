@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from vlmguard.core.advice import Advice, PadWithBlank, Spell, sentence
+from vlmguard.core.advice import Advice, MeanLoss, PadWithBlank, Spell, sentence
 
 Level = Literal["note", "warning", "error"]
 Scope = Literal["run", "rank"]
@@ -41,7 +41,7 @@ class Choose:
     """Wish for a remedy: the variant that the tables name for the run. Rules do not choose."""
 
 
-Remedy = Variant | Freeze | DummyImage | PadWithBlank
+Remedy = Variant | Freeze | DummyImage | PadWithBlank | MeanLoss
 Wish = Remedy | Choose
 
 

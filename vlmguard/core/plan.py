@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from vlmguard.core.advice import PadWithBlank
+from vlmguard.core.advice import MeanLoss, PadWithBlank
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Choose, DummyImage, Finding, Freeze, Remedy, Variant
 from vlmguard.core.settings import Settings
@@ -41,6 +41,11 @@ class Plan:
         return any(isinstance(r, PadWithBlank) for r in self.remedies)
 
     @property
+    def mean_loss(self) -> bool:
+        """Whether the trainer is to average the model's loss as it is."""
+        return any(isinstance(r, MeanLoss) for r in self.remedies)
+
+    @property
     def dummy_image(self) -> bool:
         return any(isinstance(r, DummyImage) for r in self.remedies)
 
@@ -59,14 +64,20 @@ def keys(remedy: Remedy) -> dict[str, object]:
         return {k: v for k, v in vars(remedy).items() if v is not None}
     if isinstance(remedy, Freeze):
         return {f"freeze {what}": True for what in remedy.what}
-    return {"blank" if isinstance(remedy, PadWithBlank) else "dummy_image": True}
+    return {_NAMES[type(remedy)]: True}
 
 
-_KINDS = {Variant: "variant", Choose: "variant", Freeze: "freeze"}
+_NAMES: dict[type, str] = {PadWithBlank: "blank", MeanLoss: "loss", DummyImage: "dummy_image"}
+_KINDS: dict[type, str] = {
+    Variant: "variant",
+    Choose: "variant",
+    Freeze: "freeze",
+    MeanLoss: "loss",
+}
 
 
 def kinds(finding: Finding) -> tuple[str, ...]:
-    """What its remedies change: "variant", "freeze", "blank"."""
+    """What its remedies change: "variant", "freeze", "loss", "blank"."""
     return tuple(dict.fromkeys(_KINDS.get(type(remedy), "blank") for remedy in finding.remedies))
 
 

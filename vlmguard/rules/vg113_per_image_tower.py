@@ -2,7 +2,9 @@
 
 What it does
     Says once that ranks have to hold the same number of images, where a tower was observed to
-    run more often the more images a batch has, under ZeRO-3 or FSDP.
+    run more often the more images a batch has, under ZeRO-3 or FSDP. Stops the run in the first
+    forward in which two ranks call it a different number of times, where each call gathers:
+    each rank leaves in the rendezvous store how often it does, and waits for nobody.
 
 Why it is bad
     Each call of the tower gathers its weights from all ranks. A rank with two images gathers
@@ -12,8 +14,8 @@ Why it is bad
 When it is wrong
     Where all batches hold the same number of images. Weights that ZeRO-3 keeps on every rank
     (below stage3_param_persistence_threshold), and a tower that FSDP did not wrap by itself,
-    are not gathered at each call: then nothing waits. How many images the other ranks hold is
-    not known before a step, so nothing is stopped.
+    are not gathered at each call: then nothing waits, and nothing is compared. Without a store
+    (torchrun's, or that of init_process_group) nothing is compared either.
 
 Example
     MiniCPM-V's merger, ZeRO-3, rows with one and with two images
@@ -37,7 +39,7 @@ from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG113"
 NAME = "per-image-tower"
-DEFAULT = "warn"
+DEFAULT = "error"
 PHASES = ("train", "eval")
 
 
@@ -55,4 +57,22 @@ def pre_wrap(run: Run) -> Finding | None:
         "different numbers of images wait for each other for ever",
         advice=(SameImages(), Strategy("zero2")),
         evidence="observed on a tiny copy of the model",
+    )
+
+
+def parted(run: Run, path: str, calls: int, more: bool) -> Finding:
+    """Two ranks call a tower differently often in one forward.
+
+    calls: of this rank, as far as it has come. more: whether another one makes more, else fewer.
+    """
+    times = "once" if calls == 1 else f"{calls} times"
+    other = "again" if more else "less often"
+    return Finding(
+        CODE,
+        "error",
+        f"{path} runs once per image: this rank runs it {times} in this forward, another one runs "
+        f"it {other}; under {run.strategy} they would wait for each other for ever",
+        scope="rank",
+        advice=(SameImages(), Strategy("zero2")),
+        evidence="seen in this run",
     )

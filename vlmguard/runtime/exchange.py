@@ -18,6 +18,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from vlmguard.runtime import ranks
@@ -94,6 +95,33 @@ def gather(
     return None
 
 
+def leave(mark: str, number: int) -> bool:
+    """Leave a mark that any rank may have left; whether it was left."""
+    store = _store()
+    if store is None:
+        return False
+    with contextlib.suppress(Exception):
+        store.set(_mark(mark, number), "1")
+        return True
+    return False
+
+
+def left(mark: str, number: int) -> bool:
+    """Whether a rank has left this mark by now."""
+    store = _store()
+    with contextlib.suppress(Exception):
+        return store is not None and bool(store.check([_mark(mark, number)]))
+    return False
+
+
+def forget(marks: Iterable[str], number: int) -> None:
+    """Take marks away that nobody will look for."""
+    store = _store()
+    for mark in marks if store is not None else ():
+        with contextlib.suppress(Exception):
+            store.delete_key(_mark(mark, number))
+
+
 def _present(
     store: Any, kind: str, number: int, wanted: list[int] | range, found: dict[int, Any]
 ) -> dict[int, Any]:
@@ -109,10 +137,14 @@ def _present(
 
 
 def _key(kind: str, number: int, rank: int) -> str:
+    return _mark(f"{kind}/{rank}", number)
+
+
+def _mark(name: str, number: int) -> str:
     """Restarts and later trainings must not read what earlier ones left in the same store."""
     run = os.environ.get("TORCHELASTIC_RUN_ID", "")
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return f"vlmguard/{run}/{restart}/{ranks.world()}/{number}/{kind}/{rank}"
+    return f"vlmguard/{run}/{restart}/{ranks.world()}/{number}/{name}"
 
 
 def _store() -> Any:

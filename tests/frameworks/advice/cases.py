@@ -39,6 +39,10 @@ SAME_KIND = "give all ranks batches of one kind (group the rows by whether they 
 ZERO2 = "use zero2"
 FREEZE, FREEZE_BOTH = "freeze vision", "freeze vision and aligner"
 WINDOW = "no accumulation"
+AVERAGE = (
+    "have the trainer average the model's loss over ranks and micro-batches "
+    "(model.accepts_loss_kwargs = False, before the Trainer is made)"
+)
 CLIPPING = 'write "gradient_clipping": "auto" (takes --max_grad_norm) or 0.0 (clips nothing)'
 LEAVES = "deepspeed.utils.set_z3_leaf_modules(model, [the class that holds the experts])"
 BOTH = r"visual\."
@@ -152,6 +156,8 @@ UNEVEN_RIGHT = plain("uneven", *NONE)
 MIXTURE = ["--experts", "alone"]
 EXPERTS = plain("uneven", *NONE, *MIXTURE, *zero(3))
 EXPERTS_RIGHT = plain("uneven", *NONE, *MIXTURE, *UNUSED)
+CARELESS = plain("image", *NONE, *UNUSED, *WINDOWS, "--careless", "true", model="llava")
+AVERAGED_RIGHT = plain("image", *NONE, *UNUSED, *WINDOWS, "--averaged", "true", model="llava")
 CLIPPED = plain("image", *NONE, "--deepspeed", "{data}/unclipped.json")
 CLIPPED_RIGHT = plain("image", *NONE)
 
@@ -192,6 +198,8 @@ FAILING = {
         | {SAME_IMAGES: Done(of_rows(UNEVEN, "image"), of_rows(UNEVEN_RIGHT, "image"))}}),
     "experts": Failing(EXPERTS, "disagreement on list contents", EXPERTS_RIGHT, {
         "VG114": {LEAVES: Done(EXPERTS.also("--experts", "leaves"), EXPERTS_RIGHT)}}),
+    "careless": Failing(CARELESS, WRONG, AVERAGED_RIGHT, {
+        "VG115": {AVERAGE: Done(CARELESS.also("--averaged", "true"), AVERAGED_RIGHT)}}),
     "clipped": Failing(CLIPPED, CLIPS, CLIPPED_RIGHT, {
         "VG403": {CLIPPING: Done(instead(CLIPPED, "unclipped", "zero2"), CLIPPED_RIGHT)}}),
 }  # fmt: skip

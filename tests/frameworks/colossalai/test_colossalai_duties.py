@@ -35,7 +35,10 @@ CASES = [
     {"name": "lora-before", "lora": "before", "steps": TEXT, "chunks": "one"},
     {"name": "untouched", "steps": TEXT, "max_norm": 0, "env": {"VLMGUARD_RULES": "VG205=off"}},
     {"name": "assertion", "steps": TEXT, "env": ONLY_EXPLAIN},
-    {"name": "twice", "steps": IMAGES, "accumulate": 2},
+    {"name": "twice", "steps": IMAGES, "accumulate": 2, "env": {"VLMGUARD_RULES": "VG305=off"}},
+    {"name": "twice-silent", "steps": IMAGES, "accumulate": 2, "max_norm": 0},
+    {"name": "twice-apart", "steps": IMAGES, "accumulate": 2, "max_norm": 0,
+     "master_weights": False},
     {"name": "unreduced", "steps": TEXT, "chunks": "mixed", "env": ONLY_EXPLAIN},
     {"name": "llava-default", "model": "llava_default", "steps": [*TEXT, "image"]},
     {"name": "llava-silent", "model": "llava_default", "steps": IMAGES, "max_norm": 0,
@@ -152,6 +155,18 @@ def test_accumulation_that_gemini_was_not_told_of():
     assert "you are calculating the l2 norm twice" in failed["error"]
     assert "VG573 explained" in failed["notes"]
     assert "GeminiPlugin(enable_gradient_accumulation=True)" in failed["notes"]
+
+
+def test_a_forward_on_gradients_in_the_place_of_weights_is_stopped():
+    assert rank(off(), "twice-silent")["stage"] == "done", "it trains wrongly without a word"
+    stopped = rank(on(), "twice-silent")
+    assert stopped["stage"] == "step 1 forward"
+    assert "VG305: backward has run and no step since" in stopped["error"]
+    assert "GeminiPlugin(enable_gradient_accumulation=True)" in stopped["error"]
+
+
+def test_gradients_with_a_place_of_their_own_are_left_alone():
+    assert rank(on(), "twice-apart")["stage"] == rank(off(), "twice-apart")["stage"]
 
 
 def test_parameters_that_llava_never_uses_are_frozen():

@@ -26,6 +26,8 @@ def kind_of(data: str, row: int) -> str:
             return "image" if row % 2 else "image image"
         case "with video":
             return "image" if row % 2 else "image+video"
+        case "late":
+            return "image" if row < 4 or row % 2 else "image image"
         case "phases":
             return "text" if row // 2 % 2 else "image"
         case _:

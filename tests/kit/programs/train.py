@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 
 import torch
@@ -31,6 +32,8 @@ class Mine:
         experts: "alone": the first layer has two experts, modules of their own, and a row's length
             chooses; "leaves": DeepSpeed is told to gather them together.
         per_image: the tower takes the images of a batch apart, as MiniCPM-V's does.
+        careless: a loss that takes no notice of num_items_in_batch, as Qwen2-Audio's.
+        averaged: the model says that it takes no such number.
         on_the_model: checkpointing is switched on here, before a trainer exists.
         two_forwards: a loss that calls the model twice.
         evaluate: a data set to evaluate on after each step.
@@ -43,6 +46,8 @@ class Mine:
     blind: str = ""
     experts: str = ""
     per_image: bool = False
+    careless: bool = False
+    averaged: bool = False
     on_the_model: bool = False
     two_forwards: bool = False
     evaluate: str = ""
@@ -95,6 +100,17 @@ def mix(model, leaves):
         set_z3_leaf_modules(model, [Chosen])
 
 
+def deaf(kind):
+    """A model class whose loss is a mean, whatever number of tokens is passed."""
+    whole = kind.forward
+
+    @functools.wraps(whole)
+    def forward(self, *args, num_items_in_batch=None, **kwargs):
+        return whole(self, *args, **kwargs)
+
+    kind.forward = forward
+
+
 def adapted(model, pattern, checkpointing):
     """The model with LoRA on its linear layers whose names match."""
     from peft import LoraConfig, get_peft_model
@@ -121,6 +137,10 @@ def main():
         mix(model, mine.experts == "leaves")
     if mine.per_image:
         one_by_one(type(model.model.visual))
+    if mine.careless:
+        deaf(type(model))
+    if mine.averaged:
+        model.accepts_loss_kwargs = False
     if mine.blind:
         tower = model.get_submodule(mine.blind)
         tower.forward = torch.no_grad()(tower.forward)

@@ -16,7 +16,7 @@ FAILURE = Known(
         Do("optimizer.step() and zero_grad() after every backward", "smaller batches"),
     ),
     wrong="With max_norm=0 there is no norm and no message: the weights' updates are then off by "
-    "100 % to 151 % of what they should be.",
+    "100 % to 151 % of what they should be. VG305 stops such a run.",
     signs=(Sign("you are calculating the l2 norm twice"),),
     examples=(
         Example(
