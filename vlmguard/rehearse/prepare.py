@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from vlmguard.check import framework as frameworks
-from vlmguard.check import judge, model, redact
+from vlmguard.check import hf, judge, model, redact
 from vlmguard.check.fields import Values
 from vlmguard.check.files import Files, Unreadable
 from vlmguard.check.judge import Verdict
@@ -105,10 +106,27 @@ def _prepared(
         env=_variables(job.env), data=data, why_no_data=why, shuffled=described.shuffled,
         batch=described.batch, accumulation=run.accumulation,
         towers=tuple(tower.kind for tower in run.towers if tower.trainable),
-        media=_media(source), generates=described.generates, row=described.row,
+        media=_media(source), media_root=described.media_root, accelerate=_accelerate(job, files),
+        generates=described.generates, paired=described.paired, row=described.row,
         known=tuple(values.fields), thorough=thorough,
     )  # fmt: skip
     return Prepared(request, checked, code)
+
+
+def _accelerate(job: Job, files: Files) -> dict[str, Any]:
+    """``accelerate launch``'s options, DeepSpeed's config file read."""
+    if "accelerate" not in job.chain:
+        return {}
+    found = hf.accelerate_config(job, files)
+    sizes = dict(found.get("parallelism_config") or {})
+    for name, size in sizes.items():
+        if name.endswith("_size") and str(size).isdigit() and int(size) > 1:
+            raise Refused(f"{name} {size}: subgroups of ranks are not rehearsed")
+    inner = dict(found.get("deepspeed_config") or {})
+    if inner.get("deepspeed_config_file"):
+        named = hf.table(inner["deepspeed_config_file"], files, "deepspeed_config_file")
+        found["deepspeed_config"] = {**inner, "config": named}
+    return found
 
 
 def _model(name: str, files: Files, env: Mapping[str, str]) -> str:
