@@ -140,7 +140,14 @@ def read(given: str, folder: str) -> dict[str, Any]:
 
 
 def written(config: dict[str, Any], place: Path, shrunk: float, argv: Argv) -> Path:
-    """The same configuration for a tiny model in float32: buckets shrink with the model."""
+    """The same configuration for a tiny model in float32, as a file."""
+    file = place / "deepspeed.json"
+    file.write_text(json.dumps(plain(small(config, shrunk, argv))))
+    return file
+
+
+def small(config: Mapping[str, Any], shrunk: float, argv: Argv) -> dict[str, Any]:
+    """Nothing is moved to other memory, and buckets shrink with the model."""
     zero = dict(config.get("zero_optimization") or {})
     for name in ("offload_optimizer", "offload_param"):
         told = zero.pop(name, None)
@@ -151,15 +158,19 @@ def written(config: dict[str, Any], place: Path, shrunk: float, argv: Argv) -> P
         known = name in zero or zero.get("stage") == 3 or not name.startswith(_STAGE3)
         if shrunk > 10 and known and isinstance(size, (int, float)):
             zero[name] = max(int(size / shrunk) // 2 * 2, 1000)  # ZeRO-2 asks for even ones
-    for name in ("optimizer", "scheduler", "torch_autocast", "data_types"):
-        config.pop(name, None)
-    for name in ("gradient_accumulation_steps", "train_batch_size",
-                 "train_micro_batch_size_per_gpu"):  # fmt: skip
-        config[name] = "auto"
-    config["zero_optimization"] = zero
-    config["fp16"] = config["bf16"] = {"enabled": False}
-    config["gradient_clipping"] = 0
-    config["zero_allow_untested_optimizer"] = True
-    file = place / "deepspeed.json"
-    file.write_text(json.dumps(config))
-    return file
+    return {**config, "zero_optimization": zero}
+
+
+def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The Trainer's own optimizer in float32, batches by its flags, no clipping."""
+    dropped = ("optimizer", "scheduler", "torch_autocast", "data_types")
+    kept = {name: value for name, value in config.items() if name not in dropped}
+    batches = ("gradient_accumulation_steps", "train_batch_size", "train_micro_batch_size_per_gpu")
+    return {
+        **kept,
+        **dict.fromkeys(batches, "auto"),
+        "fp16": {"enabled": False},
+        "bf16": {"enabled": False},
+        "gradient_clipping": 0,
+        "zero_allow_untested_optimizer": True,
+    }
