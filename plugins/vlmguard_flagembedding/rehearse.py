@@ -83,7 +83,8 @@ def commands(
     argv = Argv(list(request.argv), frozenset(request.known))
     for names, why in _DROPPED:
         argv.replace(names, why)
-    env = rehearse_flags.settle(argv, request, made, steps, 0.01)
+    rate = 0.1 if ".reranker." in request.entry else 0.01
+    env = rehearse_flags.settle(argv, request, made, steps, rate)
     argv.set("train_data", single)
     return Commands(tuple(argv.words), tuple(rehearse_flags.reference(argv, request).words),
                     env, tuple(argv.notes))  # fmt: skip

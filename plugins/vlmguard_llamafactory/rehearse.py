@@ -18,6 +18,7 @@ from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.scene import Scene
+from vlmguard_llamafactory import formats
 from vlmguard_transformers import rehearse_flags
 
 NAME = "LLaMA-Factory"
@@ -47,15 +48,6 @@ _DROPPED = (
       "eval_on_each_dataset", "early_stopping_steps", "generate_max_len"), ""),
 )  # fmt: skip
 _SEQUENCES = ("context_parallel_size", "sequence_parallel_size", "tensor_parallel_size")
-_OWN = {
-    "formatting": "sharegpt",
-    "columns": {"messages": "messages", "images": "images"},
-    "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user",
-             "assistant_tag": "assistant"},
-}  # fmt: skip
-"""How stand-in rows are written, as an entry of dataset_info.json."""
-_PLACES = ("hf_hub_url", "ms_hub_url", "om_hub_url", "script_url", "cloud_file_name", "file_name",
-           "num_samples", "split", "subset", "folder")  # fmt: skip
 FRAMES = 12544
 """Pixels of a video's frame, at most."""
 
@@ -69,8 +61,8 @@ def describe(values: Values, entry: str, files: Files) -> Described:
     data: tuple[str, ...] = ()
     if not obstacle:
         named = _entries(_names(values.get("dataset")), folder, files)
-        if len({json.dumps(_format(entry), sort_keys=True) for entry in named.values()}) > 1:
-            obstacle = "data sets of more than one format are not rehearsed"
+        if stage != "sft" and not formats.one(named.values()):
+            obstacle = f"stage {stage} with data sets of more than one format: not rehearsed"
         data = tuple(_file(name, entry, folder, files) for name, entry in named.items())
     return Described(
         model=str(values.get("model_name_or_path") or ""),
@@ -111,11 +103,6 @@ def _entries(names: Sequence[str], folder: str, files: Files) -> dict[str, dict[
 def _file(name: str, entry: Mapping[str, Any], folder: str, files: Files) -> str:
     file = entry.get("file_name")
     return files.path(os.path.join(folder, file)) if file else name
-
-
-def _format(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry without where its rows lie."""
-    return {key: value for key, value in entry.items() if key not in _PLACES}
 
 
 def shaped(request: Request, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -183,22 +170,34 @@ def _data(argv: Argv, before: Argv, request: Request, rows: Path) -> None:
     """A data set of our own name and folder, in the format of the user's."""
     folder = rows.parent / "data"
     folder.mkdir()
-    os.replace(rows, folder / "rows.jsonl")
-    entry: dict[str, Any] = {**_OWN, "columns": dict(_OWN["columns"])}
-    if request.row == "pair":
-        entry["ranking"] = True
-        entry["columns"] |= {"chosen": "chosen", "rejected": "rejected"}
-    if request.row == "label":
-        entry["columns"]["kto_tag"] = "good"
+    file = folder / "rows.jsonl"
+    os.replace(rows, file)
+    entry = _stand_in(request.row)
     if request.data:
         names = [name for words in before.values("dataset") or () for name in _names(words)]
         home = before.get("dataset_dir") or "data"
-        entry = _format(_entries(names[:1], home, Files(request.folder))[names[0]])
-    told = {"rehearsed": {**entry, "file_name": "rows.jsonl"}}
+        every = list(_entries(names, home, Files(request.folder)).values())
+        entry = formats.bare(every[0])
+        if not formats.one(every):
+            read = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+            made, entry = formats.mixed(read, every)
+            file.write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
+            argv.notes.append("rows of several formats, written alike")
+    told = {"rehearsed": {**entry, "file_name": file.name}}
     (folder / "dataset_info.json").write_text(json.dumps(told), "utf-8")
     argv.set("dataset", "rehearsed")
     argv.set("dataset_dir", folder)
     argv.set("media_dir", request.media_root)
+
+
+def _stand_in(row: str) -> dict[str, Any]:
+    entry = {**formats.OWN, "columns": dict(formats.OWN["columns"])}
+    if row == "pair":
+        entry["ranking"] = True
+        entry["columns"] |= {"chosen": "chosen", "rejected": "rejected"}
+    if row == "label":
+        entry["columns"]["kto_tag"] = "good"
+    return entry
 
 
 def _media(argv: Argv) -> None:

@@ -20,7 +20,7 @@ from vlmguard.rehearse import framework
 from vlmguard.rehearse.framework import Described
 from vlmguard.rehearse.request import Request
 
-STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3")
+STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp2")
 _KEPT_BACK = re.compile(
     r"HOME|PATH|PWD|OLDPWD|SHLVL|_|TMPDIR|USER|LOGNAME|SHELL|VLMGUARD|MASTER_(ADDR|PORT)|"
     r"(LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|NPROC_PER_NODE|NNODES|NODE_RANK|CUDA_\w+|NCCL_\w+|"
@@ -149,7 +149,7 @@ def _media(source: str) -> tuple[str, ...]:
 
 
 def _data(names: tuple[str, ...], files: Files) -> tuple[tuple[str, ...], str]:
-    """Local data files; or none, and why."""
+    """Local data files, and what is not among them."""
     found: list[str] = []
     absent: list[str] = []
     for name in names:
@@ -167,9 +167,8 @@ def _data(names: tuple[str, ...], files: Files) -> tuple[tuple[str, ...], str]:
             absent.append(bare)
         else:
             absent.append(bare)
-    if found:
-        return tuple(found), ""
-    return (), f"{', '.join(absent) or 'no data set'} is not on this disk"
+    why = f"{', '.join(absent) or 'no data set'} is not on this disk"
+    return tuple(found), why if absent or not found else ""
 
 
 def _located(argv: list[str], files: Files, scratch: Path) -> list[str]:

@@ -23,7 +23,7 @@ class Request:
         model: the folder with its config.json, tokenizer and processor.
         name: the model's last name; frameworks look at it.
         data: local data files; empty: stand-in rows.
-        why_no_data: why there are none.
+        why_no_data: why there are none, or which are left out.
         shuffled: whether its loader shuffles.
         batch, accumulation: rows of a micro-batch, micro-batches of a step.
         towers: kinds that train, going by the command.

@@ -91,6 +91,8 @@ def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
     notes: list[str] = []
     if request.data:
         sample = rows.sample(request.data, request.shuffled)
+        if request.why_no_data:
+            notes.append(f"left out: {request.why_no_data}")
         root = request.media_root or request.env.get("ROOT_IMAGE_DIR") or request.folder
 
         def there(name: str) -> bool:
