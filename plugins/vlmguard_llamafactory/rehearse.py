@@ -124,7 +124,7 @@ def load() -> None:
     """All that ranks need, imported once before they are forked."""
     from vlmguard_transformers import rehearsal
 
-    rehearsal.load("trl", "llamafactory.train.tuner", "llamafactory.data.collator",
+    rehearsal.load("llamafactory.train.tuner", "llamafactory.data.collator",
                    "vlmguard_llamafactory.profile")  # fmt: skip
 
 

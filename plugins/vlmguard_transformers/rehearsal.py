@@ -139,14 +139,16 @@ def _not_saving() -> None:
 
 
 def load(*modules: str) -> None:
-    """Import what every Trainer needs, and ``modules``, once, before ranks are forked.
+    """Import ``modules`` and what every Trainer needs, once, before ranks are forked.
 
+    The framework comes first, as in its own program: LLaMA-Factory mends transformers' functions
+    before it lets TRL ask them.
     A module that this release or machine lacks is left out: the command itself will say so.
     """
     import torch
 
     torch.set_num_threads(1)
-    for name in (*_LOADED, *modules):
+    for name in (*modules, *_LOADED):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     with contextlib.suppress(ImportError):  # it would be compiled in each rank

@@ -189,7 +189,7 @@ class Rehearsal:
 
 
 _HERE = re.compile(
-    r"No space left|\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
+    r"No space left|No module named|\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
     r"not implemented for '?(Half|BFloat16)|offline mode|OfflineMode|LocalEntryNotFound|"
     r"ConnectionError|MemoryError|triton"
 )

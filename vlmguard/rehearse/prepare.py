@@ -70,7 +70,9 @@ def prepare(
     adapter = type(owner).__module__.partition(".")[0]
     hooks = framework.of(adapter)
     if hooks is None:
-        raise Refused(f"{owner.name} commands are not rehearsed yet; `vlmguard check` judges them")
+        what = os.path.basename(job.target) or owner.name
+        raise Refused(f"{what}: a script of your own makes its model and rows in its own code; it is "
+                      "not rehearsed, `vlmguard check` judges it")  # fmt: skip
     parsed = owner.values(job, files, entry)
     described = hooks.describe(parsed.values, entry, files)
     if described.obstacle:
