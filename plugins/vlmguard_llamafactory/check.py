@@ -119,6 +119,8 @@ class LlamaFactory(Framework):
         kinds = ("vision", "aligner", "llm") if found.sees else ("llm",)
         draft.trains = {kind: "" if found.sees and values.true(_FLAGS[kind]) else how
                         for kind in kinds}  # fmt: skip
+        if found.sees and how == "adapters" and values.get("lora_target") in (None, "all"):
+            draft.trains["aligner"] = ""  # "all" is all linear modules but the projector's
         if draft.tuning == "freeze":
             draft.doubt("finetuning_type freeze: which layers train, only the model tells")
 

@@ -6,7 +6,6 @@ Top-level imports are light: `describe` runs in the command line's process, with
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,10 @@ from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.scene import Scene
+from vlmguard_transformers import rehearse_flags
+from vlmguard_transformers.rehearse_flags import PIXELS
 
 NAME = "ms-swift"
-PIXELS = 50176
 _GENERATES = ("grpo", "gkd")
 _PAIRS = ("dpo", "cpo", "simpo", "orpo", "rm")
 _SUBGROUPS = ("sequence_parallel_size", "deepspeed_autotp_size", "tensor_parallel_size",
@@ -185,10 +185,11 @@ def commands(
     argv.set("max_steps", steps)
     argv.set("gradient_accumulation_steps", request.accumulation)
     argv.set("output_dir", place / "out")
-    shrunk = _ratio(made)
+    shrunk = rehearse_flags.ratio(made)
     given = argv.get("deepspeed")
     if given:
-        argv.set("deepspeed", _deepspeed(given, request, place, shrunk, argv))
+        config = _config(given, request.folder)
+        argv.set("deepspeed", rehearse_flags.written(config, place, shrunk, argv))
     elif shrunk > 10 and argv.values("ddp_bucket_cap_mb") is None and not argv.get("fsdp"):
         argv.set("ddp_bucket_cap_mb", 1)
     _numbers(argv)
@@ -218,47 +219,14 @@ def _replaced(argv: Argv, request: Request) -> dict[str, str]:
     return {"MAX_PIXELS": str(PIXELS)}
 
 
-def _ratio(made: Mapping[str, Any]) -> float:
-    return float(max(1.0, made.get("full", 0) / max(made.get("weights", 1), 1)))
-
-
-def _deepspeed(given: str, request: Request, place: Path, shrunk: float, argv: Argv) -> Path:
-    """The same configuration for a tiny model in float32: buckets shrink with the model."""
-    config = _config(given, request.folder)
-    zero = config.get("zero_optimization") or {}
-    for name in ("offload_optimizer", "offload_param"):
-        told = zero.pop(name, None)
-        if isinstance(told, dict) and told.get("device") in ("cpu", "nvme"):
-            argv.notes.append(f"{name}: nothing is moved")
-    for name in ("reduce_bucket_size", "allgather_bucket_size", "stage3_prefetch_bucket_size",
-                 "stage3_max_live_parameters", "stage3_max_reuse_distance", "sub_group_size",
-                 "stage3_param_persistence_threshold"):  # fmt: skip
-        if shrunk > 10 and isinstance(zero.get(name), (int, float)):
-            zero[name] = max(int(zero[name] / shrunk) // 2 * 2, 1000)  # ZeRO-2 asks for even ones
-    for name in ("optimizer", "scheduler", "torch_autocast", "data_types"):
-        config.pop(name, None)
-    for name in ("gradient_accumulation_steps", "train_batch_size",
-                 "train_micro_batch_size_per_gpu"):  # fmt: skip
-        config[name] = "auto"
-    config["fp16"] = config["bf16"] = {"enabled": False}
-    config["gradient_clipping"] = 0
-    config["zero_allow_untested_optimizer"] = True
-    file = place / "deepspeed.json"
-    file.write_text(json.dumps(config))
-    return file
-
-
 def _config(given: str, folder: str) -> dict[str, Any]:
     """A DeepSpeed config by text, file or ms-swift's own name."""
-    if given.lstrip().startswith("{"):
-        return dict(json.loads(given))
-    path = Path(folder, given).expanduser()
-    package = sources.package("swift")
+    package = sources.package("swift") if not given.lstrip().startswith("{") else None
     for own in ("config", "llm/ds_config") if package else ():
         known = Path(str(package), own, f"{given}.json")
         if known.is_file():
-            path = known
-    return dict(json.loads(path.read_text("utf-8")))
+            given = str(known)
+    return rehearse_flags.read(given, folder)
 
 
 def _numbers(argv: Argv) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import json
 import os
 import resource
@@ -20,6 +21,7 @@ from typing import Any
 from vlmguard.ranks import phase, phases
 from vlmguard.rehearse.scene import Scene
 from vlmguard_torch import towers as by_name
+from vlmguard_transformers.rehearse_flags import HERE
 
 Towers = Callable[[Any], Mapping[str, tuple[str, ...]]]
 
@@ -93,6 +95,74 @@ def _bf16() -> None:
 
     if not hasattr(torch.cpu, "max_memory_reserved"):
         torch.cpu.max_memory_reserved = lambda *_, **__: 0  # type: ignore[attr-defined]
+
+
+class Unparsed(Exception):
+    """The framework's parser refused words that it takes elsewhere."""
+
+
+def run(scene: Scene, program: str, towers: Towers, main: Callable[[], Any]) -> dict[str, Any]:
+    """One rank of one pass: ``main`` is what ``program`` runs, with the scene's words.
+
+    Rows come in the file's order, and nothing is saved. Raises whatever ``main`` does.
+    """
+    words = tuple(word.replace(HERE, str(scene.place)) for word in scene.argv)
+    enter(scene, any(word.startswith("--fsdp") for word in words))
+    _in_order()
+    _not_saving()
+    told = watch(scene, towers)
+    with arguments(program, words):
+        try:
+            main()
+        except SystemExit as left:
+            if left.code and not told["steps"]:
+                raise Unparsed(str(left.code)) from None
+    return finished(told)
+
+
+def _in_order() -> None:
+    """Whatever a release calls its flag for it; trainers with a sampler of their own keep it."""
+    import transformers
+    from torch.utils.data import SequentialSampler
+
+    def sampler(self: Any, rows: Any = None) -> Any:
+        return SequentialSampler(self.train_dataset if rows is None else rows)
+
+    transformers.Trainer._get_train_sampler = sampler
+
+
+def _not_saving() -> None:
+    import transformers
+
+    transformers.Trainer.save_model = lambda *_, **__: None
+    transformers.Trainer.save_state = lambda *_, **__: None
+
+
+def load(*modules: str) -> None:
+    """Import ``modules`` and what every Trainer needs, once, before ranks are forked.
+
+    The framework comes first, as in its own program: LLaMA-Factory mends transformers' functions
+    before it lets TRL ask them.
+    A module that this release or machine lacks is left out: the command itself will say so.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    for name in (*modules, *_LOADED):
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    with contextlib.suppress(ImportError):  # it would be compiled in each rank
+        importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
+
+
+_LOADED = (
+    "transformers.models.auto.modeling_auto", "transformers.models.auto.processing_auto",
+    "transformers.models.auto.tokenization_auto", "torch.distributed.fsdp", "peft", "datasets",
+    "deepspeed", "transformers.trainer", "deepspeed.runtime.zero.stage3",
+    "deepspeed.runtime.zero.stage_1_and_2", "deepspeed.runtime.zero.muon.muon_optimizer",
+    "accelerate.utils.deepspeed", "torch._inductor.compile_fx", "PIL.PngImagePlugin",
+    "vlmguard_transformers.lifecycle",
+)  # fmt: skip
 
 
 def watch(scene: Scene, towers: Towers) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from vlmguard.rehearse.argv import Argv
-from vlmguard.rehearse.request import Request
 from vlmguard_swift import rehearse
+from vlmguard_transformers import rehearse_flags
 
 ZERO = {"stage": 2, "allgather_bucket_size": 2e8, "reduce_bucket_size": 5e8,
         "offload_optimizer": {"device": "cpu"}, "overlap_comm": True}  # fmt: skip
@@ -16,10 +16,9 @@ ZERO = {"stage": 2, "allgather_bucket_size": 2e8, "reduce_bucket_size": 5e8,
 
 def shrunk(tmp_path, ratio):
     here = str(tmp_path)
-    request = Request("vlmguard_swift", "sft", (), here, "zero2", 2, "", "m", here)
     argv = Argv([])
     given = json.dumps({"zero_optimization": ZERO, "fp16": {"enabled": "auto"}})
-    file = rehearse._deepspeed(given, request, tmp_path, ratio, argv)
+    file = rehearse_flags.written(rehearse._config(given, here), tmp_path, ratio, argv)
     return json.loads(file.read_text()), argv.notes
 
 

@@ -7,7 +7,8 @@ Such a module has ``NAME`` and
 * ``load()``: imports everything, once, in the worker;
 * ``make(source, out) -> dict``: the tiny checkpoint (``weights``, ``full``, ``class``), in a rank;
 * ``commands(request, made, rows, single, steps) -> Commands``;
-* ``act(scene) -> dict``: one rank of one pass.
+* ``act(scene) -> dict``: one rank of one pass;
+* ``shaped(request, rows) -> list``, if it wants it: `media.stand_ins` as its own rows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Described:
-    """What a command says of its model, data and loop.
+    """What a command says of its model, data and loop; as `request.Request` has it.
 
     Attributes:
         code: flags with the user's own code, as they stand.
@@ -32,7 +33,9 @@ class Described:
     batch: int = 1
     shuffled: bool = True
     generates: bool = False
+    paired: bool = False
     row: str = "chat"
+    media_root: str = ""
     code: tuple[str, ...] = ()
     obstacle: str = ""
 

@@ -63,6 +63,28 @@ def here(rows: Sequence[Row], folder: Path, there: Callable[[str], bool]) -> int
     return missing
 
 
+def saved(rows: Sequence[Row], folder: Path) -> None:
+    """Write pictures whose bytes stand in the row itself (parquet) to files, in place."""
+    count = 0
+
+    def file(value: Any) -> Any:
+        nonlocal count
+        if isinstance(value, list):
+            return [file(each) for each in value]
+        content = value.get("bytes") if isinstance(value, dict) else value
+        if not isinstance(content, bytes):
+            return value
+        path = folder / f"picture{count}"
+        count += 1
+        path.write_bytes(content)
+        return str(path)
+
+    for row in rows:
+        for column in _COLUMNS:
+            if row.get(column):
+                row[column] = file(row[column])
+
+
 def _inline(value: str) -> bool:
     return value.startswith("data:") or len(value) > os.pathconf("/", "PC_PATH_MAX")
 

@@ -138,6 +138,8 @@ class Rehearsal:
             return "a rank was killed, likely for want of memory"
         if cause.error in ("ModuleNotFoundError", "ImportError"):
             return "a package is not installed here"
+        if cause.error == "Unparsed":
+            return "the command as changed for this was refused"
         if _HERE.search(text):
             return "this machine lacks something"
         if not step and not self.request.data:
@@ -157,11 +159,10 @@ class Rehearsal:
 
     def _differences(self, scene: Scene, windows: Sequence[Window]) -> list[Difference] | str:
         """Against the reference, which is run when it is first needed; or why there is none."""
-        generates = self.request.generates
-        own = self.request.ranks if generates else 1
+        own = self.request.ranks if self.request.generates or self.request.paired else 1
         if self._reference is None:
-            made = self._scene(REFERENCE, self.commands.reference, False, single=not generates)
-            result = self._run(made, own, "referee" if generates else "none")
+            made = self._scene(REFERENCE, self.commands.reference, False, single=own == 1)
+            result = self._run(made, own, "referee" if own > 1 else "none")
             self._reference = made, result
             self.tell("judged", {"pass": REFERENCE, "kind": result.verdict,
                                  "seconds": self.seconds[REFERENCE]})  # fmt: skip
@@ -188,7 +189,7 @@ class Rehearsal:
 
 
 _HERE = re.compile(
-    r"No space left|\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
+    r"No space left|No module named|\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
     r"not implemented for '?(Half|BFloat16)|offline mode|OfflineMode|LocalEntryNotFound|"
     r"ConnectionError|MemoryError|triton"
 )

@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from vlmguard.check import framework as frameworks
-from vlmguard.check import judge, model, redact
+from vlmguard.check import hf, judge, model, redact
 from vlmguard.check.fields import Values
 from vlmguard.check.files import Files, Unreadable
 from vlmguard.check.judge import Verdict
@@ -19,7 +20,7 @@ from vlmguard.rehearse import framework
 from vlmguard.rehearse.framework import Described
 from vlmguard.rehearse.request import Request
 
-STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3")
+STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp2")
 _KEPT_BACK = re.compile(
     r"HOME|PATH|PWD|OLDPWD|SHLVL|_|TMPDIR|USER|LOGNAME|SHELL|VLMGUARD|MASTER_(ADDR|PORT)|"
     r"(LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|NPROC_PER_NODE|NNODES|NODE_RANK|CUDA_\w+|NCCL_\w+|"
@@ -69,7 +70,9 @@ def prepare(
     adapter = type(owner).__module__.partition(".")[0]
     hooks = framework.of(adapter)
     if hooks is None:
-        raise Refused(f"{owner.name} commands are not rehearsed yet; `vlmguard check` judges them")
+        what = os.path.basename(job.target) or owner.name
+        raise Refused(f"{what}: a script of your own makes its model and rows in its own code; it is "
+                      "not rehearsed, `vlmguard check` judges it")  # fmt: skip
     parsed = owner.values(job, files, entry)
     described = hooks.describe(parsed.values, entry, files)
     if described.obstacle:
@@ -105,10 +108,27 @@ def _prepared(
         env=_variables(job.env), data=data, why_no_data=why, shuffled=described.shuffled,
         batch=described.batch, accumulation=run.accumulation,
         towers=tuple(tower.kind for tower in run.towers if tower.trainable),
-        media=_media(source), generates=described.generates, row=described.row,
+        media=_media(source), media_root=described.media_root, accelerate=_accelerate(job, files),
+        generates=described.generates, paired=described.paired, row=described.row,
         known=tuple(values.fields), thorough=thorough,
     )  # fmt: skip
     return Prepared(request, checked, code)
+
+
+def _accelerate(job: Job, files: Files) -> dict[str, Any]:
+    """``accelerate launch``'s options, DeepSpeed's config file read."""
+    if "accelerate" not in job.chain:
+        return {}
+    found = hf.accelerate_config(job, files)
+    sizes = dict(found.get("parallelism_config") or {})
+    for name, size in sizes.items():
+        if name.endswith("_size") and str(size).isdigit() and int(size) > 1:
+            raise Refused(f"{name} {size}: subgroups of ranks are not rehearsed")
+    inner = dict(found.get("deepspeed_config") or {})
+    if inner.get("deepspeed_config_file"):
+        named = hf.table(inner["deepspeed_config_file"], files, "deepspeed_config_file")
+        found["deepspeed_config"] = {**inner, "config": named}
+    return found
 
 
 def _model(name: str, files: Files, env: Mapping[str, str]) -> str:
@@ -131,7 +151,7 @@ def _media(source: str) -> tuple[str, ...]:
 
 
 def _data(names: tuple[str, ...], files: Files) -> tuple[tuple[str, ...], str]:
-    """Local data files; or none, and why."""
+    """Local data files, and what is not among them."""
     found: list[str] = []
     absent: list[str] = []
     for name in names:
@@ -149,9 +169,8 @@ def _data(names: tuple[str, ...], files: Files) -> tuple[tuple[str, ...], str]:
             absent.append(bare)
         else:
             absent.append(bare)
-    if found:
-        return tuple(found), ""
-    return (), f"{', '.join(absent) or 'no data set'} is not on this disk"
+    why = f"{', '.join(absent) or 'no data set'} is not on this disk"
+    return tuple(found), why if absent or not found else ""
 
 
 def _located(argv: list[str], files: Files, scratch: Path) -> list[str]:

@@ -23,13 +23,17 @@ class Request:
         model: the folder with its config.json, tokenizer and processor.
         name: the model's last name; frameworks look at it.
         data: local data files; empty: stand-in rows.
-        why_no_data: why there are none.
+        why_no_data: why there are none, or which are left out.
         shuffled: whether its loader shuffles.
         batch, accumulation: rows of a micro-batch, micro-batches of a step.
         towers: kinds that train, going by the command.
         media: kinds of media that the model takes.
+        media_root: the folder that its rows' media are relative to; "" for ``folder``.
+        accelerate: what `accelerate launch` was told, its config file and flags together.
         generates: batches are made by generation: the reference keeps the wrapper.
-        row: what a row holds: "chat", "pair" (chosen and rejected) or "prompt".
+        paired: what a rank does depends on its number: the reference has as many ranks.
+        row: what a row holds: "chat", "pair" (chosen and rejected), "prompt", "label" (a completion
+            that is good or bad) or "query" (with passages).
         known: the framework's own flags in this release.
         scratch: a folder of ours; all that is written goes there.
         thorough: more orders of rows.
@@ -53,7 +57,10 @@ class Request:
     accumulation: int = 1
     towers: tuple[str, ...] = ()
     media: tuple[str, ...] = ()
+    media_root: str = ""
+    accelerate: Mapping[str, Any] = field(default_factory=dict)
     generates: bool = False
+    paired: bool = False
     row: str = "chat"
     known: tuple[str, ...] = ()
     thorough: bool = False

@@ -91,16 +91,21 @@ def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
     notes: list[str] = []
     if request.data:
         sample = rows.sample(request.data, request.shuffled)
-        root = request.env.get("ROOT_IMAGE_DIR") or request.folder
+        if request.why_no_data:
+            notes.append(f"left out: {request.why_no_data}")
+        root = request.media_root or request.env.get("ROOT_IMAGE_DIR") or request.folder
 
         def there(name: str) -> bool:
             return os.path.exists(os.path.join(root, os.path.expanduser(name)))
 
+        media.saved(sample.rows, place)
         missing = media.here(sample.rows, place, there)
         if missing:
             notes.append(f"{missing} pictures that are not on this disk: stand-ins")
     else:
-        sample = rows.of(media.stand_ins(place, request.media, request.row))
+        made = media.stand_ins(place, request.media, request.row)
+        shaped = getattr(framework.of(request.adapter), "shaped", None)
+        sample = rows.of(shaped(request, made) if shaped else made)
         notes.append(f"stand-in rows ({', '.join(sample.kinds)}): {request.why_no_data}")
     return sample, notes
 

@@ -1,0 +1,102 @@
+"""Rehearsing ``-m FlagEmbedding.finetune.…``: its own modules, in a rank.
+
+Which negatives a row comes with is drawn on each rank, so the reference has as many ranks.
+Top-level imports are light: `describe` runs in the command line's process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vlmguard.check import hf
+from vlmguard.check.fields import Values
+from vlmguard.check.files import Files
+from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.framework import Commands, Described
+from vlmguard.rehearse.request import Request
+from vlmguard.rehearse.scene import Scene
+from vlmguard_transformers import rehearse_flags
+
+NAME = "FlagEmbedding"
+_DROPPED = (
+    (("from_peft", "raw_peft"), "the adapter begins anew"),
+    (("use_flash_attn",), "no flash attention"),
+    (("config_name", "tokenizer_name", "cache_dir", "cache_path", "token", "save_lora_every_epoch",
+      "only_merge_lora_model", "save_merged_lora_model"), ""),
+)  # fmt: skip
+
+
+def describe(values: Values, entry: str, files: Files) -> Described:
+    """What the command says of its model, data and loop."""
+    batch = values.get("per_device_train_batch_size", 8)
+    obstacle = ""
+    if values.true("only_merge_lora_model"):
+        obstacle = "--only_merge_lora_model: this does not train"
+    return Described(
+        model=str(values.get("model_name_or_path") or ""),
+        data=tuple(hf.datasets(values, "train_data")),
+        batch=batch if isinstance(batch, int) else 1,
+        shuffled=values.get("train_sampling_strategy") != "sequential",
+        paired=True,
+        row="query",
+        obstacle=obstacle,
+    )
+
+
+def shaped(request: Request, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Stand-in rows: a query, what answers it and what does not."""
+    texts = [f"what is number {number}? it is {number}" for number in range(len(rows))]
+    return [{"query": text, "pos": [text], "neg": texts[:number] + texts[number + 1 :],
+             "prompt": "Does it answer?", "type": "normal"}
+            for number, text in enumerate(texts)]  # fmt: skip
+
+
+def load() -> None:
+    """All that ranks need, imported once before they are forked."""
+    from vlmguard_transformers import rehearsal
+
+    rehearsal.load("FlagEmbedding", "FlagEmbedding.abc.finetune.embedder",
+                   "FlagEmbedding.abc.finetune.reranker", "vlmguard_flagembedding.profile",
+                   "transformers.models.llama.modeling_llama",
+                   "transformers.models.xlm_roberta.modeling_xlm_roberta")  # fmt: skip
+
+
+def make(source: Path, out: Path) -> dict[str, Any]:
+    """The tiny checkpoint."""
+    from vlmguard_transformers import shrunk
+
+    return shrunk.make(source, out)
+
+
+def remote(source: Path) -> list[str]:
+    from vlmguard_transformers import shrunk
+
+    return shrunk.remote(source)
+
+
+def commands(
+    request: Request, made: Mapping[str, Any], rows: Path, single: Path, steps: int
+) -> Commands:
+    """The command as it is run here: itself, and its reference, which reads the same rows."""
+    argv = Argv(list(request.argv), frozenset(request.known))
+    for names, why in _DROPPED:
+        argv.replace(names, why)
+    rate = 0.1 if ".reranker." in request.entry else 0.01
+    env = rehearse_flags.settle(argv, request, made, steps, rate)
+    argv.set("train_data", single)
+    return Commands(tuple(argv.words), tuple(rehearse_flags.reference(argv, request).words),
+                    env, tuple(argv.notes))  # fmt: skip
+
+
+def act(scene: Scene) -> dict[str, Any]:
+    """One rank's part of one pass."""
+    import runpy
+
+    from vlmguard_transformers import rehearsal
+
+    return rehearsal.run(
+        scene, "FlagEmbedding/__main__.py", lambda _: {},
+        lambda: runpy.run_module(scene.entry, run_name="__main__"),
+    )  # fmt: skip

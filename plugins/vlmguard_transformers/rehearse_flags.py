@@ -1,0 +1,176 @@
+"""Flags of any Hugging Face Trainer, changed for a rehearsal on a CPU.
+
+What a plug-in's ``rehearse.py`` sets besides is its own. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.request import Request
+
+PIXELS = 50176
+HERE = "{here}"
+"""Stands for the folder of a pass in a command's words; a rank fills it in."""
+_DROPPED = (
+    (("use_cpu", "no_cuda", "use_mps_device", "ddp_backend", "ddp_timeout", "tpu_num_cores"), ""),
+    (("resume_from_checkpoint", "ignore_data_skip"), "begins at step 0"),
+    (("use_liger_kernel", "liger_kernel_config"), "Liger's kernels need a GPU"),
+    (("torch_compile", "torch_compile_backend", "torch_compile_mode"), "not compiled"),
+    (("tf32", "half_precision_backend", "fp16_full_eval", "bf16_full_eval", "eval_on_start",
+      "torch_empty_cache_steps", "load_best_model_at_end", "metric_for_best_model", "eval_steps",
+      "greater_is_better", "eval_delay", "do_eval", "do_predict", "predict_with_generate",
+      "save_steps", "save_total_limit", "save_only_model", "num_train_epochs", "push_to_hub",
+      "hub_token", "hub_model_id", "hub_strategy", "include_num_input_tokens_seen", "run_name",
+      "logging_strategy", "evaluation_strategy", "logging_dir", "logging_first_step",
+      "auto_find_batch_size", "full_determinism", "group_by_length", "train_sampling_strategy",
+      "dataloader_persistent_workers", "dataloader_prefetch_factor", "dataloader_drop_last",
+      "accelerator_config", "local_rank", "overwrite_output_dir", "split_batches",
+      "dispatch_batches", "warmup_ratio", "optim_args", "optim_target_modules",
+      "lr_scheduler_kwargs", "neftune_noise_alpha", "label_smoothing_factor"), ""),
+)  # fmt: skip
+_EVERY: Mapping[str, Any] = {
+    "logging_steps": 1, "save_strategy": "no", "eval_strategy": "no", "report_to": "none",
+    "dataloader_num_workers": 0, "dataloader_pin_memory": False, "disable_tqdm": True,
+}  # fmt: skip
+_NUMBERS: Mapping[str, Any] = {
+    "fp16": False, "bf16": False, "optim": "sgd", "max_grad_norm": 0, "weight_decay": 0,
+    "warmup_steps": 0, "lr_scheduler_type": "constant", "lora_dropout": 0,
+}  # fmt: skip
+_UNWRAPPED = ("deepspeed", "fsdp", "fsdp_config", "ddp_static_graph", "ddp_bucket_cap_mb",
+              "ddp_broadcast_buffers", "ddp_find_unused_parameters")  # fmt: skip
+_CHECKPOINTS = ("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs",
+                "activation_checkpointing")  # fmt: skip
+BUCKETS = {"reduce_bucket_size": 5e8, "allgather_bucket_size": 5e8,
+           "stage3_prefetch_bucket_size": 5e7, "stage3_max_live_parameters": 1e9,
+           "stage3_max_reuse_distance": 1e9, "sub_group_size": 1e9,
+           "stage3_param_persistence_threshold": 1e5}  # fmt: skip
+"""DeepSpeed's own sizes, for what a config does not say [read]."""
+_STAGE3 = ("stage3", "sub_group")
+
+
+def settle(
+    argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float
+) -> dict[str, str]:
+    """Change ``argv`` in place; returns variables to set. rate: the learning rate."""
+    for names, why in _DROPPED:
+        argv.replace(names, why)
+    argv.set("model_name_or_path", made["folder"])
+    for name, value in {**_EVERY, **_NUMBERS}.items():
+        argv.set(name, value)
+    argv.set("learning_rate", rate)
+    argv.set("max_steps", steps)
+    argv.set("gradient_accumulation_steps", request.accumulation)
+    argv.set("output_dir", f"{HERE}/out")
+    smaller(made["folder"], argv)
+    argv.notes.append("plain SGD in float32, without clipping and dropout")
+    return strategy(argv, request, ratio(made))
+
+
+def strategy(argv: Argv, request: Request, shrunk: float) -> dict[str, str]:
+    """DeepSpeed's config or DDP's buckets, as small as the model."""
+    place = Path(request.scratch)
+    given = argv.get("deepspeed")
+    if given:
+        argv.set("deepspeed", written(read(given, request.folder), place, shrunk, argv))
+    elif str(request.accelerate.get("distributed_type", "")).upper() == "DEEPSPEED":
+        inner = request.accelerate.get("deepspeed_config") or {}
+        stage = int(inner.get("zero_stage", 2))
+        config = inner.get("config") or {"zero_optimization": {"stage": stage}}
+        file = written(config, place, shrunk, argv)
+        partitioned = str(inner.get("zero3_init_flag", stage == 3)).lower()
+        return {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_CONFIG_FILE": str(file),
+                "ACCELERATE_DEEPSPEED_ZERO3_INIT": partitioned}  # fmt: skip
+    elif shrunk > 10 and argv.values("ddp_bucket_cap_mb") is None and not argv.get("fsdp"):
+        argv.set("ddp_bucket_cap_mb", 1)
+    return {}
+
+
+def reference(argv: Argv, request: Request) -> Argv:
+    """No checkpointing; one rank without a wrapper on the same global batch, or, where a rank's
+    number matters, as many under plain DDP that looks for what is unused."""
+    other = argv.copy()
+    other.drop("gradient_checkpointing", *_CHECKPOINTS, *_UNWRAPPED)
+    other.set("gradient_checkpointing", False)
+    if request.generates or request.paired:
+        other.set("ddp_find_unused_parameters", True)
+    else:
+        other.set("gradient_accumulation_steps", request.ranks * request.accumulation)
+    return other
+
+
+def sdpa(argv: Argv, name: str) -> None:
+    """No flash attention runs on a CPU."""
+    given = argv.get(name)
+    if given and given not in ("eager", "sdpa", "disabled", "auto"):
+        argv.notes.append(f"--{name} {given}: sdpa")
+        argv.set(name, "sdpa")
+
+
+def smaller(folder: str, argv: Argv) -> None:
+    """The tiny checkpoint's processor scales images to few pixels, where it has a limit at all."""
+    file = Path(folder, "preprocessor_config.json")
+    if not file.is_file():
+        return
+    told = json.loads(file.read_text("utf-8"))
+    size = told.get("size") if isinstance(told.get("size"), dict) else {}
+    before = json.dumps(told)
+    for table, name in ((told, "max_pixels"), (size, "longest_edge")):
+        if isinstance(table.get(name), int) and table[name] > 2 * PIXELS:  # pixels, not an edge
+            table[name] = PIXELS
+    if json.dumps(told) != before:
+        file.write_text(json.dumps(told))
+        argv.notes.append(f"images of at most {PIXELS} pixels")
+
+
+def ratio(made: Mapping[str, Any]) -> float:
+    """How many times more weights the model has at its full size."""
+    return float(max(1.0, made.get("full", 0) / max(made.get("weights", 1), 1)))
+
+
+def read(given: str, folder: str) -> dict[str, Any]:
+    """A DeepSpeed config by text or file."""
+    if given.lstrip().startswith("{"):
+        return dict(json.loads(given))
+    return dict(json.loads(Path(folder, given).expanduser().read_text("utf-8")))
+
+
+def written(config: dict[str, Any], place: Path, shrunk: float, argv: Argv) -> Path:
+    """The same configuration for a tiny model in float32, as a file."""
+    file = place / "deepspeed.json"
+    file.write_text(json.dumps(plain(small(config, shrunk, argv))))
+    return file
+
+
+def small(config: Mapping[str, Any], shrunk: float, argv: Argv) -> dict[str, Any]:
+    """Nothing is moved to other memory, and buckets shrink with the model."""
+    zero = dict(config.get("zero_optimization") or {})
+    for name in ("offload_optimizer", "offload_param"):
+        told = zero.pop(name, None)
+        if isinstance(told, dict) and told.get("device") in ("cpu", "nvme"):
+            argv.notes.append(f"{name}: nothing is moved")
+    for name, usual in BUCKETS.items():
+        size = zero.get(name, usual)
+        known = name in zero or zero.get("stage") == 3 or not name.startswith(_STAGE3)
+        if shrunk > 10 and known and isinstance(size, (int, float)):
+            zero[name] = max(int(size / shrunk) // 2 * 2, 1000)  # ZeRO-2 asks for even ones
+    return {**config, "zero_optimization": zero}
+
+
+def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The Trainer's own optimizer in float32, batches by its flags, no clipping."""
+    dropped = ("optimizer", "scheduler", "torch_autocast", "data_types")
+    kept = {name: value for name, value in config.items() if name not in dropped}
+    batches = ("gradient_accumulation_steps", "train_batch_size", "train_micro_batch_size_per_gpu")
+    return {
+        **kept,
+        **dict.fromkeys(batches, "auto"),
+        "fp16": {"enabled": False},
+        "bf16": {"enabled": False},
+        "gradient_clipping": 0,
+        "zero_allow_untested_optimizer": True,
+    }

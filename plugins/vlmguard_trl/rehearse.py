@@ -1,0 +1,222 @@
+"""Rehearsing ``trl sft | dpo | kto | reward | grpo``: its own scripts, in a rank.
+
+Top-level imports are light: `describe` runs in the command line's process, without TRL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vlmguard.check import hf
+from vlmguard.check.fields import Values
+from vlmguard.check.files import Files
+from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.framework import Commands, Described
+from vlmguard.rehearse.request import Request
+from vlmguard.rehearse.scene import Scene
+from vlmguard_transformers import rehearse_flags
+
+NAME = "TRL"
+_ROWS = {"sft": "chat", "dpo": "pair", "reward": "pair", "kto": "label", "grpo": "prompt"}
+_OBSTACLES = {
+    "packing": "rows are joined, so that which rank gets which is not known",
+    "padding_free": "needs flash attention",
+    "dataset_streaming": "rows that are streamed have no order to set",
+    "datasets": "a mixture of data sets",
+    "reward_model_name_or_path": "reward models",
+    "teacher_model_name_or_path": "teachers",
+}
+_DROPPED = (
+    (("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type", "bnb_4bit_quant_storage",
+      "use_bnb_nested_quant"), "weights are not quantised"),
+    (("use_vllm",), "transformers generates"),
+    (("vllm_mode", "vllm_server_host", "vllm_server_port", "vllm_gpu_memory_utilization",
+      "vllm_tensor_parallel_size", "vllm_server_base_url", "vllm_server_timeout",
+      "vllm_max_model_length", "vllm_enable_sleep_mode", "vllm_model_impl", "vllm_group_port",
+      "vllm_structured_outputs_regex", "vllm_guided_decoding_regex",
+      "vllm_importance_sampling_correction", "vllm_importance_sampling_cap"), ""),
+    (("dataset_config", "dataset_test_split", "dataset_num_proc", "model_revision", "optim_args",
+      "log_completions", "num_completions_to_print", "activation_offloading",
+      "generation_batch_size", "steps_per_generation", "num_iterations"), ""),
+)  # fmt: skip
+_ENDINGS = (".jsonl", ".json", ".csv", ".parquet")
+_BESIDE = ("dataset_infos.json", "dataset_info.json", "state.json")
+_SPLIT = re.compile(r"(?:^|[^a-z])(train|test|valid|validation|eval|dev)(?=[^a-z]|$)")
+
+
+def describe(values: Values, entry: str, files: Files) -> Described:
+    """What the command says of its model, data and loop."""
+    verb = _verb(entry)
+    batch = values.get("per_device_train_batch_size", 8)
+    rewards = values.get("reward_funcs") or []
+    own = [name for name in rewards if isinstance(name, str) and "." in name]
+    names = hf.datasets(values, "dataset_name")
+    split = str(values.get("dataset_train_split") or "train")
+    return Described(
+        model=str(values.get("model_name_or_path") or ""),
+        data=tuple(file for name in names for file in _files(name, split, files)),
+        batch=batch if isinstance(batch, int) else 1,
+        shuffled=_shuffled(values, verb),
+        generates=verb == "grpo",
+        row=_ROWS.get(verb, ""),
+        code=(f"--reward_funcs {' '.join(own)}",) if own else (),
+        obstacle=_obstacle(values, entry, verb),
+    )
+
+
+def _shuffled(values: Values, verb: str) -> bool:
+    if verb == "grpo":
+        return bool(values.get("shuffle_dataset", True))
+    return values.get("train_sampling_strategy") != "sequential"
+
+
+def _verb(entry: str) -> str:
+    """ "sft" of "sft" and of "trl.scripts.sft"; "" for a script of the user's own."""
+    found = re.fullmatch(r"(?:trl\.scripts\.)?(\w+)", entry)
+    return found[1] if found else ""
+
+
+def _obstacle(values: Values, entry: str, verb: str) -> str:
+    if not verb:
+        name = os.path.basename(entry.removeprefix("file:"))
+        return f"{name}: a script of your own around TRL; only TRL's own commands are rehearsed"
+    if verb not in _ROWS:
+        return f"trl {verb} is not rehearsed yet"
+    for name, why in _OBSTACLES.items():
+        if values.true(name):
+            return f"--{name}: {why}: not rehearsed"
+    return ""
+
+
+def _files(name: str, split: str, files: Files) -> list[str]:
+    """A folder's files of one split, by their names, as `datasets` finds them."""
+    folder = files.path(name)
+    if not os.path.isdir(folder):
+        return [name]
+    found = [path for path in sorted(Path(folder).rglob("*")) if path.suffix in _ENDINGS]
+    told = {str(path): _SPLIT.search(os.path.relpath(path, folder).lower()) for path in found
+            if path.name not in _BESIDE}  # fmt: skip
+    mine = [file for file, part in told.items() if part is None or split.startswith(part[1])]
+    return mine or [name]
+
+
+def shaped(request: Request, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Stand-in rows as TRL's trainers take them: images apart, no tags in the text."""
+    return [_shaped(request, row, number) for number, row in enumerate(rows)]
+
+
+def _shaped(request: Request, row: Mapping[str, Any], number: int) -> dict[str, Any]:
+    question, *answer = [
+        {**said, "content": said["content"].replace("<image>", "")} for said in row["messages"]
+    ]
+    answer = answer or [{"role": "assistant", "content": f"it is {number}"}]
+    other = [{"role": "assistant", "content": "no idea"}]
+    made: dict[str, Any] = {"images": row.get("images", [])} if "image" in request.media else {}
+    if request.row == "chat":
+        return {**made, "messages": [question, *answer]}
+    if request.row == "pair":
+        return {**made, "prompt": [question], "chosen": answer, "rejected": other}
+    if request.row == "label":
+        return {**made, "prompt": [question], "completion": answer, "label": number % 3 == 0}
+    return {**made, "prompt": [question], "solution": str(number)}
+
+
+def load() -> None:
+    """All that ranks need, imported once before they are forked."""
+    from vlmguard_transformers import rehearsal
+
+    verbs = [f"trl.trainer.{verb}_trainer" for verb in _ROWS]
+    scripts = [f"trl.scripts.{verb}" for verb in _ROWS]
+    rehearsal.load("trl", "trl.rewards", *verbs, *scripts, "vlmguard_trl.profile")
+
+
+def make(source: Path, out: Path) -> dict[str, Any]:
+    """The tiny checkpoint."""
+    from vlmguard_transformers import shrunk
+
+    return shrunk.make(source, out)
+
+
+def remote(source: Path) -> list[str]:
+    from vlmguard_transformers import shrunk
+
+    return shrunk.remote(source)
+
+
+def commands(
+    request: Request, made: Mapping[str, Any], rows: Path, single: Path, steps: int
+) -> Commands:
+    """The command as it is run here: itself, and its reference. accelerate gives a rank whole
+    batches of the file, so that both read it in the order for one rank."""
+    argv = Argv(list(request.argv), frozenset(request.known))
+    for names, why in _DROPPED:
+        argv.replace(names, why)
+    env = rehearse_flags.settle(argv, request, made, steps, 1 if argv.true("use_peft") else 0.1)
+    argv.set("dtype", "float32")
+    argv.set("torch_dtype", "float32")
+    rehearse_flags.sdpa(argv, "attn_implementation")
+    argv.set("dataset_name", _table(request, single))
+    argv.set("dataset_train_split", "train")
+    argv.set("per_device_train_batch_size", request.batch)
+    if request.generates:
+        _generating(argv, request)
+    return Commands(tuple(argv.words), tuple(rehearse_flags.reference(argv, request).words),
+                    {**env, "TRL_EXPERIMENTAL_SILENCE": "1"}, tuple(argv.notes))  # fmt: skip
+
+
+def _generating(argv: Argv, request: Request) -> None:
+    argv.set("max_completion_length", 8)
+    argv.set("shuffle_dataset", False)
+    argv.notes.append("completions of 8 tokens")
+    group = argv.get("num_generations") or "8"
+    if (request.batch * request.ranks * request.accumulation) % int(group):
+        argv.set("num_generations", 2)
+        argv.notes.append("--num_generations 2: two ranks have no more rows")
+
+
+def _table(request: Request, rows: Path) -> Path:
+    """A folder that `datasets` loads: parquet with images where the user's is, else JSON lines."""
+    from vlmguard.ranks import run
+
+    folder = rows.parent / "table"
+    folder.mkdir()
+    if request.data and not any(name.endswith(".parquet") for name in request.data):
+        os.replace(rows, folder / "train.jsonl")
+        return folder
+    done = run(lambda _: _parquet(rows, folder / "train.parquet"), 1, "none", request.limit)
+    if done.verdict != "ok":
+        raise OSError(0, done.cause.message if done.cause else "not written", str(folder))
+    return folder
+
+
+def _parquet(rows: Path, out: Path) -> None:
+    import datasets
+
+    found = [json.loads(line) for line in rows.read_text("utf-8").splitlines()]
+    names = dict.fromkeys(name for row in found for name in row)
+    table = datasets.Dataset.from_list([{name: row.get(name) for name in names} for row in found])
+    features = table.features.copy()
+    if "images" in names:
+        features["images"] = getattr(datasets, "List", datasets.Sequence)(datasets.Image())
+    if "image" in names:
+        features["image"] = datasets.Image()
+    table.cast(features).to_parquet(str(out))
+
+
+def act(scene: Scene) -> dict[str, Any]:
+    """One rank's part of one pass."""
+    import runpy
+
+    from vlmguard_torch import towers
+    from vlmguard_transformers import rehearsal
+
+    verb = _verb(scene.entry)
+    return rehearsal.run(
+        scene, f"trl/scripts/{verb}.py", towers.by_name,
+        lambda: runpy.run_module(f"trl.scripts.{verb}", run_name="__main__"),
+    )  # fmt: skip

@@ -1,0 +1,192 @@
+"""``vlmguard rehearse`` on commands of TRL, LLaMA-Factory and FlagEmbedding, one warm process each.
+
+What real gloo ranks do with each is known: tests/frameworks/trainers and …/flagembedding run them.
+`make test` asks for the telling ones; the rest is marked `campaign` as well (`make frameworks`).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shlex
+import subprocess
+
+import pytest
+
+from tests.frameworks.flagembedding import cases as flagembedding
+from tests.frameworks.flagembedding import launch
+from tests.frameworks.trainers.cases import CASES, HEALTHY
+from tests.kit import envs, runs, trainers
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1500)]
+WRONG, CRASH, HANG, RIGHT = "silently wrong", "crash", "hang", "right"
+TELLING = {
+    "trl": {"trl-sft-zero3-phases": WRONG, "trl-sft-zero2-mixed": HANG, "trl-sft-lora": RIGHT},
+    "llamafactory": {"lf-lora-iv": WRONG, "lf-zero3-phases": RIGHT},
+    "flagembedding": {"reranker-lora": CRASH, "embedder-full-zero3-silent": WRONG},
+}
+CAMPAIGN = {
+    "trl": {
+        "trl-sft-lora-reentrant": CRASH,
+        "trl-sft-zero3-mixed": HANG,
+        "trl-sft-zero3-phases-llava": WRONG,
+        "trl-dpo-zero3-phases": WRONG,
+        "trl-grpo-zero3-mixed": HANG,
+        "trl-kto-zero3-mixed": HANG,
+        "trl-module-zero3-phases": WRONG,
+        "trl-sft-mixed": RIGHT,
+        "trl-sft-zero3": RIGHT,
+        "trl-sft-lora-zero3": RIGHT,
+    },
+    "llamafactory": {
+        "lf-full-zero2-iv": CRASH,
+        "lf-lora-unused": CRASH,
+        "lf-lora-zero3-iv": WRONG,
+        "lf-full-zero3-iv": WRONG,
+        "lf-dpo-lora": RIGHT,
+    },
+    "flagembedding": {
+        "reranker-full": CRASH,
+        "embedder-full-zero2": CRASH,
+        "embedder-full-zero3": CRASH,
+        "embedder-lora-drift": WRONG,
+        "embedder": RIGHT,
+        "embedder-zero1": RIGHT,
+        "embedder-zero3": RIGHT,
+    },
+}
+KNOWN = {name: kind for table in (TELLING, CAMPAIGN) for one in table.values()
+         for name, kind in one.items()}  # fmt: skip
+
+
+def names():
+    """(environment, name), those that are not telling with the second mark."""
+    for table, marks in ((TELLING, []), (CAMPAIGN, [pytest.mark.campaign])):
+        for env, cases in table.items():
+            yield from (pytest.param(env, name, marks=marks, id=name) for name in cases)
+
+
+def line(env, name):
+    """What the user types, and the files beside it."""
+    if env == "flagembedding":
+        case = of_flagembedding(name)
+        flags = (*case.flags, *getattr(case, "spread", ()), *getattr(case, "checkpoints", ()))
+        words = ["torchrun", "--nproc_per_node", "2", *launch.arguments(case.module, flags)]
+        return shlex.join(words), {}
+    command = CASES[name].command if name in CASES else HEALTHY[name]
+    model = str(runs.model_folder(env, command.model))
+    places = {"data": str(trainers.tables()), "model": model, "ranks": "2", "port": "29500"}
+    fill = functools.partial(trainers._filled, places=places)
+    files = {f"{name}-{file}": fill(text) for file, text in command.files.items()}
+    words = [f"{name}-{word}" if word in command.files else fill(word) for word in command.words]
+    before = [f"{key}={fill(value)}" for key, value in command.extra.items()]
+    return " ".join([*before, shlex.join(words)]), files
+
+
+def of_flagembedding(name):
+    every = [*flagembedding.CASES, *flagembedding.HEALTHY]
+    return next(case for case in every if case.name == name)
+
+
+def asked(env, which):
+    """All commands of one script, asked once a session: answers by name, exit status, leftovers."""
+
+    def ask():
+        folder = runs.session() / f"rehearse-{env}-{which}"
+        for each in ("home", "work"):
+            (folder / each).mkdir(parents=True)
+        table = (TELLING if which == "telling" else CAMPAIGN)[env]
+        lines = []
+        for name in table:
+            words, files = line(env, name)
+            lines.append(words)
+            for file, text in files.items():
+                (folder / "work" / file).write_text(text)
+        (folder / "work" / "train.sh").write_text("\n".join(lines) + "\n")
+        before = sorted(path.name for path in (folder / "work").iterdir())
+        done = run(env, folder)
+        jobs = dict(zip(table, json.loads(done.stdout)["jobs"], strict=True))
+        after = sorted(path.name for path in (folder / "work").iterdir())
+        left = [*set(after) ^ set(before), *map(str, (folder / "home").iterdir())]
+        return json.dumps({"jobs": jobs, "exit": done.returncode, "left": left})
+
+    return json.loads(runs.told(f"rehearse-{env}-{which}", ask))
+
+
+def run(env, folder):
+    kit = [runs.KIT / "standins", trainers.PROGRAMS]
+    stubs = [runs.KIT / "stubs"] if env == "llamafactory" else []
+    path = [*kit, *stubs, envs.ROOT, envs.ROOT / "plugins"]
+    bare = {key: value for key, value in os.environ.items() if not key.startswith("VLMGUARD")}
+    around = {**bare, "PYTHONPATH": os.pathsep.join(map(str, path)), "HOME": str(folder / "home")}
+    done = subprocess.run(
+        [envs.program(env), "-m", "vlmguard", "rehearse", "--yes", "--format", "json", "train.sh"],
+        env=around, cwd=folder / "work", text=True, capture_output=True, timeout=1400, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    return done
+
+
+def job(env, name):
+    which = "telling" if name in TELLING[env] else "campaign"
+    return asked(env, which)["jobs"][name]
+
+
+@pytest.mark.parametrize(("env", "name"), names())
+def test_it_says_what_real_ranks_do(env, name):
+    found, kind = job(env, name), KNOWN[name]
+    assert found["verdict"] == kind, found
+    assert found["exit"] == (0 if kind == RIGHT else 1)
+    off, on = found["off"], found["on"]
+    assert on["kind"] == "right", on
+    assert on["off"] <= 2e-3
+    assert on["judged"] > 3
+    if kind == RIGHT:
+        assert off["off"] <= 1e-4
+        return
+    case = CASES[name] if name in CASES else of_flagembedding(name)
+    fixes = {case.fixes} if isinstance(case.fixes, str) else case.fixes
+    assert fixes <= set(found["mended"])
+    if kind == CRASH:
+        assert case.broken in off["message"]
+    elif kind == HANG:
+        assert len({site for _, _, _, site in off["sites"]}) == 2, "both sides, at different lines"
+    else:
+        assert off["off"] > 0.05
+
+
+@pytest.mark.parametrize("env", TELLING)
+def test_nothing_is_left_and_the_worst_is_the_exit_status(env):
+    told = asked(env, "telling")
+    assert told["exit"] == 1
+    assert told["left"] == []
+
+
+@pytest.mark.parametrize(
+    ("env", "words", "told"),
+    [
+        ("trl", ["trl", "sft", "--packing"], "--packing: rows are joined"),
+        ("trl", ["trl", "rloo"], "trl rloo is not rehearsed yet"),
+        ("trl", ["torchrun", "--nproc_per_node", "2", "{programs}/train.py", "--model", "m"],
+         "train.py"),
+        ("llamafactory", ["llamafactory-cli", "train", "--stage", "ppo", "--do_train", "true"],
+         "stage ppo is not rehearsed yet"),
+        ("flagembedding",
+         ["torchrun", "--nproc_per_node", "2", "-m", "FlagEmbedding.finetune.reranker.encoder_only.base",
+          "--train_data", "gone.jsonl", "--output_dir", "out"], "gone.jsonl"),
+    ],
+)  # fmt: skip
+def test_what_is_not_rehearsed_is_told_with_its_reason(env, words, told, tmp_path):
+    for each in ("home", "work"):
+        (tmp_path / each).mkdir()
+    model = ["--model_name_or_path", str(tmp_path), "--output_dir", "out"]
+    words = [word.replace("{programs}", str(trainers.PROGRAMS)) for word in words]
+    words += [] if "train.py" in told else model
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
+    (tmp_path / "work" / "train.sh").write_text(f"NPROC_PER_NODE=2 {shlex.join(words)}\n")
+    done = run(env, tmp_path)
+    answer = json.loads(done.stdout)["jobs"][0]
+    assert (answer["verdict"], done.returncode) == ("cannot tell", 2), answer
+    assert told in answer["why"]

@@ -1,0 +1,177 @@
+"""What is changed of commands of TRL, LLaMA-Factory and FlagEmbedding; none of them is needed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vlmguard.check.fields import Values
+from vlmguard.check.files import Files
+from vlmguard.rehearse import media, rows
+from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.request import Request
+from vlmguard_flagembedding import rehearse as flagembedding
+from vlmguard_llamafactory import formats
+from vlmguard_llamafactory import rehearse as llamafactory
+from vlmguard_transformers import rehearse_flags
+from vlmguard_trl import rehearse as trl
+
+KNOWN = ("model_name_or_path", "dataset_name", "dataset", "dataset_dir", "media_dir", "max_steps",
+         "optim", "bf16", "learning_rate", "output_dir", "gradient_checkpointing", "train_data",
+         "gradient_accumulation_steps", "max_grad_norm", "deepspeed", "lora_dropout",
+         "disable_gradient_checkpointing", "disable_shuffling", "per_device_train_batch_size",
+         "ddp_find_unused_parameters", "image_max_pixels")  # fmt: skip
+SMALL = {"weights": 10, "full": 0}
+CHAT = {"messages": [{"role": "user", "content": "<image>what?"},
+                     {"role": "assistant", "content": "that"}], "images": ["a.png"]}  # fmt: skip
+
+
+@pytest.fixture
+def request_of(tmp_path):
+    def made(argv=(), **more):
+        here = str(tmp_path)
+        given = {"strategy": "zero3", "world": 8, "model": here, "name": "m", "scratch": here,
+                 "media": ("image",), "known": KNOWN, "media_root": here, **more}  # fmt: skip
+        return Request("x", "sft", tuple(argv), here, **given)
+
+    return made
+
+
+def commands(module, request, tmp_path, count=4):
+    single = rows.write(tmp_path / "rows-single.jsonl", [CHAT] * count)
+    made = {**SMALL, "folder": str(tmp_path / "tiny")}
+    told = module.commands(request, made, single, single, 2)
+    return Argv(list(told.argv)), Argv(list(told.reference)), told
+
+
+def test_numbers_say_what_the_gradients_were_and_the_reference_has_neither_wrapper_nor_blocks(
+    request_of, tmp_path
+):
+    (tmp_path / "zero3.json").write_text('{"zero_optimization": {"stage": 3}, "optimizer": {}}')
+    words = ["--deepspeed", "zero3.json", "--bf16", "True", "--optim", "adamw_torch", "--use_cpu",
+             "--gradient_checkpointing_kwargs", '{"use_reentrant": true}', "--save_steps", "5"]  # fmt: skip
+    request = request_of(words, data=("a.jsonl",))
+    run, reference, told = commands(trl, request, tmp_path)
+    assert (run.get("optim"), run.get("bf16"), run.get("max_grad_norm")) == ("sgd", "False", "0")
+    assert run.values("use_cpu") is run.values("save_steps") is None
+    assert run.get("gradient_checkpointing_kwargs") == '{"use_reentrant": true}'
+    config = json.loads(open(run.get("deepspeed")).read())
+    assert (config["gradient_clipping"], config.get("optimizer")) == (0, None)
+    assert reference.get("deepspeed") is reference.get("gradient_checkpointing_kwargs") is None
+    assert reference.get("gradient_checkpointing") == "False"
+    assert reference.get("gradient_accumulation_steps") == "2"
+    assert rehearse_flags.HERE in run.get("output_dir")
+    assert "plain SGD in float32, without clipping and dropout" in told.notes
+
+
+def test_a_reference_of_two_ranks_looks_for_what_is_unused(request_of, tmp_path):
+    request = request_of(["--deepspeed", '{"zero_optimization": {"stage": 3}}'], paired=True)
+    run, reference, _ = commands(flagembedding, request, tmp_path)
+    assert reference.get("ddp_find_unused_parameters") == "True"
+    assert reference.get("gradient_accumulation_steps") == "1"
+    assert reference.get("deepspeed") is None
+    assert run.get("train_data") == reference.get("train_data")
+
+
+def test_accelerates_options_come_as_its_launcher_sets_them(request_of, tmp_path):
+    asked = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3}}
+    _, _, told = commands(trl, request_of(data=("a.jsonl",), accelerate=asked), tmp_path)
+    assert told.env["ACCELERATE_USE_DEEPSPEED"] == "true"
+    assert told.env["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "true"
+    config = json.loads(open(told.env["ACCELERATE_DEEPSPEED_CONFIG_FILE"]).read())
+    assert config["zero_optimization"]["stage"] == 3
+
+
+def test_deepspeeds_own_buckets_shrink_with_the_model_too():
+    zero = rehearse_flags.small({"zero_optimization": {"stage": 3}}, 1000.0, Argv([]))
+    assert zero["zero_optimization"]["reduce_bucket_size"] == 500000
+    zero = rehearse_flags.small({"zero_optimization": {"stage": 2}}, 1.0, Argv([]))
+    assert zero == {"zero_optimization": {"stage": 2}}
+
+
+@pytest.mark.parametrize(
+    ("module", "given", "told"),
+    [
+        (trl, {"packing": True}, "--packing: rows are joined"),
+        (trl, {"datasets": [{}]}, "--datasets: a mixture"),
+        (llamafactory, {"stage": "ppo"}, "stage ppo"),
+        (llamafactory, {"use_unsloth": True}, "use_unsloth: its kernels"),
+        (llamafactory, {"sequence_parallel_size": 2}, "subgroups"),
+    ],
+)
+def test_what_is_not_rehearsed_has_a_reason(module, given, told, tmp_path):
+    values = Values(dict.fromkeys(given), dict(given))
+    assert told in module.describe(values, "sft", Files(str(tmp_path))).obstacle
+
+
+def test_a_script_of_the_users_own_is_named(tmp_path):
+    told = trl.describe(Values({}), "file:/home/me/mine.py", Files(str(tmp_path)))
+    assert told.obstacle.startswith("mine.py: a script of your own")
+    assert trl.describe(Values({}), "trl.scripts.dpo", Files(str(tmp_path))).row == "pair"
+
+
+def test_only_the_files_of_the_split_are_read(tmp_path):
+    for name in ("train-00000-of-00001.parquet", "test-00000-of-00001.parquet", "notes.txt"):
+        (tmp_path / name).touch()
+    found = trl._files(str(tmp_path), "train", Files("/"))
+    assert found == [str(tmp_path / "train-00000-of-00001.parquet")]
+    assert trl._files("trl-lib/Capybara", "train", Files("/nowhere")) == ["trl-lib/Capybara"]
+
+
+@pytest.mark.parametrize("row", ["chat", "pair", "label", "prompt"])
+def test_stand_in_rows_are_of_both_kinds_in_every_framework(request_of, tmp_path, row):
+    made = media.stand_ins(tmp_path, ("image",), row)
+    assert set(rows.of(trl.shaped(request_of(row=row), made)).by_kind) == {"image", "text"}
+    if row != "prompt":
+        shaped = llamafactory.shaped(request_of(row=row), made)
+        assert set(rows.of(shaped).by_kind) == {"image", "text"}
+        assert len({tuple(sorted(each)) for each in shaped}) == 1, "the same columns in each"
+
+
+def test_rows_of_several_formats_are_written_alike():
+    alpaca = {"file_name": "a.json"}
+    sharegpt = {"file_name": "b.json", "formatting": "sharegpt", "columns": {"images": "images"}}
+    assert not formats.one([alpaca, sharegpt])
+    assert formats.one([alpaca, {"file_name": "c.json"}])
+    given = [
+        {"instruction": "add", "input": "1 2", "output": "3"},
+        {"conversations": [{"from": "human", "value": "<image>?"}, {"from": "gpt", "value": "!"}],
+         "images": ["a.png"]},
+    ]  # fmt: skip
+    (text, image), entry = formats.mixed(given, [alpaca, sharegpt])
+    assert [each["content"] for each in text["messages"]] == ["add\n1 2", "3"]
+    assert (text["images"], image["images"]) == ([], ["a.png"])
+    assert [each["role"] for each in image["messages"]] == ["user", "assistant"]
+    assert entry["columns"] == {"messages": "messages", "images": "images"}
+
+
+def test_llamafactorys_data_keep_their_format_and_their_media_folder(request_of, tmp_path):
+    info = {"mine": {"file_name": "mine.json", "formatting": "sharegpt", "num_samples": 3}}
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "dataset_info.json").write_text(json.dumps(info))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    request = request_of(["--dataset", "mine", "--image_max_pixels", "900000"], data=("mine.json",))
+    run, reference, told = commands(llamafactory, request, scratch)
+    kept = json.loads((scratch / "data" / "dataset_info.json").read_text())
+    assert kept == {"rehearsed": {"formatting": "sharegpt", "file_name": "rows.jsonl"}}
+    assert (run.get("dataset"), run.get("media_dir")) == ("rehearsed", request.media_root)
+    assert run.get("image_max_pixels") == str(rehearse_flags.PIXELS)
+    assert reference.get("disable_gradient_checkpointing") == "True"
+
+
+def test_pictures_in_a_table_become_files(tmp_path):
+    given = [{"images": [{"bytes": b"abc", "path": "x.png"}]}, {"image": {"bytes": b"d"}}, {}]
+    media.saved(given, tmp_path)
+    [[first], second] = given[0]["images"], given[1]["image"]
+    assert open(first, "rb").read() == b"abc"
+    assert open(second, "rb").read() == b"d"
+
+
+def test_a_processor_scales_to_few_pixels_but_keeps_the_length_of_an_edge(tmp_path):
+    file = tmp_path / "preprocessor_config.json"
+    file.write_text('{"max_pixels": 12845056, "size": {"longest_edge": 1540}}')
+    rehearse_flags.smaller(str(tmp_path), Argv([]))
+    told = json.loads(file.read_text())
+    assert told == {"max_pixels": rehearse_flags.PIXELS, "size": {"longest_edge": 1540}}
