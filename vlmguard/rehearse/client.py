@@ -1,6 +1,6 @@
 """The command line's side of the worker: a folder of ours, a process group of its own, its events.
 
-Whatever ends this process, the worker and its ranks end with it and the folder goes.
+Whatever ends this process, the worker and its ranks end with it and the folder goes (`folder`).
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import site
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from vlmguard.rehearse.folder import place
 from vlmguard.rehearse.request import Request
 
+__all__ = ["Ended", "Worker", "environment", "place"]
 Hear = Callable[[Mapping[str, Any]], None]
 _CACHES = ("HF_HOME", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "MODELSCOPE_CACHE", "TORCH_HOME",
            "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "MPLCONFIGDIR",
@@ -34,25 +34,6 @@ _GONE = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "HF_TOKE
 
 class Ended(Exception):
     """The worker ended without an answer; says how."""
-
-
-@contextlib.contextmanager
-def place() -> Iterator[Path]:
-    """A folder for all that is written; it goes, also after SIGTERM and Ctrl-C."""
-    folder = Path(tempfile.mkdtemp(prefix="vlmguard-rehearse-"))
-    before = signal.getsignal(signal.SIGTERM)
-    with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, _interrupted)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(ValueError):
-            signal.signal(signal.SIGTERM, before)
-
-
-def _interrupted(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vlmguard.ranks import Outcome, Result, not_engaged, run
+from vlmguard.ranks import Outcome, Result, Seat, not_engaged, run
 from vlmguard.rehearse import compare, odds, verdict
 from vlmguard.rehearse.compare import Difference
 from vlmguard.rehearse.framework import Commands
@@ -80,6 +80,25 @@ class Rehearsal:
         self.rss = max([self.rss, *used])
         _write_output(scene, result)
         return result
+
+    def as_rank(
+        self, seat: Seat | None, argv: Sequence[str], guard: bool
+    ) -> tuple[Result, Judgement | None]:
+        """One process as that rank of many, or as the only one; and how it failed, if it did."""
+        who = f"as rank {seat.rank} of {seat.size}" if seat else "with its own numbers"
+        name = f"{who}, {ON if guard else OFF}"
+        scene = replace(self._scene(name, argv, guard, single=seat is None), steps=())
+        self.tell("began", {"pass": name})
+        begun = time.monotonic()
+        result = run(lambda _: self.act(scene), 1, "none", self.request.limit, seat)
+        spent = self.seconds.get("alone", 0.0) + time.monotonic() - begun
+        self.seconds["alone"] = round(spent, 1)
+        _write_output(scene, result)
+        if result.verdict == "ok":
+            return result, None
+        if result.verdict == "crash":
+            return result, self._crash(scene, result)
+        return result, Judgement(CANNOT, why="it waited for what only other ranks can do")
 
     def _judged(self, scene: Scene, result: Result) -> Judgement:
         if result.verdict != "ok":
@@ -190,7 +209,8 @@ class Rehearsal:
 
 _HERE = re.compile(
     r"No space left|\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
-    r"not implemented for '?(Half|BFloat16)|offline mode|OfflineMode|LocalEntryNotFound|"
+    r"not implemented for '?(Half|BFloat16)|fp16 mixed precision|[Ff][Pp]16 is not supported|"
+    r"requires a GPU|offline mode|OfflineMode|LocalEntryNotFound|"
     r"ConnectionError|MemoryError|triton"
 )
 """Messages of what a CPU without a network cannot do."""

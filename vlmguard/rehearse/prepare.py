@@ -108,7 +108,7 @@ def _prepared(
         towers=tuple(tower.kind for tower in run.towers if tower.trainable),
         media=_media(source), media_root=described.media_root, accelerate=_accelerate(job, files),
         generates=described.generates, paired=described.paired, row=described.row,
-        known=tuple(values.fields), thorough=thorough,
+        known=tuple(values.fields), thorough=thorough, local=job.per_node or 0,
     )  # fmt: skip
     return Prepared(request, checked, code)
 
