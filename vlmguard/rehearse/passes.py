@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from vlmguard.check import aside
 from vlmguard.ranks import Outcome, Result, Seat, not_engaged, run
 from vlmguard.rehearse import compare, odds, verdict
 from vlmguard.rehearse.compare import Difference
@@ -159,7 +159,7 @@ class Rehearsal:
             return "a package is not installed here"
         if cause.error == "Unparsed":
             return "the command as changed for this was refused"
-        if _HERE.search(text):
+        if aside.lacking(text):
             return "this machine lacks something"
         if not step and not self.request.data:
             return "stand-in rows were refused"
@@ -205,15 +205,6 @@ class Rehearsal:
             return f"the weights could not be compared: {cause.message if cause else ''}"
         found: list[Difference] = compared.outcomes[0].value
         return found
-
-
-_HERE = re.compile(
-    r"No space left|\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
-    r"not implemented for '?(Half|BFloat16)|fp16 mixed precision|[Ff][Pp]16 is not supported|"
-    r"requires a GPU|offline mode|OfflineMode|LocalEntryNotFound|"
-    r"ConnectionError|MemoryError|triton"
-)
-"""Messages of what a CPU without a network cannot do."""
 
 
 def _findings(scene: Scene) -> dict[str, str]:
