@@ -34,6 +34,8 @@ _DROPPED = (
     (("quant_method", "quant_bits", "bnb_4bit_compute_dtype", "bnb_4bit_quant_type",
       "bnb_4bit_use_double_quant", "bnb_4bit_quant_storage", "hqq_axis"),
      "weights are not quantised"),
+    (("packing", "packing_length", "packing_num_proc", "padding_free"),
+     "needs flash attention: rows stand by themselves"),
     (("torch_compile", "torch_compile_backend", "torch_compile_mode"), "not compiled"),
     (("streaming", "dataset_prefetch"), "rows are read from a file"),
     (("offload_optimizer", "offload_model", "use_flash_ckpt", "move_model_batches"), ""),
@@ -79,6 +81,7 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         generates=kind in _GENERATES,
         row=row,
         code=tuple(code),
+        packs=values.true("packing"),
         obstacle=_obstacle(values, kind),
     )
 
@@ -99,8 +102,6 @@ def _obstacle(values: Values, kind: str) -> str:
         return "--tuner_backend unsloth: its kernels need a GPU"
     if kind in ("ppo", "kto") or values.get("task_type") not in (None, "", "causal_lm"):
         return f"{kind or values.get('task_type')}: not rehearsed yet"
-    if values.true("packing"):
-        return "--packing: rows are joined, so that which rank gets which is not known"
     return ""
 
 

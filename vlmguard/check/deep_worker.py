@@ -16,8 +16,12 @@ from vlmguard.ranks.seat import Seat
 
 _SOCKETS = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto",
             "socket.bind", "socket.sendmsg")  # fmt: skip
-_FILES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate",
-          "os.chmod", "shutil.rmtree", "shutil.move")  # fmt: skip
+_FILES = {
+    "os.mkdir": (0,), "os.remove": (0,), "os.rmdir": (0,), "os.truncate": (0,), "os.chmod": (0,),
+    "shutil.rmtree": (0,), "os.link": (1,), "os.symlink": (1,), "os.rename": (0, 1),
+    "shutil.move": (0, 1),
+}  # fmt: skip
+"""Events that change a folder, and which of their arguments are the paths that change."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 REFUSED = "vlmguard check --deep allows no"
 
@@ -30,8 +34,10 @@ def refuse(folder: str) -> None:
         if event in _SOCKETS:
             raise ConnectionError(f"{REFUSED} connection")
         writes = event == "open" and isinstance(args[2], int) and args[2] & _WRITES
-        if (writes or event in _FILES) and isinstance(args[0], (str, bytes, os.PathLike)):
-            path = os.path.realpath(os.fsdecode(args[0]))
+        for number in (0,) if writes else _FILES.get(event, ()):
+            if not isinstance(args[number], (str, bytes, os.PathLike)):
+                continue
+            path = os.path.realpath(os.fsdecode(args[number]))
             if not any(path == top or path.startswith(top + "/") for top in inside):
                 raise PermissionError(f"{REFUSED} writing: {path}")
 
@@ -44,7 +50,7 @@ def main() -> int:
     folder = Path(asked["folder"])
     refuse(str(folder))
     try:
-        told = {"values": _plain(_constructed(asked, folder))}
+        told: dict[str, Any] = {"values": _plain(_constructed(asked, folder))}
     except (Exception, SystemExit) as error:
         told = _failed(error)
     (folder / "answer.json").write_text(json.dumps(told), "utf-8")
@@ -67,9 +73,8 @@ def _constructed(asked: Mapping[str, Any], folder: Path) -> list[Any]:
         alone.enter(seat)
     node.answers(fsdp=any(word.startswith("--fsdp") for word in asked["argv"]))
     argv = [*asked["argv"], "--output_dir", str(folder / "out")]
-    from transformers import HfArgumentParser
-
-    parsed = HfArgumentParser(classes).parse_args_into_dataclasses(
+    parser = importlib.import_module("transformers").HfArgumentParser
+    parsed = parser(classes).parse_args_into_dataclasses(
         argv, look_for_args_file=False, return_remaining_strings=True
     )
     return list(parsed[: len(classes)])

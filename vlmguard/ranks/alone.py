@@ -22,7 +22,7 @@ from vlmguard.ranks.referee import _done
 from vlmguard.ranks.seat import Seat
 
 LARGEST_TAPED = 1 << 20
-"""Bytes of a tensor that is kept; weights are equal on all ranks anyway. Objects are always kept."""
+"""Bytes of a tensor that is kept; weights are equal on all ranks anyway. Objects are always."""
 BELIEVED = 1e6
 """A part's entries beyond this are padding that nobody initialised, and become zero: repeated as
 every rank's part they would be NaN in the whole, and the loss with them."""

@@ -22,7 +22,8 @@ from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
 RANKS = (0, 1)
 """The last one's parts are padding under ZeRO-3, and say nothing."""
 NODE = 8
-STEPS = 2
+STEPS, FEW = 2, 4
+"""Steps; one where more micro-batches than that belong to a step."""
 MOST_ROWS = 4096
 """Rows that one look takes at most: all of them go through the framework's preprocessing."""
 
@@ -52,12 +53,9 @@ def own(hooks: Any, request: Request, made: Any, cells: Sequence[Any]) -> Own | 
     """
     if not hasattr(hooks, "own"):
         return None
-    steps, each = STEPS, request.world * request.batch
-    if each * request.accumulation * steps > MOST_ROWS:
-        steps = 1
-    if each * request.accumulation > MOST_ROWS:
-        request = replace(request, accumulation=max(1, MOST_ROWS // each))
-    numbers = range(steps * request.accumulation)
+    steps = STEPS if request.accumulation <= FEW else 1
+    room = max(1, MOST_ROWS // (request.world * request.batch))
+    numbers = range(min(steps * request.accumulation, room))  # fewer: the Trainer begins again
     same = [[cells[number % len(cells)][0]] * request.world for number in numbers]
     file = rows.write(Path(request.scratch) / "rows-own.jsonl", rows.dealt(same))
     return Own(hooks.own(request, made, file, steps), request, steps)

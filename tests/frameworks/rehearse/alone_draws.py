@@ -19,12 +19,12 @@ from pathlib import Path
 from vlmguard.check.aside import CPU
 
 os.environ.update(CPU)
-import deepspeed  # noqa: E402
-import deepspeed.runtime.zero.stage3  # noqa: E402
-import torch  # noqa: E402
+import deepspeed
+import deepspeed.runtime.zero.stage3
+import torch
 
-from vlmguard.ranks import Seat, not_engaged, phases, run  # noqa: E402
-from vlmguard.ranks.outcome import parting  # noqa: E402
+from vlmguard.ranks import Seat, not_engaged, phases, run
+from vlmguard.ranks.outcome import parting
 
 __import__("deepspeed.comm.torch").comm.torch.build_shm_op = lambda: None
 torch.set_num_threads(1)
