@@ -6,6 +6,7 @@ Top-level imports are light: `describe` runs in the command line's process, with
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

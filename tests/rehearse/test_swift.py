@@ -10,18 +10,16 @@ import pytest
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 from vlmguard_swift import rehearse
+from vlmguard_transformers import rehearse_flags
 
 ZERO = {"stage": 2, "allgather_bucket_size": 2e8, "reduce_bucket_size": 5e8,
         "offload_optimizer": {"device": "cpu"}, "overlap_comm": True}  # fmt: skip
 
 
 def shrunk(tmp_path, ratio):
-    here = str(tmp_path)
-    request = Request("vlmguard_swift", "sft", (), here, "zero2", 2, "", "m", here)
     argv = Argv([])
-    given = json.dumps({"zero_optimization": ZERO, "fp16": {"enabled": "auto"}})
-    config = rehearse._deepspeed(given, request, ratio, argv)
-    file = rehearse._written(rehearse._plain(config), tmp_path / "deepspeed.json")
+    config = {"zero_optimization": ZERO, "fp16": {"enabled": "auto"}}
+    file = rehearse_flags.written(config, tmp_path, ratio, argv)
     return json.loads(file.read_text()), argv.notes
 
 

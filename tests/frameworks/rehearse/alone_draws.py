@@ -118,7 +118,8 @@ def looked(one: Draw) -> dict:
     answer = {**asdict(one), "two": together.verdict, "fault": ""}
     if together.verdict != "ok":
         cause = together.cause
-        return {**answer, "message": f"{cause.error}: {cause.message}" if cause else ""}
+        told = f"{cause.error}: {cause.message}" if cause else str(together.sites)
+        return {**answer, "message": told, "seconds": round(time.monotonic() - begun, 1)}
     with tempfile.TemporaryDirectory() as folder:
         tape = Path(folder, "tape")
         found = [run(work(one), 1, "none", 240, Seat(r, one.size, 8, tape)) for r in (0, 1)]
