@@ -7,6 +7,7 @@ In one process that imports DeepSpeed once; every rank is forked from it.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -26,7 +27,7 @@ import torch
 from vlmguard.ranks import Seat, not_engaged, phases, run
 from vlmguard.ranks.outcome import parting
 
-__import__("deepspeed.comm.torch").comm.torch.build_shm_op = lambda: None
+importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
 torch.set_num_threads(1)
 SIZES = (8, 64, 512)
 
