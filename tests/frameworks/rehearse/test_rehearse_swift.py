@@ -59,22 +59,24 @@ class Done:
 
 @functools.cache
 def done():
-    """All commands of one script, asked once."""
-    folder = runs.session() / "rehearse"
+    """All commands of one script, asked once for all processes of a test session."""
+    return Done(**json.loads(runs.told("rehearse-swift", _asked)))
+
+
+def _asked():
+    folder = runs.session() / "rehearse-swift"
     cases = {case.name: case for case in CASES if case.name in FAILING}
     healthy = {f"healthy-{case.name}": case for case in HEALTHY if case.name in RIGHT}
     lines = [line(case) for case in cases.values()]
     lines += [line(case, RIGHT[case.name]) for case in healthy.values()]
-    cases |= healthy
     for each in ("home", "work"):
         (folder / each).mkdir(parents=True)
-    script = folder / "work" / "train.sh"
-    script.write_text("\n".join(lines) + "\n")
+    (folder / "work" / "train.sh").write_text("\n".join(lines) + "\n")
     asked = ask("--yes", "--format", "json", "train.sh", cwd=folder / "work", home=folder / "home")
     assert asked.stdout, asked.stderr
-    told = json.loads(asked.stdout)
+    jobs = dict(zip([*cases, *healthy], json.loads(asked.stdout)["jobs"], strict=True))
     left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
-    return Done(asked.returncode, dict(zip(cases, told["jobs"], strict=True)), left)
+    return json.dumps({"exit": asked.returncode, "jobs": jobs, "left": left})
 
 
 @pytest.mark.parametrize("name", FAILING)
