@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import sys
 import time
 from collections import Counter
@@ -35,8 +36,10 @@ from vlmguard.check.launcher import Job  # noqa: E402
 from vlmguard.check.script import Reading  # noqa: E402
 from vlmguard.rehearse import client  # noqa: E402
 from vlmguard.rehearse.prepare import Refused, prepare  # noqa: E402
+from vlmguard.rehearse.request import Request  # noqa: E402
 
 LIMIT = 240.0
+Line = dict[str, Any]
 _DATA = ("--dataset", "--val_dataset", "--cached_dataset")
 
 
@@ -109,32 +112,37 @@ class Rehearser:
         self.worker: client.Worker | None = None
         self.count = 0
 
-    def answer(self, met: Met) -> dict[str, Any]:
-        """The verdict as it is kept."""
+    def prepared(self, met: Met) -> tuple[Request, list[str]] | Line:
+        """What would be rehearsed and what stands in, or why nothing is. Starts nothing."""
+        self.count += 1
+        scratch = self.place / str(self.count)
+        scratch.mkdir()
         try:
             job, told = stood_in(met, self.place / "models")
-            self.count += 1
-            scratch = self.place / str(self.count)
-            scratch.mkdir()
             files = Files(met.job.call.folder, met.reading.files)
-            prepared = prepare(job, files, met.reading.trace, scratch, None, False)
+            found = prepare(job, files, met.reading.trace, scratch, None, False)
         except Refused as refused:
             word = {0: "does not train", 1: "refused"}.get(refused.code, "cannot tell")
             return {"verdict": word, "why": str(refused), "ran": False}
-        request = replace(prepared.request, limit=LIMIT, passes=self.passes)
+        return replace(found.request, limit=LIMIT, passes=self.passes), told
+
+    def answer(self, request: Request, told: list[str]) -> Line:
+        """The verdict as it is kept."""
         if self.worker is None:
             self.worker = client.Worker(request.adapter, self.place)
         try:
             found = self.worker.ask(request, lambda _: None)
         except client.Ended as ended:
-            self.worker.close()
-            self.worker = None
+            self.close()
             return {"verdict": "cannot tell", "why": str(ended), "ran": True}
+        finally:
+            shutil.rmtree(request.scratch, ignore_errors=True)
         return {**_kept(found), "stand_ins": told, "ran": True}
 
     def close(self) -> None:
         if self.worker is not None:
             self.worker.close()
+            self.worker = None
 
 
 def _kept(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,33 +167,48 @@ def main() -> int:
     parser.add_argument("--passes", default="off,on,alone")
     asked = parser.parse_args()
     os.chdir(asked.folder)
-    until = time.monotonic() + asked.minutes * 60
     left = todo(list(commands(Path.cwd())), asked)
     print(f"{len(left)} commands to do", flush=True)
     with client.place() as place:
         rehearser = Rehearser(place, tuple(asked.passes.split(",")))
         try:
-            for met in left:
-                if time.monotonic() > until:
-                    break
-                begun = time.monotonic()
-                told = rehearser.answer(met)
-                line = {"script": met.key, "commit": asked.commit, "passes": asked.passes,
-                        "release": metadata.version("ms-swift"), **told}  # fmt: skip
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
-                spent = time.monotonic() - begun
-                print(f"{spent:5.0f} s {told['verdict']}: {met.key} {told.get('why', '')[:150]}",
-                      flush=True)  # fmt: skip
+            _work(rehearser, left, asked)
         finally:
             rehearser.close()
     return 0
 
 
+def _work(rehearser: Rehearser, left: list[Met], asked: argparse.Namespace) -> None:
+    """First what needs no run, then the rest, while there is time."""
+    until = time.monotonic() + asked.minutes * 60
+    known = {(line["script"], line["why"]) for line in read() if not line["ran"]}
+    queue = []
+    for met in left:
+        found = rehearser.prepared(met)
+        if isinstance(found, dict):
+            if (met.key, found["why"]) not in known:
+                _write(met, found, asked, 0.0)
+        else:
+            queue.append((met, *found))
+    for met, request, told in queue:
+        if time.monotonic() > until:
+            break
+        begun = time.monotonic()
+        _write(met, rehearser.answer(request, told), asked, time.monotonic() - begun)
+
+
+def _write(met: Met, told: Line, asked: argparse.Namespace, spent: float) -> None:
+    line = {"script": met.key, "commit": asked.commit, "passes": asked.passes,
+            "release": metadata.version("ms-swift"), **told}  # fmt: skip
+    with RESULTS.open("a") as file:
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    print(f"{spent:5.0f} s {told['verdict']}: {met.key} {told.get('why', '')[:150]}", flush=True)
+
+
 def todo(every: list[Met], asked: argparse.Namespace) -> list[Met]:
-    """Commands without a line for this commit: one of each kind first."""
+    """Commands that did not run yet at this commit: one of each kind first."""
     done = set() if asked.again else {
-        line["script"] for line in read() if line["commit"] == asked.commit
+        line["script"] for line in read() if line["commit"] == asked.commit and line["ran"]
     }  # fmt: skip
     wanted = [met for met in every if asked.only in met.key and met.key not in done]
     seen: Counter[tuple[str, ...]] = Counter()
