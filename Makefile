@@ -6,7 +6,7 @@ DEV = .envs/dev/bin
 DOCS = .envs/docs/bin
 REAL = tests/frameworks tests/lab tests/release tests/gpu tests/bench
 
-.PHONY: demo test frameworks matrix faults mutate fast lint dev envs docs site shots dist bench gpu
+.PHONY: demo test frameworks matrix rehearse-all rehearse-jobs faults mutate fast lint dev envs docs site shots dist bench gpu
 .PHONY: gpu-wheels clean
 
 demo:
@@ -37,6 +37,20 @@ matrix: dev
 	@$(ENVS) make trl colossalai
 	$(PYTHON) tests/matrix/campaign.py
 	$(DEV)/python -m tests.matrix.commands
+	$(DEV)/python docs/pages.py
+
+# Hours, resumable: the example scripts of ms-swift that train, rehearsed with stand-ins. SCRIPTS is a
+# checkout of its repository. Then docs/rehearsals.md is made of all that was rehearsed.
+REHEARSES = PYTHONPATH=tests/kit/standins:$(CURDIR):$(CURDIR)/plugins .envs/swift/bin/python -m
+rehearse-all: dev
+	@$(ENVS) make swift
+	$(REHEARSES) tests.scripts.campaign $(SCRIPTS) --commit $$(git -C $(SCRIPTS) rev-parse HEAD)
+	$(DEV)/python docs/pages.py
+
+# The same, resumable, of commands that real gloo ranks are run on, too.
+rehearse-jobs: dev
+	@$(ENVS) make swift
+	$(REHEARSES) tests.frameworks.rehearse.jobs both
 	$(DEV)/python docs/pages.py
 
 # What most changes need: one small environment, under a minute.

@@ -15,6 +15,7 @@ from vlmguard_colossalai.rules import RULES as GEMINI
 
 sys.path.insert(0, str(Path(__file__).parent))
 import matrix_page
+import rehearsals_page
 
 FOLDER = Path(__file__).parent / "rules"
 RULES = sorted((*OURS, *GEMINI), key=lambda rule: rule.CODE)
@@ -121,7 +122,8 @@ def every() -> dict[Path, str]:
 
     rules = {FOLDER / name: text for name, text in pages().items()}
     told = {FOLDER.parent / name: text for name, text in measured.pages().items()}
-    return {**rules, **told, matrix_page.PAGE: matrix_page.text(matrix_page.load())}
+    seen = {rehearsals_page.PAGE: rehearsals_page.text()}
+    return {**rules, **told, **seen, matrix_page.PAGE: matrix_page.text(matrix_page.load())}
 
 
 def main(check: bool) -> int:

@@ -6,6 +6,7 @@ Top-level imports are light: `describe` runs in the command line's process, with
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ _DROPPED = (
     (("quant_method", "quant_bits", "bnb_4bit_compute_dtype", "bnb_4bit_quant_type",
       "bnb_4bit_use_double_quant", "bnb_4bit_quant_storage", "hqq_axis"),
      "weights are not quantised"),
+    (("packing", "packing_length", "packing_num_proc", "padding_free"),
+     "needs flash attention: rows stand by themselves"),
     (("torch_compile", "torch_compile_backend", "torch_compile_mode"), "not compiled"),
     (("streaming", "dataset_prefetch"), "rows are read from a file"),
     (("offload_optimizer", "offload_model", "use_flash_ckpt", "move_model_batches"), ""),
@@ -79,6 +82,7 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         generates=kind in _GENERATES,
         row=row,
         code=tuple(code),
+        packs=values.true("packing"),
         obstacle=_obstacle(values, kind),
     )
 
@@ -99,8 +103,6 @@ def _obstacle(values: Values, kind: str) -> str:
         return "--tuner_backend unsloth: its kernels need a GPU"
     if kind in ("ppo", "kto") or values.get("task_type") not in (None, "", "causal_lm"):
         return f"{kind or values.get('task_type')}: not rehearsed yet"
-    if values.true("packing"):
-        return "--packing: rows are joined, so that which rank gets which is not known"
     return ""
 
 
@@ -169,6 +171,67 @@ def commands(
     request: Request, made: Mapping[str, Any], rows: Path, single: Path, steps: int
 ) -> Commands:
     """The command as it is run here: itself, and its reference."""
+    argv, env = _located(request, made, rows, steps)
+    shrunk = rehearse_flags.ratio(made)
+    if request.generates:
+        _groups(argv, request)
+    given = argv.get("deepspeed")
+    if given:
+        config = _config(given, request.folder)
+        place = Path(request.scratch)
+        argv.set("deepspeed", rehearse_flags.written(config, place, shrunk, argv))
+    elif shrunk > 10 and argv.values("ddp_bucket_cap_mb") is None and not argv.get("fsdp"):
+        argv.set("ddp_bucket_cap_mb", 1)
+    _numbers(argv)
+    return Commands(tuple(argv.words), _reference(argv, request, single), env, tuple(argv.notes))
+
+
+def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> tuple[str, ...]:
+    """The command with its own optimizer, dtype, clipping and accumulation."""
+    argv, _ = _located(request, made, rows, steps)
+    given = argv.get("deepspeed")
+    if given:
+        config = _config(given, request.folder)
+        config = rehearse_flags.small(config, rehearse_flags.ratio(made), argv)
+        kind = str((config.get("optimizer") or {}).get("type", "")).lower()
+        if kind in ("adam", "adamw"):  # else its CUDA kernel would be built
+            config["optimizer"].setdefault("params", {})["torch_adam"] = True
+        file = Path(request.scratch) / "deepspeed-own.json"
+        file.write_text(json.dumps(config))
+        argv.set("deepspeed", file)
+    if argv.get("torch_dtype") is None and (dtype := _dtype(request.model)):
+        argv.set("torch_dtype", dtype)
+    return tuple(argv.words)
+
+
+def _dtype(folder: str) -> str:
+    """The dtype of the real weights, by their config; "" where it does not say."""
+    config = json.loads(Path(folder, "config.json").read_text("utf-8"))
+    for part in (config, config.get("text_config") or {}, config.get("thinker_config") or {}):
+        found = part.get("dtype") or part.get("torch_dtype")
+        if found in ("bfloat16", "float16", "float32"):
+            return str(found)
+    return ""
+
+
+def _groups(argv: Argv, request: Request) -> None:
+    """Groups of completions that two ranks can share out."""
+    argv.drop("generation_batch_size", "steps_per_generation")
+    given = argv.get("num_generations") or "8"
+    together = request.ranks * request.batch * request.accumulation
+    if together == 1:
+        argv.set("gradient_accumulation_steps", 2)
+        together = 2
+    if not given.isdigit() or together % int(given):
+        fit = [size for size in (2, 3, 4, 5, 7) if together % size == 0]
+        argv.set("num_generations", fit[0] if fit else together)
+        argv.notes.append(f"--num_generations {given}: {argv.get('num_generations')}")
+
+
+def _located(
+    request: Request, made: Mapping[str, Any], rows: Path, steps: int
+) -> tuple[Argv, dict[str, str]]:
+    """The command on the tiny model and these rows, for so many steps; variables to set."""
     place = Path(request.scratch)
     argv = Argv(list(request.argv), frozenset(request.known))
     env = _replaced(argv, request)
@@ -185,15 +248,7 @@ def commands(
     argv.set("max_steps", steps)
     argv.set("gradient_accumulation_steps", request.accumulation)
     argv.set("output_dir", place / "out")
-    shrunk = rehearse_flags.ratio(made)
-    given = argv.get("deepspeed")
-    if given:
-        config = _config(given, request.folder)
-        argv.set("deepspeed", rehearse_flags.written(config, place, shrunk, argv))
-    elif shrunk > 10 and argv.values("ddp_bucket_cap_mb") is None and not argv.get("fsdp"):
-        argv.set("ddp_bucket_cap_mb", 1)
-    _numbers(argv)
-    return Commands(tuple(argv.words), _reference(argv, request, single), env, tuple(argv.notes))
+    return argv, env
 
 
 def _replaced(argv: Argv, request: Request) -> dict[str, str]:

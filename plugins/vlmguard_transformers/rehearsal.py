@@ -30,6 +30,11 @@ def enter(scene: Scene, fsdp: bool) -> None:
     """The environment of a rank, and the answers of a node."""
     _environment(scene)
     os.chdir(scene.folder)
+    answers(fsdp)
+
+
+def answers(fsdp: bool) -> None:
+    """What decides how a model is wrapped, answered as a GPU node would."""
     _backend(fsdp)
     _attention()
     _bf16()

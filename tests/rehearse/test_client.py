@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 pytest.importorskip("numpy")
 
 from vlmguard.rehearse import client
+from vlmguard.rehearse import folder as folders
 from vlmguard.rehearse.request import Request
 
 HERE = Path(__file__).parent
@@ -24,6 +24,7 @@ PROGRAM = """
 import sys, json
 from pathlib import Path
 from vlmguard.rehearse import client
+from vlmguard.rehearse import folder as folders
 from vlmguard.rehearse.request import Request
 with client.place() as folder, client.Worker("fake", folder) as worker:
     print(folder, worker._process.pid, flush=True)
@@ -83,9 +84,28 @@ def test_an_interrupted_rehearsal_leaves_no_process(number):
     while of_group(int(group)):
         assert time.monotonic() < until, "processes were left behind"
         time.sleep(0.05)
-    if number != signal.SIGKILL:
-        assert not Path(folder).exists()
-    shutil.rmtree(folder, ignore_errors=True)
+    while Path(folder).exists():  # after a kill -9 another process takes it away
+        assert time.monotonic() < until, "the folder was left behind"
+        time.sleep(0.05)
+
+
+def test_the_next_rehearsal_takes_away_what_a_killed_one_left(tmp_path, monkeypatch):
+    """The process that waits for our end may be killed with us; another's folder stays."""
+    monkeypatch.setattr(folders.tempfile, "tempdir", str(tmp_path))
+    gone, there = tmp_path / f"{folders.PREFIX}gone", tmp_path / f"{folders.PREFIX}there"
+    ended = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    for folder, owner in ((gone, ended.pid), (there, os.getpid())):
+        (folder / "0").mkdir(parents=True)
+        (folder / "owner").write_text(folders._born(owner))
+    unknown = tmp_path / f"{folders.PREFIX}unknown"
+    unknown.mkdir()
+    with client.place():
+        assert gone.exists(), "its process is still there"
+    ended.communicate(b"\n", timeout=30)
+    with client.place() as folder:
+        assert folder.parent == tmp_path
+        assert sorted(tmp_path.iterdir()) == sorted([folder, there, unknown])
+    assert not folder.exists()
 
 
 def test_a_worker_that_ends_says_how(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,9 @@ ZERO = {"stage": 2, "allgather_bucket_size": 2e8, "reduce_bucket_size": 5e8,
 
 
 def shrunk(tmp_path, ratio):
-    here = str(tmp_path)
     argv = Argv([])
-    given = json.dumps({"zero_optimization": ZERO, "fp16": {"enabled": "auto"}})
-    file = rehearse_flags.written(rehearse._config(given, here), tmp_path, ratio, argv)
+    config = {"zero_optimization": ZERO, "fp16": {"enabled": "auto"}}
+    file = rehearse_flags.written(config, tmp_path, ratio, argv)
     return json.loads(file.read_text()), argv.notes
 
 
@@ -39,3 +39,37 @@ def test_a_model_that_is_small_keeps_its_buckets(tmp_path):
     assert config["zero_optimization"]["allgather_bucket_size"] == 2e8
     assert config["gradient_clipping"] == 0
     assert config["fp16"] == config["bf16"] == {"enabled": False}
+
+
+def test_its_own_numbers_keep_optimizer_dtype_and_batch_sizes(tmp_path):
+    here = str(tmp_path)
+    (tmp_path / "config.json").write_text('{"text_config": {"dtype": "bfloat16"}}')
+    config = {"zero_optimization": {**ZERO, "offload_param": {"device": "cpu"}},
+              "optimizer": {"type": "AdamW"}, "train_batch_size": 64, "gradient_clipping": 1.0,
+              "bf16": {"enabled": True}}  # fmt: skip
+    words = ("--deepspeed", json.dumps(config), "--optim", "adafactor", "--max_grad_norm", "0.5")
+    request = Request("vlmguard_swift", "sft", words, here, "zero2", 64, here, "m", here,
+                      accumulation=16)  # fmt: skip
+    made = {"folder": here, "weights": 1, "full": 1000}
+    argv = Argv(list(rehearse.own(request, made, tmp_path / "rows.jsonl", 1)))
+    told = {name: argv.get(name) for name in ("optim", "max_grad_norm", "torch_dtype", "max_steps",
+                                              "gradient_accumulation_steps")}  # fmt: skip
+    assert told == {"optim": "adafactor", "max_grad_norm": "0.5", "torch_dtype": "bfloat16",
+                    "max_steps": "1", "gradient_accumulation_steps": "16"}  # fmt: skip
+    kept = json.loads(Path(argv.get("deepspeed")).read_text())
+    assert kept["optimizer"] == {"type": "AdamW", "params": {"torch_adam": True}}
+    assert (kept["train_batch_size"], kept["gradient_clipping"]) == (64, 1.0)
+    assert kept["bf16"] == {"enabled": True}
+    assert "offload_param" not in kept["zero_optimization"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "given", "size"), [(1, (), "2"), (4, ("--num_generations", "8"), "8"), (3, (), "2")]
+)
+def test_groups_of_completions_are_ones_that_two_ranks_can_share_out(tmp_path, batch, given, size):
+    argv = Argv([*given, "--generation_batch_size", "64"])
+    request = Request("vlmguard_swift", "rlhf", (), "/", "ddp", 8, "", "m", "/", batch=batch,
+                      accumulation=1)  # fmt: skip
+    rehearse._groups(argv, request)
+    assert (argv.get("num_generations") or "8") == size
+    assert argv.get("generation_batch_size") is None

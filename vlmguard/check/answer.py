@@ -34,24 +34,25 @@ class Answer:
         return tuple(launcher.suspicious(call.words) for call in self.reading.unseen)
 
 
-def of(reading: Reading, releases: Mapping[str, str]) -> Answer:
-    """Judge every job of a reading."""
+def of(reading: Reading, releases: Mapping[str, str], deeply: bool = False) -> Answer:
+    """Judge every job of a reading. deeply: each framework is asked in a process of its own."""
     files = Files(os.getcwd(), reading.files)
     return Answer(
         reading,
-        tuple(judge.job(job, files, reading.trace, releases) for job in reading.jobs),
+        tuple(judge.job(job, files, reading.trace, releases, deeply) for job in reading.jobs),
     )
 
 
 def of_script(
-    path: str, arguments: Sequence[str], releases: Mapping[str, str], shell: bool = True
-) -> Answer:
+    path: str, arguments: Sequence[str], releases: Mapping[str, str], shell: bool = True,
+    deeply: bool = False,
+) -> Answer:  # fmt: skip
     """Check a script. Raises `OSError` where it cannot be read."""
     if not shell:
-        return of(script.literally(path), releases)
-    return of(script.of_file(path, arguments, os.environ), releases)
+        return of(script.literally(path), releases, deeply)
+    return of(script.of_file(path, arguments, os.environ), releases, deeply)
 
 
-def of_command(words: Sequence[str], releases: Mapping[str, str]) -> Answer:
+def of_command(words: Sequence[str], releases: Mapping[str, str], deeply: bool = False) -> Answer:
     """Check a command as it was typed."""
-    return of(script.of_words(words, os.environ), releases)
+    return of(script.of_words(words, os.environ), releases, deeply)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vlmguard import guard, registry
-from vlmguard.check import facts, framework, hf, options, redact, unknown
+from vlmguard.check import deep, facts, framework, hf, options, redact, unknown
 from vlmguard.check.fields import Values, Wrong
 from vlmguard.check.files import Files, Unreadable
 from vlmguard.check.framework import CannotTell, Edit, Framework
@@ -37,6 +37,7 @@ class Verdict:
         command: the whole command with the edits, as words.
         doubts: what cannot be known before the run.
         renamed: flags that are spelt otherwise in the releases asked for.
+        settled: what the framework's own code makes of the command (`deep`).
     """
 
     job: Job
@@ -52,6 +53,7 @@ class Verdict:
     command: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     renamed: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
 
     def code(self, strict: bool) -> int:
         """The exit status of this job alone."""
@@ -63,8 +65,10 @@ class Verdict:
         return int(any(finding.level in bad for finding, _ in self.findings))
 
 
-def job(job: Job, files: Files, trace: Trace, releases: Mapping[str, str]) -> Verdict:
-    """Judge one job. Never raises for what a user wrote."""
+def job(
+    job: Job, files: Files, trace: Trace, releases: Mapping[str, str], deeply: bool = False
+) -> Verdict:
+    """Judge one job. Never raises for what a user wrote. deeply: ask the framework's classes."""
     files = replace(files, folder=job.call.folder)
     found = framework.of_job(job, files)
     if found is None:
@@ -76,7 +80,7 @@ def job(job: Job, files: Files, trace: Trace, releases: Mapping[str, str]) -> Ve
     if nothing:
         return Verdict(job, NOTHING, nothing, owner.name)
     try:
-        return _judged(job, files, owner, entry, trace, releases)
+        return _judged(job, files, owner, entry, trace, releases, deeply)
     except Wrong as wrong:
         return Verdict(job, WRONG, trace.shown(str(wrong)), owner.name)
     except (Unreadable, CannotTell) as reason:
@@ -86,8 +90,9 @@ def job(job: Job, files: Files, trace: Trace, releases: Mapping[str, str]) -> Ve
 
 
 def _judged(
-    job: Job, files: Files, owner: Framework, entry: str, trace: Trace, releases: Mapping[str, str]
-) -> Verdict:
+    job: Job, files: Files, owner: Framework, entry: str, trace: Trace,
+    releases: Mapping[str, str], deeply: bool,
+) -> Verdict:  # fmt: skip
     if owner.package and not _installed(owner):
         raise CannotTell(f"{owner.name} is not installed here: {owner.install}, or run this in its "
                          "environment")  # fmt: skip
@@ -100,7 +105,9 @@ def _judged(
     settings.check_environment(bare.env)
     settings.check_codes(used, registry.get().rules)
     values.releases = _releases(owner, releases)
+    settled, doubt = _deep(owner, entry, values, bare, files) if deeply else ([], "")
     draft = owner.draft(values, bare, files, entry)
+    draft.doubts += [doubt] if doubt else []
     draft.releases = values.releases
     draft.freeze = used.freeze
     if rest:
@@ -117,7 +124,7 @@ def _judged(
         tuple(finding.advise(owner.spell) for finding, _ in told), edits,
         {edit.flag: _given(edit.flag, bare.argv) for edit in edits},
         tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)), tuple(draft.doubts),
-        tuple(_renamed(owner, values, releases)),
+        tuple(_renamed(owner, values, releases)), tuple(settled),
     )  # fmt: skip
 
 
@@ -151,6 +158,17 @@ def _guarded(wanted: planning.Plan, edits: Sequence[Edit]) -> list[str]:
         if "freeze" not in named:
             found.append(f"freezes {word}")
     return found
+
+
+def _deep(
+    owner: Framework, entry: str, values: Values, job: Job, files: Files
+) -> tuple[list[str], str]:
+    """What the framework settles, and why it could not be asked. Raises `Wrong`."""
+    argv = options.take(owner.argv(job, files)[0])[1]
+    told = deep.settle(owner, entry, argv, values, job, files)
+    if told.refused:
+        raise Wrong(told.refused)
+    return deep.taken_over(values, told), told.doubt
 
 
 def _unknown(values: Values, trace: Trace) -> list[str]:

@@ -78,6 +78,8 @@ def _verdict(verdict: Verdict, answer: Answer) -> Iterator[str]:
     if not verdict.findings:
         yield "  nothing found"
     yield from _edits(verdict, trace)
+    for what in verdict.settled:
+        yield f"  the framework settles: {what}"
     for what in verdict.renamed:
         yield f"  {what}"
     if verdict.doubts:
@@ -193,6 +195,7 @@ def _job(verdict: Verdict, trace: Trace) -> dict[str, Any]:
         "guarded": list(verdict.guarded),
         "not_known": [redact.text(trace.shown(doubt)) for doubt in verdict.doubts],
         "renamed": list(verdict.renamed),
+        "settled": list(verdict.settled),
     }  # fmt: skip
 
 

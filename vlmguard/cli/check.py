@@ -3,7 +3,7 @@
     vlmguard check -- swift sft --model Qwen/Qwen2.5-VL-7B-Instruct --deepspeed zero3 …
     vlmguard check train.sh
 
-Nothing is started, downloaded or written. Loads neither torch nor the framework.
+Nothing is started, downloaded or written. Loads neither torch nor the framework, but with --deep.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ def main(words: Sequence[str] | None = None) -> int:
     releases = _releases(asked.releases)
     try:
         if command:
-            answer = checks.of_command(command, releases)
+            answer = checks.of_command(command, releases, asked.deep)
         else:
-            answer = checks.of_script(asked.script[0], asked.script[1:], releases, asked.shell)
+            answer = checks.of_script(
+                asked.script[0], asked.script[1:], releases, asked.shell, asked.deep
+            )
     except OSError as error:
         passed.unreadable("check", error)
     if asked.format == "json":
@@ -57,6 +59,9 @@ def _parser() -> passed.Parser:
     parser = passed.Parser("check", __doc__, EPILOG)
     parser.add_argument("--no-shell", dest="shell", action="store_false",
                         help="only parse the script, evaluate nothing in it")  # fmt: skip
+    parser.add_argument("--deep", action="store_true",
+                        help="construct the framework's own arguments, in a process of their own "
+                             "without network and home: half a minute")  # fmt: skip
     parser.add_argument("--releases", default="", metavar="NAME=RELEASE,…",
                         help="the releases of the machine it will run on")  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="a warning is an error")

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import Any
 from vlmguard.ranks.calls import Call, frames, log_to, read
 from vlmguard.ranks.coordinator import Coordinator
 from vlmguard.ranks.outcome import Outcome, Result, conclude, parting
+from vlmguard.ranks.seat import Seat
 from vlmguard.ranks.stillness import Stillness
 
 GRACE = 1.5
@@ -44,19 +45,23 @@ def run(
     ranks: int = 2,
     group: str = "gloo",
     limit: float = 120.0,
+    seat: Seat | None = None,
 ) -> Result:
     """Run ``work(rank)`` in ``ranks`` processes and say how each ended. Never raises for theirs.
 
     work: its return value has to be picklable. group: "gloo", "referee", or "none" for no process
-    group. limit: seconds after which the ranks are killed and the verdict is "hang".
+    group. limit: seconds after which the ranks are killed and the verdict is "hang". seat: with
+    ``ranks`` 1, the rank of many that the one process is alone (`vlmguard.ranks.alone`).
     """
     scratch = Path(tempfile.mkdtemp(prefix="vlmguard-ranks-"))
     started = time.monotonic()
-    watched = _Watched(scratch, ranks)
+    watched = _Watched(scratch, ranks, seat)
     try:
         watched.start(work, group)
         stuck = watched.wait(limit)
         outcomes = [watched.outcome(rank) for rank in range(ranks)]
+        if seat is not None:
+            outcomes = [replace(outcome, rank=seat.rank) for outcome in outcomes]
         return conclude(outcomes, watched.calls(), stuck, time.monotonic() - started)
     finally:
         watched.stop()
@@ -67,6 +72,7 @@ def run(
 class _Watched:
     scratch: Path
     ranks: int
+    seat: Seat | None = None
     pids: list[int] = field(default_factory=list)
     codes: dict[int, int] = field(default_factory=dict)  # rank → exit code
     referee: Coordinator | None = None
@@ -83,7 +89,7 @@ class _Watched:
                     if number != rank:
                         theirs.close()
                 line = pairs[rank][1] if pairs else None
-                _rank(work, rank, self.ranks, group, self.scratch, line)
+                _rank(work, rank, self.ranks, group, self.scratch, line, self.seat)
             self.pids.append(pid)
         for _, theirs in pairs:
             theirs.close()
@@ -193,6 +199,7 @@ def _rank(
     group: str,
     scratch: Path,
     line: Connection | None,
+    seat: Seat | None,
 ) -> None:
     """A rank's whole life; never returns."""
     code = 1
@@ -202,10 +209,11 @@ def _rank(
         os.dup2(output, 1)
         os.dup2(output, 2)
         faulthandler.enable(2)
-        os.environ.update(_variables(rank, size))
+        os.environ.update(_variables(rank, size) | (seat.variables() if seat else {}))
         log_to(scratch / f"calls{rank}")
-        _enter(group, rank, size, scratch, line)
-        told = {"state": "returned", "value": work(rank)}
+        _enter(group, rank, size, scratch, line, seat)
+        told = {"state": "returned", "value": work(seat.rank if seat else rank)}
+        _leave(seat)
         code = 0
     except BaseException as error:
         if isinstance(error, SystemExit):  # a silent death by `sys.exit`: its own code, no word
@@ -223,13 +231,19 @@ def _rank(
     os._exit(code)
 
 
-def _enter(group: str, rank: int, size: int, scratch: Path, line: Connection | None) -> None:
-    if group == "none":
+def _enter(
+    group: str, rank: int, size: int, scratch: Path, line: Connection | None, seat: Seat | None
+) -> None:
+    if group == "none" and seat is None:
         return
     import torch
 
     torch.set_num_threads(1)
-    if line is None:
+    if seat is not None:
+        from vlmguard.ranks import alone
+
+        alone.enter(seat)
+    elif line is None:
         from vlmguard.ranks import gloo
 
         gloo.enter(rank, size, scratch)
@@ -237,6 +251,13 @@ def _enter(group: str, rank: int, size: int, scratch: Path, line: Connection | N
         from vlmguard.ranks import referee
 
         referee.enter(rank, size, line, scratch)
+
+
+def _leave(seat: Seat | None) -> None:
+    if seat is not None:
+        from vlmguard.ranks import alone
+
+        alone.leave(seat)
 
 
 def _variables(rank: int, size: int) -> dict[str, str]:

@@ -103,7 +103,7 @@ def conclude(
     differing = parting(calls)
     if stuck or lost:
         if differing is not None:
-            return Result("mismatch", outcomes, calls, _sites(calls, differing), seconds)
+            return Result("mismatch", outcomes, calls, sites(calls, differing), seconds)
         # A rank that ended well while others wait for it: gloo notices the closed connection.
         if stuck or any(outcome.state == "returned" for outcome in outcomes):
             return Result(stuck or "hang", outcomes, calls, _last(outcomes, calls), seconds)
@@ -125,7 +125,8 @@ def parting(calls: Sequence[Sequence[Call]]) -> tuple[int, int] | None:
     return None
 
 
-def _sites(calls: Sequence[Sequence[Call]], where: tuple[int, int]) -> list[Site]:
+def sites(calls: Sequence[Sequence[Call]], where: tuple[int, int]) -> list[Site]:
+    """Where each rank stood at a `parting`."""
     group, number = where
     found = []
     for rank, log in enumerate(calls):

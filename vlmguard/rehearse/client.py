@@ -1,6 +1,6 @@
 """The command line's side of the worker: a folder of ours, a process group of its own, its events.
 
-Whatever ends this process, the worker and its ranks end with it and the folder goes.
+Whatever ends this process, the worker and its ranks end with it and the folder goes (`folder`).
 """
 
 from __future__ import annotations
@@ -8,66 +8,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
-import site
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from vlmguard.check.aside import environment
+from vlmguard.rehearse.folder import place
 from vlmguard.rehearse.request import Request
 
+__all__ = ["Ended", "Worker", "environment", "place"]
 Hear = Callable[[Mapping[str, Any]], None]
-_CACHES = ("HF_HOME", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "MODELSCOPE_CACHE", "TORCH_HOME",
-           "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "MPLCONFIGDIR",
-           "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "WANDB_DIR",
-           "NUMBA_CACHE_DIR")  # fmt: skip
-_GONE = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "HF_TOKEN", "RANK",
-         "HUGGING_FACE_HUB_TOKEN", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
-         "NPROC_PER_NODE", "NNODES", "MASTER_ADDR", "MASTER_PORT", "VLMGUARD_REPORT",
-         "VLMGUARD_RESOLVED", "VLMGUARD")  # fmt: skip
 
 
 class Ended(Exception):
     """The worker ended without an answer; says how."""
-
-
-@contextlib.contextmanager
-def place() -> Iterator[Path]:
-    """A folder for all that is written; it goes, also after SIGTERM and Ctrl-C."""
-    folder = Path(tempfile.mkdtemp(prefix="vlmguard-rehearse-"))
-    before = signal.getsignal(signal.SIGTERM)
-    with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, _interrupted)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(ValueError):
-            signal.signal(signal.SIGTERM, before)
-
-
-def _interrupted(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-def environment(folder: Path) -> dict[str, str]:
-    """Home and every known cache lie in ``folder``; packages of the user's own stay importable."""
-    given = {name: value for name, value in os.environ.items() if name not in _GONE}
-    for name in ("home", "tmp", "caches"):
-        (folder / name).mkdir(exist_ok=True)
-    given.update({name: str(folder / "caches" / name.lower()) for name in _CACHES})
-    return {
-        **given,
-        "HOME": str(folder / "home"),
-        "TMPDIR": str(folder / "tmp"),
-        "PYTHONUSERBASE": given.get("PYTHONUSERBASE") or site.getuserbase(),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
 
 
 class Worker:

@@ -25,6 +25,7 @@ class Described:
 
     Attributes:
         code: flags with the user's own code, as they stand.
+        packs: whether rows are joined into one.
         obstacle: why it cannot be rehearsed; "" where it can.
     """
 
@@ -36,6 +37,7 @@ class Described:
     paired: bool = False
     row: str = "chat"
     media_root: str = ""
+    packs: bool = False
     code: tuple[str, ...] = ()
     obstacle: str = ""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vlmguard.ranks import Outcome, Result, not_engaged, run
+from vlmguard.check import aside
+from vlmguard.ranks import Outcome, Result, Seat, not_engaged, run
 from vlmguard.rehearse import compare, odds, verdict
 from vlmguard.rehearse.compare import Difference
 from vlmguard.rehearse.framework import Commands
@@ -81,6 +81,25 @@ class Rehearsal:
         _write_output(scene, result)
         return result
 
+    def as_rank(
+        self, seat: Seat | None, argv: Sequence[str], guard: bool
+    ) -> tuple[Result, Judgement | None]:
+        """One process as that rank of many, or as the only one; and how it failed, if it did."""
+        who = f"as rank {seat.rank} of {seat.size}" if seat else "with its own numbers"
+        name = f"{who}, {ON if guard else OFF}"
+        scene = replace(self._scene(name, argv, guard, single=seat is None), steps=())
+        self.tell("began", {"pass": name})
+        begun = time.monotonic()
+        result = run(lambda _: self.act(scene), 1, "none", self.request.limit, seat)
+        spent = self.seconds.get("alone", 0.0) + time.monotonic() - begun
+        self.seconds["alone"] = round(spent, 1)
+        _write_output(scene, result)
+        if result.verdict == "ok":
+            return result, None
+        if result.verdict == "crash":
+            return result, self._crash(scene, result)
+        return result, Judgement(CANNOT, why="it waited for what only other ranks can do")
+
     def _judged(self, scene: Scene, result: Result) -> Judgement:
         if result.verdict != "ok":
             crash = result.verdict == "crash"
@@ -140,7 +159,7 @@ class Rehearsal:
             return "a package is not installed here"
         if cause.error == "Unparsed":
             return "the command as changed for this was refused"
-        if _HERE.search(text):
+        if aside.lacking(text):
             return "this machine lacks something"
         if not step and not self.request.data:
             return "stand-in rows were refused"
@@ -186,14 +205,6 @@ class Rehearsal:
             return f"the weights could not be compared: {cause.message if cause else ''}"
         found: list[Difference] = compared.outcomes[0].value
         return found
-
-
-_HERE = re.compile(
-    r"No space left|No module named|\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
-    r"not implemented for '?(Half|BFloat16)|offline mode|OfflineMode|LocalEntryNotFound|"
-    r"ConnectionError|MemoryError|triton"
-)
-"""Messages of what a CPU without a network cannot do."""
 
 
 def _findings(scene: Scene) -> dict[str, str]:

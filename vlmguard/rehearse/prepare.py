@@ -99,6 +99,9 @@ def _prepared(
     assert run is not None
     env = {**os.environ, **job.env}
     source = _model(described.model, files, env)
+    media = _media(source)
+    if described.packs and media:
+        raise Refused("--packing: rows are joined, so that which rank gets media is not known")
     data, why = _data(described.data, files)
     remote = hooks.remote(Path(source))  # type: ignore[attr-defined]
     code = (*described.code, *([f"the model's own code ({', '.join(remote)})"] if remote else ()))
@@ -108,9 +111,9 @@ def _prepared(
         env=_variables(job.env), data=data, why_no_data=why, shuffled=described.shuffled,
         batch=described.batch, accumulation=run.accumulation,
         towers=tuple(tower.kind for tower in run.towers if tower.trainable),
-        media=_media(source), media_root=described.media_root, accelerate=_accelerate(job, files),
+        media=media, media_root=described.media_root, accelerate=_accelerate(job, files),
         generates=described.generates, paired=described.paired, row=described.row,
-        known=tuple(values.fields), thorough=thorough,
+        known=tuple(values.fields), thorough=thorough, local=job.per_node or 0,
     )  # fmt: skip
     return Prepared(request, checked, code)
 

@@ -38,6 +38,8 @@ class Request:
         scratch: a folder of ours; all that is written goes there.
         thorough: more orders of rows.
         limit: seconds for one pass.
+        local: ranks of one node; 0 where it is not known.
+        passes: what is looked at: the guard off, on, and one rank alone at the real size.
     """
 
     adapter: str
@@ -65,6 +67,8 @@ class Request:
     known: tuple[str, ...] = ()
     thorough: bool = False
     limit: float = 300.0
+    local: int = 0
+    passes: tuple[str, ...] = ("off", "on", "alone")
 
     @property
     def ranks(self) -> int:

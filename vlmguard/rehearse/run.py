@@ -10,10 +10,10 @@ from typing import Any
 
 from vlmguard.check.files import Unreadable
 from vlmguard.ranks import run as ranks
-from vlmguard.rehearse import framework, media, rows, verdict
+from vlmguard.rehearse import alone, framework, media, rows, verdict
 from vlmguard.rehearse.passes import Rehearsal, Tell
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.verdict import CANNOT, RIGHT, Judgement
+from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
 
 NOT_SHOWN = ("memory", "NCCL and topology", "stream races", "fused kernels", "fp16 and bf16 ranges",
              "rare rows later in the data", "evaluation", "saving")  # fmt: skip
@@ -63,13 +63,15 @@ def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
         cells = cells * 8
     together = rows.write(place / "rows.jsonl", rows.dealt(cells))
     single = rows.write(place / "rows-single.jsonl", rows.alone(cells))
+    own = alone.own(hooks, request, made, cells[: windows[0].steps * accumulation])
     request = replace(request, accumulation=accumulation)
     commands = hooks.commands(request, made, together, single, windows[-1].last)
     passes = Rehearsal(request, commands, windows, sample, hooks.act, tell)
     off = passes.guard(on=False)
-    on = passes.guard(on=True)
+    on = passes.guard(on=True) if "on" in request.passes else None
+    off, on, scale = _at_size(passes, own, off, on)
     return _answer(
-        off, on, mended=_mended(off, on, passes.fixes), fixes=passes.fixes,
+        off, on, alone=scale, mended=_mended(off, on, passes.fixes), fixes=passes.fixes,
         notes=[*notes, *commands.notes], not_shown=list(NOT_SHOWN),
         orders=[window.order for window in windows], model=made["class"],
         weights=made["weights"], full=made["full"], share=round(sample.share, 4),
@@ -79,9 +81,30 @@ def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _mended(off: Judgement, on: Judgement, fixes: dict[str, str]) -> list[str]:
+def _at_size(
+    passes: Rehearsal, own: alone.Own | None, off: Judgement, on: Judgement | None
+) -> tuple[Judgement, Judgement | None, dict[str, Any] | None]:
+    """Both sides, as one rank alone at the real size leaves them, and what is said of that.
+
+    The guard's side is asked where the other is not right: then it is the one that counts.
+    """
+    if own is None or "alone" not in passes.request.passes:
+        return off, on, None
+    told: dict[str, Any] = {"how": own.words, "kind": "not asked", "why": ""}
+    if off.kind == RIGHT:
+        found = alone.look(passes, own, guard=False)
+        told |= {"kind": found.kind, "why": found.why}
+        off = found if found.kind in (CRASH, HANG) else off
+    if off.kind not in (RIGHT, CANNOT) and on is not None and on.kind == RIGHT:
+        found = alone.look(passes, own, guard=True)
+        told |= {"kind": found.kind, "why": found.why}
+        on = on if found.kind in (RIGHT, CANNOT) else found
+    return off, on, told
+
+
+def _mended(off: Judgement, on: Judgement | None, fixes: dict[str, str]) -> list[str]:
     """The rules that mend it, where the guard does."""
-    if off.kind == RIGHT or on.kind != RIGHT:
+    if off.kind == RIGHT or on is None or on.kind != RIGHT:
         return []
     return [code for code, told in fixes.items() if told.startswith(("fixed", "set"))]
 

@@ -59,10 +59,21 @@ def _command(told: Told) -> Iterator[str]:
             yield f"    {redact.text(answer['why'])}"
         return
     yield from _side("guard off", answer["off"])
-    yield from _side("guard on", answer["on"])
+    if answer["on"]:
+        yield from _side("guard on", answer["on"])
     for code, what in answer["fixes"].items():
         yield f"      {code} {what}"
+    if answer.get("alone"):
+        yield from _alone(answer["alone"])
     yield from _around(answer)
+
+
+def _alone(found: Mapping[str, Any]) -> Iterator[str]:
+    """What one rank alone said of the real size; nothing where it was not asked."""
+    if found["kind"] == "cannot tell":
+        yield f"    {found['how']}: could not be looked at: {redact.text(found['why'])[:200]}"
+    elif found["kind"] != "not asked":
+        yield f"    {found['how']}: {found['kind']}"
 
 
 def _sentence(answer: Mapping[str, Any]) -> str:

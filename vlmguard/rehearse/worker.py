@@ -15,25 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vlmguard import _bootstrap
+from vlmguard.check.aside import CPU
 from vlmguard.ranks.fork import _die_with_parent
-
-VARIABLES = {
-    "CUDA_VISIBLE_DEVICES": "",
-    "ASCEND_RT_VISIBLE_DEVICES": "",
-    "DS_ACCELERATOR": "cpu",
-    "ACCELERATE_TORCH_DEVICE": "cpu",
-    "GLOO_SOCKET_IFNAME": "lo",
-    "HF_HUB_OFFLINE": "1",
-    "HF_DATASETS_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "PYTHONWARNINGS": "ignore",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "WANDB_MODE": "disabled",
-}
 
 
 def main(adapter: str) -> int:
@@ -41,7 +24,7 @@ def main(adapter: str) -> int:
     _die_with_parent()
     out = os.dup(1)
     os.dup2(2, 1)
-    os.environ.update(VARIABLES)
+    os.environ.update(CPU)
     sys.dont_write_bytecode = True
 
     def tell(event: str, data: Mapping[str, Any]) -> None:

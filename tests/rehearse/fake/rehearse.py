@@ -72,3 +72,13 @@ def act(scene):
 def _keep(scene, step, weights):
     np.savez(scene.weights(step, 0), **weights)
     scene.weights(step, 0).with_suffix(".json").write_text("{}")
+
+
+def own(request, made, rows, steps):
+    """Its own numbers: ``--alone KIND`` is what becomes of one process with them."""
+    argv = Argv(list(request.argv))
+    kind = argv.get("alone") or "right"
+    argv.set("steps", steps)
+    argv.set("off", kind)
+    argv.set("on", argv.get("alone_on") or kind)
+    return tuple(argv.words)

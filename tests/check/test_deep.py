@@ -1,0 +1,108 @@
+"""``check --deep``: a framework's own code runs, and reaches nothing of the user's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from vlmguard.check import deep, fields, framework, script
+from vlmguard.check.files import Files
+
+ROOT = Path(__file__).resolve().parents[2]
+TRIES = """
+import json, os, pathlib, shutil, socket, sys
+from vlmguard.check import deep_worker
+inside, outside = map(pathlib.Path, sys.argv[1:])
+deep_worker.refuse(str(inside))
+tried = {
+    "connect": lambda: socket.create_connection(("127.0.0.1", 9), 1),
+    "resolve": lambda: socket.getaddrinfo("example.org", 80),
+    "open": lambda: (outside / "a").write_text("a"),
+    "append": lambda: open(outside / "kept", "a"),
+    "mkdir": lambda: (outside / "b").mkdir(),
+    "remove": lambda: (outside / "kept").unlink(),
+    "above": lambda: (inside / ".." / "c").write_text("c"),
+    "link": lambda: (inside / "way").symlink_to(outside),
+    "through the link": lambda: (inside / "way" / "d").write_text("d"),
+}
+told = {}
+for name, work in tried.items():
+    try:
+        work()
+        told[name] = "done"
+    except OSError as error:
+        told[name] = type(error).__name__
+(inside / "sub").mkdir()
+(inside / "sub" / "e").write_text("e")
+(outside / "kept").read_text()
+print(json.dumps(told))
+"""
+
+
+def test_sockets_and_foreign_files_are_refused(tmp_path):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "kept").write_text("k")
+    done = subprocess.run(
+        [sys.executable, "-c", TRIES, str(inside), str(outside)], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    told = json.loads(done.stdout)
+    for name in ("open", "append", "mkdir", "remove", "above", "through the link"):
+        assert told[name] == "PermissionError", (name, told)
+    assert (told["connect"], told["resolve"]) == ("ConnectionError", "ConnectionError")
+    assert [p.name for p in outside.iterdir()] == ["kept"]
+    assert (outside / "kept").read_text() == "k"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["inside", "outside"]
+    assert (inside / "sub" / "e").exists()
+
+
+def asked(tmp_path, monkeypatch, model, *words):
+    """`settle` of a command, with what its process would be asked; no process is started."""
+    questions = []
+    monkeypatch.setattr(
+        deep, "_asked", lambda asked, folder, job: questions.append(asked) or deep.Settled()
+    )
+    line = ["NPROC_PER_NODE=16", "swift", "sft", "--model", model, *words]
+    reading = script.of_words(line, {})
+    files = Files(str(tmp_path))
+    owner = next(one for one in framework.all_() if one.name == "ms-swift")
+    values = fields.Values({}, {"model": model})
+    if "--external_plugins" in words:
+        values.given["external_plugins"] = ["mine.py"]
+    argv = list(reading.jobs[0].argv)
+    return deep.settle(owner, "sft", argv, values, reading.jobs[0], files), questions
+
+
+def test_the_users_own_code_is_left_out(tmp_path, monkeypatch):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text('{"model_type": "qwen2_vl"}')
+    words = ["--external_plugins", "mine.py", "other.py", "--seed", "1"]
+    told, [question] = asked(tmp_path, monkeypatch, "m", *words)
+    assert question["argv"] == ["--model", "m", "--seed", "1"]
+    assert (question["world"], question["local"], question["plugin"]) == (16, 16, "vlmguard_swift")
+    assert told.doubt == "--deep: without --external_plugins"
+
+
+def test_nobody_is_asked_where_it_would_need_the_network_or_run_a_models_code(
+    tmp_path, monkeypatch
+):
+    told, questions = asked(tmp_path, monkeypatch, "org/nowhere")
+    assert "org/nowhere is not on this disk" in told.doubt
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text('{"auto_map": {"AutoModel": "x.Y"}}')
+    again, more = asked(tmp_path, monkeypatch, "m")
+    assert "own code would run" in again.doubt
+    assert not questions + more
+
+
+def test_what_the_framework_settles_replaces_what_the_sources_said():
+    known = {name: fields.Field(name, "bool", None) for name in ("freeze_vit", "freeze_llm")}
+    values = fields.Values(known, {"freeze_vit": False})
+    settled = deep.Settled(values={"freeze_vit": True, "freeze_llm": None, "other": 1})
+    assert deep.taken_over(values, settled) == ["--freeze_vit True"]
+    assert values.get("freeze_vit") is True
