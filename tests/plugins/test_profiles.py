@@ -234,7 +234,7 @@ def test_a_few_rows_of_a_users_data_set_are_collated(rows, kinds):
 def test_ranks_part_over_an_image_and_a_video(monkeypatch, rows, size, calls, apart):
     facts = {kind: SimpleNamespace(repeats=()) for kind in ("image", "video")}
     facts["image+video"] = SimpleNamespace(repeats=(("visual", calls),) if calls > 1 else ())
-    monkeypatch.setattr(observation, "_copy", lambda _: SimpleNamespace(of=facts.get))
+    monkeypatch.setattr(observation, "copy_of", lambda _: SimpleNamespace(of=facts.get))
     args = SimpleNamespace(world_size=2, per_device_train_batch_size=size)
     towers = (Tower("vision", total=1, paths=("visual",)),)
     meets = Meets(frozenset(rows) if rows else None)

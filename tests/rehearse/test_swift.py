@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.request import Request
 from vlmguard_swift import rehearse
 from vlmguard_transformers import rehearse_flags
 

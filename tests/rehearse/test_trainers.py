@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -50,13 +51,14 @@ def test_numbers_say_what_the_gradients_were_and_the_reference_has_neither_wrapp
 ):
     (tmp_path / "zero3.json").write_text('{"zero_optimization": {"stage": 3}, "optimizer": {}}')
     words = ["--deepspeed", "zero3.json", "--bf16", "True", "--optim", "adamw_torch", "--use_cpu",
-             "--gradient_checkpointing_kwargs", '{"use_reentrant": true}', "--save_steps", "5"]  # fmt: skip
+             "--gradient_checkpointing_kwargs", '{"use_reentrant": true}',
+             "--save_steps", "5"]  # fmt: skip
     request = request_of(words, data=("a.jsonl",))
     run, reference, told = commands(trl, request, tmp_path)
     assert (run.get("optim"), run.get("bf16"), run.get("max_grad_norm")) == ("sgd", "False", "0")
     assert run.values("use_cpu") is run.values("save_steps") is None
     assert run.get("gradient_checkpointing_kwargs") == '{"use_reentrant": true}'
-    config = json.loads(open(run.get("deepspeed")).read())
+    config = json.loads(Path(run.get("deepspeed")).read_text())
     assert (config["gradient_clipping"], config.get("optimizer")) == (0, None)
     assert reference.get("deepspeed") is reference.get("gradient_checkpointing_kwargs") is None
     assert reference.get("gradient_checkpointing") == "False"
@@ -79,7 +81,7 @@ def test_accelerates_options_come_as_its_launcher_sets_them(request_of, tmp_path
     _, _, told = commands(trl, request_of(data=("a.jsonl",), accelerate=asked), tmp_path)
     assert told.env["ACCELERATE_USE_DEEPSPEED"] == "true"
     assert told.env["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "true"
-    config = json.loads(open(told.env["ACCELERATE_DEEPSPEED_CONFIG_FILE"]).read())
+    config = json.loads(Path(told.env["ACCELERATE_DEEPSPEED_CONFIG_FILE"]).read_text())
     assert config["zero_optimization"]["stage"] == 3
 
 
@@ -153,7 +155,7 @@ def test_llamafactorys_data_keep_their_format_and_their_media_folder(request_of,
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     request = request_of(["--dataset", "mine", "--image_max_pixels", "900000"], data=("mine.json",))
-    run, reference, told = commands(llamafactory, request, scratch)
+    run, reference, _ = commands(llamafactory, request, scratch)
     kept = json.loads((scratch / "data" / "dataset_info.json").read_text())
     assert kept == {"rehearsed": {"formatting": "sharegpt", "file_name": "rows.jsonl"}}
     assert (run.get("dataset"), run.get("media_dir")) == ("rehearsed", request.media_root)
@@ -165,8 +167,8 @@ def test_pictures_in_a_table_become_files(tmp_path):
     given = [{"images": [{"bytes": b"abc", "path": "x.png"}]}, {"image": {"bytes": b"d"}}, {}]
     media.saved(given, tmp_path)
     [[first], second] = given[0]["images"], given[1]["image"]
-    assert open(first, "rb").read() == b"abc"
-    assert open(second, "rb").read() == b"d"
+    assert Path(first).read_bytes() == b"abc"
+    assert Path(second).read_bytes() == b"d"
 
 
 def test_a_processor_scales_to_few_pixels_but_keeps_the_length_of_an_edge(tmp_path):

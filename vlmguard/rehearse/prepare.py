@@ -71,8 +71,8 @@ def prepare(
     hooks = framework.of(adapter)
     if hooks is None:
         what = os.path.basename(job.target) or owner.name
-        raise Refused(f"{what}: a script of your own makes its model and rows in its own code; it is "
-                      "not rehearsed, `vlmguard check` judges it")  # fmt: skip
+        raise Refused(f"{what}: a script of your own makes its model and rows in its own code; it "
+                      "is not rehearsed, `vlmguard check` judges it")  # fmt: skip
     parsed = owner.values(job, files, entry)
     described = hooks.describe(parsed.values, entry, files)
     if described.obstacle:

@@ -17,7 +17,7 @@ from tests.frameworks.trainers.cases import (
     CHECKPOINTS,
     FSDP2,
     HANGS,
-    LLM,
+    LANGUAGE,
     NONE,
     ONCE,
     REENTRANT,
@@ -141,8 +141,8 @@ FORWARDS_RIGHT = plain("image", *TWO, *NONE)
 MIXED_RIGHT = plain("mixed", *NONE, *UNUSED)
 MIXED = plain("mixed", *CHECKPOINTS)
 ZERO3, TWO_ZERO, FSDP = (plain("mixed", *NONE, *each) for each in (zero(3), zero(2), FSDP2))
-GATHERED = plain("mixed", *NONE, *LLM, *zero(3))
-GATHERED_RIGHT = plain("mixed", *NONE, *LLM)
+GATHERED = plain("mixed", *NONE, *LANGUAGE, *zero(3))
+GATHERED_RIGHT = plain("mixed", *NONE, *LANGUAGE)
 STALE = plain("phases", *NONE, *zero(3))
 STALE_RIGHT = plain("phases", *NONE, *UNUSED)
 LLAVA = plain("image", *NONE, *UNUSED[:1], "false", model="llava")

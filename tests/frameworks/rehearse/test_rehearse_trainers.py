@@ -174,7 +174,8 @@ def test_nothing_is_left_and_the_worst_is_the_exit_status(env):
         ("llamafactory", ["llamafactory-cli", "train", "--stage", "ppo", "--do_train", "true"],
          "stage ppo is not rehearsed yet"),
         ("flagembedding",
-         ["torchrun", "--nproc_per_node", "2", "-m", "FlagEmbedding.finetune.reranker.encoder_only.base",
+         ["torchrun", "--nproc_per_node", "2", "-m",
+          "FlagEmbedding.finetune.reranker.encoder_only.base",
           "--train_data", "gone.jsonl", "--output_dir", "out"], "gone.jsonl"),
     ],
 )  # fmt: skip
