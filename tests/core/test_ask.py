@@ -29,6 +29,13 @@ def test_nothing_works_and_what_does():
     assert "the nearest that works: DeepSpeed >= 0.19.3" in done.stdout
 
 
+def test_what_fails_on_all_releases_around_is_not_said_to_work():
+    done = vlmguard("compat --torch 2.9.1 --strategy fsdp2 --model tied")
+    assert done.returncode == 1
+    assert "untested: no variant of gradient checkpointing works on the nearest" in done.stdout
+    assert "use_reentrant=" not in done.stdout
+
+
 def test_loads_no_torch_and_no_plugin_machinery():
     code = "from vlmguard.cli.app import app; app(sys.argv[1:], standalone_mode=False); "
     code += "print([m for m in ('torch', 'wrapt', 'pluggy') if m in sys.modules])"

@@ -13,6 +13,7 @@ stopped by one of ours that says why. Results are kept in results.jsonl and not 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import itertools
 import json
@@ -24,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -218,13 +220,24 @@ def keep(row: Answer) -> None:
         file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def baselines(names: Sequence[str], warm: Warm, env: str) -> dict[str, tuple[Answer, Answer]]:
-    """Without vlmguard, and with it and nothing upset; both have to be what they should."""
-    bare = Warm(env, guard=False)
+def both(env: str) -> tuple[Warm, Warm]:
+    """A process without vlmguard and one with it; they import at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        bare, warm = pool.map(functools.partial(Warm, env), (False, True))
+    return bare, warm
+
+
+def baselines(names: Sequence[str], bare: Warm, warm: Warm) -> dict[str, tuple[Answer, Answer]]:
+    """Without vlmguard, and with it and nothing upset; both have to be what they should. The first
+    process is ended."""
     made = {}
+    with ThreadPoolExecutor(1) as pool:
+        waiting = {name: pool.submit(bare.run, SCENARIOS[name]) for name in names}
+        watched = {name: warm.run(SCENARIOS[name], watch=True) for name in names}
+        without = {name: each.result() for name, each in waiting.items()}
+    bare.close()
     for name in names:
-        scenario = SCENARIOS[name]
-        off, on = bare.run(scenario), warm.run(scenario, watch=True)
+        scenario, off, on = SCENARIOS[name], without[name], watched[name]
         right = trained(on) is not None and (not scenario.healthy or trained(on) == trained(off))
         broken = scenario.healthy or trained(off) != trained(on)
         many = len(functions(on, warm.wrappers))
@@ -236,7 +249,6 @@ def baselines(names: Sequence[str], warm: Warm, env: str) -> dict[str, tuple[Ans
                   f"{trained(on)} {on['ranks'][0]['output'][-1500:]}", flush=True)  # fmt: skip
             continue
         made[name] = (off, on)
-    bare.close()
     return made
 
 
@@ -247,8 +259,8 @@ def campaign(names: Sequence[str], seed: int, count: int, minutes: float) -> int
     harm = total = 0
     for env in dict.fromkeys(SCENARIOS[name].env for name in names):
         made, mine = 0, [name for name in names if SCENARIOS[name].env == env]
-        warm = Warm(env, guard=True)
-        bases = baselines(mine, warm, env)
+        bare, warm = both(env)
+        bases = baselines(mine, bare, warm)
         every = drawn(
             {name: functions(on, warm.wrappers) for name, (_, on) in bases.items()}, seed
         )
@@ -282,8 +294,8 @@ def elsewhere(names: Sequence[str], count: int, minutes: float) -> int:
     until = time.monotonic() + 60 * minutes
     harm = made = 0
     for env in dict.fromkeys(SCENARIOS[name].env for name in names):
-        warm = Warm(env, guard=True)
-        bases = baselines([n for n in names if SCENARIOS[n].env == env], warm, env)
+        bare, warm = both(env)
+        bases = baselines([n for n in names if SCENARIOS[n].env == env], bare, warm)
         for what, name in itertools.product(OTHERS, bases):
             fault = Fault(name, what, "around us", (0, 1))
             scenario = SCENARIOS[name]

@@ -26,7 +26,7 @@ from tests.kit import envs, runs, swift, trainers
 from tests.kit.trainers import Command, llamafactory, loop, plain, zero
 
 DRY = {"VLMGUARD_DRY_STEP": "1"}
-EVALUATED = ["--eval_strategy", "steps", "--eval_steps", "1", "--eval_on_start", "true"]
+EVALUATED = ["--eval_strategy", "steps", "--eval_steps", "2", "--eval_on_start", "true"]
 PRELOAD = {
     "trl": ["transformers.trainer", "transformers.models.qwen2_vl.modeling_qwen2_vl", "peft",
             "deepspeed", "trl.scripts.sft", "trl.trainer.sft_trainer", "accelerate"],

@@ -75,7 +75,7 @@ def compat(
         words.show_json(_data(asked, query, answer))
     else:
         typer.echo("\n".join(_told(asked, query, answer)))
-    raise typer.Exit(1 if answer.verdict == "nothing" else 0)
+    raise typer.Exit(int(_fails(answer)))
 
 
 def _value(axis: str, word: str) -> str:
@@ -186,9 +186,17 @@ def _told(asked: Mapping[str, str], query: Query, choice: Choice) -> Iterator[st
 def _answer(choice: Choice) -> str:
     if choice.verdict == "nothing":
         return "no variant of gradient checkpointing works"
+    if _fails(choice):
+        return "no variant of gradient checkpointing works on the nearest releases"
     named = ("use_reentrant", "find_unused", "static_graph")
     values = {name: getattr(choice, name) for name in named if getattr(choice, name) is not None}
     return ", ".join(f"{name}={value}" for name, value in values.items()) or "as it is"
+
+
+def _fails(choice: Choice) -> bool:
+    """Whether nothing works, certainly or as far as is known."""
+    broken = [option.broken for option in choice.options]
+    return choice.verdict == "nothing" or (bool(broken) and all(broken))
 
 
 def _data(asked: Mapping[str, str], query: Query, choice: Choice) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import random
 import pytest
 
 from tests.faults import campaign
-from tests.faults.campaign import Warm
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 NAMES = ("plain", "plain-reentrant")
@@ -18,9 +17,9 @@ SEED = int(os.environ.get("VLMGUARD_DRAW") or random.SystemRandom().randrange(10
 
 
 def test_six_drawn_faults_do_no_harm() -> None:
-    warm = Warm("trl", guard=True)
+    bare, warm = campaign.both("trl")
     try:
-        bases = campaign.baselines(NAMES, warm, "trl")
+        bases = campaign.baselines(NAMES, bare, warm)
         assert set(bases) == set(NAMES), "the runs are not what they are without a fault"
         known = {name: campaign.functions(on, warm.wrappers) for name, (_, on) in bases.items()}
         assert all(len(each) > 300 for each in known.values())
