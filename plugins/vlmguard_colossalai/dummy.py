@@ -119,8 +119,12 @@ def complete(block: Block, batch: Mapping[str, Any], every_row: bool = False) ->
     changed.
 
     Raises:
-        CannotComplete: an entry cannot be continued without changing what the model computes.
+        CannotComplete: an entry cannot be continued without changing what the model computes, or
+            the batch has an image of its own.
     """
+    own = [name for name in block.visual if batch.get(name) is not None]
+    if own:
+        raise CannotComplete(f"the batch has {', '.join(own)} of its own")
     ids, labels = batch.get("input_ids"), batch.get("labels")
     if not isinstance(ids, torch.Tensor) or ids.ndim != 2:
         raise CannotComplete("the batch has no input_ids of shape (rows, tokens)")

@@ -11,7 +11,7 @@ from torch import nn
 
 from vlmguard.core.findings import Variant
 from vlmguard.core.plan import Plan
-from vlmguard_colossalai import apply, batches, layout
+from vlmguard_colossalai import apply, batches, dummy, layout
 from vlmguard_colossalai.touched import Touched
 from vlmguard_torch import freezing
 
@@ -146,3 +146,12 @@ def test_the_variant_checkpoints_no_tower_that_was_not_and_is_rolled_back(monkey
     with pytest.raises(ZeroDivisionError):
         apply.apply(scene, plan)
     assert state(model) == before
+
+
+def test_a_batch_that_has_an_image_is_never_given_another():
+    """It would take the place of the user's own: found by `make faults`."""
+    ids = torch.ones(1, 4, dtype=torch.long)
+    block = dummy.Block({"input_ids": ids[:, :2]}, {"pixel_values": torch.zeros(2, 3)}, 0)
+    batch = {"input_ids": ids, "labels": ids.clone(), "pixel_values": torch.ones(2, 3)}
+    with pytest.raises(dummy.CannotComplete, match="pixel_values of its own"):
+        dummy.complete(block, batch)
