@@ -145,7 +145,8 @@ def backward(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     state = guard.state_of(instance)
     if state is None or _KEY not in state.kept:
         return wrapped(*args, **kwargs)
-    contain("watching gradients", steps.before, state, state.kept[_KEY].inputs)
+    loop = state.kept[_KEY]
+    contain("watching gradients", steps.before, loop, state, loop.inputs)
     try:
         return wrapped(*args, **kwargs)
     except Exception as error:

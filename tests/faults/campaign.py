@@ -244,7 +244,7 @@ def baselines(names: Sequence[str], bare: Warm, warm: Warm) -> dict[str, tuple[A
         print(f"{name}: {many} functions, off {off['verdict']}, on {on['verdict']} in "
               f"{on['seconds']} s, processor {off['processor']} and "
               f"{on['processor']} s, {' '.join(on['codes'])}", flush=True)  # fmt: skip
-        if not (right and broken):
+        if not (right and broken) or any(code.startswith("VG902") for code in on["codes"]):
             print(f"  not what it should be: {reasons(off)} {reasons(on)} {trained(off)} "
                   f"{trained(on)} {on['ranks'][0]['output'][-1500:]}", flush=True)  # fmt: skip
             continue

@@ -40,8 +40,8 @@ def upset(monkeypatch, tmp_path):
     vlmguard_upset.undo()
 
 
-def life():
-    """A loop around accelerate, and one call of each of the Trainer's seams; what it came to."""
+def looped():
+    """A loop around accelerate: what of the framework's was called, and the model."""
     torch.manual_seed(0)
     model, accelerator, made = Model(), Accelerator(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -65,9 +65,21 @@ def life():
         loop.backward(back, accelerator, (loss,), {})
         loop.step(moved, optimizer, (), {})
     loop.end(theirs, accelerator, (), {})
+    return theirs, made, model
+
+
+def life():
+    """A loop, and one call of each of the Trainer's seams; what it came to."""
+    theirs, made, model = looped()
     for seam in vlmguard_transformers.SEAMS:
         loaded(seam)(theirs, SimpleNamespace(), (["--x"],), {})
     return made, [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def test_nothing_of_ours_fails_by_itself():
+    faults._said.clear()
+    looped()
+    assert not faults._said
 
 
 def forget():
