@@ -189,9 +189,9 @@ def _told_elsewhere(
     if len(same) == 1:
         return tuple(r for r in same if r is not None)
     local = {e.local for d in digests for e in d.exits if e.local is not None and e.code > 0}
-    return (
-        tuple(r for r in local if r is not None) if len(local) == 1 and not _nodes(digests) else ()
-    )
+    if len(local) != 1 or _nodes(digests):
+        return ()
+    return tuple(r for r in local if r is not None)
 
 
 def _exit_class(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
