@@ -11,10 +11,10 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 MAX_FILES = 4096
 GROWN, RATIO = 1 << 30, 300  # a log of 1 GB shrinks to a hundredth at best, or says one thing only
@@ -163,11 +163,12 @@ class _Unpacking(io.RawIOBase):
     def __init__(self, raw: IO[bytes], kind: str) -> None:
         self.raw, self.packed, self.unpacked = raw, _Counted(raw), 0
         pack = cast(IO[bytes], self.packed)
-        self.inner: IO[bytes]
-        if kind == "gzip":
-            self.inner = cast(IO[bytes], gzip.GzipFile(fileobj=pack))
-        else:
-            self.inner = lzma.LZMAFile(pack) if kind == "xz" else bz2.BZ2File(pack)
+        opened: dict[str, Callable[[IO[bytes]], Any]] = {
+            "gzip": gzip.open,
+            "xz": lzma.open,
+            "bzip2": bz2.open,
+        }
+        self.inner: IO[bytes] = opened[kind](pack)
 
     def readable(self) -> bool:
         return True
