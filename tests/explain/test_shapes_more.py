@@ -76,6 +76,13 @@ SHAPES = {
     "huggingface/trl#2826 no card left for vLLM": (compose.traced("ValueError: The requested device for vllm (cuda:1) is not available. You are likely using vLLM without restricting the number of GPUs for training.", None), "VG566", None),
     "pytorch/pytorch#85604 the port, then a traceback that is cut": (
         "[E socket.cpp:435] [c10d] The server socket has failed to listen on any local network address.\n" + compose.traced("x", None).rpartition("x")[0], "VG542", None),
+    "kubectl's events, memory": ("Warning  Evicted    3m   kubelet            The node was low on resource: memory. Threshold quantity: 100Mi, available: 51712Ki.\n", "VG532", None),
+    "kubectl's events, disk": ("Message: Pod ephemeral local storage usage exceeds the total limit of containers 10Gi.\n", "VG535", None),
+    "kubectl's events, a node's condition": ("Reason: Evicted\nMessage: The node had condition: [MemoryPressure].\n", "VG532", None),
+    "a kernel's failure that only the watchdog names": (
+        "terminate called after throwing an instance of 'c10::DistBackendError'\nterminate called after throwing an instance of 'c10::DistBackendError'\n"
+        "  what():  [PG ID 0 PG GUID 0(default_pg) Rank 2] Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n", "VG562", (2,)),
+    "only its last line": ("  what():  [Rank 5] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n", "VG562", (5,)),
     "a log of errors that the run survived": ("2026-01-08 16:00:01,000 - ERROR - CUDA out of memory, a smaller batch is tried\n" + "2026-01-08 16:11:06,949 - INFO - configured\n" * 70, "unfinished", None),
 }
 
