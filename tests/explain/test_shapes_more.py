@@ -83,6 +83,13 @@ SHAPES = {
         "terminate called after throwing an instance of 'c10::DistBackendError'\nterminate called after throwing an instance of 'c10::DistBackendError'\n"
         "  what():  [PG ID 0 PG GUID 0(default_pg) Rank 2] Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n", "VG562", (2,)),
     "only its last line": ("  what():  [Rank 5] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n", "VG562", (5,)),
+    "QwenLM/Qwen3-VL#1414 VS Code's debugger": ("Exception has occurred: RuntimeError\nDetected mismatch between collectives on ranks. Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=6088, OpType=ALLREDUCE)\n", "VG505", None),
+    "deepspeedai/DeepSpeed#5570 the end of a list": (
+        "[rank1]:        size mismatch for model.norm.weight: copying a param with shape torch.Size([1024]) from checkpoint, the shape in current model is torch.Size([4096]).\n"
+        "W0527 01:21:26.844000 140472356030272 torch/distributed/elastic/multiprocessing/api.py:851] Sending process 1056309 closing signal SIGTERM\n", "VG522", (1,)),
+    "deepspeedai/DeepSpeed#864 moments of another partition": (
+        "Traceback (most recent call last):\n  File \"/w/train.py\", line 5, in <module>\n    trainer.train()\n  File \"/e/torch/optim/adam.py\", line 100, in step\n    exp_avg.mul_(beta1)\n"
+        "RuntimeError: The size of tensor a (597396608) must match the size of tensor b (15013760) at non-singleton dimension 0\n", "VG550", None),
     "a log of errors that the run survived": ("2026-01-08 16:00:01,000 - ERROR - CUDA out of memory, a smaller batch is tried\n" + "2026-01-08 16:11:06,949 - INFO - configured\n" * 70, "unfinished", None),
 }
 
