@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.explain import compose
 from vlmguard.explain import memory
+from vlmguard.explain.command import main
 
 MESSAGE = (
     "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of "
@@ -27,3 +29,26 @@ THIS = "Including non-PyTorch memory, this process has 37.50 GiB memory in use."
 )
 def test_what_other_processes_hold(held, other):
     assert (memory.read(MESSAGE.format(held)).other or None) == (other or None)
+
+
+TOLD = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.21 GiB. GPU 5 has a total "
+    "capacity of 23.69 GiB of which 1.19 GiB is free. Including non-PyTorch memory, this process "
+    "has 22.48 GiB memory in use. Of the allocated memory 17.77 GiB is allocated by PyTorch, and "
+    "{idle} GiB is reserved by PyTorch but unallocated."
+)
+
+
+@pytest.mark.parametrize(("idle", "apart"), [("4.25", True), ("0.20", False)])
+def test_fragmentation_is_told_apart(tmp_path, capfd, idle, apart):
+    """Rank, phase, what was asked for and free; the allocator's setting first, where it helps."""
+    path = tmp_path / "train.log"
+    error = compose.traced(TOLD.format(idle=idle), 1, ("train", "training_step", "compute_loss"))
+    path.write_text(compose.failing(3, error, rank=1, line=True))
+    assert main([str(path)]) == 1
+    told = capfd.readouterr().out
+    assert "rank 1" in told
+    assert "phase: forward" in told
+    assert "1.2 GiB were asked for, 1.2 GiB of 23.7 GiB free" in told
+    assert ("fragmentation: 4.2 GiB" in told) == apart
+    assert ("expandable_segments" in told.partition("what to change")[2].split("2.")[0]) == apart

@@ -129,8 +129,10 @@ def _ended(candidate: Candidate, digest: Digest) -> bool:
     """
     known = candidate.known is not None and candidate.known.order == "cause"
     frames = candidate.event.frames if candidate.event else []
-    trains = any(name == "train" or name.startswith("run_") for _, _, name in frames)
-    return known and (bool(digest.exits) or trains) and len(digest.events) == 1
+    if any(name == "train" or name.startswith("run_") for _, _, name in frames):
+        later = [e.type.rpartition(".")[2] for e in digest.events if e.at > candidate.at]
+        return known and all(name in WRAPPERS for name in later)
+    return known and bool(digest.exits) and len(digest.events) == 1
 
 
 def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:

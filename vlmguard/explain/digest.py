@@ -88,7 +88,7 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MAX_TELLING]
     digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
     digest.unresolved = _unresolved(kept)
-    if not raised and not digest.telling:
+    if not _said(digest, kept[-LAST:]):
         digest.loose = list(_loose(kept, catalogue))[:MAX_TELLING]
     ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
     digest.text = "\n".join(dict.fromkeys(ends))
@@ -114,6 +114,14 @@ def _unresolved(kept: Sequence[Line]) -> frozenset[str]:
     unknown = {match[1] for text in texts if (match := _NO_NAME.search(text))}
     tried = {match[1] for text in texts if (match := _NAMED.search(text))}
     return frozenset(unknown - tried)
+
+
+def _said(digest: Digest, late: Sequence[Line]) -> bool:
+    """Whether an exception (a launcher's own apart) or a telling line stands near the end."""
+    start = late[0].at if late else 0
+    raised = [e for e in digest.events if e.at >= start and e.type]
+    own = [e for e in raised if not e.type.endswith(("ChildFailedError", "CalledProcessError"))]
+    return bool(own) or any(line.at >= start for line, _ in digest.telling)
 
 
 def _loose(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:

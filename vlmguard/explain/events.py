@@ -22,7 +22,9 @@ _TYPE = re.compile(
     r"(?::(?:\s|$)(.*)|$)"
 )
 _WHAT = re.compile(r"^\s{0,4}what\(\):\s{1,3}(.{1,4000})")
+_GROUP = re.compile(r"\[[^\]\n]{0,80}\bRank (\d{1,5})\]")  # before what a watchdog threw
 _TERMINATE = re.compile(r"terminate called after throwing an instance of '([^'\n]{1,120})'")
+_DEBUGGER = re.compile(r"^Exception has occurred: ([A-Za-z_][\w.]{0,120})")  # VS Code's
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
 _IGNORED = re.compile(r"^Exception (?:ignored in|in thread|in threading)")
 _RECORD = re.compile(
@@ -125,8 +127,13 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     if match := _TERMINATE.search(text):
         lane.raised = match[1]
         return None
-    if lane.raised and (match := _WHAT.match(text)):
-        return _closed(lane, line, lane.raised, match[1])
+    if (match := _WHAT.match(text)) and (lane.raised or _GROUP.match(match[1])):
+        event = _closed(lane, line, lane.raised or "c10::DistBackendError", match[1])
+        if event.rank is None and (told := _GROUP.match(match[1])):
+            event.rank = int(told[1])
+        return event
+    if match := _DEBUGGER.match(text):
+        return _closed(lane, line, match[1], "")
     if (match := _TYPE.match(stripped if lane.open else text)) and (lane.open or match[2]):
         return _closed(lane, line, match[1], match[2] or "")
     if lane.fresh and lane.done is not None:

@@ -188,10 +188,11 @@ def _told_elsewhere(
     same = {c.rank for c in candidates if c.key == pick.key and c.rank is not None}
     if len(same) == 1:
         return tuple(r for r in same if r is not None)
-    local = {e.local for d in digests for e in d.exits if e.local is not None and e.code > 0}
-    return (
-        tuple(r for r in local if r is not None) if len(local) == 1 and not _nodes(digests) else ()
-    )
+    ended = [e for d in digests for e in d.exits if e.code not in (-15, -6)]
+    named = {e.rank for e in ended if e.rank is not None}
+    local = {e.local for e in ended if e.local is not None and e.code > 0 and not _nodes(digests)}
+    told = named or local
+    return tuple(r for r in told if r is not None) if len(told) == 1 else ()
 
 
 def _exit_class(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:

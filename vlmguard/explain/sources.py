@@ -9,13 +9,15 @@ import itertools
 import lzma
 import os
 import re
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 MAX_FILES = 4096
+GROWN, RATIO = 1 << 30, 300  # a log of 1 GB shrinks to a hundredth at best, or says one thing only
 _SKIPPED = (
     ".safetensors .bin .pt .pth .arrow .parquet .png .jpg .jpeg .mp4 .npy .npz .so .pyc .tar .zip "
     ".py .yaml .yml .html .md .whl .db .ckpt .model .tfevents"
@@ -60,12 +62,20 @@ def find(words: list[str]) -> list[Source]:
         if path.is_dir():
             found += _folder(path)
         elif path.exists():
-            found.append(_source(path, path.parent))
+            found.append(_readable(path))
         else:
             raise Unreadable(f"{word}: no such file")
     if not found:
         raise Unreadable(f"no log in {', '.join(words)}")
     return _last_attempts(found)
+
+
+def _readable(path: Path) -> Source:
+    """A file, or a pipe as ``<(…)`` makes one; a device has no end. Raises `Unreadable`."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        raise Unreadable(f"{path}: not a log")
+    return _source(path, path.parent)
 
 
 def _folder(folder: Path) -> list[Source]:
@@ -132,14 +142,53 @@ def stream(source: Source) -> IO[bytes]:
         raise Unreadable(f"{source.name}: {error.strerror or error}") from None
 
 
+class _Counted(io.RawIOBase):
+    """The pack, counting what is read of it: a pipe cannot tell its place."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self.raw, self.size = raw, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.raw.read(size)
+        self.size += len(data)
+        return data
+
+
+class _Unpacking(io.RawIOBase):
+    """A packed log; it ends where it grows beyond what a log can: it was packed to do harm."""
+
+    def __init__(self, raw: IO[bytes], kind: str) -> None:
+        self.raw, self.packed, self.unpacked = raw, _Counted(raw), 0
+        pack = cast(IO[bytes], self.packed)
+        opened: dict[str, Callable[[IO[bytes]], Any]] = {
+            "gzip": gzip.open,
+            "xz": lzma.open,
+            "bzip2": bz2.open,
+        }
+        self.inner: IO[bytes] = opened[kind](pack)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.inner.read(size)
+        self.unpacked += len(data)
+        if self.unpacked > GROWN and self.unpacked > RATIO * self.packed.size:
+            raise OSError(f"it unpacks to more than {RATIO} times its size")
+        return data
+
+    def close(self) -> None:
+        self.raw.close()
+        super().close()
+
+
 def _unpacked(raw: IO[bytes]) -> IO[bytes]:
     start = raw.peek(6)[:6] if isinstance(raw, io.BufferedReader) else b""
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
-    if kind == "gzip":
-        return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
-    if kind == "xz":
-        return lzma.LZMAFile(raw)
-    return bz2.BZ2File(raw) if kind == "bzip2" else raw
+    return cast(IO[bytes], _Unpacking(raw, kind)) if kind else raw
 
 
 def blocks(file: IO[bytes], size: int) -> Iterator[bytes]:

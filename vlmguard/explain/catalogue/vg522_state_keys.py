@@ -41,6 +41,7 @@ FAILURE = Known(
     signs=(
         Sign("Error(s) in loading state_dict"),
         Sign("size mismatch for"),
+        Sign("size mismatch for ", where="line", also=(" from checkpoint",)),
         Sign("Unexpected key(s) in state_dict"),
         Sign("Missing key(s) in state_dict"),
         Sign("You set `ignore_mismatched_sizes` to `False`"),

@@ -31,6 +31,8 @@ FAILURE = Known(
         Sign("oom_kill event", where="line"),
         Sign("Detected 1 oom_kill", where="line"),
         Sign("OOMKilled", where="line"),
+        Sign("low on resource: memory", where="line", releases="Kubernetes"),
+        Sign("The node had condition: [MemoryPressure", where="line", releases="Kubernetes"),
         Sign("TERM_MEMLIMIT", where="line", releases="LSF"),
         Sign("PBS: job killed: mem", where="line"),
         Sign("PBS: job killed: vmem", where="line"),

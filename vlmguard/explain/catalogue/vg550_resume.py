@@ -50,6 +50,7 @@ FAILURE = Known(
             ),
         ),
         Sign("check_ckpt_list", where="trace"),
+        Sign("torch/optim/", where="trace", also=("must match the size of tensor b",)),
         Sign("_OptimStateKey", also=("is empty",), releases="torch, FSDP"),
         Sign("Missing key in checkpoint state_dict", releases="torch.distributed.checkpoint"),
     ),

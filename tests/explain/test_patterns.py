@@ -1,0 +1,51 @@
+"""No pattern that a hostile line can make slow: no repetition without an end holds another one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from re import _constants as codes
+from re import _parser as parser
+
+import vlmguard.explain
+
+REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT)
+
+
+def compiled():
+    """Every compiled pattern of the package, in modules and in their lists and tables."""
+    for found in pkgutil.iter_modules(vlmguard.explain.__path__, "vlmguard.explain."):
+        module = importlib.import_module(found.name)
+        for name, value in vars(module).items():
+            for one in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(one, re.Pattern):
+                    yield f"{found.name}.{name}", one
+
+
+def nested(tree, inside: bool = False) -> bool:
+    for code, argument in tree:
+        if code in REPEATS:
+            lowest, highest, body = argument
+            if inside and lowest != highest:
+                return True
+            if nested(body, inside or highest == codes.MAXREPEAT):
+                return True
+        elif code is codes.BRANCH:
+            if any(nested(branch, inside) for branch in argument[1]):
+                return True
+        elif code is codes.SUBPATTERN and nested(argument[3], inside):
+            return True
+    return False
+
+
+def test_nothing_repeats_what_repeats():
+    patterns = dict(compiled())
+    assert len(patterns) > 60
+    slow = [name for name, one in patterns.items() if nested(parser.parse(one.pattern, one.flags))]
+    assert slow == []
+
+
+def test_it_would_be_seen():
+    assert nested(parser.parse(r"(?:a+b?)*c"))
+    assert not nested(parser.parse(r"(?:a{3}b)*c\w+"))
