@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.kit import envs
 
-COMMANDS = ("check", "selftest")
-"""What the commands of those names read of an adapter: no training comes there."""
+COMMANDS = ("check", "selftest", "rehearse", "formats")
+"""What commands read of an adapter (formats: of `rehearse`): no training comes there."""
 
 
 def functions(package: str, outside: Collection[str]) -> list[str]:

@@ -8,7 +8,7 @@ from tests.frameworks.trainers.cases import CHECKPOINTS, LORA, sft
 from tests.kit import trainers
 from tests.kit.adapters import functions
 from tests.kit.oracle import bitwise
-from tests.kit.trainers import llamafactory, loop, plain
+from tests.kit.trainers import llamafactory, loop, plain, zero
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.campaign, pytest.mark.timeout(900)]
 # What the framework calls: it runs outside containment, and does nothing but hand on.
@@ -27,8 +27,8 @@ MINE = {
         "peek:kinds", "peek:_spread",
     )
 }  # fmt: skip
-# Reached only where there is advice to spell, or a policy that conflicts with flags.
-UNREACHED = {"Accelerate.spell"}
+# Reached only where there is advice to spell, and where a blank input is put in.
+UNREACHED = {"Accelerate.spell", "Trl.models"}
 
 
 def targets():
@@ -44,6 +44,18 @@ def test_a_fault_of_ours_is_as_if_the_guard_were_off(package, target):
     fault = {"VLMGUARD_TEST_FAULT": target}
     on = trainers.run(RUNS[package], guard=True, extra=fault, cold=False)
     assert (off.returncode, on.returncode) == (0, 0), on.output[-3000:]
-    assert "VG902" in {finding["code"] for finding in on.findings}, "it was not reached"
+    assert f"made to fail: {target}" in on.output, "it was not reached"
+    assert "VG902" in {finding["code"] for finding in on.findings}
     verdict = bitwise(on.ranks, off.ranks)
     assert verdict, str(verdict)
+
+
+def test_a_blank_input_that_cannot_be_put_in_leaves_the_run_as_it_was():
+    target = "vlmguard_trl.profile:Trl.models"
+    mixed = sft("mixed", *zero(3))
+    off = trainers.run(mixed, guard=False, cold=False)
+    on = trainers.run(mixed, guard=True, extra={"VLMGUARD_TEST_FAULT": target}, cold=False)
+    assert f"made to fail: {target}" in on.output, "it was not reached"
+    assert (off.ranks, on.ranks) == ((), ())
+    assert on.returncode != 0
+    assert not on.fixed()
