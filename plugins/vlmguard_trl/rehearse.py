@@ -65,7 +65,7 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         accumulation=1 if verb == "grpo" else 0,
         shuffled=_shuffled(values, verb),
         blocks=True,
-        paired=verb == "grpo",
+        paired=verb in ("grpo", "kto"),  # KTO's loss takes the mean over all ranks
         row=_ROWS.get(verb, ""),
         code=(f"--reward_funcs {' '.join(own)}",) if own else (),
         obstacle=_obstacle(values, entry, verb),
