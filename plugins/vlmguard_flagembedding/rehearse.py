@@ -39,6 +39,7 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         data=tuple(hf.datasets(values, "train_data")),
         batch=batch if isinstance(batch, int) else 1,
         shuffled=values.get("train_sampling_strategy") != "sequential",
+        blocks=True,
         paired=True,
         row="query",
         obstacle=obstacle,

@@ -69,6 +69,8 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         data=data,
         batch=batch if isinstance(batch, int) else 1,
         shuffled=not values.true("disable_shuffling"),
+        blocks=True,
+        paired=stage == "kto",  # its loss takes the mean over all ranks
         row=_ROWS.get(stage, ""),
         media_root=files.path(str(values.get("media_dir") or folder)),
         obstacle=obstacle,

@@ -60,9 +60,12 @@ def describe(values: Values, entry: str, files: Files) -> Described:
     return Described(
         model=str(values.get("model_name_or_path") or ""),
         data=tuple(file for name in names for file in _files(name, split, files)),
-        batch=batch if isinstance(batch, int) else 1,
+        # of GRPO a group of completions is on one rank, so that ranks can get unlike prompts
+        batch=1 if verb == "grpo" or not isinstance(batch, int) else batch,
+        accumulation=1 if verb == "grpo" else 0,
         shuffled=_shuffled(values, verb),
-        generates=verb == "grpo",
+        blocks=True,
+        paired=verb in ("grpo", "kto"),  # KTO's loss takes the mean over all ranks
         row=_ROWS.get(verb, ""),
         code=(f"--reward_funcs {' '.join(own)}",) if own else (),
         obstacle=_obstacle(values, entry, verb),
@@ -163,20 +166,19 @@ def commands(
     argv.set("dataset_name", _table(request, single))
     argv.set("dataset_train_split", "train")
     argv.set("per_device_train_batch_size", request.batch)
-    if request.generates:
-        _generating(argv, request)
+    if request.row == "prompt":
+        _generating(argv)
     return Commands(tuple(argv.words), tuple(rehearse_flags.reference(argv, request).words),
                     {**env, "TRL_EXPERIMENTAL_SILENCE": "1"}, tuple(argv.notes))  # fmt: skip
 
 
-def _generating(argv: Argv, request: Request) -> None:
+def _generating(argv: Argv) -> None:
+    """One prompt a rank and step, two completions."""
     argv.set("max_completion_length", 8)
     argv.set("shuffle_dataset", False)
-    argv.notes.append("completions of 8 tokens")
-    group = argv.get("num_generations") or "8"
-    if (request.batch * request.ranks * request.accumulation) % int(group):
-        argv.set("num_generations", 2)
-        argv.notes.append("--num_generations 2: two ranks have no more rows")
+    argv.set("num_generations", 2)
+    argv.set("per_device_train_batch_size", 2)
+    argv.notes.append("groups of 2 completions of 8 tokens, one a rank")
 
 
 def _table(request: Request, rows: Path) -> Path:

@@ -120,3 +120,11 @@ def test_pictures_that_are_not_here_are_replaced_and_counted(tmp_path):
     assert found[0]["images"][0] == "there.png"
     with open(found[1]["image"], "rb") as picture:
         assert picture.read(4) == b"\x89PNG"
+
+
+def test_a_loader_may_give_a_rank_rows_that_follow_each_other():
+    sample = rows.of(numbered(IMAGE, IMAGE, TEXT, TEXT))
+    [window, *_] = rows.orders(sample, 2, False, False)
+    cells = rows.arranged(sample, [window], 2, 2, 1, blocks=True)
+    assert [[row["number"] for row in own] for own in cells[0]] == [[0, 1], [2, 3]]
+    assert [row["number"] for row in rows.alone(cells)][:4] == [0, 1, 2, 3], "as in the file"

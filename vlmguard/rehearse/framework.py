@@ -24,6 +24,7 @@ class Described:
     """What a command says of its model, data and loop; as `request.Request` has it.
 
     Attributes:
+        accumulation: micro-batches of a step, where it matters here; 0: as the command says.
         code: flags with the user's own code, as they stand.
         packs: whether rows are joined into one.
         obstacle: why it cannot be rehearsed; "" where it can.
@@ -34,7 +35,9 @@ class Described:
     batch: int = 1
     shuffled: bool = True
     generates: bool = False
+    blocks: bool = False
     paired: bool = False
+    accumulation: int = 0
     row: str = "chat"
     media_root: str = ""
     packs: bool = False

@@ -109,11 +109,12 @@ def _prepared(
         adapter, entry, tuple(_located(argv, files, scratch)), job.call.folder, run.strategy,
         run.world, source, os.path.basename(described.model.rstrip("/")), str(scratch),
         env=_variables(job.env), data=data, why_no_data=why, shuffled=described.shuffled,
-        batch=described.batch, accumulation=run.accumulation,
+        batch=described.batch, accumulation=described.accumulation or run.accumulation,
         towers=tuple(tower.kind for tower in run.towers if tower.trainable),
         media=media, media_root=described.media_root, accelerate=_accelerate(job, files),
-        generates=described.generates, paired=described.paired, row=described.row,
-        known=tuple(values.fields), thorough=thorough, local=job.per_node or 0,
+        generates=described.generates, blocks=described.blocks, paired=described.paired,
+        row=described.row, known=tuple(values.fields), thorough=thorough,
+        local=job.per_node or 0,
     )  # fmt: skip
     return Prepared(request, checked, code)
 

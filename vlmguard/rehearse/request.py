@@ -31,6 +31,7 @@ class Request:
         media_root: the folder that its rows' media are relative to; "" for ``folder``.
         accelerate: what `accelerate launch` was told, its config file and flags together.
         generates: batches are made by generation: the reference keeps the wrapper.
+        blocks: the loader gives a rank rows that follow each other, not every ``world``-th.
         paired: what a rank does depends on its number: the reference has as many ranks.
         row: what a row holds: "chat", "pair" (chosen and rejected), "prompt", "label" (a completion
             that is good or bad) or "query" (with passages).
@@ -62,6 +63,7 @@ class Request:
     media_root: str = ""
     accelerate: Mapping[str, Any] = field(default_factory=dict)
     generates: bool = False
+    blocks: bool = False
     paired: bool = False
     row: str = "chat"
     known: tuple[str, ...] = ()

@@ -137,9 +137,13 @@ def orders(sample: Sample, world: int, thorough: bool, generates: bool) -> list[
 
 
 def arranged(
-    sample: Sample, windows: Sequence[Window], world: int, batch: int, accumulation: int
-) -> list[list[list[Row]]]:
-    """Cells: for each micro-batch of each step, one list of ``batch`` rows a rank."""
+    sample: Sample, windows: Sequence[Window], world: int, batch: int, accumulation: int,
+    blocks: bool = False,
+) -> list[list[list[Row]]]:  # fmt: skip
+    """Cells: for each micro-batch of each step, one list of ``batch`` rows a rank.
+
+    blocks: a rank's batch is of rows that follow each other, not of every ``world``-th.
+    """
     taken: dict[str, int] = {}
 
     def take(kind: str) -> Row:
@@ -153,16 +157,20 @@ def arranged(
         for step in range(window.steps):
             for _ in range(accumulation):
                 if window.order == LOADER:
-                    cells.append(_as_they_come(sample.rows, len(cells), world, batch))
+                    cells.append(_as_they_come(sample.rows, len(cells), world, batch, blocks))
                 else:
                     kinds = [_forced(sample.kinds, window.order, step, r) for r in range(world)]
                     cells.append([[take(kind) for _ in range(batch)] for kind in kinds])
     return cells
 
 
-def _as_they_come(rows: Sequence[Row], before: int, world: int, batch: int) -> list[list[Row]]:
+def _as_they_come(
+    rows: Sequence[Row], before: int, world: int, batch: int, blocks: bool
+) -> list[list[Row]]:
     start = before * world * batch
     block = [rows[(start + at) % len(rows)] for at in range(world * batch)]
+    if blocks:
+        return [block[rank * batch : (rank + 1) * batch] for rank in range(world)]
     return [block[rank::world] for rank in range(world)]
 
 
