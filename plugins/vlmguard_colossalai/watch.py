@@ -106,7 +106,7 @@ class Boosted:
         engine = layout.engine(model) if gemini else None
         self.touched = Touched(engine) if gemini else None
         self.apart = gemini and not layout.mixes(engine, inner, self.seeing)
-        if gemini and self.run.world > 1 and self.paths and layout.reorders(engine, scene.core):
+        if gemini and self.run.world > 1 and self.paths:
             self.completer.reorders = not scene.text_runs_towers
         if scene.hurts or self.completer.reorders:
             contain("putting a blank image into the model", self.completer.install)

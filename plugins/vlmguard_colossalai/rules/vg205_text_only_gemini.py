@@ -13,9 +13,9 @@ Why it is bad
     the weights are taken for gradients and every vision weight moves towards zero, silently;
     a chunk shared with the text ends in `ZERO DDP error`; ranks that differ hang. Low-level
     ZeRO is hurt only where ranks differ.
-    A frozen tower hangs too, where ranks differ and the token embedding shares its chunk: on
-    the rank with an image the tower's operations make Gemini let go of that chunk, and it is
-    gathered once more than on the other rank.
+    A frozen tower hangs too, where ranks differ: Gemini decides by the number of operations
+    since the forward began, as its first iteration had them, which chunks it lets go of. A rank
+    with an image counts more of them, and gathers at other places than a rank without.
 
 When it is wrong
     In one process a frozen tower breaks nothing, nor does text after an image in one accumulation
