@@ -22,6 +22,7 @@ from vlmguard.runtime.faults import contain
 from vlmguard_colossalai import batches, layout
 from vlmguard_colossalai.completer import Completer
 from vlmguard_colossalai.facts import Forward
+from vlmguard_colossalai.together import Together
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
 from vlmguard_torch import dry_run
@@ -111,6 +112,9 @@ class Boosted:
         if scene.hurts or self.completer.reorders:
             contain("putting a blank image into the model", self.completer.install)
         self.judged = False  # whether this step's backward was judged
+        self.together: Together | None = None
+        if self.completer.reorders and not self.completer.inside and scene.text_leaves_towers:
+            self.together = Together(self.state)
         self.pending = False  # whether the booster's backward has run since the last step
         lost = {"backward", "gemini step"} & {*self.run.missing_seams, *self.run.lost_seams}
         self.overwrites = gemini and not lost and layout.overwrites(engine)
@@ -150,7 +154,10 @@ class Boosted:
             _note(f"a batch's tensors are on {' and '.join(places)}: it cannot be checked")
             return None
         done = self.completer(batch)
-        self.coverage.before(self.completer.facts(done).kinds)
+        kinds = self.completer.facts(done).kinds
+        self.coverage.before(kinds)
+        if self.together is not None and (found := self.together.compare(kinds)):
+            guard.judge([found])
         return None if done is batch else rebuild(done)
 
     def after_forward(self, model: Any, args: tuple[Any, ...], output: Any) -> None:
