@@ -113,14 +113,25 @@ class Boosted:
             contain("putting a blank image into the model", self.completer.install)
         self.judged = False  # whether this step's backward was judged
         self.together: Together | None = None
-        if self.completer.reorders and not self.completer.inside and scene.text_leaves_towers:
-            self.together = Together(self.state)
+        if self.completer.reorders and not self.completer.inside:
+            self._compares(scene)
         self.pending = False  # whether the booster's backward has run since the last step
         lost = {"backward", "gemini step"} & {*self.run.missing_seams, *self.run.lost_seams}
         self.overwrites = gemini and not lost and layout.overwrites(engine)
         self.accumulates = bool(getattr(engine, "enable_gradient_accumulation", False))
         model.register_forward_pre_hook(_contained(self.before_forward), with_kwargs=True)
         model.register_forward_hook(_contained(self.after_forward), always_call=True)
+
+    def _compares(self, scene: Scene) -> None:
+        """Nobody evens out what ranks run: they tell each other, if it is known that they part."""
+        if scene.text_leaves_towers:
+            self.together = Together(self.state)
+        elif self.completer.block is None:
+            _note(
+                "what a text-only batch leaves out of this model could not be observed: if it "
+                "leaves out its towers, ranks with and without images hang under Gemini "
+                f"({self.completer.why_not or scene.cannot_blank})"
+            )
 
     def before_forward(
         self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
