@@ -99,6 +99,13 @@ class Scene:
         return bool(media) and not any(facts.towers for facts in media)
 
     @property
+    def text_leaves_towers(self) -> bool:
+        """Whether a row of text alone was observed to leave towers out that others run."""
+        if not self.observed or self.observed.of("text") is None:
+            return False
+        return any(facts.towers for k in MEDIA if (facts := self.observed.of(k)) is not None)
+
+    @property
     def strategy(self) -> Strategy:
         if self.plugin is None:
             return "single"

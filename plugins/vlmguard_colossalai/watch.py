@@ -22,6 +22,7 @@ from vlmguard.runtime.faults import contain
 from vlmguard_colossalai import batches, layout
 from vlmguard_colossalai.completer import Completer
 from vlmguard_colossalai.facts import Forward
+from vlmguard_colossalai.together import Together
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
 from vlmguard_torch import dry_run
@@ -106,17 +107,31 @@ class Boosted:
         engine = layout.engine(model) if gemini else None
         self.touched = Touched(engine) if gemini else None
         self.apart = gemini and not layout.mixes(engine, inner, self.seeing)
-        if gemini and self.run.world > 1 and self.paths and layout.reorders(engine, scene.core):
+        if gemini and self.run.world > 1 and self.paths:
             self.completer.reorders = not scene.text_runs_towers
         if scene.hurts or self.completer.reorders:
             contain("putting a blank image into the model", self.completer.install)
         self.judged = False  # whether this step's backward was judged
+        self.together: Together | None = None
+        if self.completer.reorders and not self.completer.inside:
+            self._compares(scene)
         self.pending = False  # whether the booster's backward has run since the last step
         lost = {"backward", "gemini step"} & {*self.run.missing_seams, *self.run.lost_seams}
         self.overwrites = gemini and not lost and layout.overwrites(engine)
         self.accumulates = bool(getattr(engine, "enable_gradient_accumulation", False))
         model.register_forward_pre_hook(_contained(self.before_forward), with_kwargs=True)
         model.register_forward_hook(_contained(self.after_forward), always_call=True)
+
+    def _compares(self, scene: Scene) -> None:
+        """Nobody evens out what ranks run: they tell each other, if it is known that they part."""
+        if scene.text_leaves_towers:
+            self.together = Together(self.state)
+        elif self.completer.block is None:
+            _note(
+                "what a text-only batch leaves out of this model could not be observed: if it "
+                "leaves out its towers, ranks with and without images hang under Gemini "
+                f"({self.completer.why_not or scene.cannot_blank})"
+            )
 
     def before_forward(
         self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -150,7 +165,10 @@ class Boosted:
             _note(f"a batch's tensors are on {' and '.join(places)}: it cannot be checked")
             return None
         done = self.completer(batch)
-        self.coverage.before(self.completer.facts(done).kinds)
+        kinds = self.completer.facts(done).kinds
+        self.coverage.before(kinds)
+        if self.together is not None and (found := self.together.compare(kinds)):
+            guard.judge([found])
         return None if done is batch else rebuild(done)
 
     def after_forward(self, model: Any, args: tuple[Any, ...], output: Any) -> None:

@@ -75,6 +75,15 @@ def possible(
     return ""
 
 
+def guessed(model: Any) -> bool:
+    """Whether it would run parts of the model that this puts together otherwise, for all that can
+    be told: to be tried on a copy (`neutral`)."""
+    try:
+        return places.find(model).guessed
+    except CannotBlank:
+        return False
+
+
 def _made(
     found: places.Places, build: Build | None, kinds: tuple[str, ...] | None
 ) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import crossing, sounds, towers
+from vlmguard_torch import crossing, features, sounds, towers
 from vlmguard_torch.config import BLACK, channels, first, side, vision
 from vlmguard_torch.errors import CannotBlank
 
@@ -28,7 +28,7 @@ def from_config(model: Any, kind: str) -> Tensors:
     if kind == "image" and crossing.is_crossing(model):
         return crossing.blank(model.config)
     name = type(model).__name__
-    if not hasattr(type(model), f"get_{kind}_features"):
+    if not features.known(model, kind):
         raise CannotBlank(f"{name} has no get_{kind}_features")
     try:
         return _MAKERS[kind](model)
@@ -66,16 +66,16 @@ def method(model: Any, kind: str, made: Mapping[str, Any]) -> Callable[..., Any]
     """The method that takes ``made``: `kind`'s own, or the image's for a video."""
     if kind == "video" and not any("video" in name for name in made):
         kind = "image"
-    return getattr(model, f"get_{kind}_features")  # type: ignore[no-any-return]
+    return features.of(model, kind)
 
 
 def arguments(model: Any, kind: str) -> dict[str, bool]:
     """Argument of ``get_{kind}_features`` → whether it has to be given."""
-    told = inspect.signature(getattr(type(model), f"get_{kind}_features")).parameters
+    told = inspect.signature(features.of(model, kind)).parameters
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {
         name: parameter.default is parameter.empty
-        for name, parameter in list(told.items())[1:]
+        for name, parameter in told.items()
         if parameter.kind in named
     }
 

@@ -249,17 +249,17 @@ def _neutral(
             done = rows.run("text", lambda row: record.trace(copy, row, limit))
     except Exception:
         return None
-    image = traces.get("image")
-    return bool(done.loss == text.loss) and (image is None or _does(done, image, text))
+    seen = next((traces[kind] for kind in ("image", "audio", "video") if kind in traces), None)
+    return bool(done.loss == text.loss) and (seen is None or _does(done, seen, text))
 
 
-def _does(done: record.Trace, image: record.Trace, text: record.Trace) -> bool:
-    """Whether ``done`` runs what an image runs and text does not, where an image runs it. Which
+def _does(done: record.Trace, seen: record.Trace, text: record.Trace) -> bool:
+    """Whether ``done`` runs what a medium runs and text does not, where the medium runs it. Which
     experts are chosen is chance."""
-    order = [path for path in image.order if path in done.calls]
-    added = {path for path in image.calls if path not in text.calls and "experts." not in path}
-    ran = [path for path in done.order if path in image.calls]
-    reached = {name for name in image.reached - text.reached if "experts." not in name}
+    order = [path for path in seen.order if path in done.calls]
+    added = {path for path in seen.calls if path not in text.calls and "experts." not in path}
+    ran = [path for path in done.order if path in seen.calls]
+    reached = {name for name in seen.reached - text.reached if "experts." not in name}
     return added <= done.calls.keys() and order == ran and reached <= done.reached
 
 

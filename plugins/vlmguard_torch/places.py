@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard_torch import crossing, towers
+from vlmguard_torch import crossing, features, towers
 from vlmguard_torch.errors import CannotBlank
 
 KINDS = ("image", "video", "audio")
@@ -46,6 +46,11 @@ class Places:
             return ("image",)
         asked = _asked(self.owner)
         return tuple(sorted(asked, key=lambda kind: (asked[kind] < 0, asked[kind])))
+
+    @property
+    def guessed(self) -> bool:
+        """Whether some features are computed in a way that the model does not name itself."""
+        return any(features.guessed(self.owner, kind) for kind in self.kinds)
 
     @property
     def watched(self) -> tuple[str, ...]:
@@ -117,8 +122,8 @@ def _beside(owner: Any, embedding: str) -> dict[str, tuple[str, ...]]:
 
 
 def features_of(module: Any) -> tuple[str, ...]:
-    """The kinds of input whose features this module's class computes."""
-    return tuple(kind for kind in KINDS if hasattr(type(module), f"get_{kind}_features"))
+    """The kinds of input whose features this module computes."""
+    return tuple(kind for kind in KINDS if features.known(module, kind))
 
 
 def _embedding(base: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from vlmguard_torch import features
 from vlmguard_torch.config import first
 from vlmguard_torch.errors import CannotBlank
 
@@ -16,7 +17,7 @@ FRAMES = 400
 
 def blank(model: Any) -> dict[str, torch.Tensor]:
     """The arguments of ``get_audio_features``."""
-    names = inspect.signature(type(model).get_audio_features).parameters
+    names = inspect.signature(features.of(model, "audio")).parameters
     if "input_features" not in names:
         raise CannotBlank(f"{type(model).__name__} takes no mel features")
     config = first(model.config, "audio_config", "encoder_config")

@@ -7,7 +7,7 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.runtime import report
-from vlmguard_torch import blank
+from vlmguard_torch import blank, neutral
 from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
@@ -24,7 +24,10 @@ def kinds(rows: frozenset[str] | None) -> tuple[str, ...] | None:
 def obstacle(trainer: Any, rows: frozenset[str] | None) -> str:
     """Why no blank input can be made for the trained model; "" if it can."""
     try:
-        return blank.possible(trainer.model, kinds=kinds(rows))
+        reason = blank.possible(trainer.model, kinds=kinds(rows))
+        if not reason and blank.guessed(trainer.model):
+            return neutral.why_not(trainer.model, neutral.observed(trainer.model))
+        return reason
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 

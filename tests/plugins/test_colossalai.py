@@ -11,7 +11,7 @@ from torch import nn
 
 from vlmguard.core.findings import Variant
 from vlmguard.core.plan import Plan
-from vlmguard_colossalai import apply, batches, dummy, layout
+from vlmguard_colossalai import apply, batches, dummy, layout, translate
 from vlmguard_colossalai.touched import Touched
 from vlmguard_torch import freezing
 
@@ -54,22 +54,6 @@ def manager(policy, **more):
 def test_the_engine_is_found_inside_the_oldest_releases_wrapper():
     old = Old(nn.Linear(2, 2), manager("auto"))
     assert layout.engine(Wrapper(old)) is layout.engine(old) is old
-
-
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        (manager("cuda"), True),  # 0.3.0, 0.3.1
-        (manager("static"), False),  # 0.3.2 – 0.3.7: no placement_policy to be read
-        (manager("static", placement_policy=SimpleNamespace(max_prefetch=0)), False),
-        (manager("static", placement_policy=SimpleNamespace(max_prefetch=2)), True),
-        (manager("auto", placement_policy=SimpleNamespace()), True),
-    ],
-)
-def test_whether_ranks_may_gather_in_another_order(made, expected):
-    inner = nn.Sequential(nn.Embedding(3, 2))
-    inner.get_input_embeddings = lambda: inner[0]
-    assert layout.reorders(Old(inner, made), inner) is expected
 
 
 def test_operations_are_seen_beside_the_only_hook():
@@ -155,3 +139,27 @@ def test_a_batch_that_has_an_image_is_never_given_another():
     batch = {"input_ids": ids, "labels": ids.clone(), "pixel_values": torch.ones(2, 3)}
     with pytest.raises(dummy.CannotComplete, match="pixel_values of its own"):
         dummy.complete(block, batch)
+
+
+class HybridParallelPlugin:
+    """As colossalai's is called."""
+
+
+def test_a_plugin_of_which_only_freezing_is_judged_says_so(capsys):
+    scene = translate.Scene(SimpleNamespace(plugin=HybridParallelPlugin()), nn.Linear(2, 2))
+    assert scene.strategy == "unknown"
+    translate.say_limits(scene)
+    said = "HybridParallelPlugin is not known to us: only freezing is judged, no batch and no"
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [
+        (SimpleNamespace(), False),  # 0.3.0
+        (SimpleNamespace(chunk_manager=SimpleNamespace(reuse_fp16_chunk=True)), True),
+        (SimpleNamespace(chunk_manager=SimpleNamespace(reuse_fp16_chunk=False)), False),
+    ],
+)
+def test_whether_gradients_lie_in_the_place_of_weights(engine, expected):
+    assert layout.overwrites(engine) is expected

@@ -13,9 +13,11 @@ Why it is bad
     the weights are taken for gradients and every vision weight moves towards zero, silently;
     a chunk shared with the text ends in `ZERO DDP error`; ranks that differ hang. Low-level
     ZeRO is hurt only where ranks differ.
-    A frozen tower hangs too, where ranks differ and the token embedding shares its chunk: on
-    the rank with an image the tower's operations make Gemini let go of that chunk, and it is
-    gathered once more than on the other rank.
+    A frozen tower hangs too, where ranks differ: Gemini decides by the number of operations
+    since the forward began, as its first iteration had them, which chunks it lets go of. A rank
+    with an image counts more of them, and gathers at other places than a rank without. Where no
+    blank can be made, ranks tell each other through the rendezvous store how often their batch
+    runs the towers; where they part the run is stopped before it waits.
 
 When it is wrong
     In one process a frozen tower breaks nothing, nor does text after an image in one accumulation
@@ -97,3 +99,22 @@ def _unknown(run: Run, why_not: str) -> Finding | None:
         advice="put an image in every batch, or freeze the towers",
         evidence="own runs, colossalai 0.5.0",
     )
+
+
+def apart(mine: int, other: int) -> Finding:
+    """Two ranks run the towers a different number of times in one forward, and nobody can even it
+    out."""
+    return Finding(
+        CODE,
+        "error",
+        f"this rank's batch runs the towers {_said(mine)}, another rank's {_said(other)}, in the "
+        "same forward: they would gather Gemini's chunks at different places and wait for each "
+        "other for ever; no blank can be made here",
+        scope="rank",
+        advice="give all ranks batches of one kind, or put an image in every batch",
+        evidence="own runs, colossalai 0.5.0",
+    )
+
+
+def _said(times: int) -> str:
+    return ("not at all", "once", "twice")[times]

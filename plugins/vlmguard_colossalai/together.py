@@ -1,0 +1,56 @@
+"""Whether the ranks run the towers equally often in a forward, where nobody evens it out.
+
+Gemini gathers by the count of operations, so ranks that part wait for each other. Each rank leaves
+in the rendezvous store how often its batch runs the towers, and then looks for another answer to
+the same forward: of two ranks that part at least one sees it, and none has waited. Three requests
+for a forward, and only where no blank can be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vlmguard.core.findings import Finding
+from vlmguard.core.runstate import RunState
+from vlmguard.runtime import exchange, ranks
+from vlmguard_colossalai.rules import vg205_text_only_gemini as rule
+
+_KEPT = 4
+"""Forwards whose marks stay in the store."""
+
+
+class Together:
+    """Training forwards of one boosted model."""
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+        self.forwards = 0
+
+    def compare(self, kinds: Iterable[str]) -> Finding | None:
+        """``kinds`` of input in this rank's batch, as it goes into the model."""
+        self.forwards += 1
+        mine = _times(kinds)
+        if not exchange.leave(self._mark(self.forwards, mine), self.state.number):
+            return None
+        others = [times for times in range(3) if times != mine]
+        found = [
+            t for t in others if exchange.left(self._mark(self.forwards, t), self.state.number)
+        ]
+        self._forget(mine)
+        return rule.apart(mine, found[0]) if found else None
+
+    def _forget(self, mine: int) -> None:
+        """All ranks left the same mark, or one of them has stopped."""
+        if ranks.rank() == 0 and self.forwards > _KEPT:
+            old = [self._mark(self.forwards - _KEPT, times) for times in range(3)]
+            exchange.forget(old, self.state.number)
+
+    @staticmethod
+    def _mark(forward: int, times: int) -> str:
+        return f"towers/{forward}/{times}"
+
+
+def _times(kinds: Iterable[str]) -> int:
+    """How often a batch runs a tower: an image and a video are two calls of it."""
+    media = {*kinds} - {"text"}
+    return 2 if {"image", "video"} <= media else min(len(media), 1)
