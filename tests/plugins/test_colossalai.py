@@ -145,8 +145,12 @@ class HybridParallelPlugin:
     """As colossalai's is called."""
 
 
+class Boosting:
+    plugin = HybridParallelPlugin()
+
+
 def test_a_plugin_of_which_only_freezing_is_judged_says_so(capsys):
-    scene = translate.Scene(SimpleNamespace(plugin=HybridParallelPlugin()), nn.Linear(2, 2))
+    scene = translate.Scene(Boosting(), nn.Linear(2, 2))
     assert scene.strategy == "unknown"
     translate.say_limits(scene)
     said = "HybridParallelPlugin is not known to us: only freezing is judged, no batch and no"

@@ -34,7 +34,8 @@ CPU = {
 }
 """No GPU, no network, one thread."""
 _HERE = re.compile(
-    r"No space left|No module named|\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
+    r"No space left|No module named|"
+    r"\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
     r"not implemented for '?(Half|BFloat16)|fp16 mixed precision|[Ff][Pp]16 is not supported|"
     r"requires a GPU|offline mode|OfflineMode|LocalEntryNotFound|"
     r"ConnectionError|MemoryError|triton"
