@@ -90,6 +90,9 @@ SHAPES = {
     "deepspeedai/DeepSpeed#864 moments of another partition": (
         "Traceback (most recent call last):\n  File \"/w/train.py\", line 5, in <module>\n    trainer.train()\n  File \"/e/torch/optim/adam.py\", line 100, in step\n    exp_avg.mul_(beta1)\n"
         "RuntimeError: The size of tensor a (597396608) must match the size of tensor b (15013760) at non-singleton dimension 0\n", "VG550", None),
+    "verl-project/verl#1986 Ray ends its workers": (
+        "(TaskRunner pid=26626) step:2 - actor/pg_loss:0.01\nTraining Progress: 100%|██████████| 2/2 [10:10<00:00, 305.1s/it]\n(TaskRunner pid=26626) 'Final validation metrics: {\"val/gsm8k\": 0.7}'\n"
+        "(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly by a signal. SystemExit is raised (sys.exit is called). Exit code: 1. The process receives a SIGTERM.\n", "finished", None),
     "a log of errors that the run survived": ("2026-01-08 16:00:01,000 - ERROR - CUDA out of memory, a smaller batch is tried\n" + "2026-01-08 16:11:06,949 - INFO - configured\n" * 70, "unfinished", None),
 }
 

@@ -30,6 +30,7 @@ _BARE = re.compile(r"(?:^|it/s\]|s/it\])\s{0,3}(Killed)$")  # as a shell ends a 
 _TOLD = re.compile(r"Main process received SIG(INT|TERM), exiting")  # DeepSpeed
 # Hydra's and Ray's words before or instead of an exception.
 _DRIVER = ("Error executing job with overrides:", "A worker died or was killed while executing")
+_STOPPED = "The process receives a SIGTERM"  # Ray ends its workers with it when all is done
 _SIGNALS = {
     "Killed": -9,
     "Segmentation fault": -11,
@@ -59,7 +60,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     time: Time | None = None
     for line in lines:
         text = line.text
-        if text.startswith(_DRIVER):
+        if text.startswith(_DRIVER) and _STOPPED not in text:
             found.append(Exit(line, 1, None, line.time))
             continue
         if match := _DIED.search(text):

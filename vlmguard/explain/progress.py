@@ -53,6 +53,7 @@ _DONE = (
     "Job finished successfully",
     "TRAINING COMPLETE",
     "Finished Training",
+    "Final validation metrics",
 )
 
 
