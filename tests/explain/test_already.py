@@ -55,6 +55,12 @@ def test_a_misspelt_target_is_told():
     assert "q_prj: did you mean q_proj?" in KNOWN["VG525"].told(Facts(message=said))
 
 
+def test_who_asked_for_too_much_memory_was_not_killed():
+    said = KNOWN["VG532"].told
+    assert "signal 9" not in said(Facts(message="MemoryError: Unable to allocate 8.00 GiB"))
+    assert "signal 9" in said(Facts())
+
+
 def test_static_graph_is_not_advised_beside_accumulation():
     assert "static_graph" in actions("VG501", Facts(accumulation=1))
     assert "static_graph" not in actions("VG501", Facts(accumulation=4))

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _why(facts: Facts) -> str:
+    if any(said in facts.message for said in ("MemoryError", "bad_alloc", "allocate memory")):
+        return "a process asked for memory of the host, and there was none left for it"
+    return (
+        "the process was killed with signal 9: on training machines nearly always the kernel or "
+        "the container's memory limit (cgroup)"
+    )
+
 
 FAILURE = Known(
     code="VG532",
     name="explain-host-memory",
     title="Killed: the host's memory (not the GPU's) ran out",
     zh="主机内存不足，进程被内核杀死（SIGKILL / exit −9）",
-    why="the process was killed with signal 9: on training machines "
-    "nearly always the kernel or the container's memory limit "
-    "(cgroup)",
+    why=_why,
     do=(
         Do(
             "dmesg -T | grep -i 'killed process', or sacct -j JOB "
