@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tests.kit.trainers import (
     ACCELERATE,
     DEEPSPEED,
+    IN_ORDER,
     Command,
     llamafactory,
     loop,
@@ -195,7 +196,7 @@ THREADS = [
     case("qwen3-vl-126", plain("with video", *CHECKPOINTS, *zero(3)), HANGS, "VG106",
          plain("with video", *NONE)),
     case("transformers-47254",
-         plain("image", *CHECKPOINTS, *LANGUAGE, *zero(3), over=OLD_DEEPSPEED),
+         plain("image", *CHECKPOINTS, *LANGUAGE, *IN_ORDER, *zero(3), over=OLD_DEEPSPEED),
          "different metadata", "VG105", plain("image", *NONE, *LANGUAGE), same_adapters=True),
 ]  # fmt: skip
 """Users' scripts, after threads that are theirs: huggingface/trl#6617 and #4782,
