@@ -168,7 +168,9 @@ class Job:
         os.dup2(out, 1)
         os.dup2(out, 2)
         world = str(self.job["world"])
-        os.environ.update(self.job["environment"])
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        os.environ.clear()  # of what the run had that this process was started for
+        os.environ.update(kept | self.job["environment"])
         os.environ.update(
             RANK=str(rank), LOCAL_RANK=str(rank), ROLE_RANK=str(rank), GROUP_RANK="0",
             WORLD_SIZE=world, LOCAL_WORLD_SIZE=world, ROLE_WORLD_SIZE=world,
