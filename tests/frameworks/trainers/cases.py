@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from tests.kit.trainers import (
     ACCELERATE,
     DEEPSPEED,
-    IN_ORDER,
     Command,
     llamafactory,
     loop,
@@ -40,7 +39,7 @@ GRPO = ["--reward_funcs", "alternating.reward", "--num_generations", "2",
 FSDP2 = ["--fsdp", "full_shard auto_wrap", "--fsdp_config", "{data}/fsdp2.json"]
 TOWER = {"freeze_vision_tower": False, "freeze_multi_modal_projector": False}
 UNCHECKED = {"disable_gradient_checkpointing": True}
-OLD_LF, OLD_DEEPSPEED = "llamafactory-0.9.3", "swift-deepspeed-0.18"
+OLD_LF = "llamafactory-0.9.3"
 LF_ZERO2, LF_ZERO3 = "{data}/zero2.json", "{data}/zero3.json"
 
 
@@ -195,13 +194,10 @@ THREADS = [
          "VG106", plain("mixed", *NONE, *UNUSED, *BUT_MERGER)),
     case("qwen3-vl-126", plain("with video", *CHECKPOINTS, *zero(3)), HANGS, "VG106",
          plain("with video", *NONE)),
-    case("transformers-47254",
-         plain("image", *CHECKPOINTS, *LANGUAGE, *IN_ORDER, *zero(3), over=OLD_DEEPSPEED),
-         "different metadata", "VG105", plain("image", *NONE, *LANGUAGE), same_adapters=True),
 ]  # fmt: skip
 """Users' scripts, after threads that are theirs: huggingface/trl#6617 and #4782,
-2U1/Qwen-VL-Series-Finetune#57, QwenLM/Qwen3-VL#126, huggingface/transformers#47254. What trl#6617
-shows is right in TRL 1.16 by default."""
+2U1/Qwen-VL-Series-Finetune#57, QwenLM/Qwen3-VL#126. What trl#6617 shows is right in TRL 1.16 by
+default."""
 CASES = {each.name: each for each in (*TRL, *LLAMAFACTORY, *PLAIN, *OTHERS, *THREADS)}
 TWO_FORWARDS = plain("image", "--two_forwards", "true", *CHECKPOINTS, *REENTRANT, *zero(3))
 ONE_LOSS = plain("image", "--two_forwards", "true", *NONE)
