@@ -88,7 +88,7 @@ def _table(made: list[Row]) -> list[str]:
         lines.append(f"| {name} | {' | '.join(counts)} |")
     harm = [row for row in made if not row["ok"]]
     lines += ["", *(f"- {r['scenario']}, `{r['target']}` {r['kind']}: {_cell(r['outcome'])}"
-                    for r in harm)]  # fmt: skip
+                    f" {r.get('note', '')}".rstrip() for r in harm)]  # fmt: skip
     return [*lines, ""]
 
 

@@ -124,6 +124,13 @@ def test_on_a_torch_that_was_measured_deepspeed_alone_lies_between_two(tables):
     assert ask(between, checkpointing=("non_reentrant",)).how == "interpolated"
 
 
+def test_a_set_that_does_not_say_what_decides_is_passed_by(tables):
+    bare = {name: release for name, release in OLD.items() if name != "deepspeed"}
+    odd = [(*row, "odd") for row in measured(bare, "zero3", non_reentrant="ok")]
+    tables(*odd, *measured(NEW, "zero3", non_reentrant="ok"))
+    assert ask(NEW, checkpointing=("non_reentrant",)).how == "measured"
+
+
 def test_a_wheel_reads_the_tables_that_it_brought(tmp_path, monkeypatch):
     monkeypatch.setattr(verdicts, "__file__", str(tmp_path / "compat" / "verdicts.py"))
     assert verdicts.folder() == tmp_path.parent / "compat"

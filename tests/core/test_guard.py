@@ -132,6 +132,12 @@ def test_a_blank_input_that_nothing_needed_is_never_called_fixed(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_only_what_was_to_be_mended_is_looked_for_again(stopped, capsys):
+    """What the user leaves as it is still speaks, and is no remedy that failed."""
+    guard.verify(Plan(fixes=(Finding("VG106", "error", "another"),)), BROKEN)
+    assert "VG903" not in capsys.readouterr().err
+
+
 def test_what_might_never_have_come_true_is_set_and_proved_once(capsys):
     state = Framework(dataclasses.replace(BROKEN, find_unused=False)).guarded()
     assert "VG101 set" in capsys.readouterr().err

@@ -50,6 +50,11 @@ def test_a_finding_that_is_off_is_left_out_and_others_stay():
     assert plan(other, VARIANT).fixes == (VARIANT,)
 
 
+def test_a_remedy_that_is_no_question_asks_for_no_variant():
+    finding = Finding("VG106", "error", "why", remedies=(PadWithBlank(),))
+    assert plan(finding).remedies == (PadWithBlank(),)
+
+
 def test_where_nothing_needs_to_change_a_note_is_only_said():
     note = replace(VARIANT, level="note")
     made = plan(note, chosen=(None, None))

@@ -54,6 +54,18 @@ def test_vg104_needs_adapters_reentrant_blocks_and_dead_inputs(changed):
     assert level("VG104", replace(DEAD, **changed)) is None
 
 
+def test_vg103_names_what_comes_twice():
+    speaks = BY_CODE["VG103"].pre_wrap
+    assert "two forwards before one backward" in speaks(replace(ZERO2, forwards=2)).why
+    assert "a weight shared by blocks" in speaks(replace(ZERO2, shared=True)).why
+
+
+def test_vg107_warns_of_drift_where_there_are_ranks():
+    speaks = BY_CODE["VG107"].pre_wrap
+    assert "drift apart" in speaks(FIXED).why
+    assert "drift apart" not in speaks(replace(FIXED, world=1)).why
+
+
 def test_vg107_is_silent_with_a_static_graph():
     drifts = replace(FIXED, forwards=2)
     assert level("VG107", drifts) == "error"
