@@ -100,6 +100,8 @@ def stood_in(met: Met, place: Path) -> tuple[Job, list[str]]:
             told.append(f"rows: {word}")
             word = "stand-in/rows"
         argv.append(word)
+    if str(folder) not in argv:  # a config file names it; what comes later counts
+        argv += ["--model", str(folder)]
     return replace(met.job, argv=tuple(argv)), told
 
 
