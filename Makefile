@@ -43,6 +43,7 @@ matrix: dev
 # checkout of its repository. Then docs/rehearsals.md is made of all that was rehearsed.
 REHEARSES = PYTHONPATH=tests/kit/standins:$(CURDIR):$(CURDIR)/plugins .envs/swift/bin/python -m
 rehearse-all: dev
+	@test -d "$(SCRIPTS)/examples" || { echo "make rehearse-all SCRIPTS=FOLDER: a checkout of ms-swift's repository"; exit 2; }
 	@$(ENVS) make swift
 	$(REHEARSES) tests.scripts.campaign $(SCRIPTS) --commit $$(git -C $(SCRIPTS) rev-parse HEAD)
 	$(DEV)/python docs/pages.py

@@ -121,10 +121,12 @@ def _scripts(lines: Sequence[Line]) -> Iterator[str]:
     ran = sum(bool(line.get("ran")) for line in newest.values())
     counted = Counter(line["verdict"] for line in verdicts)
     shown = ", ".join(f"{count} {kind}" for kind, count in counted.most_common())
+    of = lines[-1]["of"]
     yield (
-        f"Of commit `{commit[:12]}`, with ms-swift {lines[-1]['release']}: {len(newest)} commands that "
-        f"train with `swift` were asked for; {ran} were started, **{len(verdicts)} have a verdict** "
-        f"({shown}), each of the others a reason. Their models, data and media are stand-ins: a "
+        f"Of commit `{commit[:12]}`, with ms-swift {lines[-1]['release']}: {of} commands train with "
+        f"`swift`. {ran} were rehearsed, guard off where the last column but one is empty, "
+        f"and **{len(verdicts)} of them have a verdict** ({shown}); {len(newest) - ran} cannot be, for "
+        f"a reason below; **the other {of - len(newest)} have not been run yet**. Their models, data and media are stand-ins: a "
         "config of full size (of the same kind, so a 72B model stands for 7B), a tokenizer of bytes, rows of each kind that "
         "the model takes. The scripts themselves are not part of this project.\n"
     )
@@ -160,4 +162,5 @@ def _reasons(lines: Sequence[Line]) -> Iterator[str]:
 def _short(reason: str) -> str:
     """One line, without places of one machine."""
     told = re.sub(r"(/[\w.@+-]+){3,}", "…", " ".join(reason.split()))
+    told = re.sub(r"(no stand-in config and tokenizer) for .*", r"\1 of the model's kind", told)
     return told.replace("|", "\\|").replace("<", "&lt;")[:160]

@@ -38,6 +38,8 @@ _DROPPED = (
     (("packing", "packing_length", "packing_num_proc", "padding_free"),
      "needs flash attention: rows stand by themselves"),
     (("torch_compile", "torch_compile_backend", "torch_compile_mode"), "not compiled"),
+    (("eval_dataset", "eval_dataset_args", "eval_limit", "eval_generation_config",
+      "eval_use_evalscope", "extra_eval_args"), ""),
     (("streaming", "dataset_prefetch"), "rows are read from a file"),
     (("offload_optimizer", "offload_model", "use_flash_ckpt", "move_model_batches"), ""),
     (("vllm_mode", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size", "sleep_level",

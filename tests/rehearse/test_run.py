@@ -115,7 +115,14 @@ def test_what_was_wrong_before_a_crash_is_told_first(ask):
     assert answer["off"]["order"] == LOADER
 
 
-@pytest.mark.parametrize("message", ["No space left on device", "Torch not compiled with CUDA"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "No space left on device",
+        "Torch not compiled with CUDA",
+        "The math_verify package is required but not installed.",
+    ],
+)
 def test_a_crash_of_this_machine_alone_is_no_verdict(ask, message):
     answer = ask("--off", f"raise:{message}")
     assert answer["off"]["kind"] == "cannot tell"

@@ -100,6 +100,8 @@ def stood_in(met: Met, place: Path) -> tuple[Job, list[str]]:
             told.append(f"rows: {word}")
             word = "stand-in/rows"
         argv.append(word)
+    if str(folder) not in argv:  # a config file names it; what comes later counts
+        argv += ["--model", str(folder)]
     return replace(met.job, argv=tuple(argv)), told
 
 
@@ -167,7 +169,9 @@ def main() -> int:
     parser.add_argument("--passes", default="off,on,alone")
     asked = parser.parse_args()
     os.chdir(asked.folder)
-    left = todo(list(commands(Path.cwd())), asked)
+    every = list(commands(Path.cwd()))
+    asked.of = len(every)
+    left = todo(every, asked)
     print(f"{len(left)} commands to do", flush=True)
     with client.place() as place:
         rehearser = Rehearser(place, tuple(asked.passes.split(",")))
@@ -199,7 +203,7 @@ def _work(rehearser: Rehearser, left: list[Met], asked: argparse.Namespace) -> N
 
 def _write(met: Met, told: Line, asked: argparse.Namespace, spent: float) -> None:
     line = {"script": met.key, "commit": asked.commit, "passes": asked.passes,
-            "release": metadata.version("ms-swift"), **told}  # fmt: skip
+            "release": metadata.version("ms-swift"), "of": asked.of, **told}  # fmt: skip
     with RESULTS.open("a") as file:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
     print(f"{spent:5.0f} s {told['verdict']}: {met.key} {told.get('why', '')[:150]}", flush=True)

@@ -38,7 +38,8 @@ _HERE = re.compile(
     r"\bCUDA\b|NVIDIA driver|flash[_ -]?attn|FlashAttention|bitsandbytes|"
     r"not implemented for '?(Half|BFloat16)|fp16 mixed precision|[Ff][Pp]16 is not supported|"
     r"requires a GPU|offline mode|OfflineMode|LocalEntryNotFound|"
-    r"ConnectionError|MemoryError|triton"
+    r"ConnectionError|MemoryError|triton|pin_memory=True requires|"
+    r"required but not installed"
 )
 
 

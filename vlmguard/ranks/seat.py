@@ -29,4 +29,7 @@ class Seat:
             "LOCAL_WORLD_SIZE": str(self.local),
             "LOCAL_SIZE": str(self.local),
             "GROUP_RANK": str(self.rank // self.local),
+            "MASTER_ADDR": "127.0.0.1",  # nothing listens there: the group exists before they look
+            "MASTER_PORT": "29500",
+            "TORCH_DIST_INIT_BARRIER": "0",
         }

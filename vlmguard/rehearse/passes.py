@@ -161,8 +161,10 @@ class Rehearsal:
             return "the command as changed for this was refused"
         if aside.lacking(text):
             return "this machine lacks something"
+        if not step and "loading state_dict" in text:
+            return "the tiny copy of the model could not be loaded"
         if not step and not self.request.data:
-            return "stand-in rows were refused"
+            return "before the first step, with stand-in rows"
         return ""
 
     def _hang(self, scene: Scene, result: Result) -> Judgement:

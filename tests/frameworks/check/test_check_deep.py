@@ -25,7 +25,8 @@ def test_the_frameworks_own_words(tmp_path):
     (work / "mine.py").write_text(PLUGIN)
     model = runs.model_folder("swift", "qwen2_vl")
     common = f"swift sft --model {model} --dataset rows.jsonl --deepspeed zero3"
-    good = f"{common} --model_type qwen2_vl --external_plugins mine.py --tuner_type full"
+    named = "--model_type qwen2_vl --template qwen2_vl"
+    good = f"{common} {named} --external_plugins mine.py --tuner_type full"
     (work / "train.sh").write_text(f"export NNODES=8 NPROC_PER_NODE=8\n{common}\n{good}\n")
     before = sorted(tmp_path.rglob("*"))
     path = os.pathsep.join([str(runs.KIT / "standins"), str(envs.ROOT), str(envs.ROOT / "plugins")])

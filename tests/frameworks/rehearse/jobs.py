@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shlex
 import sys
 import time
@@ -134,7 +135,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("side", choices=("rehearse", "real", "both"))
     parser.add_argument("--minutes", type=float, default=600)
-    parser.add_argument("--only", default="", help="a part of a job's name")
+    parser.add_argument("--only", default="", help="a pattern for names of jobs")
     asked = parser.parse_args()
     until = time.monotonic() + asked.minutes * 60
     for side in ("rehearse", "real"):
@@ -152,7 +153,7 @@ def _work(side: str, only: str, until: float) -> None:
         for name, (run, known) in jobs().items():
             if time.monotonic() > until:
                 break
-            if only not in name or (name, side) in done:
+            if not re.search(only, name) or (name, side) in done:
                 continue
             if side == "real" and not _wanted(done, name, known):
                 continue
