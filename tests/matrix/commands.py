@@ -11,6 +11,7 @@ compat/commands.jsonl. Resumable.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import re
@@ -40,6 +41,7 @@ PLAIN = ("plain-mixed", "plain-zero3-phases", "plain-zero3-iv-reentrant",
          "plain-zero3-phases-llava", "plain-zero3-iv-qwen2_5")  # fmt: skip
 ADVICE = ("fsdp2", "careless")
 GEMINI = ("qwen-2", "qwen-silent-2", "qwen-window-2", "qwen-hang")
+WORDS = {"right", "wrong", "hang", "crash", "stopped", "mismatch"}
 Told = tuple[str, str, list[str]]
 """Verdict, evidence, what the guard did."""
 
@@ -59,9 +61,7 @@ class Entry:
 
 def entries() -> list[Entry]:
     found = [_swift(name) for name in SWIFT]
-    found += [_plain(n, CASES[n].command, CASES[n].reference) for n in PLAIN]
-    failing = {name: advice.FAILING[name] for name in ADVICE}
-    found += [_plain(f"plain-{n}", f.command, f.reference) for n, f in failing.items()]
+    found += [_plain(name, *both) for name, both in _of_trainers().items()]
     by_name = {case.name: case for case in gemini.CASES}
     return [*found, *(_gemini(by_name[name]) for name in GEMINI)]
 
@@ -82,19 +82,33 @@ def _swift(name: str) -> Entry:
 
 def _plain(name: str, command: Command, reference: Command) -> Entry:
     def measure() -> tuple[Told, Told]:
-        same = {"VLMGUARD_TEST_SAME_ADAPTERS": "1"}
-        wanted = {"off": (command, False), "on": (command, True), "reference": (reference, False)}
-        jobs = [forked.Job(n, each, same, guard=g) for n, (each, g) in wanted.items()]
-        ended = forked.run(jobs, runs.session() / f"commands-{name}")
-        if ended["reference"].verdict != "ok":
-            raise RuntimeError(f"no reference: {ended['reference'].message}")
-        both = [_forked(ended[side], ended["reference"]) for side in ("off", "on")]
-        return both[0], both[1]
+        off, on, right = (_trainers()[f"{name} {side}"] for side in ("off", "on", "reference"))
+        if right.verdict != "ok":
+            raise RuntimeError(f"no reference: {right.message}")
+        return _forked(off, right), _forked(on, right)
 
     start = next(n for n, word in enumerate(command.words) if word.endswith("train.py"))
     asked = [word for word in command.words[start + 1 :] if word != "{model}"]
     told = f"{command.model}, {asked[asked.index('--data') + 1]}, {_flags(asked)}"
     return Entry(name, "train.py", told, measure)
+
+
+def _of_trainers() -> dict[str, tuple[Command, Command]]:
+    """Name → a command and the right run of it."""
+    found = {name: (CASES[name].command, CASES[name].reference) for name in PLAIN}
+    failing = {f"plain-{name}": advice.FAILING[name] for name in ADVICE}
+    return found | {name: (each.command, each.reference) for name, each in failing.items()}
+
+
+@functools.cache
+def _trainers() -> dict[str, forked.Forked]:
+    """All of them, in two processes that import once."""
+    same = {"VLMGUARD_TEST_SAME_ADAPTERS": "1"}
+    jobs = []
+    for name, (command, reference) in _of_trainers().items():
+        for side, each in (("off", command), ("on", command), ("reference", reference)):
+            jobs.append(forked.Job(f"{name} {side}", each, same, guard=side == "on"))
+    return forked.run(jobs, runs.session() / "commands")
 
 
 def _forked(done: forked.Forked, reference: forked.Forked) -> Told:
@@ -107,14 +121,24 @@ def _forked(done: forked.Forked, reference: forked.Forked) -> Told:
     return ("right" if verdict else "wrong"), _worst(verdict), did
 
 
+@functools.cache
+def _boosters(side: str) -> launch.Done:
+    """The runs of one side that end by themselves, in one launch."""
+    chosen = [case for case in gemini.CASES if case.name in GEMINI]
+    if side == "off":
+        chosen = [case for case in chosen if case.broken != gemini.HANG]
+    wishes = [getattr(case, side) for case in chosen]
+    return launch.run(wishes, guard=side == "on", world=2, limit=600.0)
+
+
 def _gemini(case: gemini.Case) -> Entry:
     def measure() -> tuple[Told, Told]:
-        known = launch.run([case.reference], guard=False, world=case.world)
-        reference = known.weights(f"{case.name}-reference")
-        both = []
-        for guard, wish in ((False, case.off), (True, case.on)):
-            done = launch.run([wish], guard=guard, world=case.world, limit=120.0)
-            both.append(_booster(done, case, reference))
+        reference = _boosters("reference").weights(f"{case.name}-reference")
+        if case.broken == gemini.HANG:
+            off = launch.run([case.off], guard=False, world=case.world, limit=90.0)
+        else:
+            off = _boosters("off")
+        both = [_booster(done, case, reference) for done in (off, _boosters("on"))]
         return both[0], both[1]
 
     steps = json.dumps(case.wish["steps"])
@@ -177,6 +201,8 @@ def main() -> int:
             continue
         try:
             off, on = entry.measure()
+            if strange := {off[0], on[0]} - WORDS:
+                raise RuntimeError(f"{strange}: {off[1]} {on[1]}")
         except Exception as error:  # of ours: never a verdict
             print(f"{entry.name}: no verdict: {type(error).__name__}: {error}"[:600], flush=True)
             faults += 1
