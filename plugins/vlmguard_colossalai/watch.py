@@ -229,6 +229,7 @@ def after_step(optimizer: Any) -> None:
     """What was changed has held."""
     state = _by_optimizer.get(optimizer)
     if state is not None:
+        state.pending = False  # also where a fault of ours kept `before_step` from it
         state.completer.held()
         guard.first_step(state.state)
 
