@@ -37,6 +37,10 @@ def build(out: Path) -> None:
         """Both ranks have an image in step 1, neither has one in step 2, and so on."""
         return text(row) if row // 2 % 2 else image(row)
 
+    def phases_3(row: int) -> Row:
+        """The same for three ranks."""
+        return text(row) if row // 3 % 2 else image(row)
+
     def crossed(row: int) -> Row:
         """Accumulated in twos: each rank has both kinds in a step, never the same at a time."""
         return text(row) if (row // 2 + row) % 2 else image(row)
@@ -69,6 +73,7 @@ def build(out: Path) -> None:
     _write(out / "text.jsonl", text)
     _write(out / "mixed.jsonl", mixed)
     _write(out / "phases.jsonl", phases)
+    _write(out / "phases_3.jsonl", phases_3)
     _write(out / "crossed.jsonl", crossed)
     _write(out / "literal.jsonl", literal)
     _write(out / "both.jsonl", both)

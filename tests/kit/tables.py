@@ -17,7 +17,7 @@ KIT = Path(__file__).resolve().parent
 sys.path.insert(0, str(KIT))
 
 Row = dict[str, Any]
-SETS = ("image", "text", "mixed", "phases", "several")
+SETS = ("image", "text", "mixed", "phases", "phases_3", "several")
 ZERO = {
     "train_micro_batch_size_per_gpu": "auto",
     "gradient_accumulation_steps": "auto",

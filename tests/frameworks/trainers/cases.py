@@ -85,17 +85,18 @@ def kto(data: str, *flags: str, **more: object) -> Command:
 
 
 PHASES, MIXED = sft("phases", *NONE), sft("mixed", *NONE)
+PHASES_3 = sft("phases_3", *NONE)
 LLAVA_PHASES = sft("phases", *NONE, model="llava")
 DPO_PHASES = trl("dpo", "dpo_phases", *NONE)
 LF_LORA = llamafactory("iv", **TOWER, **UNCHECKED)
 LF_FULL = llamafactory("iv", tuning="full", **TOWER, **UNCHECKED)
 TRL = [
     case("trl-sft-zero3-phases", sft("phases", *zero(3)), WRONG, "VG108", PHASES),
-    case("trl-sft-zero3-phases-3", sft("phases", *zero(3)), WRONG, "VG108", PHASES, ranks=3),
-    case("trl-dpo-zero3-phases-3", trl("dpo", "dpo_phases", *zero(3)), WRONG, "VG108", DPO_PHASES,
-         ranks=3),
-    case("trl-module-zero3-phases-3", sft("phases", *zero(3), module=True), WRONG, "VG108", PHASES,
-         ranks=3),
+    case("trl-sft-zero3-phases-3", sft("phases_3", *zero(3)), WRONG, "VG108", PHASES_3, ranks=3),
+    case("trl-dpo-zero3-phases-3", trl("dpo", "dpo_phases_3", *zero(3)), WRONG, "VG108",
+         trl("dpo", "dpo_phases_3", *NONE), ranks=3),
+    case("trl-module-zero3-phases-3", sft("phases_3", *zero(3), module=True), WRONG, "VG108",
+         PHASES_3, ranks=3),
     case("trl-sft-zero3-phases-llava", sft("phases", *zero(3), model="llava"), WRONG, "VG108",
          LLAVA_PHASES),
     case("trl-module-zero3-phases", sft("phases", *zero(3), module=True), WRONG, "VG108", PHASES),
