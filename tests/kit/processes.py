@@ -83,7 +83,7 @@ def watch(
     listener.start()
     family: dict[int, str] = {}
     lines: list[tuple[float, str]] = []
-    pace, heard = Pace(), 0.0
+    pace, heard, many = Pace(), 0.0, 0
     hung = False
     stillness = Stillness()
     while process.poll() is None:
@@ -93,6 +93,8 @@ def watch(
             lines.append(arriving.get())
             heard = now
         ranks = [pid for pid in family if _is_rank(pid)]
+        if len(ranks) != many:  # one that comes or goes is as good as a line
+            many, heard = len(ranks), now
         silent = now - heard
         rested = min(silent, stillness.seconds(ranks)) if ranks else silent
         late = time.monotonic() - started > SLOW * timeout
