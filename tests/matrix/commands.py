@@ -165,6 +165,12 @@ def _plainly(word: str, evidence: str) -> str:
     return "hang" if word == "crash" and "mismatch between collectives" in evidence else word
 
 
+def _plain(evidence: str) -> str:
+    """One line, in which a file has its name alone."""
+    line = " ".join(evidence.split())
+    return re.sub(r"(?:/[\w.+-]+){2,}", lambda path: path[0].rpartition("/")[2], line)
+
+
 def _worst(verdict: Any) -> str:
     return f"worst {verdict.worst[0][0]:.1e}" if verdict.worst else "; ".join(verdict.faults[:1])
 
@@ -215,7 +221,7 @@ def main() -> int:
 def put(entry: Entry, off: Told, on: Told) -> None:
     """Keep it, in the order of `entries`."""
     sides = [
-        {"verdict": word, "message": " ".join(evidence.split())[:200], "did": did}
+        {"verdict": word, "message": _plain(evidence)[:200], "did": did}
         for word, evidence, did in (off, on)
     ]
     kept = load()
