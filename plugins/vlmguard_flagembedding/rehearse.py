@@ -18,6 +18,8 @@ from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.scene import Scene
 from vlmguard_transformers import rehearse_flags
+from vlmguard_transformers.shrunk import make as make
+from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "FlagEmbedding"
 _DROPPED = (
@@ -62,19 +64,6 @@ def load() -> None:
                    "FlagEmbedding.abc.finetune.reranker", "vlmguard_flagembedding.profile",
                    "transformers.models.llama.modeling_llama",
                    "transformers.models.xlm_roberta.modeling_xlm_roberta")  # fmt: skip
-
-
-def make(source: Path, out: Path) -> dict[str, Any]:
-    """The tiny checkpoint."""
-    from vlmguard_transformers import shrunk
-
-    return shrunk.make(source, out)
-
-
-def remote(source: Path) -> list[str]:
-    from vlmguard_transformers import shrunk
-
-    return shrunk.remote(source)
 
 
 def commands(

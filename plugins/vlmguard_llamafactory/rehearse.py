@@ -20,6 +20,8 @@ from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.scene import Scene
 from vlmguard_llamafactory import formats
 from vlmguard_transformers import rehearse_flags
+from vlmguard_transformers.shrunk import make as make
+from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "LLaMA-Factory"
 _ROWS = {"sft": "chat", "dpo": "pair", "rm": "pair", "kto": "label"}
@@ -128,19 +130,6 @@ def load() -> None:
 
     rehearsal.load("llamafactory.train.tuner", "llamafactory.data.collator",
                    "vlmguard_llamafactory.profile")  # fmt: skip
-
-
-def make(source: Path, out: Path) -> dict[str, Any]:
-    """The tiny checkpoint."""
-    from vlmguard_transformers import shrunk
-
-    return shrunk.make(source, out)
-
-
-def remote(source: Path) -> list[str]:
-    from vlmguard_transformers import shrunk
-
-    return shrunk.remote(source)
 
 
 def commands(

@@ -20,6 +20,8 @@ from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.scene import Scene
 from vlmguard_transformers import rehearse_flags
 from vlmguard_transformers.rehearse_flags import PIXELS
+from vlmguard_transformers.shrunk import make as make
+from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "ms-swift"
 _GENERATES = ("grpo", "gkd")
@@ -134,19 +136,6 @@ def load() -> None:
     with contextlib.suppress(ImportError):  # it would be compiled in each rank
         importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
     _main("sft")
-
-
-def make(source: Path, out: Path) -> dict[str, Any]:
-    """The tiny checkpoint."""
-    from vlmguard_transformers import shrunk
-
-    return shrunk.make(source, out)
-
-
-def remote(source: Path) -> list[str]:
-    from vlmguard_transformers import shrunk
-
-    return shrunk.remote(source)
 
 
 def _main(entry: str) -> Any:

@@ -20,6 +20,8 @@ from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.scene import Scene
 from vlmguard_transformers import rehearse_flags
+from vlmguard_transformers.shrunk import make as make
+from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "TRL"
 _ROWS = {"sft": "chat", "dpo": "pair", "reward": "pair", "kto": "label", "grpo": "prompt"}
@@ -136,19 +138,6 @@ def load() -> None:
     verbs = [f"trl.trainer.{verb}_trainer" for verb in _ROWS]
     scripts = [f"trl.scripts.{verb}" for verb in _ROWS]
     rehearsal.load("trl", "trl.rewards", *verbs, *scripts, "vlmguard_trl.profile")
-
-
-def make(source: Path, out: Path) -> dict[str, Any]:
-    """The tiny checkpoint."""
-    from vlmguard_transformers import shrunk
-
-    return shrunk.make(source, out)
-
-
-def remote(source: Path) -> list[str]:
-    from vlmguard_transformers import shrunk
-
-    return shrunk.remote(source)
 
 
 def commands(
