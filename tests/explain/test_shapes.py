@@ -59,7 +59,11 @@ SHAPES = {
 
 @pytest.mark.parametrize("thread", SHAPES)
 def test_shape(tmp_path, thread):
-    text, expected, ranks = SHAPES[thread]
+    told_right(tmp_path, *SHAPES[thread])
+
+
+def told_right(tmp_path, text, expected, ranks):
+    """That `explain` says ``expected``: a code or a verdict; and where it began, unless None."""
     path = tmp_path / "train.log"
     path.write_text(text, encoding="utf-8")
     answer, _ = explain([str(path)])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain import compose
-from vlmguard.explain.command import explain
+from tests.explain.test_shapes import told_right
 
 BAR = "  3%|▎         | {k}/400 [00:18<09:39,  1.50s/it]\n"
 BANNER = "W0112 08:00:01.120 torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
@@ -99,10 +99,4 @@ SHAPES = {
 
 @pytest.mark.parametrize("thread", SHAPES)
 def test_shape(tmp_path, thread):
-    text, expected, ranks = SHAPES[thread]
-    path = tmp_path / "train.log"
-    path.write_text(text, encoding="utf-8")
-    answer, _ = explain([str(path)])
-    assert (answer.known.code if answer.known else answer.verdict) == expected
-    if ranks is not None:
-        assert answer.ranks == ranks
+    told_right(tmp_path, *SHAPES[thread])

@@ -31,6 +31,13 @@ def advice(done, code):
     return said[0].split("; or ")
 
 
+def right(done, reference):
+    """Advice that was followed."""
+    assert done.returncode == 0, done.output[-3000:]
+    verdict = compare(done.ranks, reference.ranks)
+    assert verdict, str(verdict)
+
+
 def test_a_tower_whose_input_has_no_gradient():
     """VG104, and VG302, which advises the same behind the first step."""
     base = [*cases.LORA, *VISION, *zero(2)]
@@ -48,10 +55,7 @@ def test_a_tower_whose_input_has_no_gradient():
     ]  # fmt: skip
     other = ["--gradient_checkpointing_kwargs", '{"use_reentrant": false}']
     for flags in ([*other, *NO_EMBEDDINGS], REENTRANT):  # ms-swift turns them on by itself
-        done = sft(*flags, guard=False)
-        assert done.returncode == 0, done.output[-3000:]
-        verdict = compare(done.ranks, reference.ranks)
-        assert verdict, str(verdict)
+        right(sft(*flags, guard=False), reference)
 
 
 def test_an_old_deepspeed():
@@ -85,10 +89,7 @@ def test_a_trainer_that_generates():
     ]  # fmt: skip
     other = ["--gradient_checkpointing_kwargs", '{"use_reentrant": false}']
     for flags in ([*zero(3), *other], zero(2)):
-        done = grpo(*flags, guard=False)
-        assert done.returncode == 0, done.output[-3000:]
-        verdict = compare(done.ranks, reference.ranks)
-        assert verdict, str(verdict)
+        right(grpo(*flags, guard=False), reference)
 
 
 def test_rows_cut_at_their_limit():
