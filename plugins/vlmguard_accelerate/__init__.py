@@ -5,7 +5,8 @@ What is patched and why:
 * ``Accelerator.prepare``: a model with towers is about to be wrapped. There is no trainer and no
   argument to read; what can be judged is the checkpoint variant on the model, DDP's options, what
   is frozen, and whether a blank input can be made;
-* ``Accelerator.backward`` and ``AcceleratedOptimizer.step``: gradients before the optimizer steps;
+* ``Accelerator.backward`` and ``AcceleratedOptimizer.step``: gradients before the optimizer steps
+  (DeepSpeed's steps inside backward; the ``step`` of its wrapper, another class, comes after);
 * ``Trainer.create_accelerator_and_postprocess``: an Accelerator that belongs to a Trainer is left
   to it.
 
@@ -26,6 +27,8 @@ SEAMS = (
          "sees which parameters got a gradient, explains failures"),
     Seam("optimizer", ("accelerate.optimizer:AcceleratedOptimizer.step",), f"{_LOOP}:step",
          "judges gradients before the optimizer steps"),
+    Seam("engine", ("accelerate.utils.deepspeed:DeepSpeedOptimizerWrapper.step",), f"{_LOOP}:step",
+         "ends a step whose optimizer moved inside backward", optional=True),
     Seam("end", ("accelerate.accelerator:Accelerator.end_training",), f"{_LOOP}:end",
          "lets go of the run", optional=True),
 )  # fmt: skip

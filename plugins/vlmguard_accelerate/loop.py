@@ -166,6 +166,7 @@ def _judge() -> None:
     state = runstate.current()
     if state is not None and _KEY in state.kept:
         steps.after(state.kept[_KEY], state)
+        steps.held(state)
 
 
 def end(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:

@@ -11,7 +11,7 @@ from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import freezing
-from vlmguard_transformers import apply, dry_run, padding, phases, profiles, steps, translate
+from vlmguard_transformers import apply, dry_run, phases, profiles, steps, translate
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -91,17 +91,8 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
         state.phase = before
         contain("ending a step", steps.left, state)
     contain("judging gradients", steps.after, instance, state)
-    if state.set:
-        contain("noting that a blank input held", _held, state)
+    contain("noting that a blank input held", steps.held, state)
     return loss
-
-
-def _held(state: RunState) -> None:
-    if ran := padding.ran(state):
-        times = "a forward" if ran == 1 else f"{ran} forwards"
-        guard.held(
-            state, f"{times} that lacked media ran the towers on a blank input, and the step held"
-        )
 
 
 def engine_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:

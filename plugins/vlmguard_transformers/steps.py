@@ -12,7 +12,7 @@ from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
 from vlmguard_torch.gradients import Watch, kinds_of
-from vlmguard_transformers import abreast, forwards
+from vlmguard_transformers import abreast, forwards, padding
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.repeats import Calls
 
@@ -96,6 +96,15 @@ def after(trainer: Any, state: RunState) -> None:
     if found is None or found.judged or not getattr(trainer.accelerator, "sync_gradients", True):
         return
     _judge(state, found)
+
+
+def held(state: RunState) -> None:
+    """A backward is over: what was set has held if a forward ran on a blank input."""
+    ran = padding.ran(state) if state.set else 0
+    if ran:
+        times = "a forward" if ran == 1 else f"{ran} forwards"
+        how = f"{times} that lacked media ran the towers on a blank input, and the step held"
+        guard.held(state, how)
 
 
 def _count(state: RunState) -> None:

@@ -37,7 +37,7 @@ WATCHING = (
     "vlmguard_swift.batches:_seen",
     "vlmguard.guard:close",
 )
-DEEPSPEED = ("vlmguard_transformers.steps:at_engine", "vlmguard_transformers.lifecycle:_held")
+DEEPSPEED = ("vlmguard_transformers.steps:at_engine", "vlmguard_transformers.steps:held")
 MENDING = (
     "vlmguard_transformers.lifecycle:begin",
     "vlmguard_transformers.translate:run",

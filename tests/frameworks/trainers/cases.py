@@ -40,6 +40,7 @@ FSDP2 = ["--fsdp", "full_shard auto_wrap", "--fsdp_config", "{data}/fsdp2.json"]
 TOWER = {"freeze_vision_tower": False, "freeze_multi_modal_projector": False}
 UNCHECKED = {"disable_gradient_checkpointing": True}
 OLD_LF = "llamafactory-0.9.3"
+IN_LOOP, IN_TWOS = ["--checkpointing", "default"], ["--accumulate", "2"]
 LF_ZERO2, LF_ZERO3 = "{data}/zero2.json", "{data}/zero3.json"
 
 
@@ -150,8 +151,22 @@ PLAIN = [
          WRONG, "VG102", plain("image+video", *NONE)),
     case("plain-4.57-lora", plain("image", *CHECKPOINTS, *ALL, over="trl-0.25"), ONCE, "VG101",
          plain("image", *NONE, *ALL, over="trl-0.25")),
-    case("loop-mixed", loop("mixed", "--checkpointing", "default"), UNFINISHED, "VG106",
+    case("loop-mixed", loop("mixed", *IN_LOOP), UNFINISHED, "VG106",
          loop("mixed", "--find_unused")),
+    case("loop-zero3-mixed", loop("mixed", *IN_LOOP, *zero(3)), HANGS, "VG106",
+         loop("mixed", "--find_unused")),
+    case("loop-zero3-mixed-llava", loop("mixed", *IN_LOOP, *zero(3), model="llava"), HANGS,
+         "VG106", loop("mixed", "--find_unused", model="llava")),
+    case("loop-zero3-phases", loop("phases", *IN_LOOP, *zero(3)), WRONG, "VG108",
+         loop("phases", "--find_unused")),
+    case("loop-fsdp2-mixed", loop("mixed", *IN_LOOP, "--fsdp"), HANGS, "VG106",
+         loop("mixed", "--find_unused")),
+    case("loop-zero3-crossed", loop("crossed", *IN_LOOP, *IN_TWOS, *zero(3)), HANGS, "VG106",
+         loop("crossed", "--find_unused", *IN_TWOS)),
+    case("loop-crossed", loop("crossed", *IN_LOOP, *IN_TWOS), UNFINISHED, "VG106",
+         loop("crossed", "--find_unused", *IN_TWOS)),
+    case("loop-zero2-iv-reentrant", loop("image+video", "--checkpointing", "reentrant", *zero(2)),
+         REDUCED, "VG102", loop("image+video")),
 ]  # fmt: skip
 OTHERS = [
     case("trl-kto-zero3-mixed", kto("mixed", *zero(3)), HANGS, "VG106", kto("mixed", *NONE)),
@@ -217,5 +232,6 @@ HEALTHY = {
                                           deepspeed=LF_ZERO3, **TOWER),
     "plain-lora": plain("image", *CHECKPOINTS, *ALL),
     "plain-zero2": plain("image", *CHECKPOINTS, *zero(2)),
-    "loop-image": loop("image", "--checkpointing", "default"),
+    "loop-image": loop("image", *IN_LOOP),
+    "loop-zero3": loop("image", *IN_LOOP, *zero(3)),
 }

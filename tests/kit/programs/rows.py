@@ -28,6 +28,8 @@ def kind_of(data: str, row: int) -> str:
             return "image" if row % 2 else "image+video"
         case "late":
             return "image" if row < 4 or row % 2 else "image image"
+        case "crossed":  # accumulated in twos: each rank has both kinds, never the same at a time
+            return "text" if (row // 2 + row) % 2 else "image"
         case "phases":
             return "text" if row // 2 % 2 else "image"
         case _:
