@@ -446,6 +446,7 @@ PLAIN = {
     "own_dummy": (OwnDummy, TwoTowerProcessor),
     "whole": (Whole, WholeProcessor),
     "wrapped": (wrapped, lambda: _llava()[1]),
+    "idefics2": (known.idefics2, known.IdeficsProcessor),
     "idefics3": (known.idefics3, known.IdeficsProcessor),
     "mllama": (known.mllama, known.MllamaProcessor),
 }
