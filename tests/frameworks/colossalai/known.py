@@ -56,8 +56,9 @@ def idefics2() -> nn.Module:
 
     vocabulary, image, pad = _ids()
     text = {**TEXT, "model_type": "mistral", "vocab_size": vocabulary, "pad_token_id": pad}
-    resampler = {"hidden_size": WIDTH, "resampler_n_latents": 1, "resampler_depth": 1,
-                 "resampler_n_heads": 2, "resampler_head_dim": 16, "num_key_value_heads": 1}  # fmt: skip
+    resampler = {"hidden_size": WIDTH, "resampler_n_latents": 1,
+                 "resampler_depth": 1, "resampler_n_heads": 2, "resampler_head_dim": 16,
+                 "num_key_value_heads": 1}  # fmt: skip
     config = hf.Idefics2Config(
         vision_config=VISION, text_config=text, perceiver_config=resampler, image_token_id=image
     )
