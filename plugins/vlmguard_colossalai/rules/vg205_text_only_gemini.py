@@ -16,8 +16,9 @@ Why it is bad
     A frozen tower hangs too, where ranks differ: Gemini decides by the number of operations
     since the forward began, as its first iteration had them, which chunks it lets go of. A rank
     with an image counts more of them, and gathers at other places than a rank without. Where no
-    blank can be made, ranks tell each other through the rendezvous store how often their batch
-    runs the towers; where they part the run is stopped before it waits.
+    blank can be made (or one alone: a tower checkpointed with reentry cannot run twice in a
+    forward), ranks tell each other through the rendezvous store how often their batch runs the
+    towers; where they part the run is stopped before it waits.
 
 When it is wrong
     In one process a frozen tower breaks nothing, nor does text after an image in one accumulation
