@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from vlmguard.runtime import report
-from vlmguard_torch import blank, inputs, neutral, places
+from vlmguard_torch import blank, inputs, model_checkpointing, neutral, places
 from vlmguard_torch.observed import Observed
+from vlmguard_torch.towers import plain
 
 
 def observed(model: Any) -> Observed | None:
@@ -35,10 +36,38 @@ def entries(model: Any) -> tuple[str, ...]:
 
 def install(model: Any, always: bool) -> blank.Blank:
     """Put it into ``model``, boosted or not. ``always``: in evaluation too, frozen or not, and of
-    every kind that the model takes: which of them the other ranks have is not known."""
+    every kind that can be run: which of them the other ranks have is not known."""
     return blank.install(
         model,
         when="always" if always else "training",
-        kinds=neutral.kinds(model) if always else None,
+        kinds=kinds(model) if always else None,
         say=lambda text: report.line(text.removeprefix("vlmguard: ")),
     )
+
+
+def kinds(model: Any) -> tuple[str, ...]:
+    """The kinds of which every forward runs one, a blank one where it has none: all, but of those
+    that one tower sees only the first where that is checkpointed and not known to be so without
+    reentry. Gemini reduces a gradient at its first nested backward, and fails at a second one."""
+    found = neutral.kinds(model)
+    if len(found) < 2 or model_checkpointing.of_model(model).use_reentrant is False:
+        return found
+    towers, left, used = places.find(model), [], set()
+    above = _path(model, towers.owner)
+    for kind in found:
+        paths = tuple(above + path for path in towers.towers[kind])
+        if not used & {*paths} or not model_checkpointing.checkpointed(model, paths):
+            left.append(kind)
+        used |= {*paths}
+    return tuple(left)
+
+
+def several(model: Any) -> bool:
+    """Whether a batch can run a tower more often than `kinds` make every batch do."""
+    return len(kinds(model)) < len(neutral.kinds(model))
+
+
+def _path(model: Any, inner: Any) -> str:
+    """The plain path of a module in ``model``, to put names behind."""
+    name = next((name for name, module in model.named_modules() if module is inner), "")
+    return f"{plain(name)}." if name else ""

@@ -3,7 +3,8 @@
 Gemini gathers by the count of operations, so ranks that part wait for each other. Each rank leaves
 in the rendezvous store how often its batch runs the towers, and then looks for another answer to
 the same forward: of two ranks that part at least one sees it, and none has waited. Three requests
-for a forward, and only where no blank can be made.
+for a forward, and only where no blank can be made, or one for each tower but not one for each input
+(a tower that is checkpointed with reentry runs once in a forward: `inside.kinds`).
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ _KEPT = 4
 
 
 class Together:
-    """Training forwards of one boosted model."""
+    """Training forwards of one boosted model.
 
-    def __init__(self, state: RunState) -> None:
-        self.state = state
+    least: how often every forward runs the towers, on a blank input where it has none.
+    """
+
+    def __init__(self, state: RunState, least: int = 0) -> None:
+        self.state, self.least = state, least
         self.forwards = 0
 
     def compare(self, kinds: Iterable[str]) -> Finding | None:
         """``kinds`` of input in this rank's batch, as it goes into the model."""
         self.forwards += 1
-        mine = _times(kinds)
+        mine = max(self.least, _times(kinds))
         if not exchange.leave(self._mark(self.forwards, mine), self.state.number):
             return None
         others = [times for times in range(3) if times != mine]
@@ -37,7 +41,7 @@ class Together:
             t for t in others if exchange.left(self._mark(self.forwards, t), self.state.number)
         ]
         self._forget(mine)
-        return rule.apart(mine, found[0]) if found else None
+        return rule.apart(mine, found[0], bool(self.least)) if found else None
 
     def _forget(self, mine: int) -> None:
         """All ranks left the same mark, or one of them has stopped."""

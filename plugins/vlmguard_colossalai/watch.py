@@ -19,7 +19,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
-from vlmguard_colossalai import batches, layout
+from vlmguard_colossalai import batches, inside, layout
 from vlmguard_colossalai.completer import Completer
 from vlmguard_colossalai.facts import Forward
 from vlmguard_colossalai.together import Together
@@ -113,7 +113,7 @@ class Boosted:
             contain("putting a blank image into the model", self.completer.install)
         self.judged = False  # whether this step's backward was judged
         self.together: Together | None = None
-        if self.completer.reorders and not self.completer.inside:
+        if self.completer.reorders:
             self._compares(scene)
         self.pending = False  # whether the booster's backward has run since the last step
         lost = {"backward", "gemini step"} & {*self.run.missing_seams, *self.run.lost_seams}
@@ -123,8 +123,12 @@ class Boosted:
         model.register_forward_hook(_contained(self.after_forward), always_call=True)
 
     def _compares(self, scene: Scene) -> None:
-        """Nobody evens out what ranks run: they tell each other, if it is known that they part."""
-        if scene.text_leaves_towers:
+        """Nobody evens out all that ranks run: they tell each other, if it is known that they
+        part."""
+        if self.completer.inside:
+            if inside.several(scene.core):
+                self.together = Together(self.state, least=1)
+        elif scene.text_leaves_towers:
             self.together = Together(self.state)
         elif self.completer.block is None:
             _note(

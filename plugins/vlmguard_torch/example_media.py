@@ -110,14 +110,25 @@ def count(model: Any, name: str, inputs: Mapping[str, Any]) -> int | None:
         getter = getattr(holder, _GETTERS[name], None)
         if getter is None:
             continue
-        names = set(signature(getter))
         with torch.no_grad():
             try:
-                made = getter(**{key: value for key, value in inputs.items() if key in names})
+                made = getter(**_given(holder, getter, inputs))
             except Exception:
                 continue
         return _rows(made)
     return None
+
+
+def _given(holder: Any, getter: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What of ``inputs`` it takes, and what else it asks of the config (the feature layer, before
+    transformers 4.52)."""
+    told = signature(getter)
+    given = {key: value for key, value in inputs.items() if key in told}
+    for name, parameter in told.items():
+        lacks = name not in given and parameter.default is parameter.empty
+        if lacks and hasattr(holder.config, name):
+            given[name] = getattr(holder.config, name)
+    return given
 
 
 def _rows(made: Any) -> int | None:

@@ -25,7 +25,11 @@ KINDS: Mapping[str, tuple[tuple[str, int], ...]] = {
 """Kind of a row: its media, and how many of each."""
 TEXT = 6
 """Tokens of text before, between and after the media."""
-_TOO_FEW = re.compile(r"tokens:?\D*(\d+)\D+features:?\D*(\d+)", re.DOTALL)
+_TOO_FEW = (
+    re.compile(r"tokens:?\D*(?P<tokens>\d+)\D+features:?\D*(?P<features>\d+)", re.DOTALL),
+    # torch's own, of an assignment by a mask (Idefics3, before transformers 4.52)
+    re.compile(r"value tensor of shape \[(?P<features>\d+).*result of shape \[(?P<tokens>\d+)"),
+)
 
 
 def kinds_of(model: Any) -> tuple[str, ...]:
@@ -105,9 +109,9 @@ class Rows:
             except self.giving_up:
                 raise
             except Exception as error:
-                told = _TOO_FEW.search(str(error))
-                if told is not None and int(told[1]) in counts:
-                    counts[counts.index(int(told[1]))] = int(told[2])
+                told = next(filter(None, (kind.search(str(error)) for kind in _TOO_FEW)), None)
+                if told is not None and int(told["tokens"]) in counts:
+                    counts[counts.index(int(told["tokens"]))] = int(told["features"])
                 elif None in asked and counts != numbers:
                     counts = numbers
                 else:

@@ -39,6 +39,8 @@ def why_not(model: Any, facts: Observed) -> str:
         return reason
     if not facts:
         return f"{type(model).__name__} could not be observed: {facts.reason}"
+    if blank.guessed(model) and not any(kind.ran and kind.kind != "text" for kind in facts.kinds):
+        return f"no row with an input for its towers could be made for {type(model).__name__}"
     if facts.blank_neutral is not True:
         return f"a blank input is not seen to change nothing in {type(model).__name__}"
     return ""

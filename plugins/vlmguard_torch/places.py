@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ class Places:
         towers: kind of input → module paths in ``owner`` that run for it.
         aligners: module paths between towers and language model, as far as names tell.
         crossing: layers of the language model that read images, where it has some (Mllama).
+        own: parameters that ``owner`` holds itself and names in its forward (LLaVA's newline,
+            before transformers 4.52): put beside the features where these do not have them.
     """
 
     owner: Any
@@ -38,6 +41,7 @@ class Places:
     towers: dict[str, tuple[str, ...]]
     aligners: tuple[str, ...]
     crossing: tuple[str, ...]
+    own: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -93,6 +97,7 @@ def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Plac
         {kind: _of(kind, names) for kind in KINDS},
         names.get("aligner", ()),
         crossing.layers(owner),
+        _own(owner),
     )
 
 
@@ -182,7 +187,13 @@ def _early(owner: Any) -> bool:
 def _asked(owner: Any) -> dict[str, int]:
     """Kind of input → where ``owner``'s forward asks for its features; -1 where it does not."""
     source = _forward(owner)
-    return {kind: source.find(f"self.get_{kind}_features(") for kind in features_of(owner)}
+    return {kind: source.find(features.asked(owner, kind)) for kind in features_of(owner)}
+
+
+def _own(owner: Any) -> tuple[str, ...]:
+    source = _forward(owner)
+    named = (name for name, _ in owner.named_parameters(recurse=False))
+    return tuple(name for name in named if re.search(rf"\bself\.{name}\b", source))
 
 
 def _forward(owner: Any) -> str:

@@ -38,7 +38,12 @@ class Runner:
             told |= inputs.options(method, asked)
             if getattr(owner.config, "return_dict", True) is False:
                 told["return_dict"] = True  # as the model itself: a tuple does not say what is what
-            return nothing.used(method(**told))
+            return [*nothing.used(method(**told)), *self._own()]
+
+    def _own(self) -> list[torch.Tensor]:
+        """Parameters of the owner's own, used as the model uses them: what shards weights gathers
+        them by the operation that takes them."""
+        return [getattr(self.places.owner, name).clone() for name in self.places.own]
 
     def modules(self, kind: str) -> list[Any]:
         """The towers of ``kind``, and what may lie between them and the language model."""

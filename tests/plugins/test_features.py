@@ -1,4 +1,4 @@
-"""Audio of a model that names no method for its features: its parts, tried before they are used."""
+"""Sounds and images of a model that names no method for their features: its parts, tried first."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import nn
 
 from tests.plugins.toys import Config
 from vlmguard_torch import blank, features, inputs, neutral, places
+from vlmguard_torch.observed import KindFacts, Observed
 
 MELS, FRAMES, WIDTH = 4, 16, 6
 
@@ -101,3 +102,124 @@ def test_text_runs_the_tower_on_silence_and_stays_the_same():
     model(ids, torch.ones(1, MELS, FRAMES))
     assert handle.padded == 1
     handle.close()
+
+
+SIDE = 4
+
+
+class Pixels(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3 * SIDE * SIDE, 5)
+
+    def forward(self, pixel_values, patch_attention_mask=None):
+        return SimpleNamespace(last_hidden_state=self.linear(pixel_values.flatten(1))[:, None])
+
+
+class Grid(nn.Module):
+    """Flat patches, one token of four; what it returns is in the language model's width."""
+
+    def __init__(self):
+        super().__init__()
+        self.patch_embed, self.merger = nn.Linear(3 * 2 * 2, 5), nn.Linear(5, WIDTH)
+
+    def forward(self, hidden_states, grid_thw):
+        assert int(grid_thw.prod()) == len(hidden_states)
+        return self.merger(self.patch_embed(hidden_states).view(-1, 4, 5).mean(1))
+
+
+class Looking(nn.Module):
+    """As Idefics3 before transformers 4.52: no method for its features, its parts in its forward;
+    and a parameter of its own, as LLaVA-NeXT has then."""
+
+    def __init__(self, tower=None, connector=None):
+        super().__init__()
+        seen = Config(image_size=SIDE, patch_size=2, num_channels=3, spatial_merge_size=2)
+        self.config = Config(vision_config=seen, image_token_id=39, vocab_size=40, model_type="x")
+        self.vision_model, self.connector = tower or Pixels(), connector or nn.Linear(5, WIDTH)
+        self.newline, self.unnamed = nn.Parameter(torch.ones(WIDTH)), nn.Parameter(torch.ones(1))
+        self.language_model = Language()
+
+    def get_input_embeddings(self):
+        return self.language_model.words
+
+    def forward(self, input_ids, pixel_values=None):
+        hidden = self.get_input_embeddings()(input_ids)
+        if pixel_values is not None:
+            seen = self.vision_model(pixel_values).last_hidden_state
+            hidden = hidden + self.connector(seen) + self.newline
+        return self.language_model(inputs_embeds=hidden)
+
+
+class Films(Looking):
+    """As Qwen2-VL before transformers 4.52: the tower projects itself, and sees videos too."""
+
+    def __init__(self):
+        super().__init__(Grid())
+        self.connector = None
+
+    def forward(self, input_ids, pixel_values=None, image_grid_thw=None, pixel_values_videos=None,
+                video_grid_thw=None):  # fmt: skip
+        hidden = self.get_input_embeddings()(input_ids)
+        for pixels, grid in ((pixel_values, image_grid_thw), (pixel_values_videos, video_grid_thw)):
+            if pixels is not None:
+                hidden = hidden + self.vision_model(pixels, grid_thw=grid).mean(0)
+        return self.language_model(inputs_embeds=hidden)
+
+
+class Masked(nn.Linear):
+    def forward(self, states, attention_mask):
+        return super().forward(states)
+
+
+class Queries(Pixels):
+    def forward(self, pixel_values, queries):
+        return super().forward(pixel_values)
+
+
+@pytest.mark.parametrize(
+    ("model", "kinds"),
+    [
+        (Looking(), ("image",)),
+        (Films(), ("image", "video")),
+        (Looking(connector=Masked(5, WIDTH)), ()),  # Idefics2: it wants more than the states
+        (Looking(tower=Queries()), ()),
+        (Seeing(), ()),  # no pixels go into it
+    ],
+)
+def test_what_computes_the_features_of_an_image(model, kinds):
+    assert places.features_of(model) == kinds
+    assert blank.guessed(model) is bool(kinds)
+    if not kinds:
+        assert blank.possible(model)
+        return
+    for kind in kinds:
+        made = inputs.fit(model, kind, inputs.from_config(model, kind))
+        assert features.of(model, "image")(**made).shape[-1] == WIDTH
+
+
+@pytest.mark.parametrize("kind", [Looking, Films])
+def test_text_runs_the_tower_on_a_blank_and_stays_the_same(kind):
+    model = kind()
+    ids = torch.arange(4)[None]
+    before = model(ids)
+    handle = blank.install(model, kinds=neutral.kinds(model))
+    done = model(ids)
+    assert torch.equal(done, before)
+    assert (handle.padded, handle.fault) == (1, "")
+    done.sum().backward()
+    reached = {name for name, p in model.named_parameters() if p.grad is not None}
+    named = {"newline"} if kind is Looking else set()
+    assert reached >= {n for n, _ in model.named_parameters() if n.startswith("vision_model")}
+    assert reached & {"newline", "unnamed"} == named
+    assert not any(model.get_parameter(name).grad.any() for name in named)
+    handle.close()
+
+
+def test_a_guess_without_a_row_that_proves_it_is_not_used():
+    text = KindFacts("text")
+    image = KindFacts("image", reason="ValueError: no row")
+    unproved = Observed("observed", kinds=(text, image), blank_neutral=True)
+    assert "no row with an input for its towers" in neutral.why_not(Looking(), unproved)
+    proved = Observed("observed", kinds=(text, KindFacts("image")), blank_neutral=True)
+    assert neutral.why_not(Looking(), proved) == ""

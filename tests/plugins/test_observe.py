@@ -15,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.plugins.toys import Config, Toy, config  # noqa: E402
+from tests.plugins.toys import Config, Layer, Tower, Toy, config  # noqa: E402
 from vlmguard_torch import observe, observed, observed_cache, record, shrink  # noqa: E402
 from vlmguard_torch.counterparts import NoCounterpart, cover, modules, parameters  # noqa: E402
 from vlmguard_torch.stacks import Stack, cut, keep  # noqa: E402
@@ -465,6 +465,28 @@ def test_a_patched_forward_is_another_class(monkeypatch):
 
     monkeypatch.setattr(Toy, "forward", patched)
     assert observed_cache.key(model, model.config) != before
+
+
+@pytest.mark.parametrize("kind", [Toy, Layer, Tower])
+def test_a_class_with_a_kernel_for_gpus_alone_is_answered_as_may(monkeypatch, kind):
+    """As Liger patches a class: the copy gets the same forward, and it does not run here."""
+
+    def kernel(self, *args, **inputs):
+        raise RuntimeError("0 active drivers ([]). There should only be one.")  # Triton's words
+
+    monkeypatch.setattr(kind, "forward", kernel)
+    facts = observe.observe(full())
+    text, image = facts.of("text"), facts.of("image")
+    assert image is None
+    assert facts.unused("layers.7.linear.weight", ["text", "image"]) is None
+    if kind is Tower:  # text does not run it, and is known
+        assert text.unused == ("aligner", "tower")
+        assert "0 active drivers" in facts.kinds[1].reason
+        return
+    assert text is None
+    assert not facts
+    assert facts.provenance == "may"
+    assert "text: RuntimeError: 0 active drivers" in facts.reason
 
 
 @pytest.mark.parametrize(

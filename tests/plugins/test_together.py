@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
+from tests.plugins.toys import Config
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.runtime import exchange
+from vlmguard_colossalai import inside
 from vlmguard_colossalai.together import _KEPT, Together
+
+
+class Around(torch.nn.Module):
+    """As a class with a head is around the model itself."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def get_input_embeddings(self):
+        return self.model.get_input_embeddings()
 
 
 @pytest.fixture
@@ -44,6 +59,50 @@ def test_the_later_one_sees_it(store, one, other, said):
     if found:
         assert said in found.why
         assert found.level == "error"
+
+
+def test_where_each_forward_runs_one_blank_only_a_second_input_parts_them(store):
+    first, second = (Together(RunState(Settings(), number=7), least=1) for _ in range(2))
+    for one, other in ((["text"], ["image"]), (["video"], ["text"])):
+        assert first.compare(one) is second.compare(other) is None
+    assert first.compare(["text"]) is None
+    found = second.compare(["image", "video"])
+    assert "runs the towers twice, another rank's once" in found.why
+    assert "checkpointed with reentry" in found.why
+    assert "use_reentrant=False" in found.advice
+
+
+class Seeing(torch.nn.Module):
+    """Images and videos go through one tower."""
+
+    def __init__(self, reentrant):
+        super().__init__()
+        self.config = Config(vision_config=Config(image_size=4, patch_size=2), model_type="x")
+        self.visual, self.language_model = torch.nn.Linear(2, 2), torch.nn.Embedding(9, 2)
+        if reentrant is not None:
+            self.visual.gradient_checkpointing = True
+            run = functools.partial(torch.utils.checkpoint.checkpoint, use_reentrant=reentrant)
+            self.visual._gradient_checkpointing_func = run
+
+    def get_input_embeddings(self):
+        return self.language_model
+
+    def get_image_features(self, pixel_values):
+        return self.visual(pixel_values)
+
+    def get_video_features(self, pixel_values):
+        return self.visual(pixel_values)
+
+    def forward(self, input_ids, pixel_values=None):
+        return self.get_input_embeddings()(input_ids)
+
+
+@pytest.mark.parametrize("reentrant", [None, False, True])
+@pytest.mark.parametrize("wrap", [lambda model: model, Around])
+def test_kinds_that_a_checkpointed_tower_can_run_in_one_forward(reentrant, wrap):
+    model = wrap(Seeing(reentrant))
+    assert inside.kinds(model) == (("image",) if reentrant else ("image", "video"))
+    assert inside.several(model) is bool(reentrant)
 
 
 def test_marks_are_cleared_up_and_no_store_is_no_answer(store, monkeypatch):

@@ -16,8 +16,9 @@ Why it is bad
     A frozen tower hangs too, where ranks differ: Gemini decides by the number of operations
     since the forward began, as its first iteration had them, which chunks it lets go of. A rank
     with an image counts more of them, and gathers at other places than a rank without. Where no
-    blank can be made, ranks tell each other through the rendezvous store how often their batch
-    runs the towers; where they part the run is stopped before it waits.
+    blank can be made (or one alone: a tower checkpointed with reentry cannot run twice in a
+    forward), ranks tell each other through the rendezvous store how often their batch runs the
+    towers; where they part the run is stopped before it waits.
 
 When it is wrong
     In one process a frozen tower breaks nothing, nor does text after an image in one accumulation
@@ -101,17 +102,21 @@ def _unknown(run: Run, why_not: str) -> Finding | None:
     )
 
 
-def apart(mine: int, other: int) -> Finding:
+def apart(mine: int, other: int, reentrant: bool = False) -> Finding:
     """Two ranks run the towers a different number of times in one forward, and nobody can even it
-    out."""
+    out. ``reentrant``: for their checkpointing alone."""
+    why = "no blank can be made"
+    if reentrant:
+        why = "a tower checkpointed with reentry cannot run twice in a forward"
+    unless = "checkpoint with use_reentrant=False, or " if reentrant else ""
     return Finding(
         CODE,
         "error",
         f"this rank's batch runs the towers {_said(mine)}, another rank's {_said(other)}, in the "
         "same forward: they would gather Gemini's chunks at different places and wait for each "
-        "other for ever; no blank can be made here",
+        f"other for ever; {why} here",
         scope="rank",
-        advice="give all ranks batches of one kind, or put an image in every batch",
+        advice=f"{unless}give all ranks batches of one kind, or put an image in every batch",
         evidence="own runs, colossalai 0.5.0",
     )
 

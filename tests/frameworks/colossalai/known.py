@@ -49,6 +49,22 @@ def idefics3() -> nn.Module:
     return hf.Idefics3ForConditionalGeneration(config)
 
 
+def idefics2() -> nn.Module:
+    """Its connector wants more than what its tower says: the parts alone do not tell how an image
+    goes in."""
+    import transformers as hf
+
+    vocabulary, image, pad = _ids()
+    text = {**TEXT, "model_type": "mistral", "vocab_size": vocabulary, "pad_token_id": pad}
+    resampler = {"hidden_size": WIDTH, "resampler_n_latents": 1,
+                 "resampler_depth": 1, "resampler_n_heads": 2, "resampler_head_dim": 16,
+                 "num_key_value_heads": 1}  # fmt: skip
+    config = hf.Idefics2Config(
+        vision_config=VISION, text_config=text, perceiver_config=resampler, image_token_id=image
+    )
+    return hf.Idefics2ForConditionalGeneration(config)
+
+
 def mllama() -> nn.Module:
     """Text reads the image through layers of its own."""
     import transformers as hf

@@ -393,6 +393,22 @@ class OwnDummy(TwoTower):
         return out
 
 
+class Counted(TwoTower):
+    """It is told how long the rows are, by an entry that nothing but itself understands."""
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        labels: torch.Tensor | None = None,
+        pixel_values: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        lengths: torch.Tensor | None = None,
+    ) -> dict[str, torch.Tensor]:
+        if lengths is not None and lengths.max() != input_ids.shape[1]:
+            raise ValueError("lengths do not fit the rows")
+        return super().forward(input_ids, labels, pixel_values, attention_mask)
+
+
 class Whole(TwoTower):
     """Its images come as whole numbers under a key of their own."""
 
@@ -444,8 +460,10 @@ PLAIN = {
     "nameless": (Nameless, TwoTowerProcessor),
     "rows": (Rows, RowsProcessor),
     "own_dummy": (OwnDummy, TwoTowerProcessor),
+    "counted": (Counted, TwoTowerProcessor),
     "whole": (Whole, WholeProcessor),
     "wrapped": (wrapped, lambda: _llava()[1]),
+    "idefics2": (known.idefics2, known.IdeficsProcessor),
     "idefics3": (known.idefics3, known.IdeficsProcessor),
     "mllama": (known.mllama, known.MllamaProcessor),
 }
@@ -485,7 +503,8 @@ class Batches:
 
         generator = torch.Generator().manual_seed(seed)
         words = "".join(chr(97 + int(i)) for i in torch.randint(26, (14,), generator=generator))
-        rows = {"text": [False, False], "mixed": [True, False]}.get(what, [True, True])
+        text = [False, False]
+        rows = {"text": text, "counted": text, "mixed": [True, False]}.get(what, [True, True])
         pictures = [
             Image.fromarray(
                 torch.randint(256, (56, 56, 3), generator=generator, dtype=torch.uint8).numpy()
@@ -503,6 +522,8 @@ class Batches:
         batch["labels"] = labels
         if what == "no_grid":
             batch.pop("image_grid_thw")
+        elif what == "counted":
+            batch["lengths"] = batch["attention_mask"].sum(1)
         elif what == "no_pixels":
             batch = {k: v for k, v in batch.items() if k not in ("pixel_values", "image_grid_thw")}
         return batch

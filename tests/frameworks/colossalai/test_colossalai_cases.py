@@ -31,7 +31,8 @@ def off(world):
 def on(world):
     cases = ALONE if world == 1 else (*PAIR, *HANGS)
     stopping = [c.stopping for c in ALONE] if world == 1 else []
-    return launch.run([*(c.on for c in cases), *stopping], guard=True, world=world)
+    wishes = [*(c.on for c in cases), *stopping]
+    return launch.run(wishes, guard=True, world=world, limit=480.0)
 
 
 @pytest.mark.parametrize("name", [c.name for c in (*ALONE, *PAIR)])

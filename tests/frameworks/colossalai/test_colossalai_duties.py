@@ -54,6 +54,8 @@ CASES = [
      "guard": {"processor": "own"}},
     {"name": "rows", "model": "rows", "steps": TEXT, "guard": {"processor": "own"}},
     {"name": "rows-unknown", "model": "rows", "steps": IMAGES},
+    {"name": "counted", "model": "counted", "steps": ["text", "counted"],
+     "guard": {"processor": "own"}},
     {"name": "refuses", **TOWER, "steps": TEXT, "guard": {"processor": "refuses"}},
 ]  # fmt: skip
 HEALTHY = ("pairs", "split", "unknown", "nameless", "rows-unknown")
@@ -214,6 +216,18 @@ def test_a_model_whose_text_sees_the_image_is_stopped_and_not_changed():
     assert said == [
         "text-only batches cannot be completed: the text sees the image behind it: its loss "
         "depends on it"
+    ]
+
+
+def test_a_completed_batch_that_fails_says_so_in_one_line():
+    """The row's length, told by an entry of another shape, is no longer true."""
+    failed = rank(on(), "counted")
+    assert failed["stage"] == "step 1 forward", "the first text was completed, and held"
+    assert failed["error"] == "ValueError: lengths do not fit the rows"
+    said = [line for line in failed["notes"].splitlines() if "VG205" in line]
+    assert said == [
+        "vlmguard: VG205 had put a dummy image behind this batch's first row (4 more tokens); "
+        "VG205=off leaves batches as they are"
     ]
 
 

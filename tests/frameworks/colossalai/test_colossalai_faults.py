@@ -25,6 +25,7 @@ NOT_HERE = {
     "blanks:_qwen_vl", "blanks:_llava", "blanks:_block",  # models of transformers
     "batches:_like",  # a batch handed over as one mapping
     "inside:_on", "inside:entries", "inside:install",  # models of transformers
+    "inside:kinds", "inside:several", "inside:_path",
     "completer:Completer.blame",  # a completed batch that fails
     # Two ranks of a model that gets no blank
     "translate:Scene.text_leaves_towers", "watch:Boosted._compares", "together:_times",
