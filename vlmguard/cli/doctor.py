@@ -246,7 +246,8 @@ def _frameworks(found: Report, verbose: bool) -> Iterator[str]:
             yield f"{name}: guarded through the library that it trains with"
             continue
         there = [seam for seam in each.seams if seam.state == "attached"]
-        yield f"{name}: {len(there)} of {len(each.seams)} seams attached" + (
+        wanted = [seam for seam in each.seams if seam.state != "absent"]
+        yield f"{name}: {len(there)} of {len(wanted)} seams attached" + (
             "" if found.armed else " (when armed)"
         )
         for seam in each.seams:
@@ -257,6 +258,8 @@ def _frameworks(found: Report, verbose: bool) -> Iterator[str]:
 def _seam(seam: probe.Seam) -> str:
     if seam.state == "attached":
         return f"{seam.name}: {seam.target}: {seam.why}"
+    if seam.state == "absent":
+        return f"{seam.name}: not needed, its package is not installed: {seam.why}"
     if seam.error:
         return f"{seam.name}: CANNOT BE IMPORTED: {seam.error}"
     lost = "not in this release" if seam.optional else "NOT THERE, so not guarded"
