@@ -24,10 +24,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[3]))
-from tests.kit.pace import Pace  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from pace import Pace
 
-sys.path.pop()
+sys.path.pop(0)
 
 IDLE = 400.0
 GRACE = 3.0
