@@ -171,7 +171,7 @@ def test_every_launcher(tmp_path, launcher):
     assert child.returncode == 1
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_without_other_ranks_nothing_is_ended(tmp_path):
     code = "stop.bring_down(Stop('x')); print(threading.active_count())"
     out, err = process(tmp_path, code, {}).communicate(timeout=180)

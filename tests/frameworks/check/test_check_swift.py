@@ -117,7 +117,7 @@ def test_another_release_is_asked_for(tmp_path):
         [envs.program("swift"), "-c", "import sys; from vlmguard.cli import check; "
          "sys.exit(check.main(sys.argv[1:]))", "--releases", "swift=3.2.0", "--format", "json",
          "--", *command(case, tmp_path)],
-        cwd=tmp_path, env=processes_env(tmp_path), timeout=60, capture_output=True, text=True,
+        cwd=tmp_path, env=processes_env(tmp_path), timeout=200, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert said.returncode == 1, said.stdout + said.stderr

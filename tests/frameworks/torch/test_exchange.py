@@ -13,7 +13,7 @@ import pytest
 
 from tests.kit import envs
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 SCRIPT = str(Path(__file__).with_name("exchanging.py"))
 AT_ONCE = 1.5
 """Seconds that a busy machine may take for some milliseconds; who waits for a rank waits 2."""
@@ -44,7 +44,7 @@ def told(*outputs):
 def torchrun(mode, ranks, *flags):
     command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}",
                f"--master-port={free_port()}", *flags, SCRIPT, mode]  # fmt: skip
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=150)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return told(done.stdout), done.stderr
 
@@ -111,7 +111,7 @@ def test_without_an_agent_only_after_init():
         )
         for rank in range(2)
     ]  # fmt: skip
-    done = [child.communicate(timeout=90) for child in started]
+    done = [child.communicate(timeout=300) for child in started]
     assert [child.returncode for child in started] == [0, 0], done
     said = told(*(out for out, _ in done))
     assert answers(said["before"]) == {0: None, 1: None}
