@@ -14,6 +14,7 @@ from vlmguard.rules import RULES as OURS
 from vlmguard_colossalai.rules import RULES as GEMINI
 
 sys.path.insert(0, str(Path(__file__).parent))
+import facts_page
 import matrix_page
 import rehearsals_page
 
@@ -122,7 +123,7 @@ def every() -> dict[Path, str]:
 
     rules = {FOLDER / name: text for name, text in pages().items()}
     told = {FOLDER.parent / name: text for name, text in measured.pages().items()}
-    seen = {rehearsals_page.PAGE: rehearsals_page.text()}
+    seen = {rehearsals_page.PAGE: rehearsals_page.text(), facts_page.PAGE: facts_page.text()}
     return {**rules, **told, **seen, matrix_page.PAGE: matrix_page.text(matrix_page.load())}
 
 

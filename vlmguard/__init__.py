@@ -8,15 +8,30 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "Batch": "core.facts",
+    "Checkpointing": "core.facts",
+    "Choose": "core.findings",
     "Failure": "core.facts",
     "Finding": "core.findings",
     "Gradients": "core.facts",
     "Run": "core.facts",
+    "Tower": "core.facts",
     "hookimpl": "core.hookspecs",
     "hookspec": "core.hookspecs",
 }
 
-__all__ = ["Batch", "Failure", "Finding", "Gradients", "Run", "__version__", "hookimpl", "hookspec"]
+__all__ = [
+    "Batch",
+    "Checkpointing",
+    "Choose",
+    "Failure",
+    "Finding",
+    "Gradients",
+    "Run",
+    "Tower",
+    "__version__",
+    "hookimpl",
+    "hookspec",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -225,9 +225,13 @@ def greeting(state: RunState, run: Run) -> str:
     release = run.releases.get(run.framework, "")
     ranks = f"{run.world} rank{'' if run.world == 1 else 's'}"
     return (
-        f"{__version__} guards {run.framework} {release}, {run.strategy}, {ranks}; "
-        f"settings {used.digest}{sources} (VLMGUARD=off switches it off)"
-    ).replace("  ", " ")
+        (
+            f"{__version__} guards {run.framework} {release}, {run.strategy}, {ranks}; "
+            f"settings {used.digest}{sources} (VLMGUARD=off switches it off)"
+        )
+        .replace("  ", " ")
+        .replace(" , ", ", ")
+    )
 
 
 def verify(wanted: Plan, after: Run) -> None:

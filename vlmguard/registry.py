@@ -7,7 +7,7 @@ import importlib
 import importlib.metadata
 from collections.abc import Callable
 
-from vlmguard.core.host import GROUP, Host
+from vlmguard.core.host import GROUP, OTHERS, Host
 from vlmguard.runtime.faults import fault
 
 OWN = "vlmguard.rules"
@@ -25,12 +25,21 @@ def load(host: Host) -> Host:
     _add(host, "rules", lambda: importlib.import_module(OWN))
     for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda e: e.name):
         if entry.value != OWN:
-            _add(host, entry.name, entry.load)
+            _add(host, entry.name, entry.load, _of(entry))
     return host
 
 
-def _add(host: Host, name: str, find: Callable[[], object]) -> None:
+def _of(entry: importlib.metadata.EntryPoint) -> str:
+    """What to call a plug-in where it fails: with its distribution, where it is not ours."""
+    dist = getattr(entry, "dist", None)
+    name = "" if dist is None else str(dist.metadata["Name"])
+    if name.lower() == "vlmguard":
+        return f"plug-in {entry.name}"
+    return f"{OTHERS} {entry.name}" + (f" ({name} {dist.version})" if dist is not None else "")
+
+
+def _add(host: Host, name: str, find: Callable[[], object], what: str = "") -> None:
     try:
         host.add(find(), name)
     except Exception as error:
-        fault(f"plug-in {name}", error)
+        fault(what or f"plug-in {name}", error)

@@ -5,10 +5,12 @@ A batch is left as it is: nothing of it changes length, meaning or loss.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
-from vlmguard_torch import blank, inputs, model_checkpointing, neutral, places
+from vlmguard_torch import apart, blank, inputs, model_checkpointing, neutral, places
 from vlmguard_torch.observed import Observed
 from vlmguard_torch.towers import plain
 
@@ -34,7 +36,7 @@ def entries(model: Any) -> tuple[str, ...]:
     return tuple(inputs.from_config(found.owner, found.kinds[0]))
 
 
-def install(model: Any, always: bool) -> blank.Blank:
+def install(model: Any, always: bool, state: RunState) -> blank.Blank:
     """Put it into ``model``, boosted or not. ``always``: in evaluation too, frozen or not, and of
     every kind that can be run: which of them the other ranks have is not known."""
     return blank.install(
@@ -42,6 +44,7 @@ def install(model: Any, always: bool) -> blank.Blank:
         when="always" if always else "training",
         kinds=kinds(model) if always else None,
         say=lambda text: report.line(text.removeprefix("vlmguard: ")),
+        failed=partial(apart.judge, state, 0),
     )
 
 

@@ -37,6 +37,7 @@ def install(
     build: Build | None = None,
     kinds: tuple[str, ...] | None = None,
     say: Callable[[str], None] = _log.warning,
+    failed: Callable[[str], None] = lambda _: None,
 ) -> Blank:
     """Put the hooks on ``model``, before or after PEFT, DDP, DeepSpeed or FSDP wrap it.
 
@@ -48,11 +49,12 @@ def install(
     kinds: the kinds of input that some rank may have ("image", "video", "audio"); on every rank the
         same. None: the first of them that the model has.
     say: told once what went wrong, and that ``generate`` runs without ``synced_gpus``.
+    failed: told the same in the forward in which it went wrong; may raise `Stop` (`apart.judge`).
 
     Nothing is put on where `CannotBlank` is raised. What was put on before is closed.
     """
     found = places.find(model, towers)
-    blank = Blank(found, _made(found, build, kinds), when, say)
+    blank = Blank(found, _made(found, build, kinds), when, say, failed)
     before = _installed.get(found.owner, lambda: None)()
     if before is not None:
         before.close()

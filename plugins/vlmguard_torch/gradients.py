@@ -2,19 +2,23 @@
 
 The first steps are watched and the first step of every new kind of batch; the rest cost nothing.
 Where torch leaves a gradient in place, one that was None before the window and is none after it
-tells (2 ms for 10,000 parameters; a hook on each, 40 and more). Under ZeRO and Gemini it means
+tells (3 ms for 10,000 parameters; a hook on each, 40 and more). Under ZeRO and Gemini it means
 nothing, nor where a hook of the user's own may take it away (LOMO, GaLore): hooks tell there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import compress, repeat
+from operator import attrgetter, is_, is_not
 from typing import Any
 
 from vlmguard.core.facts import Gradients
 from vlmguard_torch.towers import kind_of, plain
 
 FIRST_STEPS = 3
+_Parameters = tuple[list[str], list[Any]]  # names, and the parameters
+_GRAD = attrgetter("grad")
 _MEDIA = {
     "pixel_values_videos": "video",
     "pixel_values": "image",
@@ -33,6 +37,11 @@ def kinds_of(inputs: Any) -> tuple[str, ...]:
         if kind is not None and inputs[key] is not None:
             found.add(kind)
     return tuple(sorted(found)) or ("text",)
+
+
+def _taken(parameter: Any) -> bool:
+    """Whether a hook that is not ours may take its gradient away in backward."""
+    return bool(parameter._backward_hooks or parameter._post_accumulate_grad_hooks)
 
 
 class Watch:
@@ -54,10 +63,13 @@ class Watch:
         """
         self.untrained = untrained
         self.stays = stays
-        self.parameters: dict[str, list[tuple[str, Any]]] = {}  # kind → (name, parameter)
+        self.parameters: dict[str, _Parameters] = {}
         for name, p in {plain(name): p for name, p in model.named_parameters()}.items():
-            self.parameters.setdefault(kind_of(name, paths), []).append((name, p))
-        self.watched: dict[str, list[tuple[str, Any]]] = {}
+            names, every = self.parameters.setdefault(kind_of(name, paths), ([], []))
+            names.append(name)
+            every.append(p)
+        self.watched: dict[str, _Parameters] = {}
+        self.taken = {name for name, p in self._all(self.parameters) if _taken(p)}
         self.reached: set[str] = set()
         self.hooked: set[str] = set()
         self.trained: set[str] = set()  # towers that a gradient reached in an earlier step
@@ -74,27 +86,26 @@ class Watch:
             return
         self.seen.add(kinds)
         self._on = True
-        self.watched = {
-            kind: [each for each in every if each[1].requires_grad]
-            for kind, every in self.parameters.items()
-        }
-        for name, p in self._hidden() if self.stays else self._all():
+        for kind, every in self.parameters.items():
+            # In C, and each parameter asked for one thing: of so many, each look costs as much.
+            there = any(map(is_not, map(_GRAD, every[1]), repeat(None)))
+            self.watched[kind] = _training(*every) if there or not self.stays else every
+            if there or self.taken or not self.stays:
+                self._hook(*self.watched[kind])
+
+    def _hook(self, names: list[str], every: list[Any]) -> None:
+        """On those whose gradient says nothing: it is there beforehand, or is taken away."""
+        for name, p in zip(names, every, strict=True):
+            if not p.requires_grad or (self.stays and p.grad is None and name not in self.taken):
+                continue
             self.hooked.add(name)
             # Called in backward, where nothing of ours may fail: nothing but a set's own method.
             mark = lambda _, name=name: self.reached.add(name)  # noqa: E731
             self._handles.append(p.register_post_accumulate_grad_hook(mark))
 
-    def _all(self) -> list[tuple[str, Any]]:
-        return [each for every in self.watched.values() for each in every]
-
-    def _hidden(self) -> list[tuple[str, Any]]:
-        """Those whose gradient says nothing: it is there beforehand, or a hook may take it away."""
-        return [
-            (name, p)
-            for every in self.watched.values()
-            for name, p in every
-            if p.grad is not None or p._backward_hooks or p._post_accumulate_grad_hooks
-        ]
+    @staticmethod
+    def _all(kinds: Mapping[str, _Parameters]) -> list[tuple[str, Any]]:
+        return [each for every in kinds.values() for each in zip(*every, strict=True)]
 
     def after(self) -> Gradients | None:
         """The end of a window: what was reached; None if it was not watched."""
@@ -105,7 +116,7 @@ class Watch:
         trainable: dict[str, int] = {}
         unreached: dict[str, tuple[str, ...]] = {}
         for kind, every in self.watched.items():
-            number, left = self._judged(every)
+            number, left = self._judged(*every)
             trainable |= {kind: number} if number else {}
             unreached |= {kind: left} if left else {}
         reached = {kind for kind, n in trainable.items() if n > len(unreached.get(kind, ()))}
@@ -121,11 +132,14 @@ class Watch:
         self.close()
         return Gradients(unreached, trainable, kinds, by_design, stale)
 
-    def _judged(self, every: list[tuple[str, Any]]) -> tuple[int, tuple[str, ...]]:
+    def _judged(self, names: list[str], every: list[Any]) -> tuple[int, tuple[str, ...]]:
         """Of one kind's: how many train, and the names of those that no gradient reached."""
         hooked = self.hooked
-        maybe = [each for each in every if each[1].grad is None or each[0] in hooked]
-        still = [(name, p) for name, p in maybe if p.requires_grad]  # the rest: frozen since then
+        none: Iterable[bool] = map(is_, map(_GRAD, every), repeat(None))
+        if hooked:
+            none = [is_none or name in hooked for is_none, name in zip(none, names, strict=True)]
+        maybe = list(compress(zip(names, every, strict=True), none))
+        still = [(name, p) for name, p in maybe if p.requires_grad]  # the rest: frozen
         left = tuple(name for name, p in still if not self._reached(name, p))
         return len(every) - len(maybe) + len(still), left
 
@@ -133,6 +147,9 @@ class Watch:
         """Whether a gradient came to one that has none now, or whose gradient says nothing."""
         if name in self.hooked:
             return name in self.reached
+        if _taken(parameter):  # since this watch was made: nothing is known of it yet
+            self.taken.add(name)
+            return True
         return hasattr(parameter, "_in_backward_optimizers")  # which have used it
 
     def close(self) -> None:
@@ -145,3 +162,9 @@ class Watch:
         self.hooked.clear()
         self.reached.clear()
         self.kinds.clear()
+
+
+def _training(names: list[str], every: list[Any]) -> _Parameters:
+    """Those of them that train."""
+    train = [(name, p) for name, p in zip(names, every, strict=True) if p.requires_grad]
+    return [name for name, _ in train], [p for _, p in train]

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import torch
 
+from vlmguard.core.errors import Stop
 from vlmguard_torch import calls, crossing, generation, nothing
 from vlmguard_torch.places import Places
 from vlmguard_torch.running import Runner
@@ -37,8 +38,9 @@ class Blank:
         made: Mapping[str, Mapping[str, Any]],
         when: When,
         say: Callable[[str], None],
+        failed: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.places, self.when, self.say = found, when, say
+        self.places, self.when, self.say, self.failed = found, when, say, failed
         self.padded = 0
         self.fault = ""
         self.generating = generation.Generating()
@@ -285,21 +287,27 @@ class Blank:
         FSDP2 and, of parameters that a model holds itself (LLaVA-NeXT's newline), ZeRO-3 do not
         gather here: a rank with an image fails by itself, one without goes on without a word.
         """
-        said = self.say
+        told = self.say, self.failed
         if self.when == "always" and not self.fault and device is not None:
-            self.say = lambda _: None
+            self.say = self.failed = lambda _: None
             self._padded = False
             self._features(device, None, generation.ENCODED)
-            self.fault, self.say = "", said
+            self.fault, (self.say, self.failed) = "", told
         self._calls.clear()
         self.generating.encoded = frozenset(generation.ENCODED)
 
     @contextlib.contextmanager
     def _contained(self) -> Iterator[None]:
-        """A fault of ours ends in a forward without a blank, as if we were not here."""
+        """A fault of ours ends in a forward without a blank, as if we were not here; or in a `Stop`
+        by ``failed``, where other ranks run theirs."""
         try:
             yield
+        except Stop:
+            raise
         except Exception as error:
+            first = not self.fault
             self.fault = f"{type(error).__name__}: {error}"
             name = type(self.places.owner).__name__
             self.say(f"vlmguard: {name} runs on no blank input from here on: {self.fault}")
+            if first:
+                self.failed(self.fault)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.runtime import report
-from vlmguard_torch import blank, neutral
+from vlmguard_torch import apart, blank, neutral
 from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
@@ -45,6 +46,7 @@ def install(trainer: Any, profile: Profile, transaction: Transaction) -> None:
             when="always" if partitioned else "training",
             kinds=state.kept.get("blank kinds"),
             say=_say,
+            failed=partial(apart.judge, state, len(handles)),
         )
         handles.append(handle)
         transaction.did(lambda h=handle: (h.close(), handles.remove(h)))

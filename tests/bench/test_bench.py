@@ -49,7 +49,7 @@ def test_what_costs_something_is_seen_to():
     assert measure.more("work", found, "ms", 50.0).data()["met"] is True
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", ["start", "pre_step", "watch", "explain"])
 def test_a_part_measures_something(name):
     found = bench.run(name, quick=True)

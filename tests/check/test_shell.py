@@ -114,7 +114,7 @@ def snippets():
 def test_like_bash(snippet, tmp_path):
     env = {"PATH": os.environ["PATH"], "HOME": "/tmp"}
     said = subprocess.run(
-        ["bash", "-c", snippet], capture_output=True, text=True, cwd=tmp_path, env=env, timeout=10
+        ["bash", "-c", snippet], capture_output=True, text=True, cwd=tmp_path, env=env, timeout=100
     ).stdout
     # what the reader's own echo says is seen by putting it into a substitution
     script = f"OUT=$(\n{snippet}\n)\nexport OUT\nmet"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 
 import pytest
 
-from tests.kit import envs
+from tests.kit import envs, noise
 
 
 def python(code, *path, flags=(), **env):
@@ -184,7 +183,7 @@ def test_what_an_adapter_costs_is_ours_alone_and_the_standard_librarys(tmp_path)
     assert done.stdout == str([f"vlmguard{name}" for name in ours]) + "\n"
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_start_up_costs_at_most_1_5_ms():
     """Interleaved runs with and without the bootstrap (-S reads no .pth; site has imported os by
     the time it reads them), medians of processor time: other processes' work must not count."""
@@ -198,8 +197,7 @@ def test_start_up_costs_at_most_1_5_ms():
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         assert child.returncode == 0
-        return used.ru_utime + used.ru_stime
+        return 1000 * (used.ru_utime + used.ru_stime)
 
-    pairs = [(run(load), run("import os")) for _ in range(25)]
-    extra = statistics.median(a for a, _ in pairs) - statistics.median(b for _, b in pairs)
-    assert extra < 0.0015, f"{extra * 1000:.2f} ms"
+    run(load)  # writes the bytecode
+    noise.at_most(1.5, "ms", lambda: [run(load) - run("import os") for _ in range(25)])

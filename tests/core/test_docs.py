@@ -22,6 +22,11 @@ def test_the_matrix_page_is_what_the_records_say():
     assert page.PAGE.read_text("utf-8") == page.text(page.load()), "run python docs/pages.py"
 
 
+def test_the_facts_page_is_what_the_classes_say():
+    page = module("facts_page")
+    assert page.PAGE.read_text("utf-8") == page.text(), "run python docs/pages.py"
+
+
 def module(name):
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     found = importlib.util.module_from_spec(spec)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import types
 
 import pytest
+from typer.testing import CliRunner
 
 from vlmguard import guard, hookimpl, registry
+from vlmguard.cli.app import app
 from vlmguard.core import runstate
+from vlmguard.core.facts import Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.host import Host
 from vlmguard.core.runstate import RunState
@@ -46,7 +49,38 @@ def test_a_plugin_that_cannot_be_loaded_is_said_and_others_are_there(monkeypatch
     assert "VG101" in host.rules
     said = capsys.readouterr().err
     assert said.count("VG902") == 1
-    assert "broken" in said
+    assert "third-party plug-in broken failed: ImportError: broken is broken" in said
+    assert "tell its author" in said
+
+
+def raises(run):
+    raise KeyError("x")
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"DEFAULT": "warning"}, "XY101: DEFAULT 'warning' (did you mean warn?)"),
+        ({"pre_stepp": hookimpl(lambda run: None)}, "no hook 'pre_stepp' (did you mean pre_step?)"),
+        ({"pre_step": hookimpl(lambda run, batches: None)}, "Argument(s) {'batches'} are declared"),
+        ({"CODE": None}, "XY101 has no CODE"),
+        ({"pre_wrap": hookimpl(raises)}, "third-party plug-in: rule XY101 failed: KeyError: 'x'"),
+    ],
+)
+def test_an_author_is_told_what_is_wrong_with_a_rule(monkeypatch, capsys, changed, told):
+    made = rule("XY101")
+    vars(made).update(changed)
+    loaded(monkeypatch, Entry("mine", made)).pre_wrap(Run("x"))
+    said = capsys.readouterr().err
+    assert told in said
+    assert "inside vlmguard" not in said
+
+
+def test_an_unknown_rule_is_no_wall_of_names(capsys):
+    done = CliRunner().invoke(app, ["rule", "qqqqqqqq"])
+    assert done.exit_code == 2
+    assert len(done.output) < 200
+    assert "`vlmguard rule` lists all of them" in done.output
 
 
 def test_of_two_rules_with_one_code_the_first_stays(monkeypatch, capsys):

@@ -113,6 +113,15 @@ def test_a_target_that_is_nowhere():
     detach([gone])
 
 
+def test_a_package_that_is_not_installed_is_nothing_that_is_missing():
+    """As DeepSpeed where a Trainer runs without it."""
+    absent = Seam("absent", ("no_such_package.engine:Engine.step",), double, "why")
+    attach([absent])
+    assert where(absent) == ("absent", "")
+    assert seams.missing([absent, SEAM]) == ()
+    detach([absent])
+
+
 def test_waits_for_the_import_and_comes_back_with_a_new_one():
     seam = Seam("later", ("colorsys:rgb_to_hsv",), lambda w, i, a, k: "wrapped", "why")
     sys.modules.pop("colorsys", None)

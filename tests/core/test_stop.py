@@ -12,6 +12,7 @@ import time
 import pytest
 
 from tests.kit import envs
+from tests.kit.pace import Pace
 
 HEAD = """
 import sys, threading, time
@@ -134,43 +135,44 @@ def process(tmp_path, code, launcher):
     )  # fmt: skip
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_where_it_was_swallowed_nothing_is_ended(tmp_path):
     """All at once: most of their time they sleep."""
     for name in LIVES:
         (tmp_path / name).mkdir()
     started = {n: process(tmp_path / n, LIVES[n], LAUNCHERS["slurm"]) for n in LIVES}
     for name, child in started.items():
-        out, err = child.communicate(timeout=40)
+        out, err = child.communicate(timeout=180)
         assert (child.returncode, out) == (0, "the end\n"), f"{name}: {err}"
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_where_it_is_stuck_on_its_way_out_the_rank_ends(tmp_path):
     for name in ENDS:
         (tmp_path / name).mkdir()
-    began = time.monotonic()
+    pace = Pace()
     started = {n: process(tmp_path / n, ENDS[n], LAUNCHERS["mpirun"]) for n in ENDS}
+    while left := [n for n, child in started.items() if child.poll() is None]:
+        if pace.look([started[name].pid for name in left]) > 15:
+            for name in left:
+                started[name].kill()
+            pytest.fail(f"{left} hang")
+        time.sleep(0.05)
     for name, child in started.items():
-        try:
-            out, _ = child.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            pytest.fail(f"{name} hangs")
+        out, _ = child.communicate()
         assert (child.returncode, out) == (1, ""), name
-    assert time.monotonic() - began < 15
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_every_launcher(tmp_path, launcher):
     child = process(tmp_path, ENDS["finally"], LAUNCHERS[launcher])
-    child.communicate(timeout=40)
+    child.communicate(timeout=180)
     assert child.returncode == 1
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_without_other_ranks_nothing_is_ended(tmp_path):
     code = "stop.bring_down(Stop('x')); print(threading.active_count())"
-    out, err = process(tmp_path, code, {}).communicate(timeout=40)
+    out, err = process(tmp_path, code, {}).communicate(timeout=180)
     assert out == "1\nthe end\n", err

@@ -142,7 +142,7 @@ def test_standard_input_and_the_console_script():
     code = "import sys; sys.argv = ['vlmguard', 'explain', '-']; from vlmguard.cli.main import main; sys.exit(main())"
     quiet = {**os.environ, "VLMGUARD": "off"}
     call = [sys.executable, "-c", code]
-    done = subprocess.run(call, input=FAILED.encode(), capture_output=True, env=quiet, timeout=60)
+    done = subprocess.run(call, input=FAILED.encode(), capture_output=True, env=quiet, timeout=200)
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith(b"VG512")
 

@@ -13,6 +13,8 @@ from typing import Any
 from tests.frameworks.flagembedding import launch
 from tests.frameworks.flagembedding.cases import CHECKPOINTS as FE_CHECKPOINTS
 from tests.frameworks.flagembedding.cases import ONE_FORWARD
+from tests.frameworks.swift.cases import LLAVA
+from tests.frameworks.swift.cases import zero as swift_zero
 from tests.frameworks.trainers.cases import (
     ALL,
     CHECKPOINTS,
@@ -32,7 +34,8 @@ PRELOAD = {
             "deepspeed", "trl.scripts.sft", "trl.trainer.sft_trainer", "accelerate"],
     "swift": ["swift.pipelines", "swift.trainers", "deepspeed", "peft",
               "swift.trainers.trainer_factory", "swift.trainers.seq2seq_trainer",
-              "transformers.models.qwen2_vl.modeling_qwen2_vl"],
+              "transformers.models.qwen2_vl.modeling_qwen2_vl",
+              "transformers.models.llava.modeling_llava"],
     "llamafactory": ["llamafactory.train.tuner", "deepspeed", "peft",
                      "transformers.models.qwen2_vl.modeling_qwen2_vl"],
     "flagembedding": ["FlagEmbedding.finetune.embedder.decoder_only.base.runner",
@@ -94,10 +97,12 @@ def _files(command: Command) -> dict[str, str]:
     return {name: _fill(text, _places(command)) for name, text in command.files.items()}
 
 
-def _swift(name: str, healthy: bool, data: str, *flags: str, **environment: str) -> Scenario:
+def _swift(
+    name: str, healthy: bool, data: str, *flags: str, model: str = "qwen2_vl", **environment: str
+) -> Scenario:
     def words() -> list[str]:
         filled = [flag.replace("{data}", str(swift.dataset())) for flag in flags]
-        verb, *line = swift.command(["sft"], "qwen2_vl", data, filled)
+        verb, *line = swift.command(["sft"], model, data, filled)
         return ["-m", f"swift.cli.{verb}", *line]
 
     return Scenario(name, "swift", healthy, words, dict, {**swift.OF_SWIFT, **environment})
@@ -132,7 +137,6 @@ def _colossalai_models() -> Path:
 
 
 SWIFT_LORA = ("--tuner_type", "lora")
-SWIFT_FULL = ("--tuner_type", "full", "--freeze_vit", "false", "--freeze_aligner", "false")
 SCENARIOS = {
     each.name: each
     for each in (
@@ -147,7 +151,7 @@ SCENARIOS = {
         _swift("swift", True, "image", *SWIFT_LORA, "--val_dataset", "{data}/image.jsonl",
                "--eval_strategy", "steps", "--eval_steps", "1", **DRY),
         _swift("swift-reentrant", False, "image", *SWIFT_LORA, *REENTRANT),
-        _swift("swift-zero3", False, "phases", *SWIFT_FULL, "--deepspeed", "zero3"),
+        _swift("swift-zero3", False, "phases", *LLAVA, *swift_zero(3), model="llava"),
         _of("llamafactory", True, llamafactory("image"), **DRY),
         _of("llamafactory-zero3", False, llamafactory("iv", deepspeed=LF_ZERO3, **TOWER)),
         _flagembedding("flagembedding", True, ONE_FORWARD.module, ONE_FORWARD.flags, **DRY),

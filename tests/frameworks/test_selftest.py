@@ -32,6 +32,7 @@ def test_the_selftest_crashes_without_and_trains_with_the_guard(env, framework):
     assert told["off"]["verdict"] == "crash"
     assert told["crash"] in told["off"]["message"]
     assert told["on"]["verdict"] == "ok"
+    assert 1 < told["processor"] < 60, "its page says: under a minute"
     assert "VG101" in {found["code"] for found in told["on"]["findings"]}
 
 

@@ -35,6 +35,7 @@ class Ended:
     """How a command ended.
 
     Attributes:
+        lines: what it printed, each line with its second by `Pace`.
         progress: its seconds by `Pace`: fewer than on the wall where the machine was busy.
     """
 
@@ -77,13 +78,13 @@ def watch(
 
     def listen() -> None:
         for text in process.stdout or ():
-            arriving.put((time.monotonic() - started, text.rstrip("\n")))
+            arriving.put((pace.seconds, text.rstrip("\n")))
 
+    pace, heard, many = Pace(), 0.0, 0
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     family: dict[int, str] = {}
     lines: list[tuple[float, str]] = []
-    pace, heard, many = Pace(), 0.0, 0
     hung = False
     stillness = Stillness()
     while process.poll() is None:

@@ -51,9 +51,9 @@ class Outcome:
     survivors: Sequence[int]
     """Processes of the run that outlived the command (and were then ended)."""
     lines: Sequence[tuple[float, str]]
-    """What it printed, standard error included, each line with its second."""
+    """What it printed, standard error included, each line with its second of progress."""
     progress: float = 0.0
-    """Its seconds without those in which a busy machine kept it waiting; 0 where not measured."""
+    """Its seconds without those in which a busy machine kept it waiting."""
 
     @property
     def output(self) -> str:
@@ -81,9 +81,10 @@ class Outcome:
         return sorted(records, key=lambda record: record["time"])
 
     def seconds_after(self, pattern: str) -> float:
-        """From the first line that matches to the end of the run."""
+        """From the first line that matches to the end of the run, without those in which a busy
+        machine kept it waiting."""
         first = next(second for second, text in self.lines if re.search(pattern, text))
-        return self.seconds - first
+        return self.progress - first
 
     def __str__(self) -> str:
         end = "hung" if self.hung else f"exit {self.returncode}"

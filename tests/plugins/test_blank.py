@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import pickle
 import weakref
@@ -13,7 +14,14 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from vlmguard_torch import blank, crossing, inputs, nothing, towers
+from vlmguard import guard
+from vlmguard.core import runstate
+from vlmguard.core.errors import Stop
+from vlmguard.core.facts import Run
+from vlmguard.core.facts import Tower as Tower_
+from vlmguard.core.runstate import RunState
+from vlmguard.core.settings import Settings
+from vlmguard_torch import apart, blank, crossing, inputs, nothing, towers
 
 SIDE, HIDDEN = 4, 8
 
@@ -524,6 +532,42 @@ def test_a_fault_of_ours_is_told_once_and_changes_nothing():
         assert same(before.values(), after.values())
     assert "RuntimeError" in handle.fault
     assert len(said) == 1
+
+
+def broken(heard, monkeypatch, rules=None):
+    """A step of text with a blank that fails, on rank 0 of 3; ``heard`` is what the store tells."""
+    model, said, waited = build(), [], []
+    asked = lambda *args: waited.append(args[-1]) or heard  # noqa: E731
+    monkeypatch.setattr(apart.exchange, "share", asked)
+    run = Run("x", {}, "zero3", 3, towers=(Tower_("vision", total=1),), may_be_unused="yes")
+    state = RunState(Settings(rules or {}), run=run)
+    runstate.opened(state)
+    monkeypatch.setattr(guard, "bring_down", lambda _: None)
+    bad = lambda *_: {"pixel_values": torch.ones(1)}  # noqa: E731
+    failed = functools.partial(apart.judge, state, 0)
+    handle = blank.install(model, build=bad, say=said.append, failed=failed)
+    try:
+        for _ in range(2):
+            step(model, text())
+    finally:
+        runstate.closed(state)
+        assert handle.fault.startswith("RuntimeError")
+        assert (len(said), waited) == (1, [apart.WAIT])
+
+
+@pytest.mark.parametrize("heard", [None, {0: True, 1: True, 2: True}])
+def test_a_blank_that_fails_on_all_ranks_or_where_none_can_be_asked_stops_nothing(
+    heard, monkeypatch
+):
+    broken(heard, monkeypatch)
+
+
+def test_a_blank_that_fails_on_one_rank_alone_stops_it_with_the_reason(monkeypatch):
+    with pytest.raises(Stop, match=r"VG106: the blank .* \(RuntimeError: .*not on rank 2, where"):
+        broken({0: True, 1: True}, monkeypatch)
+    with pytest.raises(Stop, match="2 other ranks"):
+        broken({0: True}, monkeypatch)
+    broken({0: True}, monkeypatch, {"VG106": "warn"})
 
 
 def test_ranks_that_generate_alone_are_told(monkeypatch):

@@ -70,6 +70,30 @@ def test_an_optimizer_inside_backward_takes_gradients_away(kind):
     assert watched(model, Watch(model, PATHS), "a", "b") == {}
 
 
+def test_hooks_that_come_later_are_known_from_the_next_watched_step():
+    model = Two()
+    watch = Watch(model, PATHS)
+
+    def take(p):
+        p.grad = None
+
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(take)
+    assert watched(model, watch, "a") == {}  # nothing is known
+    assert set(watched(model, watch, "a")) == {"vision"}
+
+
+def test_what_is_frozen_is_not_counted():
+    model = Two()
+    model.b.requires_grad_(False)
+    model.a(torch.ones(1, 2)).sum().backward()  # its gradients stay
+    watch = Watch(model, PATHS)
+    watch.before(("image",))
+    model.a(torch.ones(1, 2)).sum().backward()
+    found = watch.after()
+    assert (found.unreached, found.trainable) == ({}, {"llm": 2})
+
+
 def test_what_was_frozen_in_the_step_is_not_missed():
     model = Two()
     watch = Watch(model, PATHS)

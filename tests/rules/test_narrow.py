@@ -97,7 +97,7 @@ POLICIES = {
 @pytest.mark.parametrize("policy", POLICIES)
 def test_default_policies(policy):
     told = {rule.CODE for rule in RULES if policy == rule.DEFAULT and rule.CODE[:3] != "VG5"}
-    assert told == set(POLICIES[policy].split())
+    assert told == set(POLICIES[policy].split()), "a new rule's code belongs into POLICIES, above"
 
 
 def test_explanations_only_ever_warn():

@@ -48,6 +48,7 @@ class Report:
         off: ``VLMGUARD`` switches the guard off.
         problem: why a Python that is started here is not armed; "" if it is.
         settings: digest and sources, or "error".
+        others: rules that third parties brought.
         works: for each strategy and tuning, what the tables say.
         defaults: defaults of installed releases that earlier ones did not have.
     """
@@ -58,6 +59,7 @@ class Report:
     packages: dict[str, str]
     frameworks: list[probe.Attached] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
     works: list[dict[str, Any]] = field(default_factory=list)
     defaults: list[dict[str, str]] = field(default_factory=list)
 
@@ -115,6 +117,7 @@ def look() -> Report:
         packages=packages,
         frameworks=attached,
         settings=_settings(),
+        others=_others(),
         works=list(_works(packages)) if "torch" in packages else [],
         defaults=[asdict(each) for each in _changed({**packages, **frameworks})],
     )
@@ -150,6 +153,14 @@ def _settings() -> dict[str, Any]:
     except SettingsError as error:
         return {"error": str(error)}
     return {"digest": used.digest, "sources": list(used.sources), "rules": dict(used.rules)}
+
+
+def _others() -> list[str]:
+    """Codes and names of rules that are not ours."""
+    from vlmguard import registry
+
+    rules = sorted(registry.get().rules.items())
+    return [f"{code} {rule.NAME}" for code, rule in rules if not code.startswith("VG")]
 
 
 def _works(releases: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -192,6 +203,8 @@ def text(found: Report, verbose: bool = False) -> Iterator[str]:
     yield from _arming(found)
     yield ""
     yield from _frameworks(found, verbose)
+    if found.others:
+        yield f"rules of other packages: {', '.join(found.others)}"
     if "error" not in found.settings:
         yield from _settings_text(found)
     if found.works:
@@ -233,7 +246,8 @@ def _frameworks(found: Report, verbose: bool) -> Iterator[str]:
             yield f"{name}: guarded through the library that it trains with"
             continue
         there = [seam for seam in each.seams if seam.state == "attached"]
-        yield f"{name}: {len(there)} of {len(each.seams)} seams attached" + (
+        wanted = [seam for seam in each.seams if seam.state != "absent"]
+        yield f"{name}: {len(there)} of {len(wanted)} seams attached" + (
             "" if found.armed else " (when armed)"
         )
         for seam in each.seams:
@@ -244,6 +258,8 @@ def _frameworks(found: Report, verbose: bool) -> Iterator[str]:
 def _seam(seam: probe.Seam) -> str:
     if seam.state == "attached":
         return f"{seam.name}: {seam.target}: {seam.why}"
+    if seam.state == "absent":
+        return f"{seam.name}: not needed, its package is not installed: {seam.why}"
     if seam.error:
         return f"{seam.name}: CANNOT BE IMPORTED: {seam.error}"
     lost = "not in this release" if seam.optional else "NOT THERE, so not guarded"

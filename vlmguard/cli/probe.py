@@ -127,7 +127,7 @@ class Seam:
     @property
     def lost(self) -> bool:
         """Whether something is not guarded for want of it."""
-        return self.state != "attached" and not self.optional
+        return self.state not in ("attached", "absent") and not self.optional
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ def rule(
 
         names = [*rules, *(str(each.NAME) for each in rules.values())]
         word = which.upper() if which.upper().startswith("VG") else which.lower()
-        words.fail(f"no rule {which!r}{nearest(word, names)}")
+        meant = nearest(word, names) or " (`vlmguard rule` lists all of them)"
+        words.fail(f"no rule {which!r}{meant}")
     if as_json:
         words.show_json([_data(each) for each in found.values()])
     elif all_ or (which and len(found) == 1):

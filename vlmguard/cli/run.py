@@ -35,7 +35,8 @@ def run(
     For places where no .pth file may be installed: `vlmguard run -- swift sft …` is there what
     `swift sft …` is elsewhere. Not needed where `vlmguard doctor` says "armed: yes".
     """
-    program = shutil.which(command[0])
+    # Beside this Python where its environment is not activated.
+    program = shutil.which(command[0]) or shutil.which(command[0], path=Path(sys.executable).parent)
     if program is None:
         words.fail(f"run: there is no program {command[0]!r} on PATH", 127)
     sys.stdout.flush()

@@ -90,6 +90,8 @@ class Run:
         strategy: how the model will be distributed.
         world, rank: number of processes, and this one's number.
         tuning: "full", "lora", … in the framework's own word.
+        checkpointing: the effective gradient checkpointing.
+        towers: the parts of the model; () where they are not known.
         forwards: forward passes that need a gradient, before one backward.
         generates: whether the trainer generates between its training steps (GRPO and kin) in a
             framework where that was seen to go wrong.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pluggy
@@ -13,8 +13,11 @@ from vlmguard.core import hookspecs
 from vlmguard.core.errors import Stop
 from vlmguard.core.facts import Batch, Failure, Gradients, Run
 from vlmguard.core.findings import Finding
+from vlmguard.core.words import POLICIES, nearest
 
 GROUP = "vlmguard"
+OTHERS = "third-party plug-in"
+"""How what is not ours is called where it fails."""
 HOOKS = ("pre_wrap", "pre_step", "on_error")
 _CODE = re.compile(r"^[A-Z]{2,8}\d{3,4}$")
 _OF_A_RULE = ("CODE", "NAME", "DEFAULT")
@@ -46,6 +49,11 @@ class Manager(pluggy.PluginManager):
         return registered
 
 
+def _marked(plugin: Any) -> Iterator[str]:
+    """Names of all that is marked as a hook."""
+    return (name for name in dir(plugin) if hasattr(getattr(plugin, name, None), f"{GROUP}_impl"))
+
+
 def _label(plugin: Any) -> str:
     name = getattr(plugin, "CODE", None) or getattr(plugin, "__name__", None)
     return str(name or type(plugin).__name__)
@@ -61,7 +69,7 @@ def contained(function: Callable[..., Any], label: str, fault: Fault) -> Callabl
         except Stop:
             raise
         except Exception as error:
-            fault(f"rule {label}", error)
+            fault(f"rule {label}" if label.startswith("VG") else f"{OTHERS}: rule {label}", error)
             return None
 
     return safe
@@ -117,7 +125,10 @@ class Host:
         for rule in getattr(plugin, "RULES", ()):
             self.add(rule)
         code = self._code(plugin)
-        self.manager.register(plugin, name)
+        try:
+            self.manager.register(plugin, name)
+        except pluggy.PluginValidationError as error:
+            raise ValueError(" ".join(str(error).split())) from None
         if code is not None:
             self.rules[code] = plugin
 
@@ -128,12 +139,19 @@ class Host:
     def _code(self, plugin: Any) -> str | None:
         """The code of a rule; None for a plug-in that has no hook of its own."""
         hooks = self._hooks(plugin)
+        for name in _marked(plugin):
+            if name not in HOOKS:
+                raise ValueError(f"{_label(plugin)}: no hook {name!r}{nearest(name, HOOKS)}")
         missing = [name for name in _OF_A_RULE if not isinstance(getattr(plugin, name, None), str)]
         if len(missing) == len(_OF_A_RULE) and not hooks:
             return None
         if missing:
             raise ValueError(f"{_label(plugin)} has no {' and no '.join(missing)}")
         code = str(plugin.CODE)
+        if plugin.DEFAULT not in POLICIES:
+            raise ValueError(
+                f"{code}: DEFAULT {plugin.DEFAULT!r}{nearest(plugin.DEFAULT, POLICIES)}"
+            )
         if not _CODE.match(code):
             raise ValueError(f"{code!r} is no code: capitals and three digits, like XY101")
         if code in self.rules:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from vlmguard.core.errors import SettingsError
 
+_READ = 40  # words of a list
 POLICIES = ("off", "warn", "fix", "error")
 ON = ("on", "1", "true", "yes")
 OFF = ("off", "0", "false", "no")
@@ -19,11 +20,13 @@ _LOOK_ALIKE = str.maketrans("OIl", "011")
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:
-    """`` (did you mean X?)`` or the list of what there is."""
+    """`` (did you mean X?)`` or what there is, but for a list that nobody reads; "" then."""
     valid = sorted(valid)
     meant = word.translate(_LOOK_ALIKE) if re.search(r"\d", word) else word
     close = [meant] if meant in valid else difflib.get_close_matches(word, valid, n=1, cutoff=0.4)
-    return f" (did you mean {close[0]}?)" if close else f" (there is: {', '.join(valid)})"
+    if close:
+        return f" (did you mean {close[0]}?)"
+    return f" (there is: {', '.join(valid)})" if len(valid) <= _READ else ""
 
 
 def read_policy(value: object, where: str) -> str:

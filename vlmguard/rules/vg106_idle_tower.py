@@ -6,6 +6,7 @@ What it does
     evaluation as well. An error where the data hold both kinds of rows, or where
     something that trains is never used at all; else a note. Under ZeRO-3 and FSDP also where a
     tower runs once for images and once for videos, and some batches hold both, others one.
+    Stops a rank whose blank input fails where that of others does not.
 
 Why it is bad
     The ranks wait for each other's collective for ever, or crash in one that does not match.
@@ -151,6 +152,22 @@ def _media_apart(run: Run, names: str) -> Finding:
         f"one: under {run.strategy} the ranks will wait for each other for ever{cannot}",
         (PadWithBlank(),) if run.can_pad else (),
         (PadWithBlank(), *_other(run)),
+    )
+
+
+def alone(run: Run, fault: str, others: list[int]) -> Finding:
+    """The blank input failed on this rank, and not on those ``others``."""
+    what = "gather their weights" if run.strategy in PARTITIONED else "reduce their gradients"
+    said = fault.partition("\n")[0][:160]
+    these = f"rank {others[0]}" if len(others) == 1 else f"{len(others)} other ranks"
+    return Finding(
+        CODE,
+        "error",
+        f"the blank input failed on this rank ({said}) and not on {these}, where the towers "
+        f"run: the ranks that {what} would wait for this one for ever",
+        scope="rank",
+        advice=(PadWithBlank(),),
+        evidence="seen in this run",
     )
 
 

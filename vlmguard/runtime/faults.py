@@ -20,18 +20,20 @@ def fault(what: str, error: BaseException) -> None:
     _said.add(what)
     try:
         from vlmguard.core.findings import Finding
+        from vlmguard.core.host import OTHERS
         from vlmguard.runtime import report
 
         where = traceback.extract_tb(error.__traceback__)[-1:] or []
         at = f" ({where[0].filename.rsplit('/', 1)[-1]}:{where[0].lineno})" if where else ""
+        inside = "" if what.startswith(OTHERS) else " inside vlmguard"
         report.say(
             Finding(
                 "VG902",
                 "warning",
-                f"{what} failed inside vlmguard: {type(error).__name__}: {error}{at}; "
+                f"{what} failed{inside}: {type(error).__name__}: {error}{at}; "
                 "training goes on without it",
                 scope="rank",
-                advice="please report it, with this line",
+                advice="please report it, with this line" if inside else "tell its author",
             )
         )
     except Exception:

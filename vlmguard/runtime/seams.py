@@ -19,7 +19,7 @@ from vlmguard import _bootstrap
 from vlmguard.runtime.stub import Hook, Place
 
 Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
-Where = Literal["attached", "lost", "waiting", "missing"]
+Where = Literal["attached", "lost", "waiting", "missing", "absent"]
 
 
 class Seam(NamedTuple):  # no dataclass: `import swift` alone imports neither that nor inspect
@@ -149,13 +149,16 @@ def where(seam: Seam) -> tuple[Where, str]:
 
     Returns:
         "attached"; "lost": somebody replaced the function later, and no call gets to the seam any
-        more; "waiting" for an import; "missing" from this release, the target is "" then.
+        more; "waiting" for an import; "missing" from this release; "absent" with its package, which
+        is not installed (DeepSpeed need not be). The target is "" in the last two.
     """
     for found in _attached:
         if found.seam == seam:
             return ("attached" if _reached(found) else "lost"), found.target
     waiting = next((t for t in seam.targets if t not in _looked and _there(t)), "")
-    return ("waiting", waiting) if waiting else ("missing", "")
+    if waiting:
+        return "waiting", waiting
+    return ("missing" if any(map(_installed, seam.targets)) else "absent"), ""
 
 
 def _reached(found: _Attached) -> bool:
@@ -179,6 +182,12 @@ def lost(seams: Iterable[Seam]) -> tuple[str, ...]:
 
 def _named(seams: Iterable[Seam], state: Where) -> Iterator[str]:
     return (seam.name for seam in seams if not seam.optional and where(seam)[0] == state)
+
+
+def _installed(target: str) -> bool:
+    from vlmguard.runtime import sources
+
+    return sources.installed(target)
 
 
 def _there(target: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -23,6 +24,12 @@ def has(target: str) -> bool:
             if source.is_file():
                 return defines(source.read_text("utf-8"), path)
     return False
+
+
+def installed(target: str) -> bool:
+    """Whether the package of ``module:Class.attribute`` is imported or can be."""
+    top = target.partition(":")[0].partition(".")[0]
+    return top in sys.modules or PathFinder.find_spec(top) is not None
 
 
 def defines(source: str, path: str) -> bool:

@@ -43,6 +43,7 @@ class Done:
     hung: bool
     survivors: Sequence[int]
     lines: Sequence[tuple[float, str]]
+    progress: float = 0.0
 
     @property
     def output(self) -> str:
@@ -83,8 +84,8 @@ class Done:
         return {(record["code"], record["outcome"]) for record in self.records(case)}
 
     def seconds_after(self, text: str) -> float:
-        """From the first line with ``text`` to the end."""
-        return self.seconds - next(second for second, line in self.lines if text in line)
+        """From the first line with ``text`` to the end, by `tests.kit.pace`."""
+        return self.progress - next(second for second, line in self.lines if text in line)
 
 
 def run(
@@ -133,8 +134,9 @@ def _launch(
     with turn():
         ended = processes.watch(command, {**settings, **env}, folder, timeout=limit, quiet=limit)
     return Done(
-        str(folder), ended.returncode, ended.seconds, ended.hung, ended.survivors, ended.lines
-    )
+        str(folder), ended.returncode, ended.seconds, ended.hung, ended.survivors, ended.lines,
+        ended.progress,
+    )  # fmt: skip
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """Six faults drawn from all that `make faults` makes: in a real two-rank run one function of ours
-raises, returns a wrong type, or sleeps. VLMGUARD_DRAW=N draws those of another run again."""
+raises, returns a wrong type, or sleeps. VLMGUARD_DRAW=N draws those of another run again. And one
+that once did harm."""
 
 from __future__ import annotations
 
@@ -13,21 +14,38 @@ from tests.faults import campaign
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 NAMES = ("plain", "plain-reentrant")
+HANGS = campaign.Fault("plain-zero3", "vlmguard_torch.hooks:Blank._run", "a word", (1,))
+"""The blank input of one rank fails: the other one runs its own, and waits in a gather."""
 SEED = int(os.environ.get("VLMGUARD_DRAW") or random.SystemRandom().randrange(10**6))
 
 
-def test_six_drawn_faults_do_no_harm() -> None:
+@pytest.fixture(scope="module")
+def runs():
+    """A process with vlmguard, and what each run comes to without a fault."""
     bare, warm = campaign.both("trl")
     try:
-        bases = campaign.baselines(NAMES, bare, warm)
-        assert set(bases) == set(NAMES), "the runs are not what they are without a fault"
-        known = {name: campaign.functions(on, warm.wrappers) for name, (_, on) in bases.items()}
-        assert all(len(each) > 300 for each in known.values())
-        every = (campaign.tried(warm, fault, bases[fault.scenario])
-                 for fault in campaign.drawn(known, SEED))  # fmt: skip
-        rows = list(itertools.islice((row for row in every if not campaign.closed(row)), 6))
+        bases = campaign.baselines((*NAMES, HANGS.scenario), bare, warm)
+        assert set(bases) == {*NAMES, HANGS.scenario}, "the runs are not what they should be"
+        yield warm, bases
     finally:
         warm.close()
+
+
+def test_six_drawn_faults_do_no_harm(runs) -> None:
+    warm, bases = runs
+    known = {name: campaign.functions(bases[name][1], warm.wrappers) for name in NAMES}
+    assert all(len(each) > 300 for each in known.values())
+    every = (campaign.tried(warm, fault, bases[fault.scenario])
+             for fault in campaign.drawn(known, SEED))  # fmt: skip
+    rows = list(itertools.islice((row for row in every if not campaign.closed(row)), 6))
     harm = [row for row in rows if not row["ok"]]
     assert not harm, f"VLMGUARD_DRAW={SEED}: {harm}"
     assert sum(row["reached"] for row in rows) >= 4, f"VLMGUARD_DRAW={SEED}: {rows}"
+
+
+def test_a_blank_input_that_fails_on_one_rank_is_a_stop_and_no_hang(runs) -> None:
+    warm, bases = runs
+    row = campaign.tried(warm, HANGS, bases[HANGS.scenario])
+    assert row["reached"]
+    assert row["ok"], row
+    assert row["outcome"].startswith("stopped: VG106: the blank input failed on this rank"), row

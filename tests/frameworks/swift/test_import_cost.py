@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 
 import pytest
 
-from tests.kit import envs
+from tests.kit import envs, noise
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(300)]
 GUARD = "import vlmguard._bootstrap as b; b.install()"
@@ -57,14 +56,11 @@ def test_and_a_few_milliseconds():
         return 1000 * (used.ru_utime + used.ru_stime)
 
     run(GUARD)  # writes the bytecode
-    more = []
-    for _ in range(6):
+
+
+    def pairs():
         for _ in range(7):
-            more += [run(GUARD) - run("0"), -(run("0") - run(GUARD))]
-        noise = 1.25 * statistics.stdev(more) / len(more) ** 0.5  # standard error of the median
-        cost = statistics.median(more)
-        said = f"{cost:.1f} ± {noise:.1f} ms over {len(more)} pairs"
-        assert cost - 3 * noise < LIMIT, said
-        if noise < LIMIT / 2:
-            return
-    pytest.skip(f"nothing can be said on so busy a machine: {said}")
+            yield run(GUARD) - run("0")
+            yield -(run("0") - run(GUARD))
+
+    noise.at_most(LIMIT, "ms", pairs)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit import envs
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(400)]
 READ = """
 import json, sys
 from types import SimpleNamespace

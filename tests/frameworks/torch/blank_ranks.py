@@ -6,12 +6,14 @@ weight updates with plain torch in one process: one JSON line a cell.
 strategy: zero1, zero2, zero3, fsdp2; an `@3` behind it for three ranks.
 tuning: trained, frozen (tower and aligner), tower (the tower alone frozen), lora (both frozen);
 a `+ckpt` behind it checkpoints without reentrance, `+reentrant` with.
-guard: off, before (the blank input put on before the model is wrapped), after.
+guard: off, before (the blank input put on before the model is wrapped), after; alone (as before,
+and it fails on rank 1 and on no other), told (the same, and rank 1 asks the others).
 Imports everything once and forks the ranks of each cell.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import logging
@@ -27,9 +29,12 @@ import transformers
 from torch.distributed.fsdp import fully_shard
 
 from tests.kit import vlms
+from vlmguard.core.facts import Run
+from vlmguard.core.runstate import RunState
+from vlmguard.core.settings import Settings
 from vlmguard.lab.strategies import RATE
 from vlmguard.ranks import phase, run
-from vlmguard_torch import blank, towers
+from vlmguard_torch import apart, blank, towers
 
 
 def one(rank: int, step: int, world: int) -> bool:
@@ -208,12 +213,32 @@ class Sharded:
         return {name: p.detach().full_tensor().numpy().copy() for name, p in named}
 
 
+def _goes_on(fault: str) -> None:
+    """As without the question."""
+
+
+def _asks(strategy: Any, fault: str) -> None:
+    """What a guarded run does."""
+    apart.WAIT = 1.5  # less than what counts as a hang here
+    run_ = Run("x", {}, strategy, torch.distributed.get_world_size(), may_be_unused="yes")
+    apart.judge(RunState(Settings(), run=run_), 0, fault)
+
+
+def _fails(*_: Any) -> Any:
+    raise RuntimeError("no memory for a blank image")
+
+
 def work(cell: Cell, rank: int) -> dict[str, Any]:
     """What a rank does; its losses, tokens and weights."""
     phase("wrap")
     model = make(cell)
     when = "always" if cell.strategy in ("zero3", "fsdp2") else "training"
-    handle = blank.install(model, when=when) if cell.guard == "before" else None
+    handle = None
+    if cell.guard in ("before", "alone", "told"):
+        failed = functools.partial(_asks, cell.strategy) if cell.guard == "told" else _goes_on
+        handle = blank.install(model, when=when, failed=failed)
+    if cell.guard in ("alone", "told") and rank == 1:
+        handle._runner.run = _fails
     if cell.strategy == "fsdp2":
         wrapped: Any = Sharded(model, cell.accumulation)
     else:

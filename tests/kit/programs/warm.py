@@ -24,6 +24,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from pace import Pace
+
+sys.path.pop(0)
+
 IDLE = 400.0
 GRACE = 3.0
 """Seconds for the other ranks to fail by themselves once one has."""
@@ -96,11 +101,12 @@ class Job:
 
     def __init__(self, job: dict[str, Any], caller: socket.socket) -> None:
         self.job, self.caller = job, caller
-        self.started = self.heard = time.monotonic()
+        self.started = time.monotonic()
+        self.pace, self.heard = Pace(), 0.0
         self.lines: list[tuple[float, str]] = []
 
     def run(self) -> dict[str, Any]:
-        """How it ended: returncode, seconds, hung, survivors, lines."""
+        """How it ended: returncode, seconds, hung, survivors, lines, progress."""
         pipes, left = [], {}
         for rank in range(self.job["world"]):
             reading, writing = os.pipe()
@@ -129,6 +135,7 @@ class Job:
             "hung": hung,
             "survivors": [],
             "lines": self.lines,
+            "progress": self.pace.seconds,
         }
 
     def _wait(self, left: dict[int, int]) -> tuple[list[int], bool]:
@@ -141,10 +148,11 @@ class Job:
                     del left[pid]
                     codes.append(os.waitstatus_to_exitcode(status))
                     failed = failed or (time.monotonic() if codes[-1] else 0.0)
-            now = time.monotonic()
-            late = now - self.started > self.job["timeout"] or now - self.heard > self.job["quiet"]
+            now = self.pace.look(left)
+            slow = time.monotonic() - self.started > self.job["timeout"]
+            late = slow or now - self.heard > self.job["quiet"]
             hung = hung or (late and not failed and bool(left))
-            if hung or self._given_up() or (failed and now - failed > GRACE):
+            if hung or self._given_up() or (failed and time.monotonic() - failed > GRACE):
                 for pid in left:
                     _kill(pid)
             time.sleep(0.05)
@@ -160,8 +168,8 @@ class Job:
     def _listen(self, pipe: int) -> None:
         with os.fdopen(pipe, errors="replace") as text:
             for line in text:
-                self.heard = time.monotonic()
-                self.lines.append((self.heard - self.started, line.rstrip("\n")))
+                self.heard = self.pace.seconds
+                self.lines.append((self.heard, line.rstrip("\n")))
 
     def _rank(self, rank: int, out: int) -> None:
         os.setsid()
