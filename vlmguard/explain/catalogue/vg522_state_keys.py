@@ -47,6 +47,11 @@ FAILURE = Known(
         Sign("You set `ignore_mismatched_sizes` to `False`"),
         Sign("ignore_mismatched_sizes", also=("mismatch",)),
         Sign("shape mismatch", also=("checkpoint",)),
+        Sign("Trying to set a tensor of shape"),
+        Sign("KeyError: '", also=(".weight'",)),
+        Sign("is neither a parameter, buffer, nor extra state"),
+        Sign("Can't find weights for"),
+        Sign("peft/utils/save_and_load.py", where="raised"),
     ),
     examples=(
         Example(

@@ -41,6 +41,16 @@ FAILURE = Known(
         Sign("name 'flash_attn_varlen_func' is not defined"),
         Sign("name '_flash_supports_window_size' is not defined"),
         Sign("name 'unpad_input' is not defined"),
+        Sign("attempting to use Flash Attention"),
+        Sign("unexpected behaviour for Flash Attention"),
+        Sign("does not support an attention implementation through"),
+        Sign("Requested Flash Attention"),
+        Sign("attn_implementation=", also=("is not supported",)),
+        Sign("Flash Attention is not"),
+        Sign("flash_attn_interface"),
+        Sign("flash_attn/", where="raised"),
+        Sign("transformers/integrations/flash_attention.py", where="raised"),
+        Sign("modeling_flash_attention_utils.py", where="raised"),
     ),
     examples=(
         Example(

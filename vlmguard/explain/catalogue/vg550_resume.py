@@ -53,6 +53,28 @@ FAILURE = Known(
         Sign("torch/optim/", where="trace", also=("must match the size of tensor b",)),
         Sign("_OptimStateKey", also=("is empty",), releases="torch, FSDP"),
         Sign("Missing key in checkpoint state_dict", releases="torch.distributed.checkpoint"),
+        Sign("Can't find 'adapter_config.json'"),
+        Sign("failed to resume from checkpoint"),
+        Sign("found missing", also=("checkpoint",)),
+        Sign("optimizer global state is missing"),
+        Sign("same parameter placement topology"),
+        Sign("parameter-alignment layout"),
+        Sign("KeyError: 'param_groups'"),
+        Sign("but folder does not exist"),
+        Sign("niversal checkpoint"),
+        Sign("Unable to load universal"),
+        Sign("checkpoint files found but expected"),
+        Sign(
+            "number of checkpoint files",
+        ),
+        Sign("mp_rank", also=("No such file",)),
+        Sign("checkpoint", also=("does not match current world size",)),
+        Sign("Please provide a valid checkpoint"),
+        Sign(
+            "RNG state must be a",
+        ),
+        Sign("in load_checkpoint", where="raised"),
+        Sign("in deepspeed_load_checkpoint", where="raised"),
     ),
     examples=(
         Example(

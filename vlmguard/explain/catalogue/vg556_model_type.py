@@ -56,6 +56,28 @@ FAILURE = Known(
         Sign("There are multiple model_type"),
         Sign("Error no file named"),
         Sign("Can't load the configuration of"),
+        Sign("Can't load the model for"),
+        Sign("Can't load processor for"),
+        Sign("Can't load video processor for"),
+        Sign("Couldn't instantiate the backend tokenizer"),
+        Sign("untagged enum"),
+        Sign("requires you to execute custom code"),
+        Sign("Please specify the model_type"),
+        Sign("model_type: '", also=("not in",)),
+        Sign("Could not load any video processor"),
+        Sign(
+            "Unable to load tokenizer model",
+        ),
+        Sign("has no attribute", also=("MODEL_MAPPING",)),
+        Sign(
+            "is not supported for this kind of AutoModel",
+        ),
+        Sign("specify the `model_type`"),
+        Sign("auto_factory.py", where="raised"),
+        Sign("configuration_auto.py", where="raised"),
+        Sign("tokenization_auto.py", where="raised"),
+        Sign("processing_auto.py", where="raised"),
+        Sign("dynamic_module_utils.py", where="raised"),
     ),
     examples=(
         Example(

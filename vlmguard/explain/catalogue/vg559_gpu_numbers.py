@@ -38,6 +38,9 @@ FAILURE = Known(
         Sign(
             "is setting its default device",
         ),
+        Sign("invalid usage (run with"),
+        Sign("ncclInvalidUsage"),
+        Sign("torch/cuda/__init__.py in set_device", where="raised"),
     ),
     examples=(
         Example(

@@ -32,6 +32,16 @@ FAILURE = Known(
         Sign("requires tensorboard to be installed"),
         Sign("Callback requires"),
         Sign("is not supported, only", also=("mlflow",)),
+        Sign("API key must be"),
+        Sign("api.wandb.ai"),
+        Sign("wandb/", where="raised"),
+        Sign("swanlab/", where="raised"),
+        Sign("mlflow/", where="raised"),
+        Sign("tensorboard", where="raised"),
+        Sign("integration_utils.py", where="raised"),
+        Sign("comet_ml/", where="raised"),
+        Sign("clearml/", where="raised"),
+        Sign("neptune/", where="raised"),
     ),
     examples=(
         Example(

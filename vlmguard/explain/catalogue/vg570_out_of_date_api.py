@@ -65,8 +65,16 @@ FAILURE = Known(
             no=(
                 "Arguments.__init__()",
                 "Config.__init__()",
+                "_calculate_rewards",
+                "_reward()",
+                "_reward_func()",
             ),
         ),
+        Sign("'AdamW' object has no attribute 'train'"),
+        Sign("has no setter"),
+        Sign("name 'init_empty_weights' is not defined"),
+        Sign("takes", also=("positional arguments but", "were given")),
+        Sign("takes", also=("positional argument but", "were given")),
     ),
     examples=(
         Example(
