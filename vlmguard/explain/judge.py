@@ -243,7 +243,8 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     failed = [e for d in digests for e in d.exits if not survived(e.line.at - 1, d, digests)]
     if failed:
         ended = launcher.first(failed) or failed[0]
-        ranks = () if ended.rank is None else (ended.rank,)
+        rank = ended.rank if ended.rank is not None or _nodes(digests) else ended.local
+        ranks = () if rank is None else (rank,)
         how = "torchrun's first observed failure" if ended.first else ""
         pick = Candidate(None, ended.line, None, ended.rank)
         answer = Answer("unknown", None, pick, ranks, how, evidence=[ended.line])

@@ -70,6 +70,8 @@ FAILURE = Known(
         Sign("Either text or images must be provided"),
         Sign("in get_rope_index", where="raised"),
         Sign("/processing_", where="raised"),
+        Sign("should be the same as in the number of provided images"),
+        Sign("mm_plugin.py", where="raised"),
     ),
     examples=(
         Example(

@@ -52,6 +52,34 @@ FAILURE = Known(
         Sign("is neither a parameter, buffer, nor extra state"),
         Sign("Can't find weights for"),
         Sign("peft/utils/save_and_load.py", where="raised"),
+        Sign(
+            "KeyError: 'vision_model.",
+        ),
+        Sign(
+            "KeyError: 'visual.",
+        ),
+        Sign(
+            "KeyError: 'vision_tower.",
+        ),
+        Sign(
+            "KeyError: 'model.",
+        ),
+        Sign(
+            "KeyError: 'language_model.",
+        ),
+        Sign(
+            "KeyError: 'base_model.",
+        ),
+        Sign(
+            "KeyError: 'transformer.",
+        ),
+        Sign(
+            "KeyError: 'module.",
+        ),
+        Sign(
+            "KeyError: 'lm_head",
+        ),
+        Sign("convert_weights.py", where="raised"),
     ),
     examples=(
         Example(

@@ -60,6 +60,7 @@ FAILURE = Known(
         Sign(
             "loaded with `device_map='auto'`",
         ),
+        Sign("t.device for t in tensors", where="trace"),
     ),
     examples=(
         Example(

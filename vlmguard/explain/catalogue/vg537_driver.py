@@ -75,6 +75,8 @@ FAILURE = Known(
         Sign("no GPU is available"),
         Sign("torch/cuda/__init__.py in _lazy_init", where="raised"),
         Sign("in _cuda_init", where="raised"),
+        Sign("no CUDA-capable device is detected", where="line"),
+        Sign("forward compatibility was attempted", where="line"),
     ),
     examples=(
         Example(

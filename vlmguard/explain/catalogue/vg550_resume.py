@@ -75,6 +75,9 @@ FAILURE = Known(
         ),
         Sign("in load_checkpoint", where="raised"),
         Sign("in deepspeed_load_checkpoint", where="raised"),
+        Sign("len(self.ckpt_list)", where="trace"),
+        Sign("peft/config.py", where="raised"),
+        Sign("in load_adapter", where="raised"),
     ),
     examples=(
         Example(

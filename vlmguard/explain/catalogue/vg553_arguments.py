@@ -92,6 +92,7 @@ FAILURE = Known(
         Sign("_trainer.py in __init__", where="raised"),
         Sign("in create_accelerator_and_postprocess", where="raised"),
         Sign("click/", where="raised"),
+        Sign("cli/main.py in cli_main", where="raised"),
     ),
     examples=(
         Example(

@@ -148,6 +148,9 @@ FAILURE = Known(
         Sign("fsspec/", where="raised"),
         Sign("json/decoder.py", where="raised"),
         Sign("json/__init__.py", where="raised"),
+        Sign("llamafactory/data/", where="raised"),
+        Sign("swift/template/", where="raised"),
+        Sign("swift/llm/template/", where="raised"),
     ),
     examples=(
         Example(

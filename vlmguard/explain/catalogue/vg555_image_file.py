@@ -34,7 +34,7 @@ FAILURE = Known(
         Sign("moov atom not found"),
         Sign("Error reading video"),
         Sign("cannot find video"),
-        Sign("decord"),
+        Sign("decord", no=("initialization error",)),
         Sign("No such file or directory", also=(".jpg",)),
         Sign("No such file or directory", also=(".png",)),
         Sign("No such file or directory", also=(".jpeg",)),
@@ -93,6 +93,7 @@ FAILURE = Known(
         Sign("librosa/", where="raised"),
         Sign("soundfile.py", where="raised"),
         Sign("audioread/", where="raised"),
+        Sign("no more frames left to decode"),
     ),
     examples=(
         Example(

@@ -78,6 +78,8 @@ FAILURE = Known(
         Sign("tokenization_auto.py", where="raised"),
         Sign("processing_auto.py", where="raised"),
         Sign("dynamic_module_utils.py", where="raised"),
+        Sign("Processor was not found"),
+        Sign("transformers/modeling_utils.py in from_pretrained", where="raised"),
     ),
     examples=(
         Example(

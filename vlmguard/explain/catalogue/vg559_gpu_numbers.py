@@ -41,6 +41,7 @@ FAILURE = Known(
         Sign("invalid usage (run with"),
         Sign("ncclInvalidUsage"),
         Sign("torch/cuda/__init__.py in set_device", where="raised"),
+        Sign("NCCL error in", also=("invalid argument",)),
     ),
     examples=(
         Example(

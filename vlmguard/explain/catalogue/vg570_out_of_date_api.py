@@ -75,6 +75,26 @@ FAILURE = Known(
         Sign("name 'init_empty_weights' is not defined"),
         Sign("takes", also=("positional arguments but", "were given")),
         Sign("takes", also=("positional argument but", "were given")),
+        Sign("State' object has no attribute"),
+        Sign("Engine' object has no attribute"),
+        Sign(
+            "-packages/",
+            where="raised",
+            also=("AttributeError: '",),
+            no=(
+                "NoneType",
+                "'list'",
+                "'dict'",
+                "'str'",
+                "'int'",
+                "'tuple'",
+                "'float'",
+                "'Tensor'",
+                "'numpy.",
+                "'builtin_",
+            ),
+        ),
+        Sign("-packages/", where="raised", also=("TypeError", "positional argument")),
     ),
     examples=(
         Example(

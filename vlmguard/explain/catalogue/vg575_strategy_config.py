@@ -114,6 +114,8 @@ FAILURE = Known(
         Sign("in _do_optimizer_sanity_check", where="raised"),
         Sign("deepspeed/runtime/lr_schedules.py", where="raised"),
         Sign("accelerate/state.py", where="raised"),
+        Sign("deepspeed/runtime/engine.py in __init__", where="raised"),
+        Sign("accelerate/accelerator.py", where="raised"),
     ),
     examples=(
         Example(

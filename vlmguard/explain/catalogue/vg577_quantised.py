@@ -84,6 +84,9 @@ FAILURE = Known(
         Sign("model_utils/quantization.py", where="raised"),
         Sign("torchao/", where="raised"),
         Sign("in validate_quantization_for_training", where="raised"),
+        Sign("expected there to be only one unique element"),
+        Sign("has been loaded in 8-bit"),
+        Sign("has been loaded in 4-bit"),
     ),
     examples=(
         Example(

@@ -63,6 +63,7 @@ FAILURE = Known(
         Sign("multiprocessing/spawn.py", where="raised"),
         Sign("dill/", where="raised"),
         Sign("cloudpickle/", where="raised"),
+        Sign("initialization error", also=("CUDA",)),
     ),
     examples=(
         Example(
