@@ -11,7 +11,7 @@ from vlmguard.explain.lines import Line
 _STARTING = (
     "Setting OMP_NUM_THREADS environment variable for each process",
     "wandb: Tracking run with wandb version",
-    ">> Initializing distributed tasks at",
+    "distributed tasks at: ",
     "run sh: `",
     "Setting ds_accelerator to",
     "The following values were not passed to `accelerate launch`",
