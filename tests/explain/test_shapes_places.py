@@ -61,7 +61,9 @@ PLACES = {
     ("/env/lib/python3.12/site-packages/datasets/features/features.py", "encode"): "VG554",
     ("/env/lib/python3.12/site-packages/wandb/sdk/lib/config.py", "load"): "VG565",
     ("/env/lib/python3.12/site-packages/vllm/config/model.py", "verify"): "VG566",
+    ("/env/lib/python3.12/site-packages/peft/tuners/tuners_utils.py", "inject_adapter"): "VG585",
     ("/job/train.py", "compute_loss"): "unknown",
+    ("/job/datasets/mine.py", "__getitem__"): "unknown",
     ("/env/lib/python3.12/site-packages/torch/nn/modules/linear.py", "forward"): "unknown",
 }
 
@@ -84,4 +86,4 @@ def test_every_place_names_a_path_or_function():
     """A place that is one word would be found in any path."""
     raised = [sign.text for known in load() for sign in known.signs if sign.where == "raised"]
     assert len(raised) > 150
-    assert [text for text in raised if not any(mark in text for mark in ("/", ".py", "in ", "-packages"))] == ["tensorboard"]
+    assert [text for text in raised if not any(mark in text for mark in ("/", ".py", "in ", "-packages"))] == []

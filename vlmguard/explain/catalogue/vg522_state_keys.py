@@ -51,7 +51,7 @@ FAILURE = Known(
         Sign("KeyError: '", also=(".weight'",)),
         Sign("is neither a parameter, buffer, nor extra state"),
         Sign("Can't find weights for"),
-        Sign("peft/utils/save_and_load.py", where="raised"),
+        Sign("-packages/peft/utils/save_and_load.py", where="raised"),
         Sign(
             "KeyError: 'vision_model.",
         ),

@@ -54,7 +54,7 @@ FAILURE = Known(
         Sign("not exists on modelscope"),
         Sign("Failed to login"),
         Sign("modelscope/hub/", where="raised"),
-        Sign("huggingface_hub/utils/_validators.py", where="raised"),
+        Sign("-packages/huggingface_hub/utils/_validators.py", where="raised"),
     ),
     examples=(
         Example(

@@ -63,7 +63,7 @@ FAILURE = Known(
         Sign("Not a valid model file"),
         Sign("Error parsing line b'"),
         Sign("file is corrupted"),
-        Sign("safetensors/", where="raised"),
+        Sign("-packages/safetensors/", where="raised"),
         Sign("torch/serialization.py", where="raised"),
     ),
     examples=(

@@ -48,9 +48,14 @@ FAILURE = Known(
         Sign("attn_implementation=", also=("is not supported",)),
         Sign("Flash Attention is not"),
         Sign("flash_attn_interface"),
-        Sign("flash_attn/", where="raised"),
+        Sign("-packages/flash_attn/", where="raised"),
         Sign("transformers/integrations/flash_attention.py", where="raised"),
         Sign("modeling_flash_attention_utils.py", where="raised"),
+        Sign("in _check_and_adjust_attn_implementation", where="raised"),
+        Sign("in _flash_attn", where="raised"),
+        Sign("in _sdpa_can_dispatch", where="raised"),
+        Sign("in get_correct_attn_implementation", where="raised"),
+        Sign("in _check_and_enable_flash_attn_2", where="raised"),
     ),
     examples=(
         Example(

@@ -76,8 +76,12 @@ FAILURE = Known(
         Sign("in load_checkpoint", where="raised"),
         Sign("in deepspeed_load_checkpoint", where="raised"),
         Sign("len(self.ckpt_list)", where="trace"),
-        Sign("peft/config.py", where="raised"),
+        Sign("-packages/peft/config.py", where="raised"),
         Sign("in load_adapter", where="raised"),
+        Sign("deepspeed/runtime/state_dict_factory.py", where="raised"),
+        Sign("in load_hp_checkpoint", where="raised"),
+        Sign("torch/optim/optimizer.py in load_state_dict", where="raised"),
+        Sign("torch/distributed/checkpoint/", where="raised"),
     ),
     examples=(
         Example(

@@ -80,6 +80,11 @@ FAILURE = Known(
         Sign("dynamic_module_utils.py", where="raised"),
         Sign("Processor was not found"),
         Sign("transformers/modeling_utils.py in from_pretrained", where="raised"),
+        Sign("transformers/configuration_utils.py", where="raised"),
+        Sign("tokenization_utils_base.py in from_pretrained", where="raised"),
+        Sign("tokenization_utils_base.py in _from_pretrained", where="raised"),
+        Sign("processing_utils.py in from_pretrained", where="raised"),
+        Sign("in get_processor_dict", where="raised"),
     ),
     examples=(
         Example(

@@ -63,7 +63,12 @@ FAILURE = Known(
         Sign("vllm_generation.py", where="raised"),
         Sign("vllm/", where="raised"),
         Sign("sglang/", where="raised"),
-        Sign("lmdeploy/", where="raised"),
+        Sign("-packages/lmdeploy/", where="raised"),
+        Sign("swift/infer_engine/", where="raised"),
+        Sign("swift/pipelines/infer/rollout.py", where="raised"),
+        Sign("rollout_mixin.py", where="raised"),
+        Sign("swift/rollout/", where="raised"),
+        Sign("swift/llm/infer/", where="raised"),
     ),
     examples=(
         Example(

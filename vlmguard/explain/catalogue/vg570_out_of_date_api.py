@@ -82,6 +82,7 @@ FAILURE = Known(
             where="raised",
             also=("AttributeError: '",),
             no=(
+                "in __getattr__",
                 "NoneType",
                 "'list'",
                 "'dict'",
@@ -95,6 +96,7 @@ FAILURE = Known(
             ),
         ),
         Sign("-packages/", where="raised", also=("TypeError", "positional argument")),
+        Sign("`mm_token_type_ids` is missing"),
     ),
     examples=(
         Example(

@@ -63,10 +63,10 @@ FAILURE = Known(
         Sign("FakeTensor"),
         Sign("torch/_dynamo/", where="raised"),
         Sign("torch/_inductor/", where="raised"),
-        Sign("triton/", where="raised"),
+        Sign("-packages/triton/", where="raised"),
         Sign("torch/_functorch/", where="raised"),
         Sign("torch/_subclasses/", where="raised"),
-        Sign("liger_kernel/", where="raised"),
+        Sign("-packages/liger_kernel/", where="raised"),
     ),
     examples=(
         Example(

@@ -57,6 +57,8 @@ FAILURE = Known(
         Sign("in compute_rewards_per_func", where="trace", no=("out of memory",)),
         Sign("output_reward_func = reward_func(", where="trace"),
         Sign("in compute_score", where="raised"),
+        Sign("swift/rewards/", where="raised"),
+        Sign("swift/plugin/orm.py", where="raised"),
     ),
     examples=(
         Example(

@@ -53,11 +53,10 @@ FAILURE = Known(
         Sign("The `text` input must be"),
         Sign("torch/utils/data/_utils/collate.py", where="raised"),
         Sign("transformers/data/data_collator.py", where="raised"),
-        Sign("in data_collator", where="raised"),
-        Sign("in collate_fn", where="raised"),
         Sign("in pad_without_fast_tokenizer_warning", where="raised"),
         Sign("in convert_to_tensors", where="raised"),
         Sign("in pad_sequence", where="raised"),
+        Sign("pixel_values of shape", also=("expect to be of",)),
     ),
     examples=(
         Example(

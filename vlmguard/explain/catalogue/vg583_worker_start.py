@@ -61,8 +61,8 @@ FAILURE = Known(
         Sign("multiprocessing/reduction.py", where="raised"),
         Sign("multiprocessing/popen_", where="raised"),
         Sign("multiprocessing/spawn.py", where="raised"),
-        Sign("dill/", where="raised"),
-        Sign("cloudpickle/", where="raised"),
+        Sign("-packages/dill/", where="raised"),
+        Sign("-packages/cloudpickle/", where="raised"),
         Sign("initialization error", also=("CUDA",)),
     ),
     examples=(

@@ -69,6 +69,12 @@ FAILURE = Known(
         Sign("in _check_valid_to_run", where="raised"),
         Sign("in mpi_discovery", where="raised"),
         Sign("in _env_rendezvous_handler", where="raised"),
+        Sign("torch/distributed/distributed_c10d.py in init_process_group", where="raised"),
+        Sign("in _new_process_group_helper", where="raised"),
+        Sign("Distributed package doesn't have"),
+        Sign("is not initialized in the world group map"),
+        Sign("LOCAL_RANK is not in the environment"),
+        Sign("distributed_c10d.py in get_backend", where="raised"),
     ),
     examples=(
         Example(
