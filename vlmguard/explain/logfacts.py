@@ -138,8 +138,8 @@ def of_text(texts: Iterable[str]) -> Facts:
             name = match[1].lower().replace("-", "_")
             if name in _WANTED:
                 said.setdefault(name, match[match.lastindex or 2].strip("'\" "))
-        if match := _WORLD.search(text):
-            said.setdefault("world_size", match[1])
+        if told := _WORLD.search(text):
+            said.setdefault("world_size", told[1])
         for match in _RELEASE.finditer(text):
             releases.setdefault(match[1].lower().replace("_", "-"), match[2])
         for name, pattern in _FRAMEWORKS:
