@@ -67,6 +67,7 @@ FAILURE = Known(
         Sign("undefined reference"),
         Sign(
             "_C' has no attribute",
+            no=("_cuda_",),
         ),
         Sign("flash_attn_2_cuda", also=("ImportError",)),
     ),
