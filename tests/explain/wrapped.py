@@ -7,6 +7,7 @@ a folder of logs. The prefixes are those that the named programs print.
 # ruff: noqa: E501
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 Run = list[tuple[int, str]]
@@ -104,6 +105,41 @@ def _loguru(lines: Run) -> str:
     return "\n".join(out) + "\n"
 
 
+def _json(entry: Callable[[int, int, str], dict[str, object]]) -> Callable[[Run], str]:
+    def wrap(lines: Run) -> str:
+        said = (entry(rank, number, text) for number, (rank, text) in enumerate(lines))
+        return "".join(json.dumps(one, ensure_ascii=number % 2 == 0) + "\n" for number, one in enumerate(said))
+
+    return wrap
+
+
+def _formatter(lines: Run) -> str:
+    """python-json-logger: one object a record, an exception's text in a field of its own."""
+    out = []
+    for rank in (0, 1):
+        failed = next(n for n, (r, text) in enumerate(lines) if (r == rank and "Traceback" in text) or n == len(lines) - 1)
+        for _, text in (one for one in lines[:failed] if one[0] == rank and "Traceback" not in one[1] and "rank1]" not in one[1]):
+            out.append(json.dumps({"levelname": "INFO", "name": "train", "message": text}))
+        said = [text for r, text in lines[failed:] if r == rank]
+        if not any("Traceback" in text for text in said):
+            out += [json.dumps({"levelname": "INFO", "message": text}) for text in said]
+            continue
+        out.append(json.dumps({"levelname": "ERROR", "name": "train", "message": "training failed", "exc_info": "\n".join(said)}))
+    return "\n".join(out) + "\n"
+
+
+def _flattened(lines: Run) -> str:
+    """A collector that writes each traceback on one line, its ends as backslash and n."""
+    out: list[str] = []
+    for rank, text in lines:
+        fresh = "Traceback" in text or not out or "Traceback" not in out[-1]
+        if fresh:
+            out.append(f'ts=2026-01-12 level=error rank={rank} msg="{text}' if "Traceback" in text else text)
+        else:
+            out[-1] += "\\n" + text.replace('"', '\\"')
+    return "\n".join(out) + "\n"
+
+
 ONE: dict[str, Callable[[Run], str]] = {
     "plain": _each(lambda rank, n: ""),
     "srun --label": _each(lambda rank, n: f"{rank}: "),
@@ -128,6 +164,11 @@ ONE: dict[str, Callable[[Run], str]] = {
     "windows": lambda lines: _each(lambda rank, n: "")(lines).replace("\n", "\r\n"),
     "numbered": _each(lambda rank, n: f"[{80000 + n}] "),
     "quoted": _each(lambda rank, n: "> "),
+    "docker's JSON": _json(lambda rank, n, text: {"log": text + "\n", "stream": "stderr", "time": f"2026-01-12T{_clock(n)}.123456789Z"}),
+    "fluent-bit": _json(lambda rank, n, text: {"time": f"2026-01-12T{_clock(n)}.123Z", "log": text, "kubernetes": {"pod_name": f"train-{rank}"}}),
+    "cloud logging": _json(lambda rank, n, text: {"severity": "ERROR", "jsonPayload": {"message": text, "pid": 4242 + rank}, "timestamp": f"2026-01-12T{_clock(n)}Z"}),
+    "python-json-logger": _formatter,
+    "flattened": _flattened,
 }
 TELLS_RANK = {"srun --label", "torchrun", "torchrun --tee", "mpirun", "sagemaker", "bars"}  # without torch's own mark
 

@@ -55,9 +55,8 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     trace = flat(f"{' '.join(event.trace)} {places}")
     found = best(message, trace, catalogue)
     if event.cause is not None and depth < 4 and (found is None or found.order != "cause"):
-        deeper = classify(event.cause, catalogue, depth + 1)
-        return deeper or found
-    return found
+        found = classify(event.cause, catalogue, depth + 1) or found
+    return found or _by_place(event, message, trace, catalogue)
 
 
 def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
@@ -68,6 +67,17 @@ def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
         if sign is not None:
             found.append((known.narrow, len(sign.text) + sum(map(len, sign.also)), known))
     return max(found, key=lambda f: f[:2])[2] if found else None
+
+
+def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
+    """What the frame that raised it betrays; the longest sign is the most exact place."""
+    if not event.type or not event.frames:
+        return None
+    path, _, name = event.frames[-1]
+    raised = f"{path} in {name}".replace("\\", "/")
+    signs = ((known.match_raised(message, trace, raised), known) for known in catalogue)
+    found = [(len(sign.text), known) for sign, known in signs if sign is not None]
+    return max(found, key=lambda f: f[0])[1] if found else None
 
 
 def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Candidate]:

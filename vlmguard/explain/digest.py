@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vlmguard.explain import clean, events, launcher, lines, progress
+from vlmguard.explain import clean, events, launcher, lines, progress, runs
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
 from vlmguard.explain.launcher import Exit
@@ -35,6 +35,8 @@ class Digest:
         loose: lines that hold an exception's words but not its form, as ranks write into one
             another; only where the log has no other exception.
         ours: lines that vlmguard's guard wrote.
+        before: how many runs stand in this file before the one that is told.
+        first: the line, from 1, where the one that is told begins.
     """
 
     source: Source
@@ -51,15 +53,10 @@ class Digest:
     unresolved: frozenset[str] = frozenset()
     loose: list[tuple[Line, Known]] = field(default_factory=list)
     ours: list[Line] = field(default_factory=list)
+    before: int = 0
+    first: int = 1
 
 
-_STARTING = (
-    "Setting OMP_NUM_THREADS environment variable for each process",
-    "wandb: Tracking run with wandb version",
-    ">> Initializing distributed tasks at",
-    "run sh: `",
-)
-_ENDED = ("ChildFailedError", "exits with return code", "CANCELLED AT", "exits successfully.")
 _NO_NAME = re.compile(r"network addresses? of \(([^,()]{1,200}), \d{1,5}\) cannot be retrieved")
 _NAMED = re.compile(r"failed to connect to \[?([^\]\s]{1,200})\]?:\d")
 _WORDS = re.compile(r"(?:Error|Exception|ERROR|FATAL)\b")
@@ -78,7 +75,8 @@ _STOPPING = (
 def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]) -> Digest:
     """Digest one reading."""
     digest = Digest(source, number, reading)
-    kept = _last_run(list(lines.lines(reading.pieces, number, source.rank)))
+    kept, digest.before = runs.last(list(lines.lines(reading.pieces, number, source.rank)))
+    digest.first = kept[0].number if kept else 1
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
     digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)
@@ -91,21 +89,13 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     if not _said(digest, kept[-LAST:]):
         digest.loose = list(_loose(kept, catalogue))[:MAX_TELLING]
     ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
+    if digest.before:  # the facts of an earlier run are not this one's
+        ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
     digest.text = "\n".join(dict.fromkeys(ends))
     for line in kept:
         if line.text.strip():
             digest.finals[line.rank] = line
     return digest
-
-
-def _last_run(kept: list[Line]) -> list[Line]:
-    """Of a log that is appended to, the lines since a launcher or a tracker began anew."""
-    ended, start = False, 0
-    for number, line in enumerate(kept):
-        ended = ended or any(word in line.raw for word in _ENDED)
-        if ended and any(word in line.raw for word in _STARTING):
-            ended, start = False, number
-    return kept[start:]
 
 
 def _unresolved(kept: Sequence[Line]) -> frozenset[str]:

@@ -21,6 +21,8 @@ _TYPE = re.compile(
     r"|OutOfResources|ArrowInvalid|BrokenProcessPool|BadZipFile|RemoteDisconnected|IncompleteRead))"
     r"(?::(?:\s|$)(.*)|$)"
 )
+# Behind a frame any dotted class is one: cv2.error, pynvml.NVMLError_Unknown, torch's Unsupported.
+_DOTTED = re.compile(r"^((?:[A-Za-z_]\w{0,60}\.){1,8}[A-Za-z_]\w{0,60}): (?!\[)(.*)$")
 _WHAT = re.compile(r"^\s{0,4}what\(\):\s{1,3}(.{1,4000})")
 _GROUP = re.compile(r"\[[^\]\n]{0,80}\bRank (\d{1,5})\]")  # before what a watchdog threw
 _TERMINATE = re.compile(r"terminate called after throwing an instance of '([^'\n]{1,120})'")
@@ -136,6 +138,8 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         return _closed(lane, line, match[1], "")
     if (match := _TYPE.match(stripped if lane.open else text)) and (lane.open or match[2]):
         return _closed(lane, line, match[1], match[2] or "")
+    if lane.open and lane.open[-1].frames and (match := _DOTTED.match(text)):
+        return _closed(lane, line, match[1], match[2])
     if lane.fresh and lane.done is not None:
         _more(lane, line, text)
     elif lane.open and len(lane.open[-1].trace) < MAX_TRACE:

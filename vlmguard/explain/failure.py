@@ -13,7 +13,7 @@ from vlmguard.explain.logfacts import Facts
 # Which of two failures caused the other, where neither a launcher nor a clock tells: a lower one
 # comes first. "peer": only tells that another rank is gone. "end": someone ended the processes.
 Order = Literal["cause", "hang", "peer", "end"]
-Where = Literal["message", "trace", "line"]
+Where = Literal["message", "trace", "raised", "line"]
 
 _SPACE = re.compile(r"\s+")
 
@@ -30,6 +30,8 @@ class Sign:
     Attributes:
         text: literal, a stable part of the message; single spaces.
         where: "message": in an exception's type and message. "trace": in its traceback.
+            "raised": in the frame that raised it ("…/path.py in function"); heard only where no
+            message is known: a package's own checks say what it is about, in words of any release.
             "line": in any line of a log, exception or not.
         also: literals, all of which must be in the exception (or line) as well.
         no: literals, none of which may be.
@@ -42,9 +44,9 @@ class Sign:
     no: tuple[str, ...] = ()
     releases: str = ""
 
-    def matches(self, message: str, trace: str = "") -> bool:
+    def matches(self, message: str, trace: str = "", raised: str = "") -> bool:
         """Whether an exception with this message and traceback, or this line, bears the sign."""
-        inside = trace if self.where == "trace" else message
+        inside = {"trace": trace, "raised": raised}.get(self.where, message)
         if self.text not in inside:
             return False
         everything = f"{message} {trace}"
@@ -112,8 +114,13 @@ class Known:
 
     def match(self, message: str, trace: str = "") -> Sign | None:
         """The sign that an exception bears. ``message`` holds type and message, `flat`."""
-        found = (s for s in self.signs if s.where != "line" and s.matches(message, trace))
-        return next(found, None)
+        told = (s for s in self.signs if s.where in ("message", "trace"))
+        return next((s for s in told if s.matches(message, trace)), None)
+
+    def match_raised(self, message: str, trace: str, raised: str) -> Sign | None:
+        """The sign that the frame which raised an exception bears: "path.py in function"."""
+        told = (s for s in self.signs if s.where == "raised")
+        return next((s for s in told if s.matches(message, trace, raised)), None)
 
     def match_line(self, line: str) -> Sign | None:
         return next((s for s in self.signs if s.where == "line" and s.matches(line)), None)

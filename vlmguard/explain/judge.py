@@ -116,7 +116,13 @@ def _started(
     if lowest == 3 and (by_exit := _exit_class(digests, by_code)) is not None:
         return by_exit
     some = _no_afterthoughts([c for c in candidates if c.order == lowest], candidates)
-    if lowest >= 2 and (by_exit := _exit_class(digests, by_code)) is not None:
+    if lowest == 2:
+        some = [c for c in candidates if _to_launcher(c)] or some
+    if (
+        lowest >= 2
+        and not _to_launcher(some[0])
+        and (by_exit := _exit_class(digests, by_code)) is not None
+    ):
         return by_exit
     pick, how, sure = _first(some, ended)
     alike = sorted({c.rank for c in candidates if c.key == pick.key and c.rank is not None})
@@ -126,6 +132,11 @@ def _started(
     answer.followed = _followed(pick, candidates, digests)
     answer.evidence = _evidence(pick)
     return answer
+
+
+def _to_launcher(candidate: Candidate) -> bool:
+    """A signal that torchrun itself got: no rank lost its connection before that."""
+    return candidate.event is not None and candidate.event.type.endswith("SignalException")
 
 
 def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
@@ -232,7 +243,8 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     failed = [e for d in digests for e in d.exits if not survived(e.line.at - 1, d, digests)]
     if failed:
         ended = launcher.first(failed) or failed[0]
-        ranks = () if ended.rank is None else (ended.rank,)
+        rank = ended.rank if ended.rank is not None or _nodes(digests) else ended.local
+        ranks = () if rank is None else (rank,)
         how = "torchrun's first observed failure" if ended.first else ""
         pick = Candidate(None, ended.line, None, ended.rank)
         answer = Answer("unknown", None, pick, ranks, how, evidence=[ended.line])

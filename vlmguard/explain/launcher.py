@@ -13,6 +13,9 @@ _RANK = re.compile(r"^\s*(?:│ )?rank\s{1,9}: (\d{1,6}) \(local_rank: (\d{1,4})
 _CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4}) \(pid: (\d{1,9})\)")
 _TIME = re.compile(r"^\s*(?:│ )?time\s{1,9}: (\d{4}-\d\d-\d\d)[_T ](\d\d:\d\d:\d\d)()")
 _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,4}) \(pid: (\d{1,9})\)")
+_CHILDREN = re.compile(  # torch 1.9 to 1.11
+    r"Child process \d{1,9} \(local_rank (\d{1,4})\) FAILED \(exitcode (-?\d{1,4})\)"
+)
 _RETURN = re.compile(r"exits with return code = (-?\d{1,4})")
 _SRUN = re.compile(
     r"^(?:\[\d{4}[^\]]{0,30}\] )?srun: error: (\S{1,80}): tasks? ([\d,-]{1,60}): (.{1,120})"
@@ -95,6 +98,8 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             rank = time = None
         elif match := _FAILED.search(text):
             found.append(Exit(line, int(match[1]), None, line.time, local=int(match[2])))
+        elif match := _CHILDREN.search(text):
+            found.append(Exit(line, int(match[2]), None, line.time, local=int(match[1])))
         elif match := _RETURN.search(text) or _LSF.match(text):
             if int(match[1]) != 0:
                 found.append(Exit(line, int(match[1]), None, line.time))

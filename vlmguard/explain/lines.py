@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from vlmguard.explain import clean, terminal
+from vlmguard.explain import clean, terminal, unfold
 from vlmguard.explain.reader import Piece
 
 LONGEST = 6000  # characters of a line that are looked at: its first and last half
@@ -77,11 +77,17 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
             number_here, at_here = number, at
             at += size
             number += feeds
-            if len(raw) > LONGEST:
-                raw = raw[: LONGEST // 2] + " … " + raw[-LONGEST // 2 :]
-            parts = _JOINED.sub("\n", raw).split("\n") if "[rank" in raw else (raw,)
-            for part in parts:
+            for part in _parts(raw):
                 yield _line(part, source, number_here, at_here, rank, labelled, tee, hosts)
+
+
+def _parts(raw: str) -> Iterator[str]:
+    """What one line of the file holds, each no longer than `LONGEST`."""
+    for one in unfold.parts(raw):
+        short = one
+        if len(one) > LONGEST:
+            short = one[: LONGEST // 2] + " … " + one[-LONGEST // 2 :]
+        yield from _JOINED.sub("\n", short).split("\n") if "[rank" in short else (short,)
 
 
 def _labelled(head: str) -> bool:

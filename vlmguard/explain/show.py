@@ -50,6 +50,7 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     if answer.known is not None and chinese():
         yield answer.known.zh
     yield f"run: {_run(answer)}"
+    yield from _appended(digests)
     if answer.verdict == "finished":
         return
     if answer.verdict in ("explained", "unknown"):
@@ -79,6 +80,15 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield from (f"  - {line}" for line in _guard(answer))
     if answer.known is not None:
         yield f"page: vlmguard rule {answer.known.code}{_page(answer)}"
+
+
+def _appended(digests: Sequence[Digest]) -> Iterator[str]:
+    """That a file holds several runs, and which of them is told."""
+    for digest in digests:
+        if digest.before:
+            name = clean.shown(digest.source.name)
+            runs = f"{digest.before} earlier run{'s' if digest.before > 1 else ''}"
+            yield f"this log: {name} holds {runs}; told is the last, from line {digest.first} on"
 
 
 def _unknown(answer: Answer) -> str:
@@ -260,6 +270,7 @@ def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
             "last_step": facts.steps[0] if facts.steps else None,
             "steps": facts.steps[1] if facts.steps else None,
         },
+        "earlier_runs": sum(digest.before for digest in digests),
         "change": _changes(answer),
         "wrong": answer.known.wrong if answer.known else "",
         "prevented_by": list(answer.known.prevented) if answer.known else [],

@@ -93,6 +93,7 @@ FAILURE = Known(
         Sign("Timeout at NCCL work", where="line", releases="torch 2.4 to 2.6"),
         Sign("Received a dump signal due to a collective timeout", where="line"),
         Sign("watchdog got stuck for"),
+        Sign("Message truncated : received"),
     ),
     examples=(
         Example(

@@ -101,6 +101,16 @@ FAILURE = Known(
         ),
         Sign("Number of image tokens", also=("does not match number of images",)),
         Sign("image_bound", also=("shape mismatch",), where="trace"),
+        Sign(
+            "Number of images does not match number of special image tokens",
+            also=("image embeddings",),
+        ),
+        Sign("Number of elements of source < number of ones in mask"),
+        Sign("totalElements <= srcSize", where="line"),
+        Sign("eatures and", also=("tokens", "do not match")),
+        Sign("features", also=("tokens mismatch",)),
+        Sign("mage placeholder span length does not match"),
+        Sign("spatial tokens, got"),
     ),
     examples=(
         Example(

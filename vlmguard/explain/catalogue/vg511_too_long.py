@@ -34,6 +34,7 @@ FAILURE = Known(
         Sign("is longer than the specified maximum sequence length", also=("Error",)),
         Sign("Current length of row(", also=("max_length",)),
         Sign("larger than the specified max_length"),
+        Sign("is too short and causes image placeholder tokens"),
     ),
     examples=(
         Example(

@@ -177,6 +177,14 @@ FAILURE = Known(
         Sign("CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"),
         Sign("NCCL WARN Cuda failure 2 'out of memory'", where="line"),
         Sign("NCCL WARN Cuda failure 'out of memory'", where="line"),
+        Sign("out of memory", no=("host", "cgroup", "Killed", "CPU", "node running")),
+        Sign("KV cache is needed"),
+        Sign("can be stored in KV cache"),
+        Sign("No executable batch size found"),
+        Sign("ResourceExhaustedError"),
+        Sign("Failed to allocate memory for requested buffer"),
+        Sign("EL0004", also=("allocate memory",)),
+        Sign("torch_npu", where="line", also=("NPU out of memory",)),
     ),
     examples=(
         Example(

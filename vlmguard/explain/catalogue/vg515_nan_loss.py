@@ -44,6 +44,7 @@ FAILURE = Known(
         Sign("non-finite loss"),
         Sign("Detected NaN"),
         Sign("Loss diverged"),
+        Sign("is non-finite, so it cannot be clipped"),
     ),
     examples=(
         Example(

@@ -42,6 +42,11 @@ FAILURE = Known(
         Sign("The connection to the C10d store has failed"),
         Sign("RendezvousClosedError"),
         Sign("Timed out initializing process group in store based barrier", where="line"),
+        Sign("RendezvousStateError"),
+        Sign("The heartbeat has failed"),
+        Sign("RendezvousGracefulExitError"),
+        Sign("torch/distributed/elastic/rendezvous/", where="raised"),
+        Sign("in _create_c10d_store", where="raised"),
     ),
     examples=(
         Example(

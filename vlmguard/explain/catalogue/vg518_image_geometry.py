@@ -27,6 +27,11 @@ FAILURE = Known(
         Sign("height and width must be > 0"),
         Sign("mean must have 1 elements if it is an iterable"),
         Sign("Unable to infer channel dimension format"),
+        Sign("nframes should in interval"),
+        Sign("mage size ("),
+        Sign("/image_processing_", where="raised"),
+        Sign("/video_processing_", where="raised"),
+        Sign("in smart_resize", where="raised"),
     ),
     examples=(
         Example(

@@ -47,6 +47,39 @@ FAILURE = Known(
         Sign("You set `ignore_mismatched_sizes` to `False`"),
         Sign("ignore_mismatched_sizes", also=("mismatch",)),
         Sign("shape mismatch", also=("checkpoint",)),
+        Sign("Trying to set a tensor of shape"),
+        Sign("KeyError: '", also=(".weight'",)),
+        Sign("is neither a parameter, buffer, nor extra state"),
+        Sign("Can't find weights for"),
+        Sign("-packages/peft/utils/save_and_load.py", where="raised"),
+        Sign(
+            "KeyError: 'vision_model.",
+        ),
+        Sign(
+            "KeyError: 'visual.",
+        ),
+        Sign(
+            "KeyError: 'vision_tower.",
+        ),
+        Sign(
+            "KeyError: 'model.",
+        ),
+        Sign(
+            "KeyError: 'language_model.",
+        ),
+        Sign(
+            "KeyError: 'base_model.",
+        ),
+        Sign(
+            "KeyError: 'transformer.",
+        ),
+        Sign(
+            "KeyError: 'module.",
+        ),
+        Sign(
+            "KeyError: 'lm_head",
+        ),
+        Sign("convert_weights.py", where="raised"),
     ),
     examples=(
         Example(

@@ -57,6 +57,7 @@ FAILURE = Known(
         Sign("NOT_AVAILABLE", also=("ZeroParamStatus",)),
         Sign("'ds_numel':"),
         Sign("ZeroParamStatus.AVAILABLE, param.ds_summary()", where="line"),
+        Sign("but its data is not allocated yet"),
     ),
     examples=(Example("RuntimeError: 'weight' must be 2-D", "made by causing it, torch 2.13.0"),),
     evidence="hiyouga/LlamaFactory#4557; row 24.",

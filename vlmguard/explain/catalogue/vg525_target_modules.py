@@ -49,6 +49,9 @@ FAILURE = Known(
         Sign("Please specify `target_modules`"),
         Sign("Target module", also=("is not supported",)),
         Sign("No module targeted"),
+        Sign("All modules were excluded"),
+        Sign("No `target_modules` passed"),
+        Sign("target_modules should be a list"),
     ),
     examples=(
         Example(

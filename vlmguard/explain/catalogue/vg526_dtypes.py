@@ -34,6 +34,7 @@ FAILURE = Known(
         Sign("Found dtype", also=("but expected",)),
         Sign("to have the same dtype, but got"),
         Sign("expected self and mask to have same dtype"),
+        Sign("can't be cast to the desired output type"),
     ),
     examples=(
         Example(

@@ -50,6 +50,17 @@ FAILURE = Known(
         Sign("Cannot copy out of meta tensor"),
         Sign("Expected object of device type cuda but got device type cpu"),
         Sign("Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)"),
+        Sign("offloaded to cpu or disk"),
+        Sign("device_ids and output_device arguments only work"),
+        Sign("weights offloaded to the disk"),
+        Sign("because it was offloaded"),
+        Sign("need an `offload_dir`"),
+        Sign("optimizer parameters are not on the same device"),
+        Sign("not contain the module"),
+        Sign(
+            "loaded with `device_map='auto'`",
+        ),
+        Sign("t.device for t in tensors", where="trace"),
     ),
     examples=(
         Example(

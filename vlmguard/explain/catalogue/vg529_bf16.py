@@ -33,6 +33,7 @@ FAILURE = Known(
         Sign("Model is not initialized with bf16", also=("Error",)),
         Sign("bfloat16 is not supported on your"),
         Sign("fp16 mixed precision requires a GPU"),
+        Sign("not implemented for 'BFloat16'"),
     ),
     examples=(
         Example(

@@ -63,6 +63,10 @@ FAILURE = Known(
         Sign("bad_alloc"),
         Sign("std::bad_alloc", where="line"),
         Sign("not enough memory: you tried to allocate"),
+        Sign("out of host memory"),
+        Sign("Exceeded job memory limit", where="line"),
+        Sign("Cannot allocate memory (12)"),
+        Sign("Unable to allocate", also=("for an array with shape",)),
     ),
     examples=(
         Example(

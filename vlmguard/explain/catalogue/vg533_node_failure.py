@@ -35,6 +35,7 @@ FAILURE = Known(
         Sign("its node has died", where="line"),
         Sign("node has been marked dead", where="line"),
         Sign("Worker node is lost", where="line"),
+        Sign("node has crashed"),
     ),
     examples=(
         Example("srun: error: Node failure on gpu-node-17", "slurm/src/api/step_launch.c, 23.11"),

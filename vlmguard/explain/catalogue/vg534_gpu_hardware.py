@@ -48,6 +48,9 @@ FAILURE = Known(
         Sign("NVLink error was detected", where="line"),
         Sign("NVLink error was detected"),
         Sign("GPU requires reset", where="line"),
+        Sign("GpuIsLost"),
+        Sign("NVMLError_Unknown"),
+        Sign("uncorrectable NVLink"),
     ),
     examples=(
         Example(

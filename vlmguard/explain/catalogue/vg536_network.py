@@ -67,6 +67,16 @@ FAILURE = Known(
         Sign("ncclInternalError"),
         Sign("socketPollConnect"),
         Sign("socketStartConnect: Connect to", where="line"),
+        Sign("no socket interface found", where="line"),
+        Sign("NCCL WARN Error: network", where="line"),
+        Sign("NCCL WARN socketProgress", where="line"),
+        Sign("Network is down"),
+        Sign("Connection timed out ["),
+        Sign("gloo", also=("Connection timed out",)),
+        Sign(
+            "ssh: Could not resolve",
+        ),
+        Sign("ssh: Could not resolve hostname", where="line"),
     ),
     examples=(
         Example(

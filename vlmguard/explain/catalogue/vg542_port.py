@@ -24,6 +24,9 @@ FAILURE = Known(
         Sign("failed to listen on any local network address"),
         Sign("failed to listen on any local network address", where="line"),
         Sign("EADDRINUSE, message: address already in use", where="line"),
+        Sign("another process is utilizing it"),
+        Sign("port is already in use"),
+        Sign("Port is already in use"),
     ),
     examples=(
         Example(

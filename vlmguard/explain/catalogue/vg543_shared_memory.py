@@ -32,7 +32,7 @@ FAILURE = Known(
         Sign("unable to allocate shared memory"),
         Sign("Bus error"),
         Sign("unable to write to file </torch_"),
-        Sign("unable to mmap"),
+        Sign("unable to mmap", no=("Cannot allocate memory",)),
         Sign("Error while creating shared memory segment"),
         Sign("received 0 items of ancdata"),
         Sign("Too many open files"),

@@ -30,6 +30,7 @@ FAILURE = Known(
         Sign("One of the subprocesses has abruptly died"),
         Sign("BrokenProcessPool"),
         Sign("terminated abruptly while the future"),
+        Sign("packing worker exited unexpectedly"),
     ),
     examples=(
         Example(

@@ -55,7 +55,8 @@ FAILURE = Known(
                 "thread: [",
             ),
         ),
-        Sign("is out of bounds for dimension"),
+        Sign("is out of bounds for dimension", no=("get_rope_index",)),
+        Sign("IndexError: Target", also=("is out of bounds",)),
     ),
     examples=(
         Example(

@@ -39,6 +39,8 @@ FAILURE = Known(
         Sign("Error while finding module specification", where="line"),
         Sign("python: No module named", where="line"),
         Sign("python3: No module named", where="line"),
+        Sign("Could not import module"),
+        Sign("Failed to import"),
     ),
     examples=(
         Example(

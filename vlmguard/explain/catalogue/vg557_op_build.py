@@ -48,6 +48,13 @@ FAILURE = Known(
         Sign("gcc", also=("failed",)),
         Sign("which failed to build/load"),
         Sign("nvcc", also=("No such file",)),
+        Sign("PyTorch version mismatch! DeepSpeed"),
+        Sign("CUDA version mismatch! DeepSpeed"),
+        Sign("torch_extensions", also=("cannot open shared object",)),
+        Sign("no compute capabilities remaining"),
+        Sign("deepspeed/ops/op_builder", where="raised"),
+        Sign("torch/utils/cpp_extension.py", where="raised"),
+        Sign("deepspeed/ops/", where="raised"),
     ),
     examples=(
         Example(

@@ -30,6 +30,16 @@ FAILURE = Known(
         Sign("Illegal instruction", where="line"),
         Sign("SIGFPE", where="line"),
         Sign("SIGILL", where="line"),
+        Sign("double free or corruption", where="line"),
+        Sign("free(): invalid", where="line"),
+        Sign("malloc(): ", where="line"),
+        Sign("corrupted double-linked list", where="line"),
+        Sign("munmap_chunk(): invalid", where="line"),
+        Sign("realloc(): invalid", where="line"),
+        Sign("stack smashing detected", where="line"),
+        Sign("corrupted size vs. prev_size", where="line"),
+        Sign("Signal: Segmentation fault", where="line"),
+        Sign("segfault at ", where="line"),
     ),
     examples=(
         Example(

@@ -38,6 +38,10 @@ FAILURE = Known(
         Sign(
             "is setting its default device",
         ),
+        Sign("invalid usage (run with"),
+        Sign("ncclInvalidUsage"),
+        Sign("torch/cuda/__init__.py in set_device", where="raised"),
+        Sign("NCCL error in", also=("invalid argument",)),
     ),
     examples=(
         Example(

@@ -34,7 +34,6 @@ FAILURE = Known(
         Sign("CUDA kernel errors might be asynchronously reported"),
         Sign("unhandled cuda error"),
         Sign("CUDA error: unknown error"),
-        Sign("CUDA error: initialization error"),
         Sign("CUDA driver error"),
         Sign("Unable to find a valid cuDNN algorithm"),
         Sign("ncclUnhandledCudaError"),

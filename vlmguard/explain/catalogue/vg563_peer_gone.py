@@ -53,6 +53,8 @@ FAILURE = Known(
         Sign("processing_group_aborted"),
         Sign("Connection reset by peer", where="line"),
         Sign("Connection closed by peer", where="line"),
+        Sign("TCPStore server has shut down too early", where="line"),
+        Sign('failed to check the "should dump" flag'),
     ),
     examples=(
         Example(

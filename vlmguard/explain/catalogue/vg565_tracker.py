@@ -32,6 +32,16 @@ FAILURE = Known(
         Sign("requires tensorboard to be installed"),
         Sign("Callback requires"),
         Sign("is not supported, only", also=("mlflow",)),
+        Sign("API key must be"),
+        Sign("api.wandb.ai"),
+        Sign("-packages/wandb/", where="raised"),
+        Sign("-packages/swanlab/", where="raised"),
+        Sign("-packages/mlflow/", where="raised"),
+        Sign("-packages/tensorboard", where="raised"),
+        Sign("integration_utils.py", where="raised"),
+        Sign("-packages/comet_ml/", where="raised"),
+        Sign("-packages/clearml/", where="raised"),
+        Sign("-packages/neptune/", where="raised"),
     ),
     examples=(
         Example(

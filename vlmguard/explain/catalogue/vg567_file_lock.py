@@ -35,7 +35,6 @@ FAILURE = Known(
         Sign(
             "No locks available",
         ),
-        Sign("Stale file handle"),
     ),
     examples=(
         Example(

@@ -1,0 +1,92 @@
+"""The chat template or the tokenizer is not what the rows need."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG574",
+    name="explain-template",
+    title="The chat template, or the tokenizer's padding token, is missing or refuses the rows",
+    zh="对话模板缺失或不接受该数据，或分词器没有 pad token",
+    why=(
+        "a row was to be put into the model's chat template or padded, and the "
+        "template is missing, is another model's, or refuses the row (roles that do "
+        "not alternate, a system message, content as a list), or the tokenizer has "
+        "no padding token"
+    ),
+    do=(
+        Do(
+            "use the instruct checkpoint, whose tokenizer brings a chat "
+            "template, or name one: --template (ms-swift, LLaMA-Factory), "
+            "--chat_template_path (TRL)",
+            "a base model does not know the template's tokens",
+        ),
+        Do(
+            "roles as the template wants them: user and assistant in turn, a "
+            "system message first or none",
+            "rows change",
+        ),
+        Do(
+            "tokenizer.pad_token = tokenizer.eos_token, or a token of the "
+            "vocabulary that is not used",
+            "the end token is masked in the loss where it is the padding token",
+        ),
+    ),
+    wrong="A template of another model makes the error go away and teaches the wrong tokens.",
+    signs=(
+        Sign("tokenizer.chat_template is not set"),
+        Sign("does not have a chat template"),
+        Sign("Cannot use chat template"),
+        Sign("No chat template is set"),
+        Sign("Invalid chat template name"),
+        Sign("chat template is not training-compatible"),
+        Sign("TemplateError"),
+        Sign("TemplateSyntaxError"),
+        Sign("TemplateNotFound"),
+        Sign("jinja2.exceptions."),
+        Sign("roles must alternate"),
+        Sign("not in TEMPLATE_MAPPING"),
+        Sign("Template ", also=("does not exist",)),
+        Sign("does not have a padding token"),
+        Sign("does not have a pad token"),
+        Sign("no padding token is defined"),
+        Sign("pad_token", also=("is not found in the vocabulary",)),
+        Sign("pad_token_id has to be defined"),
+        Sign("Cannot apply chat template"),
+        Sign("Only user and assistant roles are supported"),
+        Sign("Supports only roles"),
+        Sign("requires multiple roles"),
+        Sign("Expected role tag"),
+        Sign("pad token is the same as"),
+        Sign("empty conversation", also=("chat template",)),
+        Sign("continue_final_message"),
+        Sign("<template>", where="trace"),
+        Sign("-packages/jinja2/", where="raised"),
+        Sign("in apply_chat_template", where="raised"),
+        Sign("in render_jinja_template", where="raised"),
+        Sign("chat_template_utils.py", where="raised"),
+        Sign("transformers/tokenization_utils_base.py", where="raised"),
+        Sign("tokenization_utils_fast.py", where="raised"),
+        Sign("tokenization_utils_tokenizers.py", where="raised"),
+    ),
+    examples=(
+        Example(
+            "ValueError: Cannot use chat template functions because "
+            "tokenizer.chat_template is not set and no template argument was "
+            "passed!",
+            "transformers/tokenization_utils_base.py, 5.19.0",
+        ),
+        Example(
+            "ValueError: Asking to pad but the tokenizer does not have a padding token.",
+            "transformers/tokenization_utils_base.py, 5.19.0",
+        ),
+        Example(
+            "jinja2.exceptions.TemplateError: Conversation roles must alternate "
+            "user/assistant/user/assistant/...",
+            "a template's own raise_exception (Gemma's, Mistral's); jinja2 3.1",
+        ),
+    ),
+    evidence="transformers', TRL's, ms-swift's and LLaMA-Factory's own checks.",
+    narrow=1,
+)

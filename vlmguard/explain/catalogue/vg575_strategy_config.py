@@ -1,0 +1,153 @@
+"""DeepSpeed's or accelerate's configuration is refused."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG575",
+    name="explain-strategy-config",
+    title="DeepSpeed's or accelerate's configuration is refused",
+    zh="DeepSpeed 或 accelerate 配置无效或相互矛盾",
+    why=(
+        "the configuration of DeepSpeed or accelerate names a key or value that "
+        "this release does not take, says a thing twice (optimizer or scheduler in "
+        'the file and in the code), left an "auto" that nobody fills, or is not '
+        "where it is looked for"
+    ),
+    do=(
+        Do(
+            "start from the framework's own file for the stage (ms-swift: "
+            '--deepspeed zero2; transformers: zero3 with "auto" values) and add '
+            "one key at a time",
+            "none",
+        ),
+        Do("leave optimizer and scheduler either to the file or to the code, not both", "none"),
+        Do(
+            'for "auto" values start through the Trainer or accelerate, which '
+            "fill them; DeepSpeed alone does not",
+            "none",
+        ),
+        Do(
+            "python -m json.tool ds_config.json; accelerate env shows the "
+            "configuration that is used",
+            "none",
+        ),
+    ),
+    wrong=(
+        "Another accelerate configuration in ~/.cache/huggingface may speak: "
+        "--config_file names one."
+    ),
+    signs=(
+        Sign("You cannot specify an optimizer in the config file and in the code"),
+        Sign("You cannot specify a scheduler in the config file and in the code"),
+        Sign("You cannot create a `DummyOptim`"),
+        Sign(
+            "Found `optimizer` configured in the DeepSpeed config",
+        ),
+        Sign(
+            "Found `scheduler` configured in the DeepSpeed config",
+        ),
+        Sign("Either specify a scheduler in the config file"),
+        Sign("ZeRO-Offload", also=("client provided optimizer",)),
+        Sign("validation error", also=("DeepSpeed",)),
+        Sign("DeepSpeedConfigError"),
+        Sign("DeepSpeed requires --deepspeed_config"),
+        Sign("Expected a string path to an existing deepspeed config"),
+        Sign("modes cannot be simultaneously enabled"),
+        Sign("had unknown keys", also=("accelerate",)),
+        Sign("The passed configuration file", also=("does not exist",)),
+        Sign("You can only use one of `--cpu`, `--multi_gpu`"),
+        Sign("ZeRO inference only makes sense with ZeRO Stage 3"),
+        Sign("not possible to automatically fill out"),
+        Sign("Cannot get 16bit model weights because"),
+        Sign(
+            "not a field in DeepSpeed",
+        ),
+        Sign("launcher 'pdsh' not installed"),
+        Sign("Unable to proceed, no GPU resources available"),
+        Sign("not found in hostfile"),
+        Sign("Hostfile contains"),
+        Sign(
+            "was not reachable via ssh",
+        ),
+        Sign("is not a ZeRO supported optimizer"),
+        Sign("You are using an untested ZeRO Optimizer"),
+        Sign("--use_deepspeed", also=("Error",)),
+        Sign("DeepSpeedPlugin"),
+        Sign(
+            "fp16 is enabled but",
+        ),
+        Sign("Maximum supported ZeRO stage"),
+        Sign("Duplicate keys in DeepSpeed config"),
+        Sign("DeepSpeed", also=("is not compatible with `device_map`",)),
+        Sign(
+            "DeepSpeed Zero-3 is not compatible",
+        ),
+        Sign("Using --fsdp xxx together with --deepspeed"),
+        Sign("To use DeepSpeed you must"),
+        Sign(
+            "`zero_optimization",
+        ),
+        Sign("zero3_init_flag"),
+        Sign("nvme_path"),
+        Sign("Client Optimizer is of unexpected type"),
+        Sign("`auto_find_batch_size` isn't supported yet with DeepSpeed"),
+        Sign("stage3_gather_16bit_weights_on_model_save"),
+        Sign("Not sure how to proceed, we were given"),
+        Sign("Make sure that Deepspeed"),
+        Sign("mixed_precision` should be one of"),
+        Sign("Unknown mixed_precision mode"),
+        Sign("deepspeed/runtime/config", where="raised"),
+        Sign("deepspeed/runtime/zero/config", where="raised"),
+        Sign("transformers/integrations/deepspeed.py", where="raised"),
+        Sign("accelerate/utils/dataclasses.py", where="raised"),
+        Sign("accelerate/commands/", where="raised"),
+        Sign("accelerate/utils/launch.py", where="raised"),
+        Sign("accelerate/utils/deepspeed.py", where="raised"),
+        Sign("in _prepare_deepspeed", where="raised"),
+        Sign("deepspeed/__init__.py in initialize", where="raised"),
+        Sign("deepspeed/launcher/", where="raised"),
+        Sign("in _do_sanity_check", where="raised"),
+        Sign("in _do_args_sanity_check", where="raised"),
+        Sign("in _configure_basic_optimizer", where="raised"),
+        Sign("in _do_optimizer_sanity_check", where="raised"),
+        Sign("deepspeed/runtime/lr_schedules.py", where="raised"),
+        Sign("accelerate/state.py", where="raised"),
+        Sign("deepspeed/runtime/engine.py in __init__", where="raised"),
+        Sign("accelerate/accelerator.py", where="raised"),
+        Sign("deepspeed/runtime/engine.py in _configure", where="raised"),
+        Sign("deepspeed/runtime/engine.py in _apply", where="raised"),
+        Sign("in _assert_valid_mixed_precision_config", where="raised"),
+        Sign("in _scheduler_from_config", where="raised"),
+        Sign("in _check_for_duplicates", where="raised"),
+        Sign("must provide optimizer during init"),
+        Sign("occurs multiple times in optimizer.param_groups"),
+        Sign("zero stage", also=("requires an optimizer",)),
+        Sign("deepspeed/runtime/precision_config.py", where="raised"),
+        Sign("deepspeed/runtime/torch_autocast.py", where="raised"),
+        Sign("zero/stage_1_and_2.py in __init__", where="raised"),
+        Sign("zero/stage3.py in __init__", where="raised"),
+        Sign("partition_parameters.py in __init__", where="raised"),
+    ),
+    examples=(
+        Example(
+            "ValueError: You cannot specify an optimizer in the config file and "
+            "in the code at the same time.",
+            "accelerate/accelerator.py, 1.15",
+        ),
+        Example(
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error "
+            "for DeepSpeedZeroConfig\noverlap_comm\n  Input should be a valid "
+            "boolean",
+            "made by causing it (names and numbers changed), DeepSpeed 0.19.8",
+        ),
+        Example(
+            "deepspeed.runtime.zero.utils.ZeRORuntimeException: You are using "
+            "ZeRO-Offload with a client provided optimizer",
+            "deepspeed/runtime/engine.py, 0.19.8",
+        ),
+    ),
+    evidence="DeepSpeed's, accelerate's and transformers' own checks.",
+    narrow=2,
+)

@@ -1,0 +1,93 @@
+"""FSDP's settings do not fit the model."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG576",
+    name="explain-fsdp",
+    title="FSDP's settings do not fit this model or release",
+    zh="FSDP 设置与模型或版本不符",
+    why=(
+        "FSDP was told to wrap a class that the model does not have, holds "
+        "parameters that are not where it wants them (on the CPU, tied, of another "
+        "kind), or is combined with what it does not go with"
+    ),
+    do=(
+        Do(
+            "fsdp_transformer_layer_cls_to_wrap: the decoder layer of this "
+            "model and the tower's block (print the model's classes: "
+            "{type(m).__name__ for m in model.modules()})",
+            "none",
+        ),
+        Do("fsdp_use_orig_params: true where part of the model is frozen", "a little memory"),
+        Do(
+            "load with fsdp_cpu_ram_efficient_loading and "
+            "fsdp_sync_module_states both true, or neither",
+            "host memory",
+        ),
+        Do("zero3", "other settings; needs DeepSpeed"),
+    ),
+    wrong=(
+        "Wrapping by size (min_num_params) hides a wrong class name and can cut a "
+        "tied embedding apart."
+    ),
+    signs=(
+        Sign("Could not find the transformer layer class"),
+        Sign("FSDP requires PyTorch"),
+        Sign("Non-root FSDP instance"),
+        Sign("FSDP2 mapping failed"),
+        Sign("mixed torch.Tensor and DTensor"),
+        Sign("An FSDP-managed module"),
+        Sign(
+            "fsdp_transformer_layer_cls_to_wrap",
+        ),
+        Sign("transformer_layer_cls_to_wrap"),
+        Sign("Expects storage to be allocated"),
+        Sign("are out of bounds for storage of size 0"),
+        Sign("FSDP2 is not compatible"),
+        Sign("FullyShardedDataParallel"),
+        Sign("FSDP2", also=(" not ",)),
+        Sign("fsdp_config"),
+        Sign("`fsdp` option"),
+        Sign("sync_module_states"),
+        Sign("cpu_ram_efficient_loading"),
+        Sign("Using fsdp only works in distributed training"),
+        Sign("FSDP does not work on Neuron"),
+        Sign("Expects all parameters to have been"),
+        Sign("The activation_checkpointing in FSDP config"),
+        Sign("can't be used with `save_only_model`"),
+        Sign("FSDP optim"),
+        Sign("_flat_param"),
+        Sign("FlatParameter"),
+        Sign("DTensor", also=("expected",)),
+        Sign("does not support DTensor"),
+        Sign("DTensor` parameters, which is incompatible with DDP"),
+        Sign("torch/distributed/fsdp/", where="raised"),
+        Sign("torch/distributed/_composable", where="raised"),
+        Sign("accelerate/utils/fsdp_utils.py", where="raised"),
+        Sign("torch/distributed/tensor/", where="raised"),
+        Sign("torch/distributed/_tensor/", where="raised"),
+        Sign("in _prepare_fsdp2", where="raised"),
+    ),
+    examples=(
+        Example(
+            "Exception: Could not find the transformer layer class to wrap in the model.",
+            "accelerate/utils/dataclasses.py, 0.34",
+        ),
+        Example(
+            "ValueError: Could not find the transformer layer class "
+            "Qwen2VLDecoderLayer in the model.",
+            "accelerate/utils/dataclasses.py, 1.15",
+        ),
+        Example(
+            "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, "
+            "need to convert all torch.Tensor to DTensor before calling "
+            "distributed operators!",
+            "torch/distributed/tensor/_dispatch.py, 2.13",
+        ),
+    ),
+    evidence="accelerate's and torch's own checks.",
+    narrow=-1,
+)

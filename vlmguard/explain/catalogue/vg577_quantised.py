@@ -1,0 +1,110 @@
+"""A quantised model cannot be trained or moved in this way."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG577",
+    name="explain-quantised",
+    title="A quantised model cannot be trained, moved or loaded in this way",
+    zh="量化模型不能以这种方式训练、移动或加载",
+    why=(
+        "the model is quantised (bitsandbytes, GPTQ, AWQ, FP8): its own weights "
+        "cannot be trained, cast or moved, and each kind needs its package, a card "
+        "that can, and adapters on top"
+    ),
+    do=(
+        Do("train adapters on top: LoRA (QLoRA), not the whole model", "fewer weights learn"),
+        Do("the checkpoint that is not quantised, with lora under ZeRO-2 or ZeRO-3", "more memory"),
+        Do(
+            'one whole model for each rank: device_map={"": local_rank}, no .to() and no .half()',
+            "memory for a whole model on each card",
+        ),
+        Do("pip install -U bitsandbytes (or the package that the message names)", "none"),
+    ),
+    wrong=(
+        "ZeRO-3 and FSDP cut weights apart: only bitsandbytes in 4 bits with "
+        "bnb_4bit_quant_storage set to the compute dtype goes with them."
+    ),
+    signs=(
+        Sign("perform fine-tuning on purely quantized models"),
+        Sign("that quantization method do not support training"),
+        Sign("is not supported for `4-bit` or `8-bit`"),
+        Sign("is not supported for `8-bit`"),
+        Sign("is not supported for `4-bit`"),
+        Sign("Some modules are dispatched on the CPU or the disk"),
+        Sign(
+            "requires the latest version of bitsandbytes",
+        ),
+        Sign("bitsandbytes", also=("pip install",)),
+        Sign(
+            "loaded in 8-bit or 4-bit precision",
+        ),
+        Sign("is incompatible with PTQ-quantized"),
+        Sign("Unknown quantization type"),
+        Sign("4-bit converted model"),
+        Sign("8-bit converted model"),
+        Sign("can't be cast to the desired output type Byte"),
+        Sign("can't be cast to the desired output type Char"),
+        Sign("Only Tensors of floating point and complex dtype can require gradients"),
+        Sign(
+            "quantized model requires",
+        ),
+        Sign("quantized model", also=("is not supported",)),
+        Sign("Blockwise quantization only supports"),
+        Sign("got Float and Byte"),
+        Sign("got Half and Byte"),
+        Sign("got BFloat16 and Byte"),
+        Sign("FP4 quantization state not initialized"),
+        Sign("quant_state"),
+        Sign("FP8 quantized models is only supported"),
+        Sign("quantization is only supported on GPUs"),
+        Sign("optimum (`pip install"),
+        Sign("auto-awq library"),
+        Sign("gptqmodel"),
+        Sign("auto-gptq"),
+        Sign("The model is quantized with"),
+        Sign("Cannot merge LORA layers when the model is"),
+        Sign("Only 4-bit quantized model"),
+        Sign("cannot cast a bitsandbytes model"),
+        Sign("cannot cast a GPTQ model"),
+        Sign("quantization_config"),
+        Sign("Quantization is not supported with meta device"),
+        Sign("Cannot merge adapters to a quantized model"),
+        Sign("fp8e4nv not supported"),
+        Sign("-packages/bitsandbytes/", where="raised"),
+        Sign("transformers/quantizers/", where="raised"),
+        Sign("transformers/integrations/bitsandbytes.py", where="raised"),
+        Sign("-packages/auto_gptq/", where="raised"),
+        Sign("-packages/gptqmodel/", where="raised"),
+        Sign("-packages/awq/", where="raised"),
+        Sign("-packages/peft/tuners/lora/bnb.py", where="raised"),
+        Sign("-packages/peft/utils/loftq_utils.py", where="raised"),
+        Sign("model_utils/quantization.py", where="raised"),
+        Sign("-packages/torchao/", where="raised"),
+        Sign("in validate_quantization_for_training", where="raised"),
+        Sign("expected there to be only one unique element"),
+        Sign("has been loaded in 8-bit"),
+        Sign("has been loaded in 4-bit"),
+    ),
+    examples=(
+        Example(
+            "ValueError: You cannot perform fine-tuning on purely quantized "
+            "models. Please attach trainable adapters on top of the quantized "
+            "model to correctly perform fine-tuning.",
+            "transformers/trainer_utils.py, 5.19.0",
+        ),
+        Example(
+            "ValueError: `.to` is not supported for `4-bit` or `8-bit` bitsandbytes models.",
+            "transformers/modeling_utils.py, 4.49",
+        ),
+        Example(
+            "ImportError: Using `bitsandbytes` 4-bit quantization requires "
+            "bitsandbytes: `pip install -U bitsandbytes>=0.46.1`",
+            "transformers/quantizers/quantizer_bnb_4bit.py, 5.19.0",
+        ),
+    ),
+    evidence="transformers' and accelerate's own checks.",
+    narrow=2,
+)

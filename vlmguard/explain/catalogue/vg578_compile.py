@@ -1,0 +1,86 @@
+"""torch.compile or Triton failed."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG578",
+    name="explain-compile",
+    title="torch.compile or a Triton kernel failed to compile",
+    zh="torch.compile 或 Triton 内核编译失败",
+    why=(
+        "a part of the model was to be compiled (torch.compile, flex attention, a "
+        "Triton kernel of liger or fla), and the compiler could not follow it, "
+        "lacks its tools (gcc, ptxas, Python.h), or does not know this card"
+    ),
+    do=(
+        Do("--torch_compile false, TORCHDYNAMO_DISABLE=1: run without it", "slower steps"),
+        Do(
+            "a triton that belongs to this torch (pip show torch names it); gcc "
+            "and Python's headers in the image",
+            "none",
+        ),
+        Do(
+            "rm -rf ~/.triton ~/.cache/torchinductor /tmp/torchinductor_$USER; "
+            "on a shared home a TRITON_CACHE_DIR for each node",
+            "kernels are compiled again",
+        ),
+        Do("use_liger_kernel false, where the trace names liger", "more memory"),
+    ),
+    wrong=(
+        "Suppressing the error (torch._dynamo.config.suppress_errors) leaves an "
+        "eager run that is slower than without compile."
+    ),
+    signs=(
+        Sign("torch._dynamo"),
+        Sign("torch._inductor"),
+        Sign("BackendCompilerFailed"),
+        Sign("InductorError"),
+        Sign("triton.compiler"),
+        Sign("CompilationError"),
+        Sign("PassManager::run failed"),
+        Sign("Cannot find a working triton installation"),
+        Sign("TorchRuntimeError"),
+        Sign("Dynamo failed to run"),
+        Sign("symbolically trace a dynamo-optimized function"),
+        Sign("triton.runtime", no=("OutOfResources",)),
+        Sign("Failed to find C compiler"),
+        Sign("ptxas"),
+        Sign("TritonGPU"),
+        Sign("LoweringException"),
+        Sign("recompile_limit"),
+        Sign("cache_size_limit"),
+        Sign("Unsupported conversion from f"),
+        Sign("NoTritonConfigsError"),
+        Sign("SingletonIntNode"),
+        Sign("CppCompileError"),
+        Sign("PTXASError"),
+        Sign("InternalTorchDynamoError"),
+        Sign("0 active drivers"),
+        Sign("torch._subclasses"),
+        Sign("fake tensor"),
+        Sign("FakeTensor"),
+        Sign("torch/_dynamo/", where="raised"),
+        Sign("torch/_inductor/", where="raised"),
+        Sign("-packages/triton/", where="raised"),
+        Sign("torch/_functorch/", where="raised"),
+        Sign("torch/_subclasses/", where="raised"),
+        Sign("-packages/liger_kernel/", where="raised"),
+    ),
+    examples=(
+        Example(
+            "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' "
+            "raised:\nRuntimeError: Cannot find a working triton installation.",
+            "torch/_inductor/scheduler.py, 2.4",
+        ),
+        Example("RuntimeError: PassManager::run failed", "triton 3.1"),
+        Example(
+            "torch._dynamo.exc.InternalTorchDynamoError: AttributeError: "
+            "'NoneType' object has no attribute 'is_contiguous'",
+            "torch/_dynamo/exc.py, 2.13",
+        ),
+    ),
+    evidence="torch's and triton's own messages.",
+    narrow=1,
+)

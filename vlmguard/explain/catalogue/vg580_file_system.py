@@ -1,0 +1,86 @@
+"""A folder cannot be written, or the file system failed."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG580",
+    name="explain-file-system",
+    title="A path cannot be written, is there already, or the file system failed",
+    zh="路径无法写入或已存在，或文件系统出错",
+    why=(
+        "the job may not write where it was told to, the folder is there already, "
+        "or the shared file system answered with an error of its own (a mount that "
+        "is gone, a stale handle, input/output error)"
+    ),
+    do=(
+        Do("touch the folder from the job itself, on the node: id; ls -ld; df -h; mount", "none"),
+        Do("a folder of your own: --output_dir, HF_HOME, TRITON_CACHE_DIR, TMPDIR", "none"),
+        Do("in a container: mount the folder, and run as the user who owns it", "none"),
+        Do(
+            "an input/output error or a mount that is gone: tell the cluster's "
+            "people, and resume from the last whole checkpoint",
+            "the steps since then",
+        ),
+    ),
+    wrong="--overwrite_output_dir starts anew: to go on, name the checkpoint.",
+    signs=(
+        Sign("[Errno 13]"),
+        Sign("[Errno 1] Operation not permitted"),
+        Sign("PermissionError"),
+        Sign("Permission denied"),
+        Sign("[Errno 30]"),
+        Sign("Read-only file system"),
+        Sign("[Errno 5]"),
+        Sign("Input/output error"),
+        Sign("[Errno 107]"),
+        Sign("Transport endpoint is not connected"),
+        Sign("[Errno 116]"),
+        Sign("Stale file handle"),
+        Sign("[Errno 121]"),
+        Sign("Remote I/O error"),
+        Sign("[Errno 17]"),
+        Sign("FileExistsError"),
+        Sign("already exists and is not empty"),
+        Sign("[Errno 39]"),
+        Sign("Directory not empty"),
+        Sign("[Errno 36]"),
+        Sign("File name too long"),
+        Sign("Parent directory", also=("does not exist",)),
+        Sign("IsADirectoryError"),
+        Sign("NotADirectoryError"),
+        Sign("[Errno 108]"),
+        Sign("[Errno 16] Device or resource busy"),
+        Sign("[Errno 26]"),
+        Sign("tmp-checkpoint-"),
+        Sign("[Errno 103]"),
+        Sign("[Errno 19] No such device"),
+        Sign("[Errno 112] Host is down"),
+        Sign("`.` cannot be created"),
+        Sign("FileNotFoundError", also=("checkpoint-", "->")),
+        Sign("[Errno 524]"),
+        Sign(": Permission denied", where="line", also=("bash",)),
+        Sign("slurmstepd: error: couldn't chdir", where="line"),
+        Sign("slurmstepd: error: execve", where="line"),
+        Sign("Could not open stdout file", where="line"),
+        Sign("input file unavailable", where="line"),
+        Sign("I/O error, dev ", where="line"),
+        Sign("nfs: server", where="line"),
+        Sign("Transport endpoint is not connected", where="line"),
+    ),
+    examples=(
+        Example(
+            "PermissionError: [Errno 13] Permission denied: '/output'",
+            "Python's own text, EACCES",
+        ),
+        Example("OSError: [Errno 5] Input/output error", "errno's text, Linux"),
+        Example(
+            "ValueError: Output directory (/out) already exists and is not "
+            "empty. Use --overwrite_output_dir to overcome.",
+            "examples/pytorch/language-modeling/run_clm.py, transformers 4.40",
+        ),
+    ),
+    evidence="Python's and Linux' own messages.",
+    narrow=1,
+)

@@ -1,0 +1,76 @@
+"""A reward function failed."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG581",
+    name="explain-reward",
+    title="A reward function failed, or its answer does not fit",
+    zh="奖励函数出错或返回值不符",
+    why=(
+        "GRPO and its kin call the reward functions with all columns of the rows by "
+        "name; one raised an exception, does not take a column, or gave another "
+        "number of rewards than there are completions"
+    ),
+    do=(
+        Do(
+            "def reward(completions, **kwargs): take what is not used by "
+            "**kwargs; one float (or None) for each completion",
+            "none",
+        ),
+        Do(
+            "call it once by hand with two rows and their completions; "
+            "conversational rows give lists of messages, not strings",
+            "none",
+        ),
+        Do(
+            "catch what the completions' own text causes (a parser's exception) and give 0.0",
+            "a bug in the function is hidden, too",
+        ),
+    ),
+    wrong="A reward of None for all rows of a batch is no reward: the advantages are then nan.",
+    signs=(
+        Sign("The reward function", also=("returned",)),
+        Sign(
+            "All reward functions returned None",
+        ),
+        Sign("Number of reward weights"),
+        Sign("The number of reward processing classes"),
+        Sign("No reward source provided"),
+        Sign("reward_funcs"),
+        Sign(
+            "_reward() ",
+        ),
+        Sign(
+            "_reward_func() ",
+        ),
+        Sign(
+            "reward_fn",
+        ),
+        Sign(
+            "reward_func",
+        ),
+        Sign("in _calculate_rewards", where="trace", no=("out of memory",)),
+        Sign("in _score_completions", where="trace", no=("out of memory",)),
+        Sign("in compute_rewards_per_func", where="trace", no=("out of memory",)),
+        Sign("output_reward_func = reward_func(", where="trace"),
+        Sign("in compute_score", where="raised"),
+        Sign("swift/rewards/", where="raised"),
+        Sign("swift/plugin/orm.py", where="raised"),
+    ),
+    examples=(
+        Example(
+            "ValueError: The reward function 'accuracy' returned 7 rewards, but "
+            "8 were expected (one per prompt-completion pair).",
+            "trl/trainer/grpo_trainer.py, 1.16",
+        ),
+        Example(
+            "TypeError: accuracy_reward() got an unexpected keyword argument 'completion_ids'",
+            "Python's own text, of trl/trainer/grpo_trainer.py's call, 1.16",
+        ),
+    ),
+    evidence="TRL's own checks.",
+    narrow=-2,
+)

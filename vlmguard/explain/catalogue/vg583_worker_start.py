@@ -1,0 +1,82 @@
+"""A worker process cannot be started."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG583",
+    name="explain-worker-start",
+    title=(
+        "A worker process cannot be started: CUDA was used before a fork, or "
+        "something cannot be pickled"
+    ),
+    zh="子进程无法启动：fork 之前已使用 CUDA，或对象无法 pickle",
+    why=(
+        "a process was to be started after CUDA had been used in this one (a forked "
+        "child cannot use it), or, with spawn, something had to be sent that cannot "
+        "be pickled (a lambda, a nested function, an open file)"
+    ),
+    do=(
+        Do(
+            "do nothing on the GPU before the workers start; in them nothing on the GPU at all",
+            "none",
+        ),
+        Do(
+            "multiprocessing.set_start_method('spawn'), "
+            "VLLM_WORKER_MULTIPROC_METHOD=spawn; the script under if __name__ "
+            "== '__main__':",
+            "slower start",
+        ),
+        Do(
+            "functions at a module's top level instead of lambdas and nested "
+            "ones; files opened in the worker",
+            "none",
+        ),
+        Do("workers", "slower batches"),
+    ),
+    wrong=(
+        "num_proc=1 in datasets' map helps against pickling, not against CUDA in a forked worker."
+    ),
+    signs=(
+        Sign("Cannot re-initialize CUDA in forked subprocess"),
+        Sign("CUDA error: initialization error"),
+        Sign("CUDA error (3): initialization error"),
+        Sign("Can't pickle"),
+        Sign("cannot pickle"),
+        Sign("Can't get local object"),
+        Sign("PicklingError"),
+        Sign("before the current process has finished its bootstrapping phase"),
+        Sign("context has already been set"),
+        Sign("daemonic processes are not allowed to have children"),
+        Sign("has already been started as"),
+        Sign("can't start new thread"),
+        Sign("Cowardly refusing to serialize"),
+        Sign("is not a public attribute of"),
+        Sign("Can't get attribute", also=("__main__",)),
+        Sign("unable to create a new thread"),
+        Sign("Resource temporarily unavailable"),
+        Sign("cannot probe CUDA device capabilities in a forked"),
+        Sign("Cannot re-initialize CUDA in forked subprocess", where="line"),
+        Sign("multiprocessing/reduction.py", where="raised"),
+        Sign("multiprocessing/popen_", where="raised"),
+        Sign("multiprocessing/spawn.py", where="raised"),
+        Sign("-packages/dill/", where="raised"),
+        Sign("-packages/cloudpickle/", where="raised"),
+        Sign("initialization error", also=("CUDA",)),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To "
+            "use CUDA with multiprocessing, you must use the 'spawn' start "
+            "method",
+            "torch/cuda/__init__.py, 2.13.0",
+        ),
+        Example(
+            "AttributeError: Can't pickle local object 'main.<locals>.preprocess'",
+            "made by causing it (names and numbers changed), Python 3.11",
+        ),
+    ),
+    evidence="torch's and Python's own messages.",
+    narrow=1,
+)

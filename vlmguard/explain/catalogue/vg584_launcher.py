@@ -1,0 +1,93 @@
+"""The script was not started by a launcher, or its group was not made."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG584",
+    name="explain-launcher",
+    title="The ranks' variables or the process group are missing",
+    zh="缺少分布式环境变量或进程组未初始化",
+    why=(
+        "the script wants ranks, and no launcher said which one it is (RANK, "
+        "WORLD_SIZE, MASTER_ADDR, LOCAL_RANK), or a collective came before "
+        "init_process_group (or after its end, or it was made twice)"
+    ),
+    do=(
+        Do(
+            "torchrun --nproc_per_node N script.py …, accelerate launch or "
+            "deepspeed, not python script.py",
+            "none",
+        ),
+        Do(
+            "under srun: one torchrun for each node, or export "
+            "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID and MASTER_ADDR",
+            "none",
+        ),
+        Do("one place only that makes the group: not both the script and the framework", "none"),
+    ),
+    wrong=(
+        "Setting RANK=0 WORLD_SIZE=1 by hand trains on one card alone, and four "
+        "such processes train four models."
+    ),
+    signs=(
+        Sign("environment variable", also=("expected, but not set",)),
+        Sign("Default process group has not been initialized"),
+        Sign("trying to initialize the default process group twice"),
+        Sign("KeyError: 'LOCAL_RANK'"),
+        Sign("KeyError: 'RANK'"),
+        Sign("KeyError: 'WORLD_SIZE'"),
+        Sign("KeyError: 'MASTER_ADDR'"),
+        Sign("KeyError: 'MASTER_PORT'"),
+        Sign("requires the LOCAL_RANK environment variable"),
+        Sign("backend not set, please initialize it using init_process_group"),
+        Sign("Distributed backend is not initialized"),
+        Sign("Using DeepSpeed requires"),
+        Sign("Invalid process group"),
+        Sign("The specified group name"),
+        Sign("is not initialized. Please call init"),
+        Sign("Missing rank"),
+        Sign("rank parameter missing"),
+        Sign("LOCAL_RANK ("),
+        Sign("does not support `nn.DataParallel`"),
+        Sign("process group has been destroyed"),
+        Sign("is not part of the group"),
+        Sign("backend is not available"),
+        Sign("No rendezvous handler"),
+        Sign("You need to use at least 2 processes to use `--multi_gpu`"),
+        Sign("Please use `torchrun`"),
+        Sign("Please launch with"),
+        Sign("Please use FORCE_TORCHRUN=1"),
+        Sign("only be used in distributed training"),
+        Sign("only works in distributed"),
+        Sign("Less than two GPU ids were configured"),
+        Sign("need to manually pass in `--num_processes`"),
+        Sign("Your training script should have a function named"),
+        Sign("in _get_env_or_raise", where="raised"),
+        Sign("torch/distributed/distributed_c10d.py in _get_default_group", where="raised"),
+        Sign("in _check_valid_to_run", where="raised"),
+        Sign("in mpi_discovery", where="raised"),
+        Sign("in _env_rendezvous_handler", where="raised"),
+        Sign("torch/distributed/distributed_c10d.py in init_process_group", where="raised"),
+        Sign("in _new_process_group_helper", where="raised"),
+        Sign("Distributed package doesn't have"),
+        Sign("is not initialized in the world group map"),
+        Sign("LOCAL_RANK is not in the environment"),
+        Sign("distributed_c10d.py in get_backend", where="raised"),
+    ),
+    examples=(
+        Example(
+            "ValueError: Error initializing torch.distributed using env:// "
+            "rendezvous: environment variable RANK expected, but not set",
+            "made by causing it, torch 2.13.0",
+        ),
+        Example(
+            "ValueError: Default process group has not been initialized, please "
+            "make sure to call init_process_group.",
+            "made by causing it, torch 2.13.0",
+        ),
+    ),
+    evidence="torch's, DeepSpeed's and accelerate's own checks.",
+    narrow=1,
+)

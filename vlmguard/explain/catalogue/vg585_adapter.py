@@ -1,0 +1,65 @@
+"""PEFT refuses an adapter."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG585",
+    name="explain-adapter",
+    title="PEFT refuses the adapter: its configuration, or how adapters are put together",
+    zh="PEFT 适配器配置无效，或多个适配器不能这样组合",
+    why=(
+        "the adapter's configuration has values that do not go together, names an adapter that is "
+        "not there, or a model that has an adapter already was given another one"
+    ),
+    do=(
+        Do(
+            "one peft_config, given once: to the trainer, or to get_peft_model, not to both", "none"
+        ),
+        Do(
+            "to go on with an adapter: load it with is_trainable=True, or merge it first "
+            "(merge_and_unload)",
+            "a merged adapter cannot be taken out again",
+        ),
+        Do(
+            "no modules_to_save, DoRA or rank patterns first; then one of them after another",
+            "fewer weights learn",
+        ),
+        Do("pip install -U peft, and the release that wrote the adapter's configuration", "none"),
+    ),
+    wrong="target_modules='all-linear' quietens some of these and reaches the frozen tower, too.",
+    signs=(
+        Sign("You passed a `PeftModel` instance together with a `peft_config`"),
+        Sign("Adapter with name", also=("already exists",)),
+        Sign("adapter(s) could not be found"),
+        Sign("No adapter loaded"),
+        Sign("`peft_config` must be a"),
+        Sign("peft_config` must be a `peft.PeftConfig`"),
+        Sign("Cannot merge", also=("adapter",)),
+        Sign("supports only 1 adapter with bias"),
+        Sign("r` should be a positive integer"),
+        Sign("PEFT type"),
+        Sign("Applying a PEFT adapter to `lm_head` is not supported"),
+        Sign("layers_to_transform"),
+        Sign("modules_to_save", also=("Error",)),
+        Sign("-packages/peft/", where="raised"),
+        Sign("transformers/integrations/peft.py", where="raised"),
+        Sign("swift/tuners/", where="raised"),
+        Sign("model_utils/adapter", where="raised"),
+        Sign("llamafactory/model/adapter.py", where="raised"),
+    ),
+    examples=(
+        Example(
+            "ValueError: You passed a `PeftModel` instance together with a `peft_config` to the "
+            "trainer. Please first merge and unload the existing adapter",
+            "trl/trainer/grpo_trainer.py, 1.16",
+        ),
+        Example(
+            "ValueError: Adapter with name default already exists. Please use a different name.",
+            "transformers/integrations/peft.py, 5.19.0",
+        ),
+    ),
+    evidence="PEFT's, transformers' and TRL's own checks.",
+    narrow=-1,
+)

@@ -1,0 +1,70 @@
+"""A file to which several runs were appended: the last of them is what the user asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from vlmguard.explain.lines import Line
+
+# First words of a launcher, a tracker or a job. They count only behind an end: ranks repeat them.
+_STARTING = (
+    "Setting OMP_NUM_THREADS environment variable for each process",
+    "wandb: Tracking run with wandb version",
+    "distributed tasks at: ",
+    "run sh: `",
+    "Setting ds_accelerator to",
+    "The following values were not passed to `accelerate launch`",
+    "SLURM_JOB_ID",
+    "SLURM_JOBID",
+    "Job started",
+    "Starting job",
+    "Unable to find hostfile, will proceed with training with local resources only",
+)
+_ENDED = (
+    "ChildFailedError",
+    "exits with return code",
+    "CANCELLED AT",
+    "exits successfully.",
+    "train_runtime",
+    "CalledProcessError: Command",
+)
+_LSF = "Sender: LSF System"
+_BELOW = "The output (if any) follows:"
+_ABOVE = "The output (if any) is above this job summary"
+
+
+def last(kept: list[Line]) -> tuple[list[Line], int]:
+    """The lines of the last run, and how many runs came before it."""
+    if any(_LSF in line.raw for line in kept):
+        kept, before = _last_job(kept)
+        if before:
+            return kept, before
+    ended, start, before = False, 0, 0
+    for number, line in enumerate(kept):
+        ended = ended or _any(_ENDED, line.raw)
+        if ended and _any(_STARTING, line.raw):
+            ended, start, before = False, number, before + 1
+    return kept[start:], before
+
+
+def _any(words: Iterable[str], raw: str) -> bool:
+    return any(word in raw for word in words)
+
+
+def _last_job(kept: list[Line]) -> tuple[list[Line], int]:
+    """LSF's report of a job stands before its output, or behind it; then it is read behind it."""
+    heads = [n for n, line in enumerate(kept) if _LSF in line.raw]
+    behind = [n for n, line in enumerate(kept) if _ABOVE in line.raw]
+    if behind:
+        fresh = behind[-1] < len(kept) - 20 and heads[-1] < behind[-1]  # another job has begun
+        cuts = behind if fresh else behind[:-1]
+        return kept[cuts[-1] + 1 if cuts else 0 :], len(cuts)
+    job = kept[heads[-1] :]
+    split = next((n for n, line in enumerate(job) if _BELOW in line.raw), None)
+    if split is None:
+        return job, len(heads) - 1
+    report, output = job[:split], job[split + 1 :]
+    end = output[-1].at + 1 if output else job[-1].at
+    moved = [replace(line, at=end + n) for n, line in enumerate(report)]
+    return [*output, *moved], len(heads) - 1

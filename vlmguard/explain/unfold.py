@@ -1,0 +1,76 @@
+"""One line of a file that holds several of a log: JSON lines, flattened tracebacks, glued ones."""
+
+from __future__ import annotations
+
+import json
+import re
+
+LONGEST = 1 << 17  # characters of a JSON line that are read
+# Where containers' and clusters' collectors and Python's JSON formatters keep the text, and after
+# it what its exception printed.
+_TEXTS = ("log", "message", "msg", "textPayload", "text", "line", "event", "body")
+_RAISED = ("exc_info", "exc_text", "exception", "traceback", "stack_trace", "stacktrace", "stack")
+_TIMES = ("time", "timestamp", "@timestamp", "asctime", "ts")
+_LEVELS = ("levelname", "level", "severity")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_HEAD = "Traceback (most recent call last)"
+_FLAT = re.compile(r"Traceback \(most recent call last\):(?:\\r)?\\n")
+# "14:07ValueError: …", "1.50s/it]RuntimeError: …": a bar or a clock without a line's end.
+_GLUED = re.compile(
+    r"(?:(?<=[\])%}])|(?<=it/s)|(?<=s/it)|(?<=\d)(?<![A-Za-z_.]\d)(?<![A-Za-z_.]\d\d))"
+    r"(?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}(?:Error|Exception): )"
+)
+
+
+def parts(raw: str) -> list[str]:
+    """The lines that ``raw`` holds; itself alone, where it is one."""
+    if raw.startswith("{") and raw.rstrip().endswith("}") and len(raw) <= LONGEST:
+        found = _object(raw)
+        if found:
+            return found
+    if _HEAD in raw and _FLAT.search(raw):
+        raw = raw.replace("\\r", "").replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
+        return raw.rstrip("\n").split("\n")
+    if "Error: " in raw or "Exception: " in raw:
+        return _GLUED.sub("\n", raw).split("\n")
+    return [raw]
+
+
+def _object(raw: str) -> list[str]:
+    """The text of a JSON object that a collector or a formatter wrote, time and pod in front."""
+    try:
+        entry = json.loads(raw)
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(entry, dict):
+        return []
+    payload = entry.get("jsonPayload")
+    inner = {**entry, **payload} if isinstance(payload, dict) else entry
+    told = [inner[key] for key in _TEXTS if isinstance(inner.get(key), str)][:1]
+    told += [inner[key] for key in _RAISED if isinstance(inner.get(key), str)][:1]
+    if not told:
+        return []
+    text = "\n".join(one.rstrip("\r\n") for one in told).replace("\r\n", "\n").replace("\r", "\n")
+    front = _time(inner) + _pod(entry)
+    quiet = _quiet(inner) if _HEAD in text else ""
+    lines = [quiet + line if _HEAD in line else line for line in text.split("\n")]
+    return [front + line for line in lines]
+
+
+def _time(entry: dict[str, object]) -> str:
+    value = next((str(entry[key]) for key in _TIMES if key in entry), "")
+    return f"{value} " if _ISO.match(value) and len(value) <= 40 else ""
+
+
+def _pod(entry: dict[str, object]) -> str:
+    """Of Kubernetes' metadata the pod: a stream of lines of its own."""
+    about = entry.get("kubernetes")
+    name = about.get("pod_name") if isinstance(about, dict) else None
+    named = isinstance(name, str) and re.fullmatch(r"[\w.-]{1,80}", name)
+    return f"[pod/{name}/main] " if named else ""
+
+
+def _quiet(entry: dict[str, object]) -> str:
+    """A traceback that a logger wrote as a warning or less was caught."""
+    level = next((str(entry[key]).upper() for key in _LEVELS if key in entry), "")
+    return f"{level} " if level in ("WARNING", "WARN", "INFO", "DEBUG") else ""
