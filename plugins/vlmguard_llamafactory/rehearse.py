@@ -21,6 +21,7 @@ from vlmguard.rehearse.scene import Scene
 from vlmguard_llamafactory import formats
 from vlmguard_transformers import rehearse_flags
 from vlmguard_transformers.shrunk import make as make
+from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "LLaMA-Factory"

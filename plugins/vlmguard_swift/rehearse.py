@@ -21,6 +21,7 @@ from vlmguard.rehearse.scene import Scene
 from vlmguard_transformers import rehearse_flags
 from vlmguard_transformers.rehearse_flags import PIXELS
 from vlmguard_transformers.shrunk import make as make
+from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "ms-swift"
@@ -116,25 +117,16 @@ def load() -> None:
     """All that ranks need, imported once before they are forked."""
     import contextlib
 
-    import torch
+    from vlmguard_transformers import rehearsal
 
-    torch.set_num_threads(1)
-    for name in (
-        "transformers.models.auto.modeling_auto", "torch.distributed.fsdp", "peft", "datasets",
-        "swift.pipelines", "swift.trainers", "swift.rlhf_trainers", "swift.llm", "deepspeed", "trl",
-        "deepspeed.runtime.zero.stage3", "deepspeed.runtime.zero.stage_1_and_2",
-        "deepspeed.runtime.zero.muon.muon_optimizer", "accelerate.utils.deepspeed",
-        "torch._inductor.compile_fx", "PIL.PngImagePlugin", "qwen_vl_utils",
-        "vlmguard_swift.profile", "vlmguard_transformers.lifecycle",
-        "vlmguard_transformers.rehearsal", "vlmguard_swift.batches",
-    ):  # fmt: skip
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
+    rehearsal.load(
+        "swift.pipelines", "swift.trainers", "swift.trainers.seq2seq_trainer", "swift.loss_scale",
+        "swift.rlhf_trainers", "swift.llm", "trl", "qwen_vl_utils", "vlmguard_swift.profile",
+        "vlmguard_swift.batches",
+    )  # fmt: skip
     for name in ("DPOTrainer", "GRPOTrainer"):  # lazily loaded
         with contextlib.suppress(Exception):
             getattr(importlib.import_module("swift.rlhf_trainers"), name)
-    with contextlib.suppress(ImportError):  # it would be compiled in each rank
-        importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
     _main("sft")
 
 

@@ -5,6 +5,8 @@ Such a module has ``NAME`` and
 * ``describe(values, entry, files) -> Described``: in the command line's process, light;
 * ``remote(source) -> list[str]``: files of a model's own code;
 * ``load()``: imports everything, once, in the worker;
+* ``ready(source)``, if it wants it: imports what the ranks of this model need besides, in the
+  worker, so that no rank has to;
 * ``make(source, out) -> dict``: the tiny checkpoint (``weights``, ``full``, ``class``), in a rank;
 * ``commands(request, made, rows, single, steps) -> Commands``;
 * ``act(scene) -> dict``: one rank of one pass;

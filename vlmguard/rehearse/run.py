@@ -52,6 +52,8 @@ def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
     sample, notes = _sample(request, place)
     tell("rows", {"kinds": {kind: len(found) for kind, found in sample.by_kind.items()}})
     tell("began", {"pass": "tiny model"})
+    if hasattr(hooks, "ready"):
+        hooks.ready(Path(request.model))
     made = _tiny(hooks, request, place)
     if isinstance(made, str):
         return _answer(Judgement(CANNOT, why=made), notes=notes)

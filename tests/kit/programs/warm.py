@@ -11,6 +11,7 @@ folder is gone, or when it was asked nothing for a while.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -61,6 +62,7 @@ def load(environment: str) -> None:
 def serve(path: Path, environment: str) -> None:
     """Take jobs, each in a process of its own, until nobody asks any more."""
     load(environment)
+    gc.freeze()  # a rank that collects garbage would copy every page of these imports
     door = socket.socket(socket.AF_UNIX)
     half = path.with_suffix(".half")
     door.bind(str(half))
