@@ -6,7 +6,6 @@ What real gloo ranks do with each is known: tests/frameworks/trainers and …/fl
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shlex
@@ -14,9 +13,8 @@ import subprocess
 
 import pytest
 
-from tests.frameworks.flagembedding import cases as flagembedding
-from tests.frameworks.flagembedding import launch
-from tests.frameworks.trainers.cases import CASES, HEALTHY
+from tests.frameworks.rehearse.known import line, of_flagembedding
+from tests.frameworks.trainers.cases import CASES
 from tests.kit import envs, runs, trainers
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1500)]
@@ -65,28 +63,6 @@ def names():
     for table, marks in ((TELLING, []), (CAMPAIGN, [pytest.mark.campaign])):
         for env, cases in table.items():
             yield from (pytest.param(env, name, marks=marks, id=name) for name in cases)
-
-
-def line(env, name):
-    """What the user types, and the files beside it."""
-    if env == "flagembedding":
-        case = of_flagembedding(name)
-        flags = (*case.flags, *getattr(case, "spread", ()), *getattr(case, "checkpoints", ()))
-        words = ["torchrun", "--nproc_per_node", "2", *launch.arguments(case.module, flags)]
-        return shlex.join(words), {}
-    command = CASES[name].command if name in CASES else HEALTHY[name]
-    model = str(runs.model_folder(env, command.model))
-    places = {"data": str(trainers.tables()), "model": model, "ranks": "2", "port": "29500"}
-    fill = functools.partial(trainers._filled, places=places)
-    files = {f"{name}-{file}": fill(text) for file, text in command.files.items()}
-    words = [f"{name}-{word}" if word in command.files else fill(word) for word in command.words]
-    before = [f"{key}={fill(value)}" for key, value in command.extra.items()]
-    return " ".join([*before, shlex.join(words)]), files
-
-
-def of_flagembedding(name):
-    every = [*flagembedding.CASES, *flagembedding.HEALTHY]
-    return next(case for case in every if case.name == name)
 
 
 def asked(env, which):
