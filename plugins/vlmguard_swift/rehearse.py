@@ -6,7 +6,6 @@ Top-level imports are light: `describe` runs in the command line's process, with
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -171,32 +170,19 @@ def commands(
     return Commands(tuple(argv.words), _reference(argv, request, single), env, tuple(argv.notes))
 
 
-def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> tuple[str, ...]:
+def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands:
     """The command with its own optimizer, dtype, clipping and accumulation."""
-    argv, _ = _located(request, made, rows, steps)
+    argv, env = _located(request, made, rows, steps)
     given = argv.get("deepspeed")
     if given:
         config = _config(given, request.folder)
-        config = rehearse_flags.small(config, rehearse_flags.ratio(made), argv)
-        kind = str((config.get("optimizer") or {}).get("type", "")).lower()
-        if kind in ("adam", "adamw"):  # else its CUDA kernel would be built
-            config["optimizer"].setdefault("params", {})["torch_adam"] = True
-        file = Path(request.scratch) / "deepspeed-own.json"
-        file.write_text(json.dumps(config))
-        argv.set("deepspeed", file)
-    if argv.get("torch_dtype") is None and (dtype := _dtype(request.model)):
+        place = Path(request.scratch)
+        argv.set(
+            "deepspeed", rehearse_flags.written_own(config, place, rehearse_flags.ratio(made), argv)
+        )
+    if argv.get("torch_dtype") is None and (dtype := rehearse_flags.dtype(request.model)):
         argv.set("torch_dtype", dtype)
-    return tuple(argv.words)
-
-
-def _dtype(folder: str) -> str:
-    """The dtype of the real weights, by their config; "" where it does not say."""
-    config = json.loads(Path(folder, "config.json").read_text("utf-8"))
-    for part in (config, config.get("text_config") or {}, config.get("thinker_config") or {}):
-        found = part.get("dtype") or part.get("torch_dtype")
-        if found in ("bfloat16", "float16", "float32"):
-            return str(found)
-    return ""
+    return Commands(tuple(argv.words), (), env)
 
 
 def _groups(argv: Argv, request: Request) -> None:

@@ -9,6 +9,8 @@ Such a module has ``NAME`` and
   worker, so that no rank has to;
 * ``make(source, out) -> dict``: the tiny checkpoint (``weights``, ``full``, ``class``), in a rank;
 * ``commands(request, made, rows, single, steps) -> Commands``;
+* ``own(request, made, rows, steps) -> Commands | None``, if it can: the command with its own
+  optimizer and dtype, for one rank alone; its ``reference`` is empty;
 * ``act(scene) -> dict``: one rank of one pass;
 * ``shaped(request, rows) -> list``, if it wants it: `media.stand_ins` as its own rows.
 """
