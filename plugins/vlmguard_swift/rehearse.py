@@ -85,10 +85,21 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         shuffled=bool(shuffles),
         generates=kind in _GENERATES,
         row=row,
+        evaluates=_evaluates(values, kind),
+        evaluated=tuple(str(name) for name in _many(values.get("val_dataset"))),
         code=tuple(code),
         packs=values.true("packing"),
         obstacle=_obstacle(values, kind),
     )
+
+
+def _evaluates(values: Values, kind: str) -> bool:
+    """While it trains; not where it would generate."""
+    share = values.get("split_dataset_ratio", 0)
+    when = values.get("eval_strategy") or values.get("save_strategy") or "steps"
+    rows = bool(values.get("val_dataset")) or (isinstance(share, float) and share > 0)
+    generates = kind in _GENERATES or values.true("predict_with_generate")
+    return rows and str(when) != "no" and not generates
 
 
 def _many(value: Any) -> list[Any]:
@@ -216,6 +227,11 @@ def _located(
     argv.drop("val_dataset")
     for name, value in _EVERY.items():
         argv.set(name, value)
+    if request.evaluates:  # once, when all steps are over
+        argv.set("val_dataset", request.evaluated[0])
+        argv.set("eval_strategy", "steps")
+        argv.set("eval_steps", steps)
+        argv.set("per_device_eval_batch_size", 1)
     argv.set("max_steps", steps)
     argv.set("gradient_accumulation_steps", request.accumulation)
     argv.set("output_dir", place / "out")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from vlmguard.check.files import Unreadable
+from vlmguard.check.rows import kind
 from vlmguard.rehearse import media, rows
 
 TEXT = {"messages": [{"role": "user", "content": "a"}]}
@@ -128,3 +129,9 @@ def test_a_loader_may_give_a_rank_rows_that_follow_each_other():
     cells = rows.arranged(sample, [window], 2, 2, 1, blocks=True)
     assert [[row["number"] for row in own] for own in cells[0]] == [[0, 1], [2, 3]]
     assert [row["number"] for row in rows.alone(cells)][:4] == [0, 1, 2, 3], "as in the file"
+
+
+def test_rows_to_evaluate_on_are_unlike_where_there_are_both():
+    kinds = [kind(row) for row in rows.unlike(rows.of(numbered(TEXT, IMAGE, IMAGE)), 2)]
+    assert kinds == ["image", "text"] * 2
+    assert [row["number"] for row in rows.unlike(rows.of(numbered(TEXT, TEXT)), 2)] == [0, 1, 0, 1]

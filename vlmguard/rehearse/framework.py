@@ -30,6 +30,8 @@ class Described:
     Attributes:
         accumulation: micro-batches of a step, where it matters here; 0: as the command says.
         code: flags with the user's own code, as they stand.
+        evaluates: whether it evaluates while it trains, and that is rehearsed; evaluated: on these
+            files, else on rows of the training set.
         packs: whether rows are joined into one.
         obstacle: why it cannot be rehearsed; "" where it can.
     """
@@ -44,6 +46,8 @@ class Described:
     accumulation: int = 0
     row: str = "chat"
     media_root: str = ""
+    evaluates: bool = False
+    evaluated: tuple[str, ...] = ()
     packs: bool = False
     code: tuple[str, ...] = ()
     obstacle: str = ""

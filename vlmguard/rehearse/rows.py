@@ -182,6 +182,16 @@ def _forced(kinds: Sequence[str], order: str, step: int, rank: int) -> str:
     return kinds[0] if order == ALL else kinds[-1]
 
 
+def unlike(sample: Sample, world: int, steps: int = 2) -> list[Row]:
+    """Rows for batches of one row, of which some ranks get media and others none, where there are
+    both."""
+    if len(sample.by_kind) < 2:
+        return [sample.rows[at % len(sample.rows)] for at in range(steps * world)]
+    kinds = [_forced(sample.kinds, DIFFER, 0, rank) for rank in range(world)]
+    return [sample.by_kind[kind][step % len(sample.by_kind[kind])]
+            for step in range(steps) for kind in kinds]  # fmt: skip
+
+
 def dealt(cells: Sequence[Sequence[Sequence[Row]]]) -> list[Row]:
     """Rows in a file's order for a loader that gives row i to rank i % world."""
     return [
