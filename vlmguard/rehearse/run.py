@@ -60,9 +60,8 @@ def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
     tell("judged", {"pass": "tiny model", "kind": made["class"], "seconds": made["seconds"]})
     windows = rows.orders(sample, request.ranks, request.thorough, request.generates)
     accumulation = min(request.accumulation, ACCUMULATION)
-    cells = rows.arranged(
-        sample, windows, request.ranks, request.batch, accumulation, request.blocks
-    )
+    cells = rows.arranged(sample, windows, request.ranks, request.batch, accumulation,
+                          request.blocks, request.world)  # fmt: skip
     if request.generates:  # groups of completions: more rows than steps
         cells = cells * 8
     together = rows.write(place / "rows.jsonl", rows.dealt(cells))
