@@ -105,15 +105,16 @@ def _of_swift(run: Run) -> Line:
     return f"NPROC_PER_NODE={run.world} MAX_PIXELS=16384 swift {shlex.join(words)}", {}
 
 
-def line(env: str, name: str) -> Line:
-    """A command of TRL, LLaMA-Factory or FlagEmbedding."""
+def line(env: str, name: str, ranks: int = 0) -> Line:
+    """A command of TRL, LLaMA-Factory or FlagEmbedding; ranks: in place of its own number."""
     if env == "flagembedding":
         case = of_flagembedding(name)
         flags = (*case.flags, *getattr(case, "spread", ()), *getattr(case, "checkpoints", ()))
         words = ["torchrun", "--nproc_per_node", "2", *launch.arguments(case.module, flags)]
         return shlex.join(words), {}
     case = trainers.CASES.get(name)
-    command, ranks = (case.command, case.ranks) if case else (trainers.HEALTHY[name], 2)
+    command = case.command if case else trainers.HEALTHY[name]
+    ranks = ranks or (case.ranks if case else 2)
     model = str(runs.model_folder(env, command.model))
     places = {"data": str(kit.tables()), "model": model, "ranks": str(ranks), "port": "29500"}
     fill = functools.partial(kit._filled, places=places)

@@ -54,6 +54,8 @@ CAMPAIGN = {
         "embedder-zero3": RIGHT,
     },
 }
+WORLDS = {"trl-sft-lora": 8, "lf-zero3-phases": 64, "trl-sft-zero3": 512, "trl-sft-lora-zero3": 64}
+"""Ranks of commands that are right: two are run, and one alone at that size."""
 KNOWN = {name: kind for table in (TELLING, CAMPAIGN) for one in table.values()
          for name, kind in one.items()}  # fmt: skip
 
@@ -75,7 +77,7 @@ def asked(env, which):
         table = (TELLING if which == "telling" else CAMPAIGN)[env]
         lines = []
         for name in table:
-            words, files = line(env, name)
+            words, files = line(env, name, WORLDS.get(name, 0))
             lines.append(words)
             for file, text in files.items():
                 (folder / "work" / file).write_text(text)
@@ -121,6 +123,8 @@ def test_it_says_what_real_ranks_do(env, name):
     assert on["judged"] > 3
     if kind == RIGHT:
         assert off["off"] <= 1e-4
+        if name in WORLDS:
+            assert (found["world"], found["alone"]["kind"]) == (WORLDS[name], RIGHT), found["alone"]
         return
     case = CASES[name] if name in CASES else of_flagembedding(name)
     fixes = {case.fixes} if isinstance(case.fixes, str) else case.fixes
