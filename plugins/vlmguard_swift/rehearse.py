@@ -112,8 +112,6 @@ def _obstacle(values: Values, kind: str) -> str:
         size = values.get(name)
         if isinstance(size, int) and size > 1:
             return f"--{name} {size}: subgroups of ranks are not rehearsed"
-    if values.get("fsdp"):
-        return "--fsdp: not compared with real ranks yet"
     if values.true("use_ray"):
         return "--use_ray: workers get their ranks from Ray"
     if values.get("tuner_backend") == "unsloth":

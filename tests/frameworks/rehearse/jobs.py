@@ -34,6 +34,8 @@ from vlmguard.rehearse.rows import LOADER
 
 RECORDS = envs.ROOT / "docs" / "data" / "rehearse_jobs.jsonl"
 Side = dict[str, Any]
+_PLACES = re.compile(r"(?<![\w.])(?:/[\w.@+-]+){2,}/")
+"""Folders of one machine."""
 
 
 def jobs(env: str) -> Iterator[Job]:
@@ -141,6 +143,8 @@ def _theirs(job: Job, done: dict[tuple[str, str], Side], shares: bool) -> Iterat
 
 
 def _write(line: Side) -> None:
+    line = {key: _PLACES.sub("…/", value) if isinstance(value, str) and key != "test" else value
+            for key, value in line.items()}  # fmt: skip
     with RECORDS.open("a") as file:
         file.write(json.dumps(line) + "\n")
     known = f" ({line['known']})" if line["known"] else ""

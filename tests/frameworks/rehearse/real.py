@@ -36,6 +36,8 @@ def ranks(run: Run, rehearsed: str) -> dict[str, Any]:
         parted = any(mark in done.output for mark in _PARTED)
         word = HANG if parted and not own else CRASH
         evidence = " | ".join(own or errors) or evidence
+    if done.hung:
+        evidence = "no line any more, all ranks wait"
     told = {"verdict": word, "why": " ".join(evidence.split())[:600]}
     if word == WRONG:
         reference = campaign.start(run, run.reference, False)
