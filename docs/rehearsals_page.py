@@ -39,23 +39,12 @@ def _read(name: str) -> list[Line]:
 
 def _jobs(lines: Sequence[Line]) -> Iterator[str]:
     """Rehearsals beside real ranks."""
-    newest = {(line["job"], line["side"]): line for line in lines}
-    told = {job: line for (job, side), line in newest.items() if side == "rehearse"}
+    pairs, alike, silent, other = compared(lines)
     yield "## Beside real ranks"
     yield ""
-    if not told:
+    if not pairs:
         yield "Nothing yet.\n"
         return
-    pairs = {}
-    for job, mine in told.items():
-        real = newest.get((job, "real"))
-        truth = _truth(mine, real)
-        if truth in KINDS:
-            pairs[job] = (mine, truth, real)
-    alike = [job for job, (mine, truth, _) in pairs.items() if mine["verdict"] == truth]
-    alike = [job for job in alike if not _later(*pairs[job])]
-    silent = [job for job, (mine, _, _) in pairs.items() if mine["verdict"] == "cannot tell"]
-    other = [job for job in pairs if job not in alike and job not in silent]
     falsely = [job for job in other if pairs[job][0]["verdict"] == "right"]
     known = sum(bool(mine["known"]) for mine, _, _ in pairs.values())
     envs = Counter(mine.get("env", "swift") for mine, _, _ in pairs.values())
@@ -79,6 +68,21 @@ def _jobs(lines: Sequence[Line]) -> Iterator[str]:
     yield ""
     yield from _otherwise(pairs, other, silent)
     yield from _shares(pairs, alike)
+
+
+def compared(lines: Sequence[Line]) -> tuple[dict[str, Any], list[str], list[str], list[str]]:
+    """The newest line of each job as (rehearsed, what real ranks do, their line), and the jobs that
+    were rehearsed alike, could not be told, and came out otherwise."""
+    newest = {(line["job"], line["side"]): line for line in lines}
+    pairs = {}
+    for (job, side), mine in newest.items():
+        real = newest.get((job, "real"))
+        if side == "rehearse" and (truth := _truth(mine, real)) in KINDS:
+            pairs[job] = (mine, truth, real)
+    alike = [job for job, (mine, truth, _) in pairs.items() if mine["verdict"] == truth]
+    alike = [job for job in alike if not _later(*pairs[job])]
+    silent = [job for job, (mine, _, _) in pairs.items() if mine["verdict"] == "cannot tell"]
+    return pairs, alike, silent, [job for job in pairs if job not in alike and job not in silent]
 
 
 def _truth(mine: Line, real: Line | None) -> str:
