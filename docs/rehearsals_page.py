@@ -121,7 +121,7 @@ def _shares(pairs: Mapping[str, Any], alike: Sequence[str]) -> Iterator[str]:
     ]
     if not found:
         return
-    yield "Silently wrong: how far the worst tensor's update is off, rehearsed and in real ranks.\n"
+    yield "Silently wrong: how far the worst tensor's update is off, rehearsed and in real ranks. Where ranks drift apart, the rehearsal says how far they are from each other, the oracle how far one is from the reference; GRPO (`chord-…`) generates other batches in each.\n"
     yield "| command | rehearsed | real ranks |"
     yield "| --- | --- | --- |"
     for job, mine, theirs in found:
