@@ -41,17 +41,20 @@ matrix: dev
 
 # Hours, resumable: the example scripts of ms-swift that train, rehearsed with stand-ins. SCRIPTS is a
 # checkout of its repository. Then docs/rehearsals.md is made of all that was rehearsed.
-REHEARSES = PYTHONPATH=tests/kit/standins:$(CURDIR):$(CURDIR)/plugins .envs/swift/bin/python -m
+REHEARSES = PYTHONPATH=$(CURDIR)/tests/kit/standins:$(CURDIR)/tests/kit/programs:$(CURDIR):$(CURDIR)/plugins
 rehearse-all: dev
 	@test -d "$(SCRIPTS)/examples" || { echo "make rehearse-all SCRIPTS=FOLDER: a checkout of ms-swift's repository"; exit 2; }
 	@$(ENVS) make swift
-	$(REHEARSES) tests.scripts.campaign $(SCRIPTS) --commit $$(git -C $(SCRIPTS) rev-parse HEAD)
+	$(REHEARSES) .envs/swift/bin/python -m tests.scripts.campaign $(SCRIPTS) --commit $$(git -C $(SCRIPTS) rev-parse HEAD)
 	$(DEV)/python docs/pages.py
 
 # The same, resumable, of commands that real gloo ranks are run on, too.
 rehearse-jobs: dev
-	@$(ENVS) make swift
-	$(REHEARSES) tests.frameworks.rehearse.jobs both
+	@$(ENVS) make swift trl llamafactory flagembedding
+	$(REHEARSES) .envs/trl/bin/python -m tests.frameworks.rehearse.jobs trl
+	$(REHEARSES):$(CURDIR)/tests/kit/stubs .envs/llamafactory/bin/python -m tests.frameworks.rehearse.jobs llamafactory
+	$(REHEARSES) .envs/flagembedding/bin/python -m tests.frameworks.rehearse.jobs flagembedding
+	$(REHEARSES) .envs/swift/bin/python -m tests.frameworks.rehearse.jobs swift --shares
 	$(DEV)/python docs/pages.py
 
 # What most changes need: one small environment, under a minute.

@@ -19,6 +19,7 @@ from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.scene import Scene
 from vlmguard_transformers import rehearse_flags
 from vlmguard_transformers.shrunk import make as make
+from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "FlagEmbedding"

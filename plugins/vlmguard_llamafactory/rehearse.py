@@ -21,6 +21,7 @@ from vlmguard.rehearse.scene import Scene
 from vlmguard_llamafactory import formats
 from vlmguard_transformers import rehearse_flags
 from vlmguard_transformers.shrunk import make as make
+from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "LLaMA-Factory"
@@ -137,29 +138,42 @@ def commands(
 ) -> Commands:
     """The command as it is run here: itself, and its reference. accelerate gives a rank whole
     batches of the file, so that both read it in the order for one rank."""
+    lora = (Argv(list(request.argv)).get("finetuning_type") or "lora") == "lora"
+    argv, env = _located(request, made, single, steps, 1 if lora else 0.1)
+    other = rehearse_flags.reference(argv, request)
+    other.drop("use_reentrant_gc")
+    other.set("disable_gradient_checkpointing", True)
+    return Commands(tuple(argv.words), tuple(other.words), env, tuple(argv.notes))
+
+
+def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands:
+    """The command with its own optimizer, dtype, clipping and accumulation."""
+    argv, env = _located(request, made, rows, steps, None)
+    return Commands(tuple(argv.words), (), env)
+
+
+def _located(
+    request: Request, made: Mapping[str, Any], rows: Path, steps: int, rate: float | None
+) -> tuple[Argv, dict[str, str]]:
+    """The command on the tiny model and these rows, for so many steps; variables to set."""
     argv = Argv(list(request.argv), frozenset(request.known))
     before = argv.copy()
     for names, why in _DROPPED:
         argv.replace(names, why)
-    lora = (argv.get("finetuning_type") or "lora") == "lora"
-    env = rehearse_flags.settle(argv, request, made, steps, 1 if lora else 0.1)
-    _data(argv, before, request, single)
+    env = rehearse_flags.settle(argv, request, made, steps, rate)
+    _data(argv, before, request, rows)
     _media(argv)
     given = argv.get("flash_attn")
     if given in ("fa2", "fa3"):
         argv.set("flash_attn", "sdpa")
         argv.notes.append(f"flash_attn {given}: sdpa")
     argv.set("disable_shuffling", True)
-    other = rehearse_flags.reference(argv, request)
-    other.drop("use_reentrant_gc")
-    other.set("disable_gradient_checkpointing", True)
-    checks = {"DISABLE_VERSION_CHECK": request.env.get("DISABLE_VERSION_CHECK", "0")}
-    return Commands(tuple(argv.words), tuple(other.words), {**env, **checks}, tuple(argv.notes))
+    return argv, {**env, "DISABLE_VERSION_CHECK": request.env.get("DISABLE_VERSION_CHECK", "0")}
 
 
 def _data(argv: Argv, before: Argv, request: Request, rows: Path) -> None:
     """A data set of our own name and folder, in the format of the user's."""
-    folder = rows.parent / "data"
+    folder = rows.with_suffix(".data")
     folder.mkdir()
     file = folder / "rows.jsonl"
     os.replace(rows, file)

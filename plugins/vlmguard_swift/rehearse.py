@@ -6,7 +6,6 @@ Top-level imports are light: `describe` runs in the command line's process, with
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from vlmguard.rehearse.scene import Scene
 from vlmguard_transformers import rehearse_flags
 from vlmguard_transformers.rehearse_flags import PIXELS
 from vlmguard_transformers.shrunk import make as make
+from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "ms-swift"
@@ -85,10 +85,21 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         shuffled=bool(shuffles),
         generates=kind in _GENERATES,
         row=row,
+        evaluates=_evaluates(values, kind),
+        evaluated=tuple(str(name) for name in _many(values.get("val_dataset"))),
         code=tuple(code),
         packs=values.true("packing"),
         obstacle=_obstacle(values, kind),
     )
+
+
+def _evaluates(values: Values, kind: str) -> bool:
+    """While it trains; not where it would generate."""
+    share = values.get("split_dataset_ratio", 0)
+    when = values.get("eval_strategy") or values.get("save_strategy") or "steps"
+    rows = bool(values.get("val_dataset")) or (isinstance(share, float) and share > 0)
+    generates = kind in _GENERATES or values.true("predict_with_generate")
+    return rows and str(when) != "no" and not generates
 
 
 def _many(value: Any) -> list[Any]:
@@ -101,8 +112,6 @@ def _obstacle(values: Values, kind: str) -> str:
         size = values.get(name)
         if isinstance(size, int) and size > 1:
             return f"--{name} {size}: subgroups of ranks are not rehearsed"
-    if values.get("fsdp"):
-        return "--fsdp: not compared with real ranks yet"
     if values.true("use_ray"):
         return "--use_ray: workers get their ranks from Ray"
     if values.get("tuner_backend") == "unsloth":
@@ -116,25 +125,16 @@ def load() -> None:
     """All that ranks need, imported once before they are forked."""
     import contextlib
 
-    import torch
+    from vlmguard_transformers import rehearsal
 
-    torch.set_num_threads(1)
-    for name in (
-        "transformers.models.auto.modeling_auto", "torch.distributed.fsdp", "peft", "datasets",
-        "swift.pipelines", "swift.trainers", "swift.rlhf_trainers", "swift.llm", "deepspeed", "trl",
-        "deepspeed.runtime.zero.stage3", "deepspeed.runtime.zero.stage_1_and_2",
-        "deepspeed.runtime.zero.muon.muon_optimizer", "accelerate.utils.deepspeed",
-        "torch._inductor.compile_fx", "PIL.PngImagePlugin", "qwen_vl_utils",
-        "vlmguard_swift.profile", "vlmguard_transformers.lifecycle",
-        "vlmguard_transformers.rehearsal", "vlmguard_swift.batches",
-    ):  # fmt: skip
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
+    rehearsal.load(
+        "swift.pipelines", "swift.trainers", "swift.trainers.seq2seq_trainer", "swift.loss_scale",
+        "swift.rlhf_trainers", "swift.llm", "trl", "qwen_vl_utils", "vlmguard_swift.profile",
+        "vlmguard_swift.batches",
+    )  # fmt: skip
     for name in ("DPOTrainer", "GRPOTrainer"):  # lazily loaded
         with contextlib.suppress(Exception):
             getattr(importlib.import_module("swift.rlhf_trainers"), name)
-    with contextlib.suppress(ImportError):  # it would be compiled in each rank
-        importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
     _main("sft")
 
 
@@ -179,32 +179,19 @@ def commands(
     return Commands(tuple(argv.words), _reference(argv, request, single), env, tuple(argv.notes))
 
 
-def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> tuple[str, ...]:
+def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands:
     """The command with its own optimizer, dtype, clipping and accumulation."""
-    argv, _ = _located(request, made, rows, steps)
+    argv, env = _located(request, made, rows, steps)
     given = argv.get("deepspeed")
     if given:
         config = _config(given, request.folder)
-        config = rehearse_flags.small(config, rehearse_flags.ratio(made), argv)
-        kind = str((config.get("optimizer") or {}).get("type", "")).lower()
-        if kind in ("adam", "adamw"):  # else its CUDA kernel would be built
-            config["optimizer"].setdefault("params", {})["torch_adam"] = True
-        file = Path(request.scratch) / "deepspeed-own.json"
-        file.write_text(json.dumps(config))
-        argv.set("deepspeed", file)
-    if argv.get("torch_dtype") is None and (dtype := _dtype(request.model)):
+        place = Path(request.scratch)
+        argv.set(
+            "deepspeed", rehearse_flags.written_own(config, place, rehearse_flags.ratio(made), argv)
+        )
+    if argv.get("torch_dtype") is None and (dtype := rehearse_flags.dtype(request.model)):
         argv.set("torch_dtype", dtype)
-    return tuple(argv.words)
-
-
-def _dtype(folder: str) -> str:
-    """The dtype of the real weights, by their config; "" where it does not say."""
-    config = json.loads(Path(folder, "config.json").read_text("utf-8"))
-    for part in (config, config.get("text_config") or {}, config.get("thinker_config") or {}):
-        found = part.get("dtype") or part.get("torch_dtype")
-        if found in ("bfloat16", "float16", "float32"):
-            return str(found)
-    return ""
+    return Commands(tuple(argv.words), (), env)
 
 
 def _groups(argv: Argv, request: Request) -> None:
@@ -238,6 +225,11 @@ def _located(
     argv.drop("val_dataset")
     for name, value in _EVERY.items():
         argv.set(name, value)
+    if request.evaluates:  # once, when all steps are over
+        argv.set("val_dataset", request.evaluated[0])
+        argv.set("eval_strategy", "steps")
+        argv.set("eval_steps", steps)
+        argv.set("per_device_eval_batch_size", 1)
     argv.set("max_steps", steps)
     argv.set("gradient_accumulation_steps", request.accumulation)
     argv.set("output_dir", place / "out")

@@ -156,6 +156,11 @@ def load(*modules: str) -> None:
     for name in (*modules, *_LOADED):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    with contextlib.suppress(Exception):  # the search for any class by its name imports them all
+        videos = importlib.import_module("transformers.models.auto.video_processing_auto")
+        list(videos.VIDEO_PROCESSOR_MAPPING.items())
+    with contextlib.suppress(Exception):
+        importlib.import_module("PIL.Image").preinit()
     with contextlib.suppress(ImportError):  # it would be compiled in each rank
         importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
 
@@ -165,7 +170,8 @@ _LOADED = (
     "transformers.models.auto.tokenization_auto", "torch.distributed.fsdp", "peft", "datasets",
     "deepspeed", "transformers.trainer", "deepspeed.runtime.zero.stage3",
     "deepspeed.runtime.zero.stage_1_and_2", "deepspeed.runtime.zero.muon.muon_optimizer",
-    "accelerate.utils.deepspeed", "torch._inductor.compile_fx", "PIL.PngImagePlugin",
+    "deepspeed.module_inject.auto_ep_layer", "deepspeed.runtime.superoffload.superoffload_stage3",
+    "accelerate.utils.deepspeed", "torch._inductor.compile_fx", "PIL.PngImagePlugin", "scipy.io",
     "vlmguard_transformers.lifecycle",
 )  # fmt: skip
 

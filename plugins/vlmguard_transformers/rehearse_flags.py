@@ -6,7 +6,7 @@ What a plug-in's ``rehearse.py`` sets besides is its own. Standard library only.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,24 +54,32 @@ _STAGE3 = ("stage3", "sub_group")
 
 
 def settle(
-    argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float
+    argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float | None
 ) -> dict[str, str]:
-    """Change ``argv`` in place; returns variables to set. rate: the learning rate."""
+    """Change ``argv`` in place; returns variables to set.
+
+    rate: the learning rate of plain SGD; None leaves the command its own optimizer and dtype.
+    """
     for names, why in _DROPPED:
         argv.replace(names, why)
     argv.set("model_name_or_path", made["folder"])
-    for name, value in {**_EVERY, **_NUMBERS}.items():
+    for name, value in _EVERY.items():
         argv.set(name, value)
-    argv.set("learning_rate", rate)
+    if rate is not None:
+        for name, value in _NUMBERS.items():
+            argv.set(name, value)
+        argv.set("learning_rate", rate)
+        argv.notes.append("plain SGD in float32, without clipping and dropout")
     argv.set("max_steps", steps)
     argv.set("gradient_accumulation_steps", request.accumulation)
     argv.set("output_dir", f"{HERE}/out")
     smaller(made["folder"], argv)
-    argv.notes.append("plain SGD in float32, without clipping and dropout")
-    return strategy(argv, request, ratio(made))
+    return strategy(argv, request, ratio(made), written if rate is not None else written_own)
 
 
-def strategy(argv: Argv, request: Request, shrunk: float) -> dict[str, str]:
+def strategy(
+    argv: Argv, request: Request, shrunk: float, written: Callable[..., Path]
+) -> dict[str, str]:
     """DeepSpeed's config or DDP's buckets, as small as the model."""
     place = Path(request.scratch)
     given = argv.get("deepspeed")
@@ -144,6 +152,28 @@ def written(config: dict[str, Any], place: Path, shrunk: float, argv: Argv) -> P
     file = place / "deepspeed.json"
     file.write_text(json.dumps(plain(small(config, shrunk, argv))))
     return file
+
+
+def written_own(config: dict[str, Any], place: Path, shrunk: float, argv: Argv) -> Path:
+    """The configuration for a tiny model with its own optimizer and dtype, as a file."""
+    config = small(config, shrunk, argv)
+    kind = str((config.get("optimizer") or {}).get("type", "")).lower()
+    if kind in ("adam", "adamw"):  # else its CUDA kernel would be built
+        params = {**(config["optimizer"].get("params") or {}), "torch_adam": True}
+        config["optimizer"] = {**config["optimizer"], "params": params}
+    file = place / "deepspeed-own.json"
+    file.write_text(json.dumps(config))
+    return file
+
+
+def dtype(folder: str) -> str:
+    """The dtype of the real weights, by their config; "" where it does not say."""
+    config = json.loads(Path(folder, "config.json").read_text("utf-8"))
+    for part in (config, config.get("text_config") or {}, config.get("thinker_config") or {}):
+        found = part.get("dtype") or part.get("torch_dtype")
+        if found in ("bfloat16", "float16", "float32"):
+            return str(found)
+    return ""
 
 
 def small(config: Mapping[str, Any], shrunk: float, argv: Argv) -> dict[str, Any]:

@@ -3,6 +3,9 @@ tokenizer and processor."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import itertools
 import json
 import re
 import shutil
@@ -29,6 +32,20 @@ def remote(source: Path) -> list[str]:
     if not named:
         return []
     return sorted(path.name for path in source.glob("*.py")) or ["code from the hub"]
+
+
+def ready(source: Path) -> None:
+    """Import transformers' modules for the kinds that a config names, but no code of the model's
+    own: what this process has imported, its ranks have."""
+    told = (source / "config.json").read_text("utf-8")
+    kinds = dict.fromkeys(re.findall(r'"model_type": *"(\w+)"', told))
+    for kind, part in itertools.product(kinds, _MODULES):
+        with contextlib.suppress(Exception):
+            importlib.import_module(f"transformers.models.{kind}.{part}_{kind}")
+
+
+_MODULES = ("configuration", "modeling", "processing", "image_processing", "video_processing",
+            "feature_extraction", "image_processing_pil")  # fmt: skip
 
 
 def make(source: Path, out: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.scene import Scene
 from vlmguard_transformers import rehearse_flags
 from vlmguard_transformers.shrunk import make as make
+from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "TRL"
@@ -146,19 +147,38 @@ def commands(
     """The command as it is run here: itself, and its reference. accelerate gives a rank whole
     batches of the file, so that both read it in the order for one rank."""
     argv = Argv(list(request.argv), frozenset(request.known))
-    for names, why in _DROPPED:
-        argv.replace(names, why)
-    env = rehearse_flags.settle(argv, request, made, steps, 1 if argv.true("use_peft") else 0.1)
+    env = _located(argv, request, made, steps, 1 if argv.true("use_peft") else 0.1)
     argv.set("dtype", "float32")
     argv.set("torch_dtype", "float32")
-    rehearse_flags.sdpa(argv, "attn_implementation")
-    argv.set("dataset_name", _table(request, single))
-    argv.set("dataset_train_split", "train")
-    argv.set("per_device_train_batch_size", request.batch)
+    argv.set("dataset_name", _table(request, single, "table"))
     if request.row == "prompt":
         _generating(argv)
-    return Commands(tuple(argv.words), tuple(rehearse_flags.reference(argv, request).words),
-                    {**env, "TRL_EXPERIMENTAL_SILENCE": "1"}, tuple(argv.notes))  # fmt: skip
+    return Commands(tuple(argv.words), tuple(rehearse_flags.reference(argv, request).words), env,
+                    tuple(argv.notes))  # fmt: skip
+
+
+def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands | None:
+    """The command with its own optimizer, dtype, clipping and accumulation; not where it generates:
+    which prompt a rank gets depends on its number."""
+    if request.row == "prompt":
+        return None
+    argv = Argv(list(request.argv), frozenset(request.known))
+    env = _located(argv, request, made, steps, None)
+    argv.set("dataset_name", _table(request, rows, "table-own"))
+    return Commands(tuple(argv.words), (), env)
+
+
+def _located(
+    argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float | None
+) -> dict[str, str]:
+    """Change it for the tiny model and so many steps; variables to set."""
+    for names, why in _DROPPED:
+        argv.replace(names, why)
+    env = rehearse_flags.settle(argv, request, made, steps, rate)
+    rehearse_flags.sdpa(argv, "attn_implementation")
+    argv.set("dataset_train_split", "train")
+    argv.set("per_device_train_batch_size", request.batch)
+    return {**env, "TRL_EXPERIMENTAL_SILENCE": "1"}
 
 
 def _generating(argv: Argv) -> None:
@@ -170,11 +190,11 @@ def _generating(argv: Argv) -> None:
     argv.notes.append("groups of 2 completions of 8 tokens, one a rank")
 
 
-def _table(request: Request, rows: Path) -> Path:
+def _table(request: Request, rows: Path, name: str) -> Path:
     """A folder that `datasets` loads: parquet with images where the user's is, else JSON lines."""
     from vlmguard.ranks import run
 
-    folder = rows.parent / "table"
+    folder = rows.parent / name
     folder.mkdir()
     if request.data and not any(name.endswith(".parquet") for name in request.data):
         os.replace(rows, folder / "train.jsonl")

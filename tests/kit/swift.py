@@ -66,7 +66,7 @@ def run(
     env: str = "swift",
     over: str = "",
     timeout: float = 420,
-    quiet: float = QUIET,
+    quiet: float | None = None,
     extra: Mapping[str, str | None] | None = None,
     cold: bool = True,
 ) -> Outcome:
@@ -78,6 +78,7 @@ def run(
         data: a data set of data.py.
         env: an environment of constraints.txt.
         over: a section of constraints.txt that is laid over it.
+        quiet: seconds without a line after which it counts as hung; as `runs` or `warm` have it.
         extra: environment variables besides the usual ones; None takes one away.
         cold: by the command itself; else ranks are forked from a process that has imported
             ms-swift (`warm`), where that serves the environment.
@@ -92,10 +93,13 @@ def run(
         if not direct:
             script = _commands(env) / f"{line[0]}.py"
             return warm.execute(env, [str(script), *line[1:]], folder, every, world=world,
-                                timeout=timeout, shown=["swift", *line])  # fmt: skip
-        return runs.execute([envs.program(env, "swift"), *line], folder, every, timeout, quiet)
+                                timeout=timeout, quiet=quiet or warm.QUIET,
+                                shown=["swift", *line])  # fmt: skip
+        return runs.execute([envs.program(env, "swift"), *line], folder, every, timeout,
+                            quiet or QUIET)  # fmt: skip
 
-    return runs.once([line, env, over, guard, more, direct], make)
+    key = [line, env, over, guard, more, direct]
+    return runs.once([*key, quiet] if quiet else key, make)
 
 
 def _commands(env: str) -> Path:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ torch = pytest.importorskip("torch")
 from torch import distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from vlmguard.ranks import Call, not_engaged, phase, run  # noqa: E402
+from vlmguard.ranks import Call, not_engaged, phase, referee, run  # noqa: E402
 
 importlib.import_module("torch._dynamo")  # DDP imports it: once here, not in every rank
 ENGINES = ("gloo", "referee")
@@ -44,6 +46,32 @@ def works(rank: int) -> dict[str, object]:
         "told": told,
         "gradient": model.module.weight.grad.tolist(),
     }
+
+
+def moves_much(rank: int) -> dict[str, object]:
+    """Tensors that go by files: how many of those are left after each call, and what came."""
+    large = referee.LARGE
+    left, came = [], []
+    for number, kind in enumerate((torch.float32, torch.bfloat16, torch.bool, torch.int64)):
+        mine = torch.full((large + 1,), rank + number).to(kind)
+        both = torch.zeros(2 * (large + 1)).to(kind)
+        dist.all_gather_into_tensor(both, mine)
+        came.append([both[0].item(), both[-1].item()])
+        left.append(len(list(Path(tempfile.gettempdir()).glob("*/tensor*"))))
+    summed = torch.full((large,), rank + 1.0)
+    dist.all_reduce(summed)
+    return {"came": came, "left": left, "summed": summed.sum().item() / large}
+
+
+def test_large_tensors_go_by_files_that_do_not_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    result = run(moves_much, group="referee")
+    assert result.verdict == "ok", result
+    for told in (outcome.value for outcome in result.outcomes):
+        assert told["came"] == [[0.0, 1.0], [1.0, 2.0], [True, True], [3, 4]]
+        assert max(told["left"]) <= 4, "two calls of two ranks at most"
+        assert told["summed"] == 3.0
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -60,6 +60,13 @@ def test_other_first_weights_or_names_say_nothing():
         [(weights(a=[1.0]), weights(a=[1.0]))], (BEFORE, AFTER), True).fault  # fmt: skip
 
 
+def test_what_trains_at_some_of_the_steps_only_says_nothing():
+    """LISA freezes layers and lets others train while it goes on."""
+    less = {"a": AFTER["a"]}
+    assert "b trains at some" in compare.difference([(BEFORE, less)], (BEFORE, AFTER), True).fault
+    assert "b trains at some" in compare.difference([(BEFORE, AFTER)], (BEFORE, less), True).fault
+
+
 def test_nothing_moved():
     assert compare.difference([(BEFORE, BEFORE)], (BEFORE, BEFORE), True).moved == frozenset()
 

@@ -89,3 +89,18 @@ def test_every_rank_gets_the_same_rows_and_they_stay_few(ask, tmp_path, world, a
     assert len(lines) == min(world * accumulation * made.steps, alone.MOST_ROWS)
     first, second = lines[::world], lines[1::world]
     assert first == second == [{"id": n % 2} for n in range(len(first))]
+
+
+def test_a_rank_of_a_loader_of_whole_batches_gets_the_same_rows_too(ask, tmp_path):
+    request = Request("fake", "sft", (), "/", "zero3", 3, "/", "m", str(tmp_path), batch=2,
+                      blocks=True)  # fmt: skip
+    cells = [[[{"id": 0}, {"id": 1}], [{"id": 9}, {"id": 9}]]]
+    alone.own(__import__("fake.rehearse", fromlist=["x"]), request, {}, cells)
+    lines = [json.loads(line)["id"] for line in (tmp_path / "rows-own.jsonl").open()]
+    assert lines == [0, 1] * 6, "two steps of three ranks, a batch of two each"
+
+
+def test_what_the_command_sets_for_its_own_numbers_is_set(ask, tmp_path):
+    ask()
+    [scene] = (tmp_path / "scratch").glob("with-its-own*")
+    assert (scene / "OWN").read_text() == "numbers"

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from vlmguard.check.files import Unreadable
+from vlmguard.check.rows import kind
 from vlmguard.rehearse import media, rows
 
 TEXT = {"messages": [{"role": "user", "content": "a"}]}
@@ -128,3 +129,19 @@ def test_a_loader_may_give_a_rank_rows_that_follow_each_other():
     cells = rows.arranged(sample, [window], 2, 2, 1, blocks=True)
     assert [[row["number"] for row in own] for own in cells[0]] == [[0, 1], [2, 3]]
     assert [row["number"] for row in rows.alone(cells)][:4] == [0, 1, 2, 3], "as in the file"
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_two_ranks_get_what_two_of_more_would(blocks):
+    phases = rows.of(numbered(*[IMAGE] * 3, *[TEXT] * 3, *[IMAGE] * 2, TEXT, *[TEXT] * 3))
+    [window, *_] = rows.orders(phases, 2, False, False)
+    steps = [rows.Window(window.order, 4, 1)]
+    cells = rows.arranged(phases, steps, 2, 1, 1, blocks, size=3)
+    assert [[row["number"] for [row] in cell] for cell in cells] == [[0, 1], [3, 4], [6, 8],
+                                                                     [9, 10]]  # fmt: skip
+
+
+def test_rows_to_evaluate_on_are_unlike_where_there_are_both():
+    kinds = [kind(row) for row in rows.unlike(rows.of(numbered(TEXT, IMAGE, IMAGE)), 2)]
+    assert kinds == ["image", "text"] * 2
+    assert [row["number"] for row in rows.unlike(rows.of(numbered(TEXT, TEXT)), 2)] == [0, 1, 0, 1]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from vlmguard.check.fields import Values
+from vlmguard.check.files import Files
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 from vlmguard_swift import rehearse
@@ -52,7 +54,7 @@ def test_its_own_numbers_keep_optimizer_dtype_and_batch_sizes(tmp_path):
     request = Request("vlmguard_swift", "sft", words, here, "zero2", 64, here, "m", here,
                       accumulation=16)  # fmt: skip
     made = {"folder": here, "weights": 1, "full": 1000}
-    argv = Argv(list(rehearse.own(request, made, tmp_path / "rows.jsonl", 1)))
+    argv = Argv(list(rehearse.own(request, made, tmp_path / "rows.jsonl", 1).argv))
     told = {name: argv.get(name) for name in ("optim", "max_grad_norm", "torch_dtype", "max_steps",
                                               "gradient_accumulation_steps")}  # fmt: skip
     assert told == {"optim": "adafactor", "max_grad_norm": "0.5", "torch_dtype": "bfloat16",
@@ -62,6 +64,34 @@ def test_its_own_numbers_keep_optimizer_dtype_and_batch_sizes(tmp_path):
     assert (kept["train_batch_size"], kept["gradient_clipping"]) == (64, 1.0)
     assert kept["bf16"] == {"enabled": True}
     assert "offload_param" not in kept["zero_optimization"]
+
+
+@pytest.mark.parametrize(
+    ("given", "evaluates"),
+    [
+        ({}, False),
+        ({"val_dataset": ["a.jsonl"]}, True),
+        ({"split_dataset_ratio": 0.01}, True),
+        ({"val_dataset": ["a.jsonl"], "eval_strategy": "no"}, False),
+        ({"val_dataset": ["a.jsonl"], "save_strategy": "no"}, False),
+        ({"val_dataset": ["a.jsonl"], "predict_with_generate": True}, False),
+    ],
+)
+def test_whether_it_evaluates_while_it_trains(given, evaluates, tmp_path):
+    values = Values(dict.fromkeys(given), dict(given))
+    assert rehearse.describe(values, "sft", Files(str(tmp_path))).evaluates is evaluates
+
+
+def test_it_evaluates_once_on_the_rows_that_it_is_given(tmp_path):
+    here = str(tmp_path)
+    request = Request("vlmguard_swift", "sft", ("--eval_steps", "500"), here, "ddp", 2, here, "m",
+                      here, evaluates=True, evaluated=("rows-evaluated.jsonl",))  # fmt: skip
+    made = {"folder": here, "weights": 1, "full": 1}
+    for single in (False, True):
+        told = rehearse.commands(request, made, tmp_path / "a", tmp_path / "b", 4)
+        argv = Argv(list(told.reference if single else told.argv))
+        assert argv.get("val_dataset") == "rows-evaluated.jsonl"
+        assert (argv.get("eval_strategy"), argv.get("eval_steps")) == ("steps", "4")
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,30 @@ def test_accelerates_options_come_as_its_launcher_sets_them(request_of, tmp_path
     assert config["zero_optimization"]["stage"] == 3
 
 
+@pytest.mark.parametrize("module", [trl, llamafactory])
+def test_its_own_numbers_keep_optimizer_and_dtype(module, request_of, tmp_path):
+    config = {"zero_optimization": {"stage": 3}, "optimizer": {"type": "Adam"},
+              "bf16": {"enabled": True}}  # fmt: skip
+    words = ["--deepspeed", json.dumps(config), "--bf16", "True", "--optim", "adafactor",
+             "--max_grad_norm", "0.5", "--dataset", "mine"]  # fmt: skip
+    request = request_of(words, data=("a.jsonl",), accumulation=4)
+    made = {**SMALL, "folder": str(tmp_path / "tiny")}
+    single = rows.write(tmp_path / "rows-single.jsonl", [CHAT])
+    module.commands(request, made, single, single, 2)
+    told = module.own(request, made, rows.write(tmp_path / "rows-own.jsonl", [CHAT]), 1)
+    argv = Argv(list(told.argv))
+    assert (argv.get("optim"), argv.get("bf16"), argv.get("max_grad_norm")) == (
+        "adafactor", "True", "0.5")  # fmt: skip
+    assert (argv.get("max_steps"), argv.get("gradient_accumulation_steps")) == ("1", "4")
+    kept = json.loads(Path(argv.get("deepspeed")).read_text())
+    assert kept["optimizer"] == {"type": "Adam", "params": {"torch_adam": True}}
+    assert kept["bf16"] == {"enabled": True}
+
+
+def test_what_generates_is_not_asked_alone(request_of, tmp_path):
+    assert trl.own(request_of(row="prompt"), SMALL, tmp_path, 1) is None
+
+
 def test_deepspeeds_own_buckets_shrink_with_the_model_too():
     zero = rehearse_flags.small({"zero_optimization": {"stage": 3}}, 1000.0, Argv([]))
     assert zero["zero_optimization"]["reduce_bucket_size"] == 500000
@@ -156,7 +180,7 @@ def test_llamafactorys_data_keep_their_format_and_their_media_folder(request_of,
     scratch.mkdir()
     request = request_of(["--dataset", "mine", "--image_max_pixels", "900000"], data=("mine.json",))
     run, reference, _ = commands(llamafactory, request, scratch)
-    kept = json.loads((scratch / "data" / "dataset_info.json").read_text())
+    kept = json.loads((scratch / "rows-single.data" / "dataset_info.json").read_text())
     assert kept == {"rehearsed": {"formatting": "sharegpt", "file_name": "rows.jsonl"}}
     assert (run.get("dataset"), run.get("media_dir")) == ("rehearsed", request.media_root)
     assert run.get("image_max_pixels") == str(rehearse_flags.PIXELS)

@@ -13,7 +13,7 @@ from typing import Any
 
 from vlmguard.ranks.calls import Call
 
-Packed = tuple[bytes, str, tuple[int, ...]]
+Packed = tuple[bytes | str, str, tuple[int, ...]]
 
 
 @dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import os
 import pickle
 import shutil
@@ -81,6 +82,7 @@ class _Watched:
         sys.stdout.flush()
         sys.stderr.flush()
         pairs = [Pipe() for _ in range(self.ranks)] if group == "referee" else []
+        gc.freeze()  # a rank that collects garbage would copy every page of our imports
         for rank in range(self.ranks):
             pid = os.fork()
             if not pid:
@@ -91,6 +93,7 @@ class _Watched:
                 line = pairs[rank][1] if pairs else None
                 _rank(work, rank, self.ranks, group, self.scratch, line, self.seat)
             self.pids.append(pid)
+        gc.unfreeze()
         for _, theirs in pairs:
             theirs.close()
         if pairs:

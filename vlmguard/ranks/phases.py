@@ -15,6 +15,7 @@ from vlmguard.ranks.calls import phase
 
 POINTS = (
     ("transformers.trainer", "Trainer", "training_step", "forward", "step"),
+    ("transformers.trainer", "Trainer", "evaluate", "evaluation", "after"),
     ("accelerate", "Accelerator", "backward", "backward", "step"),
     ("deepspeed.runtime.engine", "DeepSpeedEngine", "backward", "backward", "step"),
     ("deepspeed.runtime.engine", "DeepSpeedEngine", "step", "step", "after"),

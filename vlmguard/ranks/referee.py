@@ -6,6 +6,9 @@ the same calls in the same order, which is what is judged, the data are the same
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+from collections.abc import Iterator
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -18,7 +21,8 @@ from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[
 from vlmguard.ranks.calls import Call
 from vlmguard.ranks.group import NotedGroup, join
 
-_SUMMED = ("SUM", "AVG", "PREMUL_SUM")
+LARGE = 1 << 16
+"""Bytes above which a tensor goes by a file, of which only the name passes the coordinator."""
 
 
 class RefereeGroup(NotedGroup):
@@ -26,9 +30,13 @@ class RefereeGroup(NotedGroup):
 
     kind = "referee"
     line: Connection
+    files: Iterator[Path]
+    """Names of new ones, this rank's own."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
+        self._read: list[Path] = []
+        """Of calls that every member has left when it answers a later one of this group."""
 
     def carry_out(self, call: Call, args: tuple[Any, ...]) -> Any:
         """A Work that is done already."""
@@ -36,10 +44,30 @@ class RefereeGroup(NotedGroup):
 
     def _all(self, call: Call, given: list[torch.Tensor], peer: int = -1) -> list[list[Any]]:
         """Every member's tensors for this call, in the order of ranks."""
-        packed = [_pack(tensor) for tensor in given]
+        written: list[Path] = []
+        packed = [self._pack(tensor, written) for tensor in given]
         self.line.send(("call", self.members, call, packed, peer))
         answer = self.line.recv()
+        if peer < 0:  # what was sent to one member lies there until it is read
+            for file in self._read:
+                with contextlib.suppress(OSError):
+                    file.unlink()
+            self._read = written
         return [[_unpack(*one) for one in member] for member in answer]
+
+    def _pack(
+        self, tensor: torch.Tensor, written: list[Path]
+    ) -> tuple[bytes | str, str, tuple[int, ...]]:
+        flat = tensor.detach().contiguous().reshape(-1)
+        raw = flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)
+        data: bytes | str
+        if raw.numel() > LARGE:
+            written.append(next(self.files))
+            raw.numpy().tofile(written[-1])
+            data = str(written[-1])
+        else:
+            data = raw.numpy().tobytes()
+        return data, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
 
     def _do_barrier(self, call: Call, *_: Any) -> list[torch.Tensor]:
         self._all(call, [])
@@ -141,17 +169,15 @@ class RefereeGroup(NotedGroup):
         return tensors
 
 
-def _pack(tensor: torch.Tensor) -> tuple[bytes, str, tuple[int, ...]]:
-    flat = tensor.detach().contiguous().reshape(-1)
-    raw = flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)
-    return raw.numpy().tobytes(), str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
-
-
-def _unpack(raw: bytes, kind: str, shape: tuple[int, ...]) -> torch.Tensor:
+def _unpack(data: bytes | str, kind: str, shape: tuple[int, ...]) -> torch.Tensor:
     dtype = getattr(torch, kind)
-    if not raw:
+    if not data:
         return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape)
+    if isinstance(data, str):  # mapped: stays readable when its name is gone
+        size = Path(data).stat().st_size
+        raw = torch.from_file(data, shared=False, size=size, dtype=torch.uint8)
+        return raw.view(dtype).reshape(shape)
+    return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
 
 
 def _fill(target: torch.Tensor, new: torch.Tensor) -> None:
@@ -186,5 +212,6 @@ def enter(rank: int, size: int, line: Connection, scratch: Path) -> None:
     They share a store in ``scratch``, as real ranks do: what the guard exchanges goes through it.
     """
     RefereeGroup.line = line
+    RefereeGroup.files = (scratch / f"tensor{rank}.{number}" for number in itertools.count())
     store = dist.FileStore(str(scratch / "store"), size)
     join(RefereeGroup.kind, RefereeGroup, rank, size, store)

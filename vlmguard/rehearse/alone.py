@@ -15,6 +15,7 @@ from typing import Any
 from vlmguard.ranks import Result, Seat, not_engaged
 from vlmguard.ranks.outcome import parting, sites
 from vlmguard.rehearse import rows
+from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.passes import Rehearsal
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
@@ -33,10 +34,10 @@ class Own:
     """The command with its own numbers.
 
     Attributes:
-        argv: as it is run here; request: with its own accumulation; steps: how many.
+        commands: as it is run here; request: with its own accumulation; steps: how many.
     """
 
-    argv: tuple[str, ...]
+    commands: Commands
     request: Request
     steps: int
 
@@ -47,7 +48,7 @@ class Own:
 
 
 def own(hooks: Any, request: Request, made: Any, cells: Sequence[Any]) -> Own | None:
-    """The command with its own numbers; None where the plug-in does not say how.
+    """The command with its own numbers; None where the plug-in does not know how.
 
     request: with the accumulation that the command asks for. cells: of the loader's order.
     """
@@ -57,8 +58,10 @@ def own(hooks: Any, request: Request, made: Any, cells: Sequence[Any]) -> Own | 
     room = max(1, MOST_ROWS // (request.world * request.batch))
     numbers = range(min(steps * request.accumulation, room))  # fewer: the Trainer begins again
     same = [[cells[number % len(cells)][0]] * request.world for number in numbers]
-    file = rows.write(Path(request.scratch) / "rows-own.jsonl", rows.dealt(same))
-    return Own(hooks.own(request, made, file, steps), request, steps)
+    order = rows.alone(same) if request.blocks else rows.dealt(same)
+    file = rows.write(Path(request.scratch) / "rows-own.jsonl", order)
+    commands = hooks.own(request, made, file, steps)
+    return Own(commands, request, steps) if commands else None
 
 
 def look(passes: Rehearsal, own: Own, guard: bool) -> Judgement:
@@ -73,7 +76,7 @@ def _looked(passes: Rehearsal, own: Own, guard: bool) -> Judgement:
     request = own.request
     results: list[Result] = []
     for rank in RANKS[: request.world]:
-        result, failed = passes.as_rank(_seat(request, rank), own.argv, guard)
+        result, failed = passes.as_rank(_seat(request, rank), own.commands, guard)
         if failed is not None:
             return _said(failed, rank, request)
         told = result.outcomes[0].value

@@ -90,6 +90,9 @@ def difference(
         other = next((n for n in known if not np.array_equal(before[n], known[n])), "")
         if other:
             return Difference(fault=f"{other} begins with other weights than the reference's")
+    parted = sorted(name for one in (after, wanted) for name in set(known) ^ set(one))
+    if parted:
+        return Difference(fault=f"{parted[0]} trains at some of the steps only")
     updates = {name: _wide(wanted[name]) - _wide(known[name]) for name in known}
     sizes = {name: float(np.linalg.norm(update)) for name, update in updates.items()}
     top = max(sizes.values(), default=0.0)

@@ -5,8 +5,12 @@ Such a module has ``NAME`` and
 * ``describe(values, entry, files) -> Described``: in the command line's process, light;
 * ``remote(source) -> list[str]``: files of a model's own code;
 * ``load()``: imports everything, once, in the worker;
+* ``ready(source)``, if it wants it: imports what the ranks of this model need besides, in the
+  worker, so that no rank has to;
 * ``make(source, out) -> dict``: the tiny checkpoint (``weights``, ``full``, ``class``), in a rank;
 * ``commands(request, made, rows, single, steps) -> Commands``;
+* ``own(request, made, rows, steps) -> Commands | None``, if it can: the command with its own
+  optimizer and dtype, for one rank alone; its ``reference`` is empty;
 * ``act(scene) -> dict``: one rank of one pass;
 * ``shaped(request, rows) -> list``, if it wants it: `media.stand_ins` as its own rows.
 """
@@ -26,6 +30,8 @@ class Described:
     Attributes:
         accumulation: micro-batches of a step, where it matters here; 0: as the command says.
         code: flags with the user's own code, as they stand.
+        evaluates: whether it evaluates while it trains, and that is rehearsed; evaluated: on these
+            files, else on rows of the training set.
         packs: whether rows are joined into one.
         obstacle: why it cannot be rehearsed; "" where it can.
     """
@@ -40,6 +46,8 @@ class Described:
     accumulation: int = 0
     row: str = "chat"
     media_root: str = ""
+    evaluates: bool = False
+    evaluated: tuple[str, ...] = ()
     packs: bool = False
     code: tuple[str, ...] = ()
     obstacle: str = ""

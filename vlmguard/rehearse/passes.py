@@ -82,12 +82,13 @@ class Rehearsal:
         return result
 
     def as_rank(
-        self, seat: Seat | None, argv: Sequence[str], guard: bool
+        self, seat: Seat | None, own: Commands, guard: bool
     ) -> tuple[Result, Judgement | None]:
         """One process as that rank of many, or as the only one; and how it failed, if it did."""
         who = f"as rank {seat.rank} of {seat.size}" if seat else "with its own numbers"
         name = f"{who}, {ON if guard else OFF}"
-        scene = replace(self._scene(name, argv, guard, single=seat is None), steps=())
+        scene = self._scene(name, own.argv, guard, single=seat is None)
+        scene = replace(scene, steps=(), env={**scene.env, **own.env})
         self.tell("began", {"pass": name})
         begun = time.monotonic()
         result = run(lambda _: self.act(scene), 1, "none", self.request.limit, seat)

@@ -103,6 +103,7 @@ def _prepared(
     if described.packs and media:
         raise Refused("--packing: rows are joined, so that which rank gets media is not known")
     data, why = _data(described.data, files)
+    evaluated, _ = _data(described.evaluated, files)
     remote = hooks.remote(Path(source))  # type: ignore[attr-defined]
     code = (*described.code, *([f"the model's own code ({', '.join(remote)})"] if remote else ()))
     request = Request(
@@ -110,6 +111,7 @@ def _prepared(
         run.world, source, os.path.basename(described.model.rstrip("/")), str(scratch),
         env=_variables(job.env), data=data, why_no_data=why, shuffled=described.shuffled,
         batch=described.batch, accumulation=described.accumulation or run.accumulation,
+        evaluates=described.evaluates, evaluated=evaluated,
         towers=tuple(tower.kind for tower in run.towers if tower.trainable),
         media=media, media_root=described.media_root, accelerate=_accelerate(job, files),
         generates=described.generates, blocks=described.blocks, paired=described.paired,

@@ -26,6 +26,8 @@ class Request:
         why_no_data: why there are none, or which are left out.
         shuffled: whether its loader shuffles.
         batch, accumulation: rows of a micro-batch, micro-batches of a step.
+        evaluates: whether it evaluates after the last step; evaluated: on which local files; empty:
+            on rows as those that it trains on.
         towers: kinds that train, going by the command.
         media: kinds of media that the model takes.
         media_root: the folder that its rows' media are relative to; "" for ``folder``.
@@ -58,6 +60,8 @@ class Request:
     shuffled: bool = True
     batch: int = 1
     accumulation: int = 1
+    evaluates: bool = False
+    evaluated: tuple[str, ...] = ()
     towers: tuple[str, ...] = ()
     media: tuple[str, ...] = ()
     media_root: str = ""

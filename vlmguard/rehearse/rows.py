@@ -138,11 +138,13 @@ def orders(sample: Sample, world: int, thorough: bool, generates: bool) -> list[
 
 def arranged(
     sample: Sample, windows: Sequence[Window], world: int, batch: int, accumulation: int,
-    blocks: bool = False,
+    blocks: bool = False, size: int = 0,
 ) -> list[list[list[Row]]]:  # fmt: skip
     """Cells: for each micro-batch of each step, one list of ``batch`` rows a rank.
 
-    blocks: a rank's batch is of rows that follow each other, not of every ``world``-th.
+    blocks: a rank's batch is of rows that follow each other, not of every ``world``-th. size: how
+    many ranks the command has: of the loader's order two get what two of those would, two with
+    unlike batches where there are any.
     """
     taken: dict[str, int] = {}
 
@@ -157,7 +159,8 @@ def arranged(
         for step in range(window.steps):
             for _ in range(accumulation):
                 if window.order == LOADER:
-                    cells.append(_as_they_come(sample.rows, len(cells), world, batch, blocks))
+                    whole = _as_they_come(sample.rows, len(cells), max(size, world), batch, blocks)
+                    cells.append(_some(whole, world))
                 else:
                     kinds = [_forced(sample.kinds, window.order, step, r) for r in range(world)]
                     cells.append([[take(kind) for _ in range(batch)] for kind in kinds])
@@ -174,12 +177,34 @@ def _as_they_come(
     return [block[rank::world] for rank in range(world)]
 
 
+def _some(batches: list[list[Row]], world: int) -> list[list[Row]]:
+    """Of ``world`` ranks: the first ones, the last of them one that differs from the first."""
+    if len(batches) == world:
+        return batches
+    seen = [{part for row in batch for part in kind(row).split("+")} - {"text"}
+            for batch in batches]  # fmt: skip
+    chosen = list(range(world))
+    if world > 1:
+        chosen[-1] = next((n for n, media in enumerate(seen) if media != seen[0]), chosen[-1])
+    return [batches[number] for number in chosen]
+
+
 def _forced(kinds: Sequence[str], order: str, step: int, rank: int) -> str:
     if order in (DIFFER, SWAPPED):
         return kinds[0] if (rank + (order == SWAPPED)) % 2 == 0 else kinds[-1]
     if order == ALONE:
         return kinds[0] if step == 0 else kinds[-1]
     return kinds[0] if order == ALL else kinds[-1]
+
+
+def unlike(sample: Sample, world: int, steps: int = 2) -> list[Row]:
+    """Rows for batches of one row, of which some ranks get media and others none, where there are
+    both."""
+    if len(sample.by_kind) < 2:
+        return [sample.rows[at % len(sample.rows)] for at in range(steps * world)]
+    kinds = [_forced(sample.kinds, DIFFER, 0, rank) for rank in range(world)]
+    return [sample.by_kind[kind][step % len(sample.by_kind[kind])]
+            for step in range(steps) for kind in kinds]  # fmt: skip
 
 
 def dealt(cells: Sequence[Sequence[Sequence[Row]]]) -> list[Row]:

@@ -52,21 +52,25 @@ def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
     sample, notes = _sample(request, place)
     tell("rows", {"kinds": {kind: len(found) for kind, found in sample.by_kind.items()}})
     tell("began", {"pass": "tiny model"})
+    if hasattr(hooks, "ready"):
+        hooks.ready(Path(request.model))
     made = _tiny(hooks, request, place)
     if isinstance(made, str):
         return _answer(Judgement(CANNOT, why=made), notes=notes)
     tell("judged", {"pass": "tiny model", "kind": made["class"], "seconds": made["seconds"]})
     windows = rows.orders(sample, request.ranks, request.thorough, request.generates)
     accumulation = min(request.accumulation, ACCUMULATION)
-    cells = rows.arranged(
-        sample, windows, request.ranks, request.batch, accumulation, request.blocks
-    )
+    cells = rows.arranged(sample, windows, request.ranks, request.batch, accumulation,
+                          request.blocks, request.world)  # fmt: skip
     if request.generates:  # groups of completions: more rows than steps
         cells = cells * 8
     together = rows.write(place / "rows.jsonl", rows.dealt(cells))
     single = rows.write(place / "rows-single.jsonl", rows.alone(cells))
-    own = alone.own(hooks, request, made, cells[: windows[0].steps * accumulation])
+    training = replace(request, evaluates=False)
+    own = alone.own(hooks, training, made, cells[: windows[0].steps * accumulation])
     request = replace(request, accumulation=accumulation)
+    if request.evaluates:
+        request = replace(request, evaluated=(str(_evaluated(request, sample, place)),))
     commands = hooks.commands(request, made, together, single, windows[-1].last)
     passes = Rehearsal(request, commands, windows, sample, hooks.act, tell)
     off = passes.guard(on=False)
@@ -74,7 +78,8 @@ def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
     off, on, scale = _at_size(passes, own, off, on)
     return _answer(
         off, on, alone=scale, mended=_mended(off, on, passes.fixes), fixes=passes.fixes,
-        notes=[*notes, *commands.notes], not_shown=list(NOT_SHOWN),
+        notes=[*notes, *commands.notes],
+        not_shown=[one for one in NOT_SHOWN if one != "evaluation" or not request.evaluates],
         orders=[window.order for window in windows], model=made["class"],
         weights=made["weights"], full=made["full"], share=round(sample.share, 4),
         kinds={kind: len(found) for kind, found in sample.by_kind.items()},
@@ -133,6 +138,17 @@ def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
         sample = rows.of(shaped(request, made) if shaped else made)
         notes.append(f"stand-in rows ({', '.join(sample.kinds)}): {request.why_no_data}")
     return sample, notes
+
+
+def _evaluated(request: Request, trained: rows.Sample, place: Path) -> Path:
+    """Rows to evaluate on: of the user's own files, else as those that are trained on."""
+    sample = trained
+    if request.evaluated:
+        sample = rows.sample(request.evaluated, shuffled=True)
+        root = request.media_root or request.env.get("ROOT_IMAGE_DIR") or request.folder
+        media.saved(sample.rows, place)
+        media.here(sample.rows, place, lambda name: os.path.exists(os.path.join(root, name)))
+    return rows.write(place / "rows-evaluated.jsonl", rows.unlike(sample, request.ranks))
 
 
 def _tiny(hooks: Any, request: Request, place: Path) -> dict[str, Any] | str:

@@ -1,10 +1,11 @@
 """`make rehearse-jobs`: what `rehearse` says of a command beside what real gloo ranks do with it.
 
-    python -m tests.frameworks.rehearse.jobs rehearse|real|both [--minutes 30] [--only TEXT]
+    python -m tests.frameworks.rehearse.jobs ENVIRONMENT [--minutes 30] [--only TEXT] [--shares]
 
-The jobs: the commands of tests/frameworks/swift whose outcome its tests establish, then others
-drawn over model class, strategy, tuning and rows, each with real ranks of its own. Resumable: a
-line of docs/data/rehearse_jobs.jsonl for each side; docs/rehearsals.md compares the two.
+The jobs: commands whose outcome a test establishes (`known`), then, of ms-swift, others drawn over
+model class, strategy, tuning and rows (`drawn`), each with real ranks of its own. Resumable: a line
+of docs/data/rehearse_jobs.jsonl for each side as it ends; docs/rehearsals.md compares the two.
+`--shares` runs real ranks of those that are silently wrong, too, to compare by how much.
 """
 
 from __future__ import annotations
@@ -12,119 +13,83 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import re
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tests.frameworks.swift import campaign
-from tests.frameworks.swift.cases import CASES, HEALTHY, NO_CHECKPOINTS, ONCE, REDUCED
-from tests.frameworks.swift.classes import (
-    FULL,
-    LORA,
-    PLAIN,
-    RUNS,
-    SAME,
-    SFT,
-    SIZES,
-    TRAINED,
-    UNFINISHED,
-    Run,
-)
-from tests.kit import envs, swift
-from tests.kit.models.families import FAMILIES
-from tests.kit.runs import KIT
+from tests.frameworks.rehearse import drawn, known, real
+from tests.frameworks.rehearse.known import Job
+from tests.kit import envs
 from vlmguard.check import script
 from vlmguard.check.files import Files
 from vlmguard.rehearse import client
 from vlmguard.rehearse.prepare import Refused, prepare
+from vlmguard.rehearse.rows import LOADER
 
 RECORDS = envs.ROOT / "docs" / "data" / "rehearse_jobs.jsonl"
-DRAWN, SEED = 120, 11
-_WORDS = {"right": "right", "wrong": "silently wrong", "hang": "hang", ONCE: "crash",
-          REDUCED: "crash", UNFINISHED: "crash", SIZES: "crash"}  # fmt: skip
-"""What tests/frameworks/swift expects → rehearse's word; other words there name where ranks part,
-which is a hang without torch's own comparison of collectives."""
+Side = dict[str, Any]
+_PLACES = re.compile(r"(?<![\w.])(?:/[\w.@+-]+){2,}/")
+"""Folders of one machine."""
 
 
-def jobs() -> dict[str, tuple[Run, str]]:
-    """Name → command, and what real ranks are known to do; "" where they have to be asked."""
-    found: dict[str, tuple[Run, str]] = {}
-    for case in CASES:
-        if case.env == "swift" and not case.over:
-            reference = case.right() if case.broken == "wrong" else []
-            run = Run(case.name, case.verb, case.model, case.data, case.flags, case.broken, "right",
-                      reference)  # fmt: skip
-            found[case.name] = run, _WORDS[case.broken]
-    for healthy in HEALTHY:
-        run = Run(f"healthy-{healthy.name}", healthy.verb, healthy.model, healthy.data,
-                  healthy.flags, "right", "right", [*healthy.flags, *NO_CHECKPOINTS])  # fmt: skip
-        found[run.name] = run, "right"
-    for run in RUNS:
-        found[f"class-{run.name}"] = run, _WORDS.get(run.off, "hang")
-    return found | {run.name: (run, "") for run in drawn()}
+def jobs(env: str) -> Iterator[Job]:
+    """Those that fail first, then the healthy ones, then what nobody knows."""
+    found = [job for job in known.jobs() if job.env == env]
+    yield from sorted(found, key=lambda job: ("wrong", "hang", "crash", "right").index(
+        job.known.removeprefix("silently ")))  # fmt: skip
+    if env == "swift":
+        yield from (known.of_run(run, run.name) for run in drawn.runs())
 
 
-def drawn() -> list[Run]:
-    """Commands that no test names."""
-    tunings = {"trained": TRAINED, "full": FULL, "lora": LORA}
-    every = [(model, how, tuning, data) for model in FAMILIES for how in (0, 1, 2, 3)
-             for tuning in tunings for data in ("image", "mixed", "text")]  # fmt: skip
-    made = []
-    for model, stage, tuning, data in random.Random(SEED).sample(every, DRAWN):
-        flags = tunings[tuning]
-        own = f"zero{stage}" if stage == 1 else str(KIT / "deepspeed" / f"zero{stage}.json")
-        config = ["--deepspeed", own] if stage else []
-        name = f"drawn-{model}-{f'zero{stage}' if stage else 'ddp'}-{tuning}-{data}"
-        made.append(Run(name, SFT, model, data, [*flags, *config], "", "", [*flags, *PLAIN],
-                        extra=SAME if tuning == "lora" else {}))  # fmt: skip
-    return made
+class Rehearser:
+    """The warm process of one framework; another one where it ended."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.workers: dict[str, client.Worker] = {}
+
+    def ask(self, job: Job) -> Side:
+        """The guard off, two ranks and the reference."""
+        scratch = self.place / job.name
+        for each in (scratch, folder := self.place / "work"):
+            each.mkdir(exist_ok=True)
+        line, files = job.line()
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        os.chdir(folder)
+        begun = time.monotonic()
+        try:
+            reading = script.of_words(shlex.split(line), os.environ)
+            given = Files(str(folder), reading.files)
+            found = prepare(reading.jobs[0], given, reading.trace, scratch, None, False)
+            request = replace(found.request, passes=("off",), limit=240.0)
+            if request.adapter not in self.workers:
+                self.workers[request.adapter] = client.Worker(request.adapter, self.place)
+            answer = self.workers[request.adapter].ask(request, lambda _: None)
+        except Refused as refused:
+            return {"verdict": "cannot tell", "why": str(refused), "seconds": 0.0}
+        except client.Ended as ended:
+            self.workers.clear()
+            return {"verdict": "cannot tell", "why": str(ended), "seconds": 0.0}
+        return {**_told(answer), "seconds": round(time.monotonic() - begun, 1)}
 
 
-def rehearsed(worker: client.Worker, place: Path, run: Run) -> dict[str, Any]:
-    """The guard off, two ranks and the reference."""
-    flags = [flag.replace("{data}", str(swift.dataset())) for flag in run.flags]
-    words = swift.command(run.verb, run.model, run.data, flags)
-    line = shlex.split(f"NPROC_PER_NODE={run.world} MAX_PIXELS=16384 swift") + words
-    reading = script.of_words(line, os.environ)
-    scratch = place / run.name
-    scratch.mkdir()
-    begun = time.monotonic()
-    try:
-        files = Files(os.getcwd(), reading.files)
-        prepared = prepare(reading.jobs[0], files, reading.trace, scratch, None, False)
-        request = replace(prepared.request, passes=("off",), limit=240.0)
-        answer = worker.ask(request, lambda _: None)
-    except Refused as refused:
-        return {"verdict": "cannot tell", "why": str(refused), "seconds": 0.0}
+def _told(answer: Side) -> Side:
     off = answer.get("off") or {}
-    told = {name: off[name] for name in ("order", "step", "off", "error", "message", "sites")
+    kept = {name: off[name] for name in ("order", "step", "off", "error", "message", "sites")
             if off.get(name)}  # fmt: skip
-    shares = [error for _, error in off.get("tensors", ())]
-    return {"verdict": answer["verdict"], "why": answer.get("why", ""), **told, "shares": shares,
-            "seconds": round(time.monotonic() - begun, 1)}  # fmt: skip
+    return {"verdict": answer["verdict"], "why": answer.get("why", ""), **kept,
+            "shares": [error for _, error in off.get("tensors", ())],
+            "times": answer.get("times"), "rss": answer.get("rss")}  # fmt: skip
 
 
-def real(run: Run) -> dict[str, Any]:
-    """Real ranks, judged by the test kit's own oracle."""
-    done = campaign.start(run, run.flags, False)
-    word, evidence = campaign.judged(run, done)
-    if word == "crash" and "gloo/transport" in done.output and "Error" not in evidence:
-        word = "hang"  # the other side of ranks that parted
-    told = {"verdict": _WORDS.get(word, word), "why": evidence[:600], "seconds": done.seconds}
-    if word == "wrong":
-        reference = campaign.start(run, run.reference, False)
-        verdict = campaign.compare(done.ranks, reference.ranks, world=run.world)
-        told["shares"] = [error for error, _ in verdict.worst[:5]]
-    return told
-
-
-def read() -> dict[tuple[str, str], dict[str, Any]]:
+def read() -> dict[tuple[str, str], Side]:
     """The newest line of each job and side."""
     lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
     every = [json.loads(line) for line in lines]
@@ -133,47 +98,59 @@ def read() -> dict[tuple[str, str], dict[str, Any]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("side", choices=("rehearse", "real", "both"))
+    parser.add_argument("env", choices=("swift", "trl", "llamafactory", "flagembedding"))
     parser.add_argument("--minutes", type=float, default=600)
     parser.add_argument("--only", default="", help="a pattern for names of jobs")
+    parser.add_argument("--shares", action="store_true")
     asked = parser.parse_args()
     until = time.monotonic() + asked.minutes * 60
-    for side in ("rehearse", "real"):
-        if asked.side in (side, "both"):
-            _work(side, asked.only, until)
+    done = read()
+    with client.place() as place:
+        rehearser = Rehearser(place)
+        for job in jobs(asked.env):
+            if time.monotonic() > until:
+                break
+            if re.search(asked.only, job.name):
+                for line in chain(_mine(rehearser, job, done), _theirs(job, done, asked.shares)):
+                    _write(line)
+                    done[job.name, line["side"]] = line
+        for worker in rehearser.workers.values():
+            worker.close()
     return 0
 
 
-def _work(side: str, only: str, until: float) -> None:
-    """Jobs of that side without a line: the real side of those that were rehearsed and not known,
-    and of all that are silently wrong, for the shares."""
-    done = read()
-    with client.place() as place:
-        worker = client.Worker("vlmguard_swift", place) if side == "rehearse" else None
-        for name, (run, known) in jobs().items():
-            if time.monotonic() > until:
-                break
-            if not re.search(only, name) or (name, side) in done:
-                continue
-            if side == "real" and not _wanted(done, name, known):
-                continue
-            try:
-                told = rehearsed(worker, place, run) if worker else real(run)
-            except client.Ended as ended:
-                worker = client.Worker("vlmguard_swift", place)
-                told = {"verdict": "cannot tell", "why": str(ended), "seconds": 0.0}
-            line = {"job": name, "side": side, "known": known, **told}
-            with RECORDS.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-            print(f"{told['seconds']:5.0f} s {side} {told['verdict']} ({known or '?'}): {name} "
-                  f"{told['why'][:120]}", flush=True)  # fmt: skip
-        if worker:
-            worker.close()
+def _mine(rehearser: Rehearser, job: Job, done: dict[tuple[str, str], Side]) -> Iterator[Side]:
+    if (job.name, "rehearse") not in done:
+        about = {"job": job.name, "env": job.env, "side": "rehearse", "known": job.known}
+        yield {**about, "test": job.test, **rehearser.ask(job)}
 
 
-def _wanted(done: Mapping[tuple[str, str], Any], name: str, known: str) -> bool:
-    mine = done.get((name, "rehearse"))
-    return mine is not None and mine["verdict"] != "cannot tell" and known in ("", "silently wrong")
+def _theirs(job: Job, done: dict[tuple[str, str], Side], shares: bool) -> Iterator[Side]:
+    """Real ranks, where nobody knows what they do or by how much they are off."""
+    mine = done.get((job.name, "rehearse"))
+    if job.run is None or mine is None or mine["verdict"] == "cannot tell":
+        return
+    wanted = not job.known or (shares and job.known == mine["verdict"] == known.WRONG)
+    if not wanted or (job.name, "real") in done:
+        return
+    about = {"job": job.name, "env": job.env, "side": "real", "known": job.known}
+    found = real.ranks(job.run, mine["verdict"])
+    rows = drawn.FORCED.get(job.run.data)
+    if mine.get("order", LOADER) != LOADER and rows and found["verdict"] == known.RIGHT:
+        forced = real.ranks(replace(job.run, data=rows), mine["verdict"])
+        found |= {"order": mine["order"], "forced": forced["verdict"], "forced_why": forced["why"]}
+    yield {**about, **found}
+
+
+def _write(line: Side) -> None:
+    line = {key: _PLACES.sub("…/", value) if isinstance(value, str) and key != "test" else value
+            for key, value in line.items()}  # fmt: skip
+    with RECORDS.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    known = f" ({line['known']})" if line["known"] else ""
+    forced = f", {line['order']}: {line.get('forced', '')}" if line.get("order") else ""
+    print(f"{time.strftime('%H:%M:%S')} {line['seconds']:5.0f} s {line['side']} {line['verdict']}"
+          f"{forced}{known}: {line['job']} {line['why'][:160]}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

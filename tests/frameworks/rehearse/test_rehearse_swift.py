@@ -1,4 +1,4 @@
-"""``vlmguard rehearse`` on a script of twelve commands, in one warm process.
+"""``vlmguard rehearse`` on a script of fourteen commands, in one warm process.
 
 What real gloo ranks do with each is known: tests/frameworks/swift/test_cases.py runs them.
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.frameworks.swift.cases import CASES, HEALTHY
+from tests.frameworks.swift.classes import BY_NAME
 from tests.kit import envs, runs, swift
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1500)]
@@ -30,6 +31,9 @@ FAILING = {
 }
 RIGHT = {"full-vision-mixed": 8, "zero3": 64, "zero2": 2, "dpo": 2}
 """Name → ranks. Two are run, and one alone at that size, with its own optimizer and dtype."""
+CLASSES = {"llava-zero3-mixed-eval": "evaluation", "gemma3-fsdp2": "forward"}
+"""Hangs of test_classes.py, and where both ranks are: the first trains on rows with images
+alone, and its ranks part when it evaluates."""
 
 
 def line(case, world=2):
@@ -69,12 +73,13 @@ def _asked():
     healthy = {f"healthy-{case.name}": case for case in HEALTHY if case.name in RIGHT}
     lines = [line(case) for case in cases.values()]
     lines += [line(case, RIGHT[case.name]) for case in healthy.values()]
+    lines += [line(BY_NAME[name]) for name in CLASSES]
     for each in ("home", "work"):
         (folder / each).mkdir(parents=True)
     (folder / "work" / "train.sh").write_text("\n".join(lines) + "\n")
     asked = ask("--yes", "--format", "json", "train.sh", cwd=folder / "work", home=folder / "home")
     assert asked.stdout, asked.stderr
-    jobs = dict(zip([*cases, *healthy], json.loads(asked.stdout)["jobs"], strict=True))
+    jobs = dict(zip([*cases, *healthy, *CLASSES], json.loads(asked.stdout)["jobs"], strict=True))
     left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
     return json.dumps({"exit": asked.returncode, "jobs": jobs, "left": left})
 
@@ -108,6 +113,15 @@ def test_what_is_right_is_right(name):
     assert job["off"]["judged"] > 3
     assert job["world"] == RIGHT[name]
     assert job["alone"]["kind"] == "right", job["alone"]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_hangs_of_evaluation_and_of_fsdp2_are_told(name):
+    job = done().jobs[name]
+    assert (job["verdict"], job["exit"]) == ("hang", 1), job
+    assert {phase for _, phase, _, _ in job["off"]["sites"]} == {CLASSES[name]}
+    assert job["on"]["kind"] == "right", job["on"]
+    assert ("evaluation" in job["not_shown"]) is (name == "gemma3-fsdp2")
 
 
 def test_ranks_that_differ_are_forced_where_rows_differ():

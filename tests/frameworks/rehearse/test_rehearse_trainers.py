@@ -6,7 +6,6 @@ What real gloo ranks do with each is known: tests/frameworks/trainers and …/fl
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shlex
@@ -14,9 +13,8 @@ import subprocess
 
 import pytest
 
-from tests.frameworks.flagembedding import cases as flagembedding
-from tests.frameworks.flagembedding import launch
-from tests.frameworks.trainers.cases import CASES, HEALTHY
+from tests.frameworks.rehearse.known import line, of_flagembedding
+from tests.frameworks.trainers.cases import CASES
 from tests.kit import envs, runs, trainers
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1500)]
@@ -56,6 +54,8 @@ CAMPAIGN = {
         "embedder-zero3": RIGHT,
     },
 }
+WORLDS = {"trl-sft-lora": 8, "lf-zero3-phases": 64, "trl-sft-zero3": 512, "trl-sft-lora-zero3": 64}
+"""Ranks of commands that are right: two are run, and one alone at that size."""
 KNOWN = {name: kind for table in (TELLING, CAMPAIGN) for one in table.values()
          for name, kind in one.items()}  # fmt: skip
 
@@ -65,28 +65,6 @@ def names():
     for table, marks in ((TELLING, []), (CAMPAIGN, [pytest.mark.campaign])):
         for env, cases in table.items():
             yield from (pytest.param(env, name, marks=marks, id=name) for name in cases)
-
-
-def line(env, name):
-    """What the user types, and the files beside it."""
-    if env == "flagembedding":
-        case = of_flagembedding(name)
-        flags = (*case.flags, *getattr(case, "spread", ()), *getattr(case, "checkpoints", ()))
-        words = ["torchrun", "--nproc_per_node", "2", *launch.arguments(case.module, flags)]
-        return shlex.join(words), {}
-    command = CASES[name].command if name in CASES else HEALTHY[name]
-    model = str(runs.model_folder(env, command.model))
-    places = {"data": str(trainers.tables()), "model": model, "ranks": "2", "port": "29500"}
-    fill = functools.partial(trainers._filled, places=places)
-    files = {f"{name}-{file}": fill(text) for file, text in command.files.items()}
-    words = [f"{name}-{word}" if word in command.files else fill(word) for word in command.words]
-    before = [f"{key}={fill(value)}" for key, value in command.extra.items()]
-    return " ".join([*before, shlex.join(words)]), files
-
-
-def of_flagembedding(name):
-    every = [*flagembedding.CASES, *flagembedding.HEALTHY]
-    return next(case for case in every if case.name == name)
 
 
 def asked(env, which):
@@ -99,7 +77,7 @@ def asked(env, which):
         table = (TELLING if which == "telling" else CAMPAIGN)[env]
         lines = []
         for name in table:
-            words, files = line(env, name)
+            words, files = line(env, name, WORLDS.get(name, 0))
             lines.append(words)
             for file, text in files.items():
                 (folder / "work" / file).write_text(text)
@@ -145,6 +123,8 @@ def test_it_says_what_real_ranks_do(env, name):
     assert on["judged"] > 3
     if kind == RIGHT:
         assert off["off"] <= 1e-4
+        if name in WORLDS:
+            assert (found["world"], found["alone"]["kind"]) == (WORLDS[name], RIGHT), found["alone"]
         return
     case = CASES[name] if name in CASES else of_flagembedding(name)
     fixes = {case.fixes} if isinstance(case.fixes, str) else case.fixes

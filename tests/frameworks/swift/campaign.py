@@ -17,13 +17,15 @@ from tests.kit.oracle import Vacuous, compare
 LIMIT = 240.0
 
 
-def start(run: Run, flags: list[str], guard: bool, detail: bool = False) -> swift.Outcome:
+def start(
+    run: Run, flags: list[str], guard: bool, detail: bool = False, quiet: float | None = None
+) -> swift.Outcome:
     """One command; with `detail` the ranks compare each collective first."""
     flags = [flag.replace("{data}", str(swift.dataset())) for flag in flags]
     extra = {**run.extra, **(DETAIL if detail else {})}
     return swift.run(
         run.verb, run.model, run.data, flags,
-        guard=guard, world=run.world, timeout=LIMIT, extra=extra, cold=False,
+        guard=guard, world=run.world, timeout=LIMIT, extra=extra, cold=False, quiet=quiet,
     )  # fmt: skip
 
 

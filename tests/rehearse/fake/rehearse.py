@@ -38,6 +38,8 @@ def act(scene):
     argv = Argv(list(scene.argv))
     kind = argv.get("on" if scene.guard else "off") or "right"
     at, steps = int(argv.get("step") or 1), int(argv.get("steps"))
+    for name, value in scene.env.items():
+        (Path(scene.place) / name).write_text(value)
     if scene.guard:
         told = {"kind": "finding", "code": "VG106", "outcome": "fixed", "change": "mended"}
         scene.report.with_name("report.rank0.jsonl").write_text(json.dumps(told) + "\n")
@@ -81,4 +83,4 @@ def own(request, made, rows, steps):
     argv.set("steps", steps)
     argv.set("off", kind)
     argv.set("on", argv.get("alone_on") or kind)
-    return tuple(argv.words)
+    return Commands(tuple(argv.words), (), {"OWN": "numbers"})
