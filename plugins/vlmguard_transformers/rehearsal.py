@@ -14,7 +14,7 @@ import os
 import resource
 import sys
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,11 @@ def enter(scene: Scene, fsdp: bool) -> None:
     _environment(scene)
     os.chdir(scene.folder)
     answers(fsdp)
+
+
+def fsdp(words: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Whether the command or its launcher asks for it."""
+    return any(word.startswith("--fsdp") for word in words) or "ACCELERATE_USE_FSDP" in env
 
 
 def answers(fsdp: bool) -> None:
@@ -112,7 +117,7 @@ def run(scene: Scene, program: str, towers: Towers, main: Callable[[], Any]) -> 
     Rows come in the file's order, and nothing is saved. Raises whatever ``main`` does.
     """
     words = tuple(word.replace(HERE, str(scene.place)) for word in scene.argv)
-    enter(scene, any(word.startswith("--fsdp") for word in words))
+    enter(scene, fsdp(words, scene.env))
     _in_order()
     _not_saving()
     told = watch(scene, towers)
@@ -181,7 +186,7 @@ def watch(scene: Scene, towers: Towers) -> dict[str, Any]:
     import transformers
 
     phases.told_by()
-    told: dict[str, Any] = {"steps": 0, "wrapped": "", "trainable": 0, "towers": {}}
+    told: dict[str, Any] = {"steps": 0, "wrapped": "", "trainable": 0, "towers": {}, "notes": []}
     loop = transformers.Trainer._inner_training_loop
 
     @functools.wraps(loop)

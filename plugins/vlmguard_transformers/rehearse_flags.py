@@ -1,11 +1,12 @@
 """Flags of any Hugging Face Trainer, changed for a rehearsal on a CPU.
 
-What a plug-in's ``rehearse.py`` sets besides is its own. Standard library only.
+What a plug-in's ``rehearse.py`` sets besides is its own. Imports the standard library only.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -93,9 +94,21 @@ def strategy(
         partitioned = str(inner.get("zero3_init_flag", stage == 3)).lower()
         return {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_CONFIG_FILE": str(file),
                 "ACCELERATE_DEEPSPEED_ZERO3_INIT": partitioned}  # fmt: skip
+    elif str(request.accelerate.get("distributed_type", "")).upper() == "FSDP":
+        return _fsdp(request.accelerate.get("fsdp_config") or {}, argv)
     elif shrunk > 10 and argv.values("ddp_bucket_cap_mb") is None and not argv.get("fsdp"):
         argv.set("ddp_bucket_cap_mb", 1)
     return {}
+
+
+def _fsdp(config: Mapping[str, Any], argv: Argv) -> dict[str, str]:
+    """accelerate's own variables for its config's FSDP."""
+    names = {"fsdp_transformer_layer_cls_to_wrap": "FSDP_TRANSFORMER_CLS_TO_WRAP"}
+    found = {names.get(name, name.upper()): str(value) for name, value in config.items()
+             if name.startswith("fsdp_")}  # fmt: skip
+    if found.pop("FSDP_OFFLOAD_PARAMS", "false").lower() == "true":
+        argv.notes.append("fsdp_offload_params: nothing is moved")
+    return {**found, "ACCELERATE_USE_FSDP": "true"}
 
 
 def reference(argv: Argv, request: Request) -> Argv:
@@ -109,6 +122,26 @@ def reference(argv: Argv, request: Request) -> Argv:
     else:
         other.set("gradient_accumulation_steps", request.ranks * request.accumulation)
     return other
+
+
+def another(tiny: Path) -> Path:
+    """The same tiny checkpoint with other weights beside it: of a teacher who knows as much as
+    its pupil nothing is learnt, and nothing would move."""
+    import numpy as np
+    from safetensors.numpy import load_file, save_file
+
+    out = tiny.with_name(f"{tiny.name}-teacher") / tiny.name
+    if out.exists():
+        return out
+    shutil.copytree(tiny, out)
+    draw = np.random.default_rng(1)
+    for file in out.glob("*.safetensors"):
+        weights = load_file(file)
+        for name, weight in weights.items():
+            noise = draw.standard_normal(weight.shape, dtype=np.float32) * weight.std()
+            weights[name] = (weight + noise).astype(weight.dtype)
+        save_file(weights, file, metadata={"format": "pt"})
+    return out
 
 
 def sdpa(argv: Argv, name: str) -> None:

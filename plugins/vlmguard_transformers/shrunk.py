@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard_torch.shrink import parts_of, shrink
+from vlmguard_transformers import published
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5", ".msgpack",
             ".index.json", ".part", ".incomplete", ".npz")  # fmt: skip
@@ -52,7 +53,8 @@ def make(source: Path, out: Path) -> dict[str, Any]:
     """Write the tiny checkpoint into ``out``.
 
     Returns:
-        Its class, its number of weights, and that of the full size (0 where not counted).
+        Its class and module, its number of weights, and that of the full size (0 where not
+        counted).
 
     Raises whatever the class raises for its shrunk config.
     """
@@ -73,7 +75,10 @@ def make(source: Path, out: Path) -> dict[str, Any]:
     count = sum(weight.numel() for weight in model.parameters())
     _audible(torch, model)
     model.save_pretrained(out)
-    return {"class": type(model).__name__, "weights": count, "full": _full(torch, config)}
+    published.turn(model, out)
+    kind = type(model)
+    return {"class": kind.__name__, "module": kind.__module__, "weights": count,
+            "full": _full(torch, config)}  # fmt: skip
 
 
 def _certain(own: dict[str, Any]) -> None:

@@ -129,6 +129,15 @@ def test_a_crash_of_this_machine_alone_is_no_verdict(ask, message):
     assert message in answer["off"]["why"]
 
 
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [("vLLM is not installed.", "cannot tell"),
+     ("cannot import name 'BoneConfig' from 'peft'", "crash")],
+)  # fmt: skip
+def test_a_missing_package_is_no_verdict_and_a_name_that_a_package_lost_is(ask, message, kind):
+    assert ask("--off", f"imports:{message}")["off"]["kind"] == kind
+
+
 def test_rows_that_cannot_be_read_are_named(ask, tmp_path):
     (tmp_path / "bad.jsonl").write_text("{")
     answer = ask(data=(str(tmp_path / "bad.jsonl"),))

@@ -11,7 +11,7 @@ from vlmguard.check.fields import Values
 from vlmguard.check.files import Files
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
-from vlmguard_swift import rehearse
+from vlmguard_swift import rehearse, rewards
 from vlmguard_transformers import rehearse_flags
 
 ZERO = {"stage": 2, "allgather_bucket_size": 2e8, "reduce_bucket_size": 5e8,
@@ -104,3 +104,103 @@ def test_groups_of_completions_are_ones_that_two_ranks_can_share_out(tmp_path, b
     rehearse._groups(argv, request)
     assert (argv.get("num_generations") or "8") == size
     assert argv.get("generation_batch_size") is None
+
+
+def asked(tmp_path, words, **more):
+    (tmp_path / "config.json").write_text('{"num_hidden_layers": 6}')
+    here = str(tmp_path)
+    request = Request("vlmguard_swift", "sft", tuple(words), here, "ddp", 4, here, "m", here,
+                      **more)  # fmt: skip
+    made = {"folder": here, "weights": 1, "full": 1000}
+    rows, single = tmp_path / "rows.jsonl", tmp_path / "single.jsonl"
+    commands = rehearse.commands(request, made, rows, single, 2)
+    return Argv(list(commands.argv)), Argv(list(commands.reference)), commands
+
+
+def test_a_loss_over_all_ranks_rows_is_compared_with_as_many_ranks(tmp_path):
+    words = ["--deepspeed", '{"zero_optimization": {"stage": 2}}']
+    run, alone, _ = asked(tmp_path, words)
+    assert alone.get("deepspeed") is None
+    assert alone.get("gradient_accumulation_steps") == "2"
+    run, together, _ = asked(tmp_path, words, paired=True)
+    assert together.get("deepspeed") is None
+    assert together.get("gradient_accumulation_steps") == run.get("gradient_accumulation_steps")
+    assert together.get("dataset") == run.get("dataset")
+
+
+def test_accelerates_own_config_wraps_the_command_and_not_its_reference(tmp_path):
+    config = {"distributed_type": "FSDP",
+              "fsdp_config": {"fsdp_version": 2, "fsdp_offload_params": True}}  # fmt: skip
+    _, _, commands = asked(tmp_path, [], accelerate=config)
+    assert commands.wrapper["FSDP_VERSION"] == "2"
+    assert commands.wrapper["ACCELERATE_USE_FSDP"] == "true"
+    assert not any("FSDP" in name for name in commands.env)
+    assert any("nothing is moved" in note for note in commands.notes)
+    stage = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3}}
+    _, _, commands = asked(tmp_path, [], accelerate=stage)
+    kept = json.loads(Path(commands.wrapper["ACCELERATE_DEEPSPEED_CONFIG_FILE"]).read_text())
+    assert kept["zero_optimization"]["stage"] == 3
+    assert kept["gradient_clipping"] == 0
+
+
+def test_blocks_of_llamapro_divide_the_layers_that_are_left(tmp_path):
+    run, _, _ = asked(tmp_path, ["--tuner_type", "llamapro", "--llamapro_num_new_blocks", "4"])
+    assert run.get("llamapro_num_new_blocks") == "2"
+
+
+@pytest.mark.parametrize(("words", "row", "wanted"), [
+    (["--task_type", "seq_cls", "--num_labels", "3"], "class", [0, 1, 2, 0]),
+    (["--problem_type", "multi_label_classification"], "class", [[0], [1], [0], [1]]),
+    (["--problem_type", "regression"], "class", [0.0, 0.1, 0.2, 0.3]),
+    ([], "label", [False, True, True, False]),
+])  # fmt: skip
+def test_stand_in_rows_have_the_labels_of_their_task(words, row, wanted):
+    chat = [{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}]
+    request = Request("vlmguard_swift", "sft", tuple(words), "/", "ddp", 2, "", "m", "/", row=row)
+    made = rehearse.shaped(request, chat * 4)
+    assert [one["label"] for one in made] == wanted
+    assert all(len(one["messages"]) == (2 if row == "label" else 1) for one in made)
+
+
+def test_stand_in_passages_are_said_by_whom_the_task_wants():
+    chat = [{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}]
+    for words, speaker in (("--task_type reranker", "assistant"),
+                           ("--task_type embedding --loss_type infonce", "user")):  # fmt: skip
+        request = Request("vlmguard_swift", "sft", tuple(words.split()), "/", "ddp", 2, "", "m",
+                          "/", row="query")  # fmt: skip
+        row = rehearse.shaped(request, chat)[0]
+        assert len(row["positive_messages"]) == 1
+        assert len(row["negative_messages"]) == 2
+        assert row["positive_messages"][0][0]["role"] == speaker
+
+
+def test_a_teacher_is_the_same_model_with_other_weights(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    saved = pytest.importorskip("safetensors.numpy")
+    tiny = tmp_path / "Qwen3-8B"
+    tiny.mkdir()
+    (tiny / "config.json").write_text("{}")
+    weights = {"a": numpy.arange(6, dtype=numpy.float32)}
+    saved.save_file(weights, tiny / "model.safetensors")
+    out = rehearse_flags.another(tiny)
+    assert out.name == tiny.name, "frameworks look at the name"
+    assert (out / "config.json").exists()
+    other = saved.load_file(out / "model.safetensors")["a"]
+    assert other.dtype == numpy.float32
+    assert not numpy.allclose(other, weights["a"])
+    assert rehearse_flags.another(tiny) == out
+
+
+def test_rewards_that_are_all_alike_are_replaced_and_others_are_not():
+    torch = pytest.importorskip("torch")
+    nothing = torch.zeros(4, 2)
+    assert rewards.alike(nothing, 2)
+    assert rewards.alike(torch.full((4, 1), float("nan")), 2)
+    assert rewards.alike(torch.tensor([[0.0], [0.0], [1.0], [1.0]]), 2), "groups differ, no row"
+    assert not rewards.alike(torch.tensor([[0.0], [1.0], [0.0], [0.0]]), 2)
+    assert not rewards.alike(torch.zeros(4, 0), 2)
+    assert not rewards.alike(torch.zeros(3, 1), 2)
+    made = rewards.others(nothing)
+    assert made.shape == nothing.shape
+    assert made.dtype == nothing.dtype
+    assert not rewards.alike(made, 2)

@@ -39,6 +39,9 @@ TRAPS = {
     verdict.towers_looked_at: replace(
         GOOD, differences=(replace(FINE, moved=frozenset({"model.b"})),) * 2
     ),
+    verdict.beyond_rounding: replace(
+        GOOD, differences=(FINE, replace(FINE, errors={"model.b": 1.2e-3}))
+    ),
 }
 
 
@@ -95,3 +98,8 @@ def test_what_the_guard_alone_breaks_is_the_verdict():
     assert overall(right, Judgement(HANG)).kind == HANG
     assert overall(right, right) is right
     assert [Judgement(kind).code for kind in (RIGHT, CRASH, HANG, WRONG, CANNOT)] == [0, 1, 1, 1, 2]
+
+
+def test_rounding_is_no_reason_to_doubt():
+    rounded = replace(FINE, errors={"model.b": 2e-4})
+    assert judged(replace(GOOD, differences=(FINE, rounded))).kind == RIGHT

@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -35,11 +36,13 @@ from vlmguard.check.files import Files  # noqa: E402
 from vlmguard.check.launcher import Job  # noqa: E402
 from vlmguard.check.script import Reading  # noqa: E402
 from vlmguard.rehearse import client  # noqa: E402
+from vlmguard.rehearse.folder import PREFIX  # noqa: E402
 from vlmguard.rehearse.prepare import Refused, prepare  # noqa: E402
 from vlmguard.rehearse.request import Request  # noqa: E402
 
 LIMIT = 240.0
 Line = dict[str, Any]
+_FILES = (".jsonl", ".json", ".csv", ".parquet")
 _DATA = ("--dataset", "--val_dataset", "--cached_dataset")
 
 
@@ -80,7 +83,8 @@ def _met(key: str, job: Job, reading: Reading, files: Files) -> Met:
         kinds = ("model", "rlhf_type", "tuner_type", "deepspeed", "fsdp", "packing", "task_type")
         words = {kind: str(values.get(kind) or "") for kind in kinds}
         words["entry"] = entry
-    return Met(key, job, reading, words.get("model", ""), tuple(words.values()))
+    given = dict(zip(job.argv, job.argv[1:], strict=False)).get("--model", "")
+    return Met(key, job, reading, words.get("model", given), tuple(words.values()))
 
 
 def stood_in(met: Met, place: Path) -> tuple[Job, list[str]]:
@@ -88,7 +92,9 @@ def stood_in(met: Met, place: Path) -> tuple[Job, list[str]]:
     `Refused` where no stand-in is known."""
     folder = standins.of(met.model, place) if met.model else None
     if folder is None:
-        raise Refused(f"no stand-in config and tokenizer for {met.model or 'its model'}")
+        why = standins.why_not(met.model)
+        told = f"{met.model or 'its model'}{': ' if why else ''}{why}"
+        raise Refused(f"no stand-in config and tokenizer for {told}")
     argv, told, wants = [], [f"model: {met.model}"], ""
     for word in met.job.argv:
         wants = word if word.startswith("--") else wants
@@ -96,7 +102,7 @@ def stood_in(met: Met, place: Path) -> tuple[Job, list[str]]:
             word = str(folder)
         bare = word.partition("#")[0]
         path = Path(met.job.call.folder, bare)
-        if wants in _DATA and bare.endswith((".jsonl", ".json", ".csv")) and not path.exists():
+        if wants in _DATA and bare.endswith(_FILES) and not path.exists():
             told.append(f"rows: {word}")
             word = "stand-in/rows"
         argv.append(word)
@@ -166,6 +172,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=600)
     parser.add_argument("--only", default="", help="a part of a script's path")
     parser.add_argument("--again", action="store_true", help="also those that have a line")
+    parser.add_argument("--undecided", action="store_true", help="also those without a verdict")
     parser.add_argument("--passes", default="off,on,alone")
     asked = parser.parse_args()
     os.chdir(asked.folder)
@@ -205,14 +212,21 @@ def _write(met: Met, told: Line, asked: argparse.Namespace, spent: float) -> Non
     line = {"script": met.key, "commit": asked.commit, "passes": asked.passes,
             "release": metadata.version("ms-swift"), "of": asked.of, **told}  # fmt: skip
     with RESULTS.open("a") as file:
-        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        file.write(placeless(json.dumps(line, ensure_ascii=False)) + "\n")
     print(f"{spent:5.0f} s {told['verdict']}: {met.key} {told.get('why', '')[:150]}", flush=True)
+
+
+def placeless(text: str) -> str:
+    """Without folders of this machine: what lies in a package, and what is made for a rehearsal."""
+    text = re.sub(r"(/[\w.@+-]+)+/site-packages/", "…/", text)
+    return re.sub(rf"(/[\w.@+-]+)*/{PREFIX}\w+", "…", text)
 
 
 def todo(every: list[Met], asked: argparse.Namespace) -> list[Met]:
     """Commands that did not run yet at this commit: one of each kind first."""
     done = set() if asked.again else {
         line["script"] for line in read() if line["commit"] == asked.commit and line["ran"]
+        and not (asked.undecided and line["verdict"] == "cannot tell")
     }  # fmt: skip
     wanted = [met for met in every if asked.only in met.key and met.key not in done]
     seen: Counter[tuple[str, ...]] = Counter()

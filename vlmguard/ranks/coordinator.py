@@ -12,8 +12,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from vlmguard.ranks.calls import Call
+from vlmguard.ranks.shelf import Place
 
-Packed = tuple[bytes | str, str, tuple[int, ...]]
+Packed = tuple[bytes | Place, str, tuple[int, ...]]
 
 
 @dataclass

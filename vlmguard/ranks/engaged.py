@@ -28,8 +28,8 @@ say nothing about how the model is wrapped."""
 def not_engaged(strategy: str, calls: Sequence[Sequence[Call]], trainable: int) -> str | None:
     """Why this cannot have been ``strategy`` on every rank; None if it was.
 
-    strategy: "ddp…", "fsdp2", "zero1", "zero2" or "zero3". trainable: elements that require
-    gradients, of the whole model.
+    strategy: "ddp…", "fsdp2", "zero0" to "zero3" (stage 0: DeepSpeed's own all-reduce).
+    trainable: elements that require gradients, of the whole model.
     """
     for rank, whole in enumerate(calls):
         log = [call for call in whole if _of_wrapper(call)]
@@ -55,6 +55,9 @@ def _missing(strategy: str, log: Sequence[Call], trainable: int) -> str | None:
             return f"backward reduced fewer than the {trainable} trainable elements: not DDP"
         if _count(log, _GATHERS, "step"):
             return "parameters were gathered after the step: not DDP"
+    elif strategy == "zero0":
+        if reduced < trainable:
+            return f"backward and step reduced fewer than the {trainable} trainable elements"
     elif strategy in ("zero1", "zero1_overlap", "zero2"):
         if not reduced:
             return f"backward and step reduced nothing: not {strategy}"

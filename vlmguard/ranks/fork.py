@@ -28,6 +28,7 @@ from vlmguard.ranks.calls import Call, frames, log_to, read
 from vlmguard.ranks.coordinator import Coordinator
 from vlmguard.ranks.outcome import Outcome, Result, conclude, parting
 from vlmguard.ranks.seat import Seat
+from vlmguard.ranks.shelf import Shelf, closed, opened
 from vlmguard.ranks.stillness import Stillness
 
 GRACE = 1.5
@@ -82,6 +83,7 @@ class _Watched:
         sys.stdout.flush()
         sys.stderr.flush()
         pairs = [Pipe() for _ in range(self.ranks)] if group == "referee" else []
+        shelves = opened(len(pairs), self.scratch)
         gc.freeze()  # a rank that collects garbage would copy every page of our imports
         for rank in range(self.ranks):
             pid = os.fork()
@@ -90,10 +92,11 @@ class _Watched:
                     ours.close()  # else a rank would keep the others' lines open
                     if number != rank:
                         theirs.close()
-                line = pairs[rank][1] if pairs else None
+                line = (pairs[rank][1], Shelf(rank, shelves)) if pairs else None
                 _rank(work, rank, self.ranks, group, self.scratch, line, self.seat)
             self.pids.append(pid)
         gc.unfreeze()
+        closed(shelves)
         for _, theirs in pairs:
             theirs.close()
         if pairs:
@@ -201,7 +204,7 @@ def _rank(
     size: int,
     group: str,
     scratch: Path,
-    line: Connection | None,
+    line: tuple[Connection, Shelf] | None,
     seat: Seat | None,
 ) -> None:
     """A rank's whole life; never returns."""
@@ -235,8 +238,9 @@ def _rank(
 
 
 def _enter(
-    group: str, rank: int, size: int, scratch: Path, line: Connection | None, seat: Seat | None
-) -> None:
+    group: str, rank: int, size: int, scratch: Path, line: tuple[Connection, Shelf] | None,
+    seat: Seat | None,
+) -> None:  # fmt: skip
     if group == "none" and seat is None:
         return
     import torch
@@ -253,7 +257,7 @@ def _enter(
     else:
         from vlmguard.ranks import referee
 
-        referee.enter(rank, size, line, scratch)
+        referee.enter(rank, size, *line, scratch)
 
 
 def _leave(seat: Seat | None) -> None:

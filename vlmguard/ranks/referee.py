@@ -6,9 +6,6 @@ the same calls in the same order, which is what is judged, the data are the same
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-from collections.abc import Iterator
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,9 +17,9 @@ from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[
 
 from vlmguard.ranks.calls import Call
 from vlmguard.ranks.group import NotedGroup, join
+from vlmguard.ranks.shelf import LEAST, Place, Shelf
 
-LARGE = 1 << 16
-"""Bytes above which a tensor goes by a file, of which only the name passes the coordinator."""
+_SUMMED = ("SUM", "AVG", "PREMUL_SUM")
 
 
 class RefereeGroup(NotedGroup):
@@ -30,13 +27,10 @@ class RefereeGroup(NotedGroup):
 
     kind = "referee"
     line: Connection
-    files: Iterator[Path]
-    """Names of new ones, this rank's own."""
+    shelf: Shelf
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        self._read: list[Path] = []
-        """Of calls that every member has left when it answers a later one of this group."""
 
     def carry_out(self, call: Call, args: tuple[Any, ...]) -> Any:
         """A Work that is done already."""
@@ -44,30 +38,15 @@ class RefereeGroup(NotedGroup):
 
     def _all(self, call: Call, given: list[torch.Tensor], peer: int = -1) -> list[list[Any]]:
         """Every member's tensors for this call, in the order of ranks."""
-        written: list[Path] = []
-        packed = [self._pack(tensor, written) for tensor in given]
+        before = self.shelf.held(self.number)
+        letter = call.op in ("send", "recv", "recv_anysource")
+        shelf = None if letter else self.shelf  # a letter lies until it is fetched
+        packed = [_pack(tensor, shelf, self.number) for tensor in given]
         self.line.send(("call", self.members, call, packed, peer))
         answer = self.line.recv()
-        if peer < 0:  # what was sent to one member lies there until it is read
-            for file in self._read:
-                with contextlib.suppress(OSError):
-                    file.unlink()
-            self._read = written
-        return [[_unpack(*one) for one in member] for member in answer]
-
-    def _pack(
-        self, tensor: torch.Tensor, written: list[Path]
-    ) -> tuple[bytes | str, str, tuple[int, ...]]:
-        flat = tensor.detach().contiguous().reshape(-1)
-        raw = flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)
-        data: bytes | str
-        if raw.numel() > LARGE:
-            written.append(next(self.files))
-            raw.numpy().tofile(written[-1])
-            data = str(written[-1])
-        else:
-            data = raw.numpy().tobytes()
-        return data, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
+        if not letter:
+            self.shelf.free(before)
+        return [[_unpack(self.shelf, *one) for one in member] for member in answer]
 
     def _do_barrier(self, call: Call, *_: Any) -> list[torch.Tensor]:
         self._all(call, [])
@@ -169,15 +148,23 @@ class RefereeGroup(NotedGroup):
         return tensors
 
 
-def _unpack(data: bytes | str, kind: str, shape: tuple[int, ...]) -> torch.Tensor:
+def _pack(
+    tensor: torch.Tensor, shelf: Shelf | None, group: int
+) -> tuple[bytes | Place, str, tuple[int, ...]]:
+    flat = tensor.detach().contiguous().reshape(-1)
+    raw = flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)
+    kind, shape = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
+    if shelf is not None and len(raw) >= LEAST:
+        return shelf.put(memoryview(raw.numpy()), group), kind, shape
+    return raw.numpy().tobytes(), kind, shape
+
+
+def _unpack(shelf: Shelf, raw: bytes | Place, kind: str, shape: tuple[int, ...]) -> torch.Tensor:
     dtype = getattr(torch, kind)
-    if not data:
+    if not raw:
         return torch.empty(shape, dtype=dtype)
-    if isinstance(data, str):  # mapped: stays readable when its name is gone
-        size = Path(data).stat().st_size
-        raw = torch.from_file(data, shared=False, size=size, dtype=torch.uint8)
-        return raw.view(dtype).reshape(shape)
-    return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+    content = bytearray(raw) if isinstance(raw, bytes) else shelf.read(raw)
+    return torch.frombuffer(content, dtype=dtype).reshape(shape)
 
 
 def _fill(target: torch.Tensor, new: torch.Tensor) -> None:
@@ -206,12 +193,12 @@ def _done(value: Any) -> Any:
     return _create_work_from_future(future)
 
 
-def enter(rank: int, size: int, line: Connection, scratch: Path) -> None:
+def enter(rank: int, size: int, line: Connection, shelf: Shelf, scratch: Path) -> None:
     """Join the ranks over ``line``, this rank's connection with the coordinator.
 
     They share a store in ``scratch``, as real ranks do: what the guard exchanges goes through it.
     """
     RefereeGroup.line = line
-    RefereeGroup.files = (scratch / f"tensor{rank}.{number}" for number in itertools.count())
+    RefereeGroup.shelf = shelf
     store = dist.FileStore(str(scratch / "store"), size)
     join(RefereeGroup.kind, RefereeGroup, rank, size, store)

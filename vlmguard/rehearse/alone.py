@@ -48,11 +48,12 @@ class Own:
 
 
 def own(hooks: Any, request: Request, made: Any, cells: Sequence[Any]) -> Own | None:
-    """The command with its own numbers; None where the plug-in does not know how.
+    """The command with its own numbers; None where the plug-in does not know how, and for KTO,
+    which sets a row beside another one's completion: here all ranks' rows are alike.
 
     request: with the accumulation that the command asks for. cells: of the loader's order.
     """
-    if not hasattr(hooks, "own"):
+    if not hasattr(hooks, "own") or request.row == "label":
         return None
     steps = STEPS if request.accumulation <= FEW else 1
     room = max(1, MOST_ROWS // (request.world * request.batch))

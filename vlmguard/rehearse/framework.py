@@ -59,12 +59,15 @@ class Commands:
     argv: the command as it is run here; reference: the one it is judged by.
     env: variables to set for both.
     notes: what was replaced.
+    wrapper: variables by which a launcher says how the model is wrapped: not for a reference that
+        has no wrapper.
     """
 
     argv: tuple[str, ...]
     reference: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    wrapper: Mapping[str, str] = field(default_factory=dict)
 
 
 def of(adapter: str) -> Any:

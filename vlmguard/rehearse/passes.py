@@ -18,7 +18,7 @@ from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.rows import LOADER, Sample, Window
 from vlmguard.rehearse.scene import OFF, ON, REFERENCE, Scene
-from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, STOPPED, Judgement, Seen
+from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, STOPPED, ZERO0, Judgement, Seen
 
 Tell = Callable[[str, Mapping[str, Any]], None]
 
@@ -31,6 +31,7 @@ class Rehearsal:
         act: one rank of one pass, the plug-in's.
         tell: hears of each pass as it begins and ends.
         fixes: what the guard did in its pass: code → what it said.
+        notes: what ranks replaced as they ran.
     """
 
     request: Request
@@ -43,6 +44,7 @@ class Rehearsal:
     seconds: dict[str, float] = field(default_factory=dict)
     rss: int = 0
     fixes: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     _reference: tuple[Scene, Result] | None = None
 
     def guard(self, on: bool) -> Judgement:
@@ -64,6 +66,8 @@ class Rehearsal:
         place.mkdir()
         kept = tuple(window.last for window in self.windows)
         env = {**self.request.env, **self.commands.env}
+        if name != REFERENCE or self.request.generates:
+            env |= self.commands.wrapper
         return Scene(name, self.request.entry, tuple(argv), self.request.folder, place, env,
                      guard, single, kept)  # fmt: skip
 
@@ -76,8 +80,10 @@ class Rehearsal:
             scene = replace(scene, single=True)
         result = run(lambda _: self.act(scene), ranks, engine, self.request.limit)
         self.seconds[scene.name] = round(time.monotonic() - begun, 1)
-        used = [o.value["rss"] for o in result.outcomes if isinstance(o.value, dict)]
-        self.rss = max([self.rss, *used])
+        told = [o.value for o in result.outcomes if isinstance(o.value, dict)]
+        self.rss = max([self.rss, *(one["rss"] for one in told)])
+        said = [note for one in told for note in one.get("notes", ())]
+        self.notes = list(dict.fromkeys([*self.notes, *said]))
         _write_output(scene, result)
         return result
 
@@ -110,10 +116,11 @@ class Rehearsal:
         trainable = max(int(one["trainable"]) for one in told)
         strategy = self.request.strategy
         single = strategy == "single"
-        apart = None if single else not_engaged(strategy, result.calls, trainable)
+        wrapped = [str(one["wrapped"]) for one in told]
+        stage = "zero0" if strategy == "zero1" and set(wrapped) == {ZERO0} else strategy
+        apart = None if single else not_engaged(stage, result.calls, trainable)
         steps = [int(one["steps"]) for one in told]
         towers = told[0]["towers"]
-        wrapped = [str(one["wrapped"]) for one in told]
         seen = Seen(steps, self.windows[-1].last, wrapped, apart, self.windows, (), towers,
                     self._wanted(towers), strategy)  # fmt: skip
         if min(steps) < seen.asked or verdict.engaged(seen):
@@ -156,7 +163,8 @@ class Rehearsal:
         text = f"{cause.error}: {cause.message}"
         if cause.exit_code == -9:
             return "a rank was killed, likely for want of memory"
-        if cause.error in ("ModuleNotFoundError", "ImportError"):
+        stale = text.startswith("ImportError: cannot import name")  # of a package that is here
+        if cause.error in ("ModuleNotFoundError", "ImportError") and not stale:
             return "a package is not installed here"
         if cause.error == "Unparsed":
             return "the command as changed for this was refused"
@@ -164,7 +172,7 @@ class Rehearsal:
             return "this machine lacks something"
         if not step and "loading state_dict" in text:
             return "the tiny copy of the model could not be loaded"
-        if not step and not self.request.data:
+        if not step and not self.request.data and not stale:
             return "before the first step, with stand-in rows"
         return ""
 

@@ -82,6 +82,8 @@ def prepare(
         raise Refused(f"{strategy} is not rehearsed yet; `vlmguard check` judges it")
     if strategy != "single" and checked.run.world < 2:
         raise Refused(f"{strategy} in one process: give the number of ranks, as in --world 8")
+    if strategy == "fsdp2" and described.generates and parsed.values.true("use_vllm"):
+        raise Refused("fsdp2 with --use_vllm: transformers, in its place, generates otherwise")
     unclear = [word for word in parsed.job.argv if not known(word)]
     if unclear:
         raise Refused(f"not known here: {redact.text(trace.shown(unclear[0]))}")

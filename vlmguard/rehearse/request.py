@@ -36,7 +36,7 @@ class Request:
         blocks: the loader gives a rank rows that follow each other, not every ``world``-th.
         paired: what a rank does depends on its number: the reference has as many ranks.
         row: what a row holds: "chat", "pair" (chosen and rejected), "prompt", "label" (a completion
-            that is good or bad) or "query" (with passages).
+            that is good or bad), "class" (with its label) or "query" (with passages).
         known: the framework's own flags in this release.
         scratch: a folder of ours; all that is written goes there.
         thorough: more orders of rows.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import time
 from dataclasses import replace
@@ -78,7 +80,7 @@ def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
     off, on, scale = _at_size(passes, own, off, on)
     return _answer(
         off, on, alone=scale, mended=_mended(off, on, passes.fixes), fixes=passes.fixes,
-        notes=[*notes, *commands.notes],
+        notes=[*notes, *commands.notes, *passes.notes],
         not_shown=[one for one in NOT_SHOWN if one != "evaluation" or not request.evaluates],
         orders=[window.order for window in windows], model=made["class"],
         weights=made["weights"], full=made["full"], share=round(sample.share, 4),
@@ -161,4 +163,7 @@ def _tiny(hooks: Any, request: Request, place: Path) -> dict[str, Any] | str:
         told = f"{cause.error}: {' '.join((cause.message or '').split())[:300]}" if cause else ""
         return f"{request.name}: its class could not be built small: {told}"
     made: dict[str, Any] = result.outcomes[0].value
+    if str(made.get("module", "")).startswith("transformers."):  # else each rank imports it anew
+        with contextlib.suppress(Exception):
+            importlib.import_module(made["module"])
     return {**made, "folder": str(out), "seconds": round(time.monotonic() - begun, 1)}

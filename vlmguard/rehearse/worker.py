@@ -6,6 +6,7 @@ one a line. All that the framework prints goes to standard error.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -36,6 +37,8 @@ def main(adapter: str) -> int:
 
     tell("began", {"pass": "imports"})
     framework.of(adapter).load()
+    gc.collect()
+    gc.freeze()  # else each rank's first collection writes to, and so copies, all that it shares
     tell("judged", {"pass": "imports", "kind": "", "seconds": round(time.monotonic() - begun, 1)})
     for line in sys.stdin:
         try:

@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tests.frameworks.rehearse import drawn, known, real
+from tests.frameworks.rehearse import drawn, known, real, tasks
 from tests.frameworks.rehearse.known import Job
 from tests.kit import envs
 from vlmguard.check import script
@@ -44,7 +44,7 @@ def jobs(env: str) -> Iterator[Job]:
     yield from sorted(found, key=lambda job: ("wrong", "hang", "crash", "right").index(
         job.known.removeprefix("silently ")))  # fmt: skip
     if env == "swift":
-        yield from (known.of_run(run, run.name) for run in drawn.runs())
+        yield from (known.of_run(run, run.name) for run in chain(tasks.made(), drawn.runs()))
 
 
 class Rehearser:

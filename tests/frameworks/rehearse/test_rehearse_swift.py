@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.frameworks.rehearse import tasks
 from tests.frameworks.swift.cases import CASES, HEALTHY
 from tests.frameworks.swift.classes import BY_NAME
 from tests.kit import envs, runs, swift
@@ -132,6 +133,24 @@ def test_ranks_that_differ_are_forced_where_rows_differ():
 def test_the_worst_is_the_exit_status_and_nothing_was_written():
     assert done().exit == 1
     assert done().left == ["home", "work", "work/train.sh"]
+
+
+TASKS = {"task-kto-zero2": "right", "task-seq_cls-reentrant": "crash",
+         "task-embedding-no-embeddings": "silently wrong"}  # fmt: skip
+"""What real ranks do with them: docs/data/rehearse_jobs.jsonl."""
+
+
+def test_other_tasks_are_judged_as_real_ranks_do(tmp_path):
+    found = {run.name: run for run in tasks.made()}
+    for each in ("home", "work"):
+        (tmp_path / each).mkdir()
+    script = tmp_path / "work" / "train.sh"
+    script.write_text("".join(f"{line(found[name])}\n" for name in TASKS))
+    asked = ask("--yes", "--format", "json", "train.sh", cwd=script.parent, home=tmp_path / "home")
+    assert asked.stdout, asked.stderr
+    told = json.loads(asked.stdout)["jobs"]
+    assert [job["verdict"] for job in told] == list(TASKS.values()), [job["off"] for job in told]
+    assert [job["on"]["kind"] for job in told] == ["right"] * 3, told
 
 
 def refused(tmp_path, *words):

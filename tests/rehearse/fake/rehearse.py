@@ -55,6 +55,8 @@ def act(scene):
             os._exit(3)
         if kind.startswith("raise:"):
             raise OSError(kind.partition(":")[2])
+        if kind.startswith("imports:"):
+            raise ImportError(kind.partition(":")[2])
         if kind == "wrong-then-crash" and step > scene.steps[0]:
             raise RuntimeError("later")
         if kind == "sleeps":
