@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -128,17 +128,9 @@ def commands(
 ) -> Commands:
     """The command as it is run here: itself, and its reference."""
     argv, env = _located(request, made, rows, steps)
-    shrunk = rehearse_flags.ratio(made)
     if request.generates:
         _groups(argv, request)
-    given = argv.get("deepspeed")
-    if given:
-        config = _config(given, request.folder)
-        place = Path(request.scratch)
-        argv.set("deepspeed", rehearse_flags.written(config, place, shrunk, argv))
-        wrapper = {}
-    else:
-        wrapper = rehearse_flags.strategy(argv, request, shrunk)
+    wrapper = _wrapper(argv, request, made, rehearse_flags.written)
     _numbers(argv)
     reference = _reference(argv, request, single)
     return Commands(tuple(argv.words), reference, env, tuple(argv.notes), wrapper)
@@ -147,16 +139,22 @@ def commands(
 def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands:
     """The command with its own optimizer, dtype, clipping and accumulation."""
     argv, env = _located(request, made, rows, steps)
-    given = argv.get("deepspeed")
-    if given:
-        config = _config(given, request.folder)
-        place = Path(request.scratch)
-        argv.set(
-            "deepspeed", rehearse_flags.written_own(config, place, rehearse_flags.ratio(made), argv)
-        )
+    wrapper = _wrapper(argv, request, made, rehearse_flags.written_own)
     if argv.get("torch_dtype") is None and (dtype := rehearse_flags.dtype(request.model)):
         argv.set("torch_dtype", dtype)
-    return Commands(tuple(argv.words), (), env)
+    return Commands(tuple(argv.words), (), env, (), wrapper)
+
+
+def _wrapper(
+    argv: Argv, request: Request, made: Mapping[str, Any], written: Callable[..., Path]
+) -> dict[str, str]:
+    """What wraps the model, as small as it is: flags in place, and variables of its launcher."""
+    shrunk, given = rehearse_flags.ratio(made), argv.get("deepspeed")
+    if not given:
+        return rehearse_flags.strategy(argv, request, shrunk, written)
+    config = _config(given, request.folder)
+    argv.set("deepspeed", written(config, Path(request.scratch), shrunk, argv))
+    return {}
 
 
 def _llamapro(argv: Argv) -> bool:
