@@ -160,7 +160,8 @@ def _scripts(lines: Sequence[Line]) -> Iterator[str]:
         f"and **{len(verdicts)} of them have a verdict** ({shown}); {len(newest) - ran} cannot be, for "
         f"a reason below{rest}. A verdict took {seconds:.0f} s in the median. Their models, data and media are stand-ins: a "
         "config of full size (of the same kind, so a 72B model stands for 7B), a tokenizer of bytes, rows of each kind that "
-        "the model takes. The scripts themselves are not part of this project.\n"
+        "the model takes. math-verify, which most GRPO rewards import, is laid over the environment, and where all rewards "
+        "of a rehearsal would be alike others stand for them. The scripts themselves are not part of this project.\n"
     )
     yield from _reasons([line for line in newest.values() if line["verdict"] not in KINDS])
     yield "| script | model's class | strategy | guard off | guard on | seconds |"

@@ -26,6 +26,8 @@ def obstacle(values: Values, kind: str) -> str:
     rewards = ("reward_funcs", "reward_model", "teacher_model", "teacher_model_server")
     if kind == "grpo" and not any(values.get(name) for name in rewards):
         return "its rewards come from an environment of its own or behind a server"
+    if kind == "grpo" and values.true("vllm_server_pass_dataset"):
+        return "--vllm_server_pass_dataset: its rewards read what a rollout server adds to the rows"
     if values.true("use_ray"):
         return "--use_ray: workers get their ranks from Ray"
     if values.get("tuner_backend") == "unsloth":

@@ -204,3 +204,24 @@ def test_rewards_that_are_all_alike_are_replaced_and_others_are_not():
     assert made.shape == nothing.shape
     assert made.dtype == nothing.dtype
     assert not rewards.alike(made, 2)
+
+
+GRPO = {"rlhf_type": "grpo", "reward_funcs": ["accuracy"]}
+
+
+@pytest.mark.parametrize(
+    ("entry", "given", "told"),
+    [
+        ("rlhf", GRPO, ""),
+        ("rlhf", {**GRPO, "vllm_server_pass_dataset": True}, "a rollout server adds"),
+        ("rlhf", {"rlhf_type": "grpo"}, "an environment of its own"),
+        ("rlhf", {"rlhf_type": "ppo"}, "ppo"),
+        ("sft", {"sequence_parallel_size": 2}, "subgroups"),
+        ("sft", {"reward_model": ["a", "b"]}, "several models"),
+        ("sft", {"tuner_backend": "unsloth"}, "kernels"),
+    ],
+)
+def test_what_is_not_rehearsed_has_a_reason(tmp_path, entry, given, told):
+    values = Values(dict.fromkeys(given), dict(given))
+    found = rehearse.describe(values, entry, Files(str(tmp_path))).obstacle
+    assert told in found if told else not found

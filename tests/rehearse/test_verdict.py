@@ -84,7 +84,12 @@ def test_wrong_numbers_say_which_order_and_tensors():
 
 def test_ranks_that_drift_apart_are_wrong():
     bad = replace(FINE, drift=(0.5, "visual.a"))
-    assert judged(replace(GOOD, differences=(bad, FINE))).kind == WRONG
+    found = judged(replace(GOOD, differences=(bad, FINE)))
+    assert (found.kind, found.off) == (WRONG, 0.5)
+    both = replace(bad, errors={"model.b": 0.25, "visual.a": 0.24})
+    found = judged(replace(GOOD, differences=(both, FINE)))
+    assert (found.off, found.tensors[0], found.count) == (0.25, ("model.b", 0.25), 2)
+    assert "by 50%" in found.why
 
 
 def test_wrong_is_told_where_a_tower_was_not_looked_at_too():

@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parents[1] / "docs" / "data" / "rehearsals.jsonl"
 sys.path[:0] = [str(HERE.parents[1])] if str(HERE.parents[1]) not in sys.path else []
 
+from tests.kit import overlays  # noqa: E402
 from tests.scripts import standins  # noqa: E402
 from vlmguard.check import framework as frameworks  # noqa: E402
 from vlmguard.check import script  # noqa: E402
@@ -175,6 +176,7 @@ def main() -> int:
     parser.add_argument("--undecided", action="store_true", help="also those without a verdict")
     parser.add_argument("--passes", default="off,on,alone")
     asked = parser.parse_args()
+    _lay_over(overlays.folder("swift-rewards", "swift"))
     os.chdir(asked.folder)
     every = list(commands(Path.cwd()))
     asked.of = len(every)
@@ -187,6 +189,12 @@ def main() -> int:
         finally:
             rehearser.close()
     return 0
+
+
+def _lay_over(folder: Path) -> None:
+    """What the scripts' rewards import, for this process and the worker."""
+    sys.path.append(str(folder))
+    os.environ["PYTHONPATH"] = f"{os.environ.get('PYTHONPATH', '')}:{folder}"
 
 
 def _work(rehearser: Rehearser, left: list[Met], asked: argparse.Namespace) -> None:

@@ -159,15 +159,13 @@ def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgeme
 def wrong(seen: Seen) -> Judgement | None:
     """The first window whose numbers are wrong; None if there is none."""
     for window, one in zip(seen.windows, seen.differences, strict=False):
-        if one.drift[0] > TOLERANCE:
-            why = "the ranks' weights drift apart"
-            return Judgement(WRONG, window.order, window.last, why, tensors=(one.drift[::-1],),
-                             count=1, judged=len(one.errors), off=one.drift[0])  # fmt: skip
-        if one.wrong:
+        parted, name = one.drift
+        why = f"the ranks' weights drift apart, by {parted:.0%}" if parted > TOLERANCE else ""
+        if one.wrong or why:
             worst = tuple((name, min(error, MOST)) for name, error in one.errors.items())[:5]
-            count, of = len(one.wrong), len(one.errors)
-            return Judgement(WRONG, window.order, window.last, tensors=worst, off=worst[0][1],
-                             count=count, judged=of)  # fmt: skip
+            worst = worst if one.wrong else ((name, parted),)  # this rank alone is right
+            return Judgement(WRONG, window.order, window.last, why, tensors=worst, off=worst[0][1],
+                             count=max(1, len(one.wrong)), judged=len(one.errors))  # fmt: skip
     return None
 
 
