@@ -7,6 +7,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.kit import envs
 
@@ -15,16 +16,27 @@ SLOTS = max(1, len(os.sched_getaffinity(0)) // 2)
 
 @contextlib.contextmanager
 def turn() -> Iterator[None]:
-    """Hold one of the slots; the lock goes with the process, so a kill frees it."""
+    """Hold one of the slots; the lock goes with the process, so a kill frees it.
+
+    Whoever waits for a slot holds the door: one that has had its turn comes behind the others, or
+    a worker with many runs would keep those with one waiting until their time is over.
+    """
     folder = envs.HOME / ".cache"
     folder.mkdir(parents=True, exist_ok=True)
-    while True:
-        for number in range(SLOTS):
-            with (folder / f"slot{number}.lock").open("w") as handle:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                yield
-                return
-        time.sleep(0.2)
+    with contextlib.ExitStack() as held:
+        with (folder / "door.lock").open("w") as door:
+            fcntl.flock(door, fcntl.LOCK_EX)
+            while not any(_taken(folder, number, held) for number in range(SLOTS)):
+                time.sleep(0.05)
+        yield
+
+
+def _taken(folder: Path, number: int, held: contextlib.ExitStack) -> bool:
+    handle = (folder / f"slot{number}.lock").open("w")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.close()
+        return False
+    held.callback(handle.close)
+    return True
