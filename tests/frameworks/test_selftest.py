@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit import envs, swift
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 
 
 def vlmguard(env, *words):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit import envs, runs
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.campaign, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.campaign, pytest.mark.timeout(1200)]
 CLASSES = {
     "swift": ["swift.arguments:SftArguments"],
     "trl": ["trl:SFTConfig", "trl:DPOConfig", "trl:GRPOConfig"],

@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit import envs, runs
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 PLUGIN = "import pathlib; pathlib.Path('ran').touch()\n"
 ROW = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
 

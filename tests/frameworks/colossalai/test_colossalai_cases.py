@@ -12,7 +12,7 @@ from tests.frameworks.colossalai.cases import ALONE, CASES, HANG, HANGS, PAIR, T
 from tests.frameworks.colossalai.halves import compare
 from tests.kit.oracle import bitwise
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 BY_NAME = {case.name: case for case in CASES}
 SILENT = [case for case in CASES if case.wish.get("max_norm") == 0 and case.broken == WRONG]
 QUIET = 25.0  # seconds; a case takes less than one

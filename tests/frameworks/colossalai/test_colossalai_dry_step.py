@@ -9,7 +9,7 @@ import pytest
 from tests.frameworks.colossalai import launch
 from tests.kit.oracle import bitwise
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 SETTING = {"VLMGUARD_DRY_STEP": "1"}
 SPIED = {"steps": ["image", "image"], "spy": True}
 CASES = [

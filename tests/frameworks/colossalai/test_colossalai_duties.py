@@ -12,7 +12,7 @@ from tests.frameworks.colossalai.cases import TEXT
 from tests.frameworks.colossalai.halves import compare
 from tests.kit.oracle import bitwise
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 IMAGES = ["image", "image"]
 TOWER = {"model": "two_tower"}
 ONLY_EXPLAIN = {"VLMGUARD_RULES": "VG2=off,VG3=off"}

@@ -15,7 +15,7 @@ from tests.frameworks.colossalai.halves import compare
 from tests.kit.adapters import functions
 from tests.kit.oracle import bitwise
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 OUTSIDE = ("boost", "backward", "step", "enable_lora", "guard_booster")
 """What users and the framework call: it contains what it calls."""
 NOT_HERE = {

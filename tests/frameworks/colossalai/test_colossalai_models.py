@@ -12,7 +12,7 @@ from tests.frameworks.colossalai.cases import TEXT, UNREDUCED, WRONG, Case
 from tests.frameworks.colossalai.halves import compare
 from tests.kit.oracle import bitwise
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 OWN = {"processor": "own"}
 LONG = ["image", "text", "text", "image"]
 INSIDE = "inside the model"

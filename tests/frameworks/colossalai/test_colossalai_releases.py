@@ -11,7 +11,7 @@ from tests.frameworks.colossalai.cases import ASSERTS, TEXT, UNREDUCED, WRONG, C
 from tests.frameworks.colossalai.halves import compare
 from tests.kit.oracle import bitwise
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 OLD = "colossalai-0.3.9"
 CASES = {
     case.name: case

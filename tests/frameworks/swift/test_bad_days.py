@@ -12,7 +12,7 @@ import pytest
 from tests.kit import envs, swift
 from tests.kit.oracle import bitwise
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 KIT = Path(swift.__file__).parent
 LORA = ["--tuner_type", "lora"]
 REENTRANT = ["--gradient_checkpointing_kwargs", '{"use_reentrant": true}']

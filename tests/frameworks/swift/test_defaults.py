@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit import swift
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 LORA = ["--tuner_type", "lora"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit import envs
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 READ = """
 import json, sys
 from types import SimpleNamespace

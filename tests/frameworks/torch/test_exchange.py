@@ -13,7 +13,7 @@ import pytest
 
 from tests.kit import envs
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 SCRIPT = str(Path(__file__).with_name("exchanging.py"))
 AT_ONCE = 1.5
 """Seconds that a busy machine may take for some milliseconds; who waits for a rank waits 2."""

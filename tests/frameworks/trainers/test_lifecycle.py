@@ -14,7 +14,7 @@ from tests.faults.campaign import Answer, Warm, reasons
 from tests.faults.scenarios import Scenario
 from tests.kit import envs, runs
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 PROGRAM = runs.KIT / "programs" / "lifecycle.py"
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.frameworks.trainers.cases import CASES, UNFINISHED
 from tests.kit import envs, runs, trainers
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 PROGRAM = runs.KIT / "programs" / "life.py"
 ENV = "trl"
 
