@@ -88,9 +88,8 @@ def load() -> None:
     rehearsal.load(
         "swift.pipelines", "swift.trainers", "swift.trainers.seq2seq_trainer", "swift.loss_scale",
         "swift.rlhf_trainers", "swift.llm", "trl", "qwen_vl_utils", "vlmguard_swift.profile",
-        "vlmguard_swift.batches", "swift.rlhf_trainers.grpo_trainer", "scipy.io",
-        "deepspeed.runtime.zero.muon.muon_optimizer", "torch._inductor.compile_fx",
-        "multiprocess.managers", "multiprocess.queues", "PIL.PngImagePlugin",
+        "vlmguard_swift.batches", "swift.rlhf_trainers.grpo_trainer",
+        "multiprocess.managers", "multiprocess.queues",
         "peft.utils.transformers_weight_conversion",
         "torch.distributed.algorithms.ddp_comm_hooks.default_hooks",
     )  # fmt: skip
@@ -149,12 +148,9 @@ def _wrapper(
     argv: Argv, request: Request, made: Mapping[str, Any], written: Callable[..., Path]
 ) -> dict[str, str]:
     """What wraps the model, as small as it is: flags in place, and variables of its launcher."""
-    shrunk, given = rehearse_flags.ratio(made), argv.get("deepspeed")
-    if not given:
-        return rehearse_flags.strategy(argv, request, shrunk, written)
-    config = _config(given, request.folder)
-    argv.set("deepspeed", written(config, Path(request.scratch), shrunk, argv))
-    return {}
+    if given := argv.get("deepspeed"):
+        argv.set("deepspeed", _known(given))
+    return rehearse_flags.strategy(argv, request, rehearse_flags.ratio(made), written)
 
 
 def _llamapro(argv: Argv) -> bool:
@@ -243,14 +239,11 @@ def _replaced(argv: Argv, request: Request) -> dict[str, str]:
     return {"MAX_PIXELS": str(PIXELS)}
 
 
-def _config(given: str, folder: str) -> dict[str, Any]:
-    """A DeepSpeed config by text, file or ms-swift's own name."""
+def _known(given: str) -> str:
+    """The file that a name of ms-swift's own stands for; any other text or file as it is."""
     package = sources.package("swift") if not given.lstrip().startswith("{") else None
-    for own in ("config", "llm/ds_config") if package else ():
-        known = Path(str(package), own, f"{given}.json")
-        if known.is_file():
-            given = str(known)
-    return rehearse_flags.read(given, folder)
+    files = [Path(str(package), own, f"{given}.json") for own in ("config", "llm/ds_config")]
+    return next((str(file) for file in files if package and file.is_file()), given)
 
 
 def _numbers(argv: Argv) -> None:
