@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from vlmguard_torch import inputs, places
+from vlmguard_torch.calls import Did
 from vlmguard_torch.errors import CannotBlank
 from vlmguard_torch.hooks import Blank, When
 
@@ -59,7 +60,8 @@ def install(
     if before is not None:
         before.close()
     _installed[found.owner] = weakref.ref(blank)
-    blank.put_on()
+    if type(blank.put_on()) is not Did:
+        raise CannotBlank("its hooks are not on")
     return blank
 
 

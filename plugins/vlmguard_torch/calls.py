@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from vlmguard.core.errors import Stop
 
 
 def embeddings(args: Any, kwargs: Any) -> tuple[int | None, torch.Tensor | None]:
@@ -41,23 +45,51 @@ def in_backward() -> bool:
     return getattr(torch._C, "_current_graph_task_id", lambda: -1)() != -1
 
 
-class Seen:
-    """The hook that sees a tower run, and tells ``blank`` which."""
-
-    def __init__(self, blank: Any, path: str) -> None:
-        self.blank, self.path = blank, path
-
-    def __call__(self, module: Any, args: Any) -> None:
-        self.blank.seen(self.path)
+def sure(value: Any) -> bool:
+    """A truth value, and nothing that merely counts as one: it decides what a rank runs."""
+    if value is not True and value is not False:
+        raise TypeError(f"{type(value).__name__}, not a truth value")
+    return value
 
 
-class Inert:
-    """What a pickled model has in our place: hooks that do nothing."""
+@dataclass(frozen=True, slots=True)
+class Did:
+    """What a hook of ours answers: it came to its end, with this for the module.
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _no_hook
+    One that answers anything else has failed: to do nothing, on one rank alone, is as bad as to
+    raise.
+    """
+
+    value: Any = None
+
+
+class Hook:
+    """What a module calls. Whatever goes wrong behind it goes to ``broke``, but a `Stop` goes on.
+
+    A copy of the model and a pickled one get a hook that does nothing.
+    """
+
+    def __init__(self, method: Callable[..., Did], broke: Callable[[Exception], None]) -> None:
+        self.method, self.broke = method, broke
+
+    def __call__(self, *given: Any) -> Any:
+        try:
+            did = self.method(*given)
+            if type(did) is not Did:
+                raise TypeError(f"{type(did).__name__}, not what a hook answers")
+            return did.value
+        except Stop:
+            raise
+        except Exception as error:
+            self.broke(error)
+        return None
+
+    def __reduce__(self) -> Any:
+        return _none, ()
+
+
+def _none() -> Callable[..., None]:
+    return _no_hook
 
 
 def _no_hook(*args: Any, **kwargs: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from vlmguard_torch import nothing
+from vlmguard_torch.calls import Did, sure
 
 _MARK = "_vlmguard_blank"
 _STATES = "cross_attention_states"
@@ -88,23 +89,24 @@ class ThrowAway:
     def __init__(self, now: Callable[[], bool]) -> None:
         self.now = now
 
-    def before(self, layer: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    def before(self, layer: Any, args: Any, kwargs: dict[str, Any]) -> Did:
         """Mark, or read the mark."""
         states, cache = kwargs.get(_STATES), kwargs.get("past_key_values")
         if states is None and len(args) > 1:  # checkpointed, before transformers 4.52
             states = args[1]
-        if states is not None and self.now():
+        if states is not None and sure(self.now()):
             setattr(states, _MARK, True)
         blank = getattr(states if states is not None else cache, _MARK, False)
         if blank and cache is not None:
             setattr(cache, _MARK, True)
         layer.__dict__[_MARK] = blank
+        return Did()
 
-    def after(self, layer: Any, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
+    def after(self, layer: Any, args: Any, kwargs: dict[str, Any], output: Any) -> Did:
         """The layer's input for its output, if the image was blank."""
         if not layer.__dict__.pop(_MARK, False):
-            return None
+            return Did()
         hidden = args[0] if args else kwargs["hidden_states"]
         if isinstance(output, tuple):
-            return nothing.add(hidden, list(nothing.tensors(output[:1]))), *output[1:]
-        return nothing.add(hidden, [output])
+            return Did((nothing.add(hidden, list(nothing.tensors(output[:1]))), *output[1:]))
+        return Did(nothing.add(hidden, [output]))

@@ -11,6 +11,7 @@ layers themselves (behind the embeddings). There the arguments tell which towers
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ import torch
 
 from vlmguard.core.errors import Stop
 from vlmguard_torch import calls, crossing, generation, nothing
+from vlmguard_torch.calls import Did, Hook, sure
 from vlmguard_torch.places import Places
 from vlmguard_torch.running import Runner
 
@@ -58,34 +60,27 @@ class Blank:
         self._first: dict[str, tuple[Any, Any]] = {}  # tower or layer → module, hook in front of it
         self._undo: Callable[[], None] = lambda: None
 
-    def __deepcopy__(self, memo: Any) -> Blank:
-        """A copied model gets hooks that do nothing: install anew where it needs them."""
-        copied = Blank(self.places, {}, self.when, self.say)
-        copied.fault = "a copy"
-        return copied
-
-    def __reduce__(self) -> Any:
-        return calls.Inert, ()
-
     # On and off
 
-    def put_on(self) -> None:
+    def put_on(self) -> Did:
         """Called once by `install`."""
         owner = self.places.owner
         self._handles += [
-            owner.register_forward_pre_hook(self._begin, with_kwargs=True),
-            owner.register_forward_hook(self._end, always_call=True),
+            owner.register_forward_pre_hook(Hook(self._begin, self._broke), with_kwargs=True),
+            owner.register_forward_hook(Hook(self._end, self._broke), always_call=True),
         ]
         for path in self.places.watched:
             tower = owner.get_submodule(path)
-            self._first[path] = tower, tower.register_forward_pre_hook(calls.Seen(self, path))
+            seen = Hook(functools.partial(self._seen, path), self._broke)
+            self._first[path] = tower, tower.register_forward_pre_hook(seen)
         throw = crossing.ThrowAway(self._is_crossing)
         for path in self.places.crossing:
             layer = owner.get_submodule(path)
-            first = layer.register_forward_pre_hook(throw.before, with_kwargs=True)
-            self._first[path] = layer, first
-            self._handles.append(layer.register_forward_hook(throw.after, with_kwargs=True))
+            before, after = Hook(throw.before, self._broke), Hook(throw.after, self._broke)
+            self._first[path] = layer, layer.register_forward_pre_hook(before, with_kwargs=True)
+            self._handles.append(layer.register_forward_hook(after, with_kwargs=True))
         self._undo = generation.wrap(self.places.above, self)
+        return Did()
 
     def close(self) -> None:
         """Take every hook off."""
@@ -100,36 +95,34 @@ class Blank:
 
     # The model's own forward
 
-    def _begin(self, owner: Any, args: Any, kwargs: Any) -> None:
-        with self._contained():
-            if self.fault or calls.in_backward():
-                return
-            self._settled = self._padded = False
-            self._given = kwargs.get("inputs_embeds") is not None
-            self._told = {name: value for name, value in kwargs.items() if value is not None}
-            self._waiting.clear()
-            self._go_first()
+    def _begin(self, owner: Any, args: Any, kwargs: Any) -> Did:
+        if self.fault or sure(calls.in_backward()):
+            return Did()
+        self._settled = self._padded = False
+        self._given = kwargs.get("inputs_embeds") is not None
+        self._told = {name: value for name, value in kwargs.items() if value is not None}
+        self._waiting.clear()
+        return self._go_first()
 
-    def _end(self, owner: Any, args: Any, output: Any) -> None:
-        with self._contained():
-            if calls.in_backward():
-                return
-            self._settled, self._crosses = True, False
-            self._calls.clear()
-            self._told = {}
-            self._waiting.clear()
-            self.generating.forward_ended()
+    def _end(self, owner: Any, args: Any, output: Any) -> Did:
+        if sure(calls.in_backward()):
+            return Did()
+        self._settled, self._crosses = True, False
+        self._calls.clear()
+        self._told = {}
+        self._waiting.clear()
+        self.generating.forward_ended()
+        return Did()
 
-    def seen(self, path: str) -> None:
+    def _seen(self, path: str, tower: Any, args: Any) -> Did:
         """A tower is called. Not a recomputation: it belongs to a forward that is over."""
-        with self._contained():
-            if self._busy or calls.in_backward():
-                return
-            if not self._is_settled() and self._several:
-                self._run_before(path)
-            self._calls[path] = self._calls.get(path, 0) + 1
+        if self._busy or sure(calls.in_backward()):
+            return Did()
+        if not sure(self._is_settled()) and sure(self._several()):
+            self._run_before(path)
+        self._calls[path] = self._calls.get(path, 0) + 1
+        return Did()
 
-    @property
     def _several(self) -> bool:
         """Whether kinds of input have towers of their own, which then run in the model's order."""
         towers = self.places.towers
@@ -145,7 +138,7 @@ class Blank:
 
     # The place
 
-    def _go_first(self) -> None:
+    def _go_first(self) -> Did:
         """Anew in each forward: DeepSpeed and FSDP put their hooks on when they wrap the model, and
         FSDP may put a module of its own in between."""
         for path in self.places.decoders:
@@ -155,6 +148,9 @@ class Blank:
         if self.places.early or not self.places.decoders:
             front = self._in_front if self.places.early else None
             self._hook(self.places.embedding, front, self._behind)
+        if not self._placed:
+            raise TypeError("no hook is in its place")
+        return Did()
 
     def _hook(self, path: str, front: Any, behind: Any) -> None:
         module = self.places.owner.get_submodule(path)
@@ -164,69 +160,66 @@ class Blank:
                 handle.remove()
             handles = []
             if front:
-                handles.append(module.register_forward_pre_hook(front, with_kwargs=True))
+                hook = Hook(front, self._broke)
+                handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
             if behind:
-                handles.append(module.register_forward_hook(behind))
+                handles.append(module.register_forward_hook(Hook(behind, self._broke)))
             self._placed[path] = module, handles
         if front:
             module._forward_pre_hooks.move_to_end(handles[0].id, last=False)
 
-    def _before(self, decoder: Any, args: Any, kwargs: Any) -> Any:
+    def _before(self, decoder: Any, args: Any, kwargs: Any) -> Did:
         """The language model is called: all towers that this forward runs have run."""
-        with self._contained():
-            if self._is_settled():
-                return None
-            call = (self._cross if self.places.crossing else self._add)(args, kwargs)
-            if call is not None and [type(part) for part in call] != [tuple, dict]:
-                raise TypeError(f"{type(call).__name__}, not a call")
-            return call
-        return None
+        if sure(self._is_settled()):
+            return Did()
+        return (self._cross if self.places.crossing else self._add)(args, kwargs)
 
-    def _add(self, args: Any, kwargs: Any) -> Any:
-        """The same call with nothing added to its embeddings; None if there is nothing to do."""
+    def _add(self, args: Any, kwargs: Any) -> Did:
+        """The same call with nothing added to its embeddings, if there is anything to do."""
         where, embeds = calls.embeddings(args, kwargs)
         if embeds is None:
-            return None
+            return Did()
         self._settled = True
         found = self._features(embeds.device, kwargs.get("past_key_values"))
-        out = nothing.add(embeds, self._waiting + found)
-        return None if out is embeds else calls.with_embeddings(args, kwargs, where, out)
+        out = self._with(embeds, self._waiting + found).value
+        return Did() if out is embeds else _call(calls.with_embeddings(args, kwargs, where, out))
 
-    def _cross(self, args: Any, kwargs: Any) -> Any:
+    def _cross(self, args: Any, kwargs: Any) -> Did:
         """The same, of a language model that reads images through layers of its own."""
         self._settled = True
         tokens = crossing.tokens(kwargs)
-        if tokens is None or crossing.given(kwargs):
-            return None
+        if tokens is None or sure(crossing.given(kwargs)):
+            return Did()
         found = self._features(tokens.device, kwargs.get("past_key_values"))
         self._crosses = bool(found)
-        return (args, crossing.give(kwargs, found[0], len(tokens))) if found else None
+        return _call((args, crossing.give(kwargs, found[0], len(tokens)))) if found else Did()
+
+    def _with(self, embeds: torch.Tensor, features: list[torch.Tensor]) -> Did:
+        added = nothing.add(embeds, features)
+        if getattr(added, "shape", None) != embeds.shape:
+            raise TypeError(f"{type(added).__name__}, not the embeddings")
+        return Did(added)
 
     def _is_crossing(self) -> bool:
         """Whether the language model reads a blank image now."""
-        return self._crosses and not calls.in_backward()
+        return self._crosses and not sure(calls.in_backward())
 
-    def _in_front(self, embedding: Any, args: Any, kwargs: Any) -> None:
+    def _in_front(self, embedding: Any, args: Any, kwargs: Any) -> Did:
         """The tokens are about to be embedded, by a model that runs its towers before."""
-        with self._contained():
-            if not self._is_settled() and not self._given:
-                self._waiting += self._features(args[0].device, None)
+        if not sure(self._is_settled()) and not self._given:
+            self._waiting += self._features(args[0].device, None)
+        return Did()
 
-    def _behind(self, embedding: Any, args: Any, output: Any) -> Any:
+    def _behind(self, embedding: Any, args: Any, output: Any) -> Did:
         """The tokens are embedded."""
-        with self._contained():
-            if self._is_settled() or self._given:
-                return None
-            self._settled = True
-            found = [] if self.places.early else self._features(output.device, None)
-            added = nothing.add(output, self._waiting + found)
-            if getattr(added, "shape", None) != output.shape:
-                raise TypeError(f"{type(added).__name__}, not the embeddings")
-            return added
-        return None
+        if sure(self._is_settled()) or self._given:
+            return Did()
+        self._settled = True
+        found = [] if self.places.early else self._features(output.device, None)
+        return self._with(output, self._waiting + found)
 
     def _is_settled(self) -> bool:
-        return bool(self.fault) or self._settled or self._busy or calls.in_backward()
+        return bool(self.fault) or self._settled or self._busy or sure(calls.in_backward())
 
     # What is missing, and running it
 
@@ -235,17 +228,16 @@ class Blank:
     ) -> list[torch.Tensor]:
         """What the towers that did not run in this forward return for a blank input."""
         features: list[torch.Tensor] = []
-        with self._contained():
-            missing = self._missing(kinds) if self._needed(cache) else []
-            for kind in missing:
-                features += self._run(kind, device)
-            self.padded += bool(missing) and not self._padded
-            self._padded = self._padded or bool(missing)
+        missing = self._missing(kinds) if sure(self._needed(cache)) else []
+        for kind in missing:
+            features += self._run(kind, device)
+        self.padded += bool(missing) and not self._padded
+        self._padded = self._padded or bool(missing)
         return features
 
     def _needed(self, cache: Any) -> bool:
         if self.when == "training":
-            return self.places.owner.training and torch.is_grad_enabled() and self._trains()
+            return self.places.owner.training and torch.is_grad_enabled() and sure(self._trains())
         return self.generating.may_blank(cache)
 
     def _trains(self) -> bool:
@@ -277,6 +269,8 @@ class Blank:
             found = self._runner.run(kind, device, self._told)
         finally:
             self._busy = False
+        if not found:
+            raise TypeError(f"{kind}: the tower ran, and nothing of it was found")
         for path in self.places.towers.get(kind, ()):
             self._calls[path] = self._calls.get(path, 0) + 1
         return found
@@ -291,23 +285,33 @@ class Blank:
         if self.when == "always" and not self.fault and device is not None:
             self.say = self.failed = lambda _: None
             self._padded = False
-            self._features(device, None, generation.ENCODED)
+            with self._contained():
+                self._features(device, None, generation.ENCODED)
             self.fault, (self.say, self.failed) = "", told
         self._calls.clear()
         self.generating.encoded = frozenset(generation.ENCODED)
 
     @contextlib.contextmanager
     def _contained(self) -> Iterator[None]:
-        """A fault of ours ends in a forward without a blank, as if we were not here; or in a `Stop`
-        by ``failed``, where other ranks run theirs."""
         try:
             yield
         except Stop:
             raise
         except Exception as error:
-            first = not self.fault
-            self.fault = f"{type(error).__name__}: {error}"
-            name = type(self.places.owner).__name__
-            self.say(f"vlmguard: {name} runs on no blank input from here on: {self.fault}")
-            if first:
-                self.failed(self.fault)
+            self._broke(error)
+
+    def _broke(self, error: Exception) -> None:
+        """A fault of ours ends in a forward without a blank, as if we were not here; or in a `Stop`
+        by ``failed``, where other ranks run theirs."""
+        if self.fault:
+            return
+        self.fault = f"{type(error).__name__}: {error}"
+        name = type(self.places.owner).__name__
+        self.say(f"vlmguard: {name} runs on no blank input from here on: {self.fault}")
+        self.failed(self.fault)
+
+
+def _call(made: Any) -> Did:
+    if [type(part) for part in made] != [tuple, dict]:
+        raise TypeError(f"{type(made).__name__}, not a call")
+    return Did(made)

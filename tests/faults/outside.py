@@ -8,6 +8,9 @@ OUTSIDE = (
     "vlmguard.runtime.arming:is_off",
     "vlmguard_transformers.lifecycle:_guarded",  # the same, of a train and an evaluation
     "vlmguard.runtime.faults",  # containment itself
+    "vlmguard_torch.calls:Hook",  # the same, of a hook on a module
+    "vlmguard_torch.calls:sure",
+    "vlmguard_torch.hooks:Blank._broke",
     "vlmguard.runtime.aloud",
     "vlmguard.core.errors",
     "vlmguard.guard:state_of",  # a containment, too

@@ -21,7 +21,7 @@ from vlmguard.core.facts import Run
 from vlmguard.core.facts import Tower as Tower_
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard_torch import apart, blank, crossing, inputs, nothing, towers
+from vlmguard_torch import apart, blank, crossing, hooks, inputs, nothing, towers
 
 SIDE, HIDDEN = 4, 8
 
@@ -551,7 +551,7 @@ def broken(heard, monkeypatch, rules=None):
             step(model, text())
     finally:
         runstate.closed(state)
-        assert handle.fault.startswith("RuntimeError")
+        assert "Error: " in handle.fault
         assert (len(said), waited) == (1, [apart.WAIT])
 
 
@@ -568,6 +568,18 @@ def test_a_blank_that_fails_on_one_rank_alone_stops_it_with_the_reason(monkeypat
     with pytest.raises(Stop, match="2 other ranks"):
         broken({0: True}, monkeypatch)
     broken({0: True}, monkeypatch, {"VG106": "warn"})
+
+
+QUIET = ("_begin", "_go_first", "_before", "_is_settled", "_needed", "_missing", "_run")
+
+
+@pytest.mark.parametrize("name", QUIET)
+@pytest.mark.parametrize("answer", [None, "a word"])
+def test_a_hook_that_does_nothing_on_one_rank_alone_stops_it_too(name, answer, monkeypatch):
+    monkeypatch.setattr(hooks.Blank, name, lambda *_: answer)
+    with pytest.raises(Stop, match=r"VG106: the blank .* \(\w+Error: .*\)"):
+        broken({0: True}, monkeypatch)
+    broken({0: True, 1: True, 2: True}, monkeypatch)
 
 
 def test_ranks_that_generate_alone_are_told(monkeypatch):
