@@ -30,7 +30,8 @@ Line = dict[str, Any]
 
 def text() -> str:
     """The page."""
-    parts = [HEAD, *_jobs(_read("rehearse_jobs")), *_scripts(_read("rehearsals"))]
+    parts = [HEAD, *_jobs(_read("rehearse_jobs")), *_clock(_read("rehearse_clock")),
+             *_scripts(_read("rehearsals"))]  # fmt: skip
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -72,6 +73,31 @@ def _jobs(lines: Sequence[Line]) -> Iterator[str]:
     yield ""
     yield from _otherwise(pairs, other, silent)
     yield from _shares(pairs, alike)
+
+
+def _clock(lines: Sequence[Line]) -> Iterator[str]:
+    """How long it takes, from rehearse_clock.jsonl."""
+    newest = {(line["env"], line["job"]): line for line in lines}
+    yield "## How long it takes"
+    yield ""
+    yield (
+        f"{len(newest)} of these commands, drawn, two ranks on two CPU cores at a load of 1 to 2, by the wall clock, "
+        "the framework's imports not counted (they are paid once for a script). Memory is the resident set of the "
+        "largest rank, shared pages counted. `python -m tests.frameworks.rehearse.clock` measures it again.\n"
+    )
+    yield "| commands | first verdict: median, worst | guard off, on and reference: median, worst | MB a rank, worst |"
+    yield "| --- | --- | --- | --- |"
+    for env, name in {**NAMES, "": "all"}.items():
+        mine = [line for line in newest.values() if env in ("", line["env"])]
+        if mine:
+            first, whole = [m["first"] for m in mine], [m["all"] for m in mine]
+            yield (f"| {len(mine)} {'of ' * bool(env)}{name} | {_seconds(first)} | {_seconds(whole)} "
+                   f"| {max(m['rss'] for m in mine):,} |")  # fmt: skip
+    yield ""
+
+
+def _seconds(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.1f} s, {max(values):.1f} s"
 
 
 def compared(lines: Sequence[Line]) -> tuple[dict[str, Any], list[str], list[str], list[str]]:
