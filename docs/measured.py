@@ -72,17 +72,16 @@ def benchmarks(found: dict[str, Any] | None) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+_MET = {True: "met", False: "**missed**", None: "lost in the noise"}
+
+
 def _table(section: dict[str, Any]) -> Iterator[str]:
     yield "| what | figure | wall | bar | pairs |"
     yield "| --- | --- | --- | --- | --- |"
     for row in section["rows"]:
         unit = row["unit"]
         wall = _told(row["wall"], unit) if row["wall"] else ""
-        bar = (
-            ""
-            if row["bar"] is None
-            else f"{'met' if row['met'] else '**missed**'}, ≤ {row['bar']:g}"
-        )
+        bar = "" if row["bar"] is None else f"{_MET[row['met']]}, ≤ {row['bar']:g}"
         yield f"| {row['what']} | {_told(row['cpu'], unit)} | {wall} | {bar} | {row['number']} |"
     yield ""
     for note in section.get("notes", ()):

@@ -110,7 +110,8 @@ def main() -> int:
         found = run(name, given.quick)
         for row in found["rows"]:
             value, bar = row["cpu"], row["bar"]
-            told = "" if bar is None else f"; bar {bar:g}, {'met' if row['met'] else 'MISSED'}"
+            met = {True: "met", False: "MISSED", None: "lost in the noise"}[row["met"]]
+            told = "" if bar is None else f"; bar {bar:g}, {met}"
             print(f"  {row['what']}: {value['median']:.3g} {row['unit']} "
                   f"({value['low']:.3g} to {value['high']:.3g}{told})", flush=True)  # fmt: skip
             missed += [row["what"]] if row["met"] is False else []

@@ -50,8 +50,13 @@ class Row:
     bar: float | None = None
 
     def data(self) -> dict[str, Any]:
-        met = None if self.bar is None else self.cpu.median <= self.bar
-        return {**asdict(self), "met": met}
+        return {**asdict(self), "met": self._met()}
+
+    def _met(self) -> bool | None:
+        """None too where the noise holds the bar: a median above it then says nothing."""
+        if self.bar is None or self.cpu.low <= self.bar < self.cpu.median:
+            return None
+        return self.cpu.median <= self.bar
 
 
 def median(values: Sequence[float]) -> Median:

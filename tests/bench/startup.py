@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,22 @@ from tests.bench import armed, measure
 from tests.kit import envs, runs
 
 PASS = ["-c", "pass"]
+
+TIMED = """
+import sys, time
+kind = next(type(f) for f in sys.meta_path if type(f).__module__ == "vlmguard._bootstrap")
+find, spent = kind.find_spec, []
+def timed(*given):
+    start = time.perf_counter()
+    try:
+        return find(*given)
+    finally:
+        spent.append(time.perf_counter() - start)
+kind.find_spec = timed
+import {module}
+print("spent", sum(spent))
+"""
+"""With what it arms and asks the other finders for, which an import without us does too."""
 
 
 def start(quick: bool) -> dict[str, Any]:
@@ -41,10 +58,31 @@ def _imports(quick: bool, modules: dict[str, float | None]) -> dict[str, Any]:
             code = ["-c", f"import {module}"]
             rows.append(_row(f"`import {module}`", ours, null, code, number, bar).data())
             given = variables()
+            spent = inside(ours, module, given, measure.number(quick, 2, 20))
+            rows.append(measure.Row("the same, in our import hook alone, wall", "ms", spent,
+                                    measure.number(quick, 2, 20)).data())  # fmt: skip
             beyond = armed.loaded(ours, module, given) - armed.loaded(null, module, given)
             notes.append({"module": module, "more": sorted(beyond),
                           "outside": armed.outside(beyond)})  # fmt: skip
     return {"rows": rows, "notes": notes}
+
+
+def inside(
+    python: str, module: str, variables: dict[str, str], number: int
+) -> measure.Median:
+    """Milliseconds of one import in our finder, which is all of us that it meets."""
+    return measure.median([_inside(python, module, variables) for _ in range(number)])
+
+
+def _inside(python: str, module: str, variables: dict[str, str]) -> float:
+    code = TIMED.replace("{module}", module)
+    done = subprocess.run(
+        [python, "-c", code], env=variables, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"exit {done.returncode}: {done.stderr[-500:]}")
+    return float(done.stdout.rpartition("spent")[2]) * 1e3
 
 
 def _row(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench import __main__ as bench
-from tests.bench import measure
+from tests.bench import armed, measure, startup
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,6 +49,14 @@ def test_what_costs_something_is_seen_to():
     assert measure.more("work", found, "ms", 50.0).data()["met"] is True
 
 
+def test_the_time_in_our_import_hook_is_seen(tmp_path):
+    ours, null = armed.two(tmp_path)
+    every = startup.inside(ours, "json", startup.variables(), 3)
+    assert 0 < every.low <= every.high < 50
+    with pytest.raises(RuntimeError, match="exit 1"):  # no hook there
+        startup.inside(null, "json", startup.variables(), 1)
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", ["start", "pre_step", "watch", "explain"])
 def test_a_part_measures_something(name):
@@ -81,10 +89,12 @@ def test_the_pages_say_what_was_measured():
 
 
 def test_a_missed_bar_is_told():
-    row = measure.Row("work", "ms", measure.Median(2, 1, 3), 9, bar=1.0).data()
-    section = {"rows": [row], "taken": "2026-01-01", "machine": bench.machine()}
+    row = measure.Row("work", "ms", measure.Median(2, 1.5, 3), 9, bar=1.0).data()
+    lost = measure.Row("more", "ms", measure.Median(2, -1, 3), 9, bar=1.0).data()
+    section = {"rows": [row, lost], "taken": "2026-01-01", "machine": bench.machine()}
     text = pages().benchmarks({"start": section})
-    assert "| work | 2.00 ms (1.000 to 3.00) |  | **missed**, ≤ 1 | 9 |" in text
+    assert "| work | 2.00 ms (1.500 to 3.00) |  | **missed**, ≤ 1 | 9 |" in text
+    assert "| more | 2.00 ms (-1.000 to 3.00) |  | lost in the noise, ≤ 1 | 9 |" in text
     assert "Not measured yet." in text  # the other parts
 
 
