@@ -30,6 +30,16 @@ def test_what_is_so_already(code, action, facts):
     assert action not in actions(code, facts)
 
 
+def test_what_is_so_by_default_is_advised_last():
+    by_itself = Facts(phase="backward", framework="ms-swift")
+    assert actions("VG512", by_itself)[-1] in ("freeze_tower", "tower_checkpointing")
+    off = Facts(phase="backward", framework="ms-swift", checkpointing=False)
+    assert "checkpointing" in actions("VG512", off)[:3]
+    last = KNOWN["VG512"].remedies(by_itself)[-1]
+    assert last.cost.endswith("the default: only if yours differs")
+    assert "checkpointing" in actions("VG512", Facts(phase="backward", framework="TRL"))[:3]
+
+
 def test_an_aligner_that_trains_can_still_be_frozen():
     facts = Facts(freeze_tower=True, said={"freeze_aligner": "false"})
     assert "freeze_tower" in actions("VG501", facts)

@@ -43,3 +43,24 @@ def so(action: str, facts: Facts) -> bool:
     """Whether the log says that the run had ``action`` before it failed."""
     known = _SO.get(action)
     return known is not None and known(facts)
+
+
+# What is so where nobody says otherwise: ms-swift 3.0 to 4.6, LLaMA-Factory 0.9.
+_DEFAULTS: dict[str, tuple[str, ...]] = {
+    "ms-swift": ("checkpointing", "tower_checkpointing", "freeze_tower"),
+    "LLaMA-Factory": ("checkpointing", "freeze_tower"),
+}
+_OTHERWISE: dict[str, Callable[[Facts], bool]] = {
+    "checkpointing": lambda f: f.checkpointing is False,
+    "tower_checkpointing": lambda f: _said(f, "false", "vit_gradient_checkpointing"),
+    "freeze_tower": lambda f: (
+        f.freeze_tower is False
+        or _said(f, "false", "freeze_aligner", "freeze_multi_modal_projector")
+    ),
+}
+
+
+def by_default(action: str, facts: Facts) -> bool:
+    """Whether the framework has ``action`` by default and the log does not say otherwise: it is
+    advised last, in case that the log leaves out what switched it off."""
+    return action in _DEFAULTS.get(facts.framework, ()) and not _OTHERWISE[action](facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from vlmguard.explain import already
@@ -108,9 +108,13 @@ class Known:
         return self.why if isinstance(self.why, str) else self.why(facts)
 
     def remedies(self, facts: Facts) -> tuple[Do, ...]:
-        """What to change, without what the run had already, unless nothing else is left."""
+        """What to change, without what the run had already, unless nothing else is left; last, what
+        it has by default."""
         found = self.do if isinstance(self.do, tuple) else self.do(facts)
-        return tuple(d for d in found if not already.so(d.action, facts)) or found
+        found = tuple(d for d in found if not already.so(d.action, facts)) or found
+        late = [d for d in found if already.by_default(d.action, facts)]
+        told = [replace(d, cost=f"{d.cost}; the default: only if yours differs") for d in late]
+        return (*(d for d in found if d not in late), *told)
 
     def match(self, message: str, trace: str = "") -> Sign | None:
         """The sign that an exception bears. ``message`` holds type and message, `flat`."""

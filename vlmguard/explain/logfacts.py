@@ -109,6 +109,7 @@ _WANTED = frozenset(
     per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps
     max_length cutoff_len world_size tuner_type train_type finetuning_type sft_type
     lora_rank deepspeed fsdp gradient_checkpointing vit_gradient_checkpointing
+    disable_gradient_checkpointing
     ddp_find_unused_parameters ddp_static_graph freeze_vit freeze_vision_tower
     freeze_aligner freeze_multi_modal_projector max_pixels image_max_pixels attn_impl
     attn_implementation flash_attn torch_dtype bf16 fp16 ddp_timeout eval_strategy
@@ -179,7 +180,7 @@ def _from(
         use_reentrant=_TRUTH.get(text.lower()),
         find_unused=truth.get("ddp_find_unused_parameters"),
         static_graph=truth.get("ddp_static_graph"),
-        checkpointing=truth.get("gradient_checkpointing"),
+        checkpointing=_checkpointing(truth),
         tuning=next(
             (
                 said[n]
@@ -193,6 +194,11 @@ def _from(
             (truth[n] for n in ("freeze_vit", "freeze_vision_tower") if n in truth), None
         ),
     )
+
+
+def _checkpointing(truth: dict[str, bool | None]) -> bool | None:
+    off = truth.get("disable_gradient_checkpointing")  # LLaMA-Factory's
+    return not off if off is not None else truth.get("gradient_checkpointing")
 
 
 def _strategy_seen(text: str) -> str:
