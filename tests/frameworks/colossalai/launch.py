@@ -94,10 +94,12 @@ def run(
     guard: bool,
     world: int = 1,
     limit: float = LIMIT,
+    quiet: float = LIMIT,
     env: Mapping[str, str] | None = None,
     over: str = "",
 ) -> Done:
-    """One torchrun for all ``cases``; a hang costs ``limit`` seconds and leaves no process.
+    """One torchrun for all ``cases``; a hang costs ``quiet`` seconds, or ``limit`` in all, and
+    leaves no process.
 
     over: an older release, a section of constraints.txt.
     """
@@ -109,7 +111,7 @@ def run(
     with _locked(folder):
         kept = folder / "done.json"
         if not kept.exists():
-            done = _launch(folder, cases, guard, world, limit, env or {})
+            done = _launch(folder, cases, guard, world, limit, quiet, env or {})
             kept.write_text(json.dumps(asdict(done)))
         return Done(**json.loads(kept.read_text()))
 
@@ -120,6 +122,7 @@ def _launch(
     guard: bool,
     world: int,
     limit: float,
+    quiet: float,
     env: Mapping[str, str],
 ) -> Done:
     folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +135,7 @@ def _launch(
     settings |= {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1"}
     settings |= {"VLMGUARD_REPORT": str(folder / "guard.jsonl")} if guard else {"VLMGUARD": "off"}
     with turn():
-        ended = processes.watch(command, {**settings, **env}, folder, timeout=limit, quiet=limit)
+        ended = processes.watch(command, {**settings, **env}, folder, timeout=limit, quiet=quiet)
     return Done(
         str(folder), ended.returncode, ended.seconds, ended.hung, ended.survivors, ended.lines,
         ended.progress,

@@ -50,7 +50,7 @@ def test_broken_without_the_guard(name):
 
 @pytest.mark.parametrize("name", [c.name for c in HANGS])
 def test_hangs_without_the_guard(name):
-    done = launch.run([BY_NAME[name].off], guard=False, world=2, limit=QUIET)
+    done = launch.run([BY_NAME[name].off], guard=False, world=2, quiet=QUIET)
     assert done.hung == (BY_NAME[name].broken == HANG), done.output[-3000:]
     assert done.hung or BY_NAME[name].broken in done.output
     assert done.output.count(f"{name}: boosted on rank") == 2
