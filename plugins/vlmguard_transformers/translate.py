@@ -9,7 +9,14 @@ from vlmguard.core.facts import PARTITIONED, Certainty, Phase, Run, Strategy, To
 from vlmguard.runtime import seams
 from vlmguard_torch import experts, freezing, parameters
 from vlmguard_torch.releases import releases
-from vlmguard_transformers import SEAMS, loss_scale, observation, padding, shared_rows
+from vlmguard_transformers import (
+    SEAMS,
+    loss_scale,
+    observation,
+    padding,
+    router_loss,
+    shared_rows,
+)
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 
@@ -65,6 +72,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         pads=padding.pads(trainer),
         cannot_pad=obstacle,
         overscaled=times,
+        router_loss=router_loss.of(trainer),
         find_unused=hf.find_unused(trainer, checkpointing.on) if ddp else None,
         static_graph=hf.static_graph(trainer) if ddp else None,
         accumulation=trainer.args.gradient_accumulation_steps,

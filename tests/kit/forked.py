@@ -1,5 +1,5 @@
-"""Runs `train.py` commands, each in forked ranks of one process that imports once: a second or two
-a run where a launcher takes half a minute.
+"""Runs commands of `PROGRAMS`, each in forked ranks of one process that imports once: a second or
+two a run where a launcher takes half a minute.
 
     outcomes = run([Job("mixed", trainers.plain("mixed", *flags))])
     outcomes["mixed"].verdict, .message, .ranks, .findings
@@ -10,6 +10,7 @@ The ranks make their own group, as under torchrun, on a port of their own.
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import os
 import subprocess
@@ -22,6 +23,7 @@ from typing import Any
 from tests.kit import runs, trainers
 from tests.kit.standins.vlmguard_capture import Rank, read
 
+PROGRAMS = ("train", "language")
 START, EACH = 300, 60
 """Seconds that the imports, and each run, may take on a busy machine."""
 
@@ -31,7 +33,7 @@ class Job:
     """One run.
 
     Attributes:
-        command: of `trainers.plain`.
+        command: of `trainers.plain`, or of `trainers.script` for one of `PROGRAMS`.
         extra: environment variables.
         guard: whether vlmguard is on.
     """
@@ -98,7 +100,7 @@ def _described(job: Job, folder: Path, env: str, over: str) -> dict[str, Any]:
     model = str(runs.model_folder(env, job.command.model, over))
     places = {"data": str(trainers.tables()), "model": model}
     words = [trainers._filled(word, places) for word in job.command.words]
-    start = next(number for number, word in enumerate(words) if word.endswith("train.py"))
+    start = next(number for number, word in enumerate(words) if Path(word).stem in PROGRAMS)
     own = {
         "VLMGUARD_TEST_CAPTURE": str(folder / "capture"),
         "VLMGUARD_REPORT": str(folder / "report" / "findings.jsonl"),
@@ -111,8 +113,9 @@ def _serve() -> None:
     """The process that imports once: a list of runs on standard input, a line of JSON each."""
     import accelerate  # noqa: F401
     import deepspeed  # noqa: F401
+    import language  # noqa: F401
     import peft  # noqa: F401
-    import train
+    import train  # noqa: F401
     import transformers.models.llava.modeling_llava
     import transformers.models.qwen2_vl.modeling_qwen2_vl  # noqa: F401
 
@@ -122,7 +125,7 @@ def _serve() -> None:
         def rank(number: int) -> None:
             os.chdir(Path(job["folder"]) / "work")
             sys.argv = list(job["argv"])
-            train.main()
+            importlib.import_module(Path(sys.argv[0]).stem).main()
 
         return rank
 

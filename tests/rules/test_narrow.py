@@ -88,7 +88,7 @@ def test_vg108_is_certain_only_where_rows_without_images_are_known(changed, expe
 
 
 POLICIES = {
-    "fix": "VG101 VG102 VG103 VG104 VG105 VG106 VG107 VG108 VG109 VG112 VG115 VG301",
+    "fix": "VG101 VG102 VG103 VG104 VG105 VG106 VG107 VG108 VG109 VG112 VG115 VG116 VG301",
     "error": "VG113 VG201 VG202 VG204 VG302 VG405 VG406 VG901 VG903",
     "warn": "VG111 VG114 VG203 VG401 VG402 VG403 VG408 VG902 VG904",
 }
@@ -109,7 +109,7 @@ LOCAL = {"VG201", "VG202", "VG203", "VG204", "VG302"}
 REMEDIES = {
     "VG101": Choose(), "VG102": Choose(), "VG103": Choose(), "VG104": Choose(), "VG105": Choose(),
     "VG107": Choose(), "VG108": PadWithBlank(), "VG109": Choose(), "VG112": Choose(),
-    "VG115": MeanLoss(),
+    "VG115": MeanLoss(), "VG116": Choose(),
 }  # fmt: skip
 
 

@@ -115,6 +115,8 @@ class Run:
         cannot_pad: why there can be no blank input.
         overscaled: how many times too large each step's gradient will be, because the trainer
             leaves a division to the model's loss which that does not make; 1 if it is not.
+        router_loss: whether the loss has a part that balances experts, computed from router logits
+            that transformers records while blocks run.
         find_unused, static_graph: DDP's effective options; None where DDP is not in play.
         unfrozen: trainable parameter tensors that the freeze policy names (none: it is obeyed).
         unfrozen_example: one of their names.
@@ -165,6 +167,7 @@ class Run:
     experts: str = ""
     cannot_pad: str = ""
     overscaled: int = 1
+    router_loss: bool = False
     overlap_comm: bool = False
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
 

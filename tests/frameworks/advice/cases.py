@@ -25,7 +25,7 @@ from tests.frameworks.trainers.cases import (
     UNUSED,
     WRONG,
 )  # fmt: skip
-from tests.kit.trainers import Command, plain, zero
+from tests.kit.trainers import Command, plain, script, zero
 
 NON_REENTRANT = (
     'set use_reentrant=False (gradient_checkpointing_kwargs={"use_reentrant": False})'
@@ -158,6 +158,8 @@ EXPERTS = plain("uneven", *NONE, *MIXTURE, *zero(3))
 EXPERTS_RIGHT = plain("uneven", *NONE, *MIXTURE, *UNUSED)
 CARELESS = plain("image", *NONE, *UNUSED, *WINDOWS, "--careless", "true", model="llava")
 AVERAGED_RIGHT = plain("image", *NONE, *UNUSED, *WINDOWS, "--averaged", "true", model="llava")
+BALANCED = script("language", "--experts", "true", *CHECKPOINTS, *REENTRANT)
+BALANCED_RIGHT = script("language", "--experts", "true", *NONE)
 CLIPPED = plain("image", *NONE, "--deepspeed", "{data}/unclipped.json")
 CLIPPED_RIGHT = plain("image", *NONE)
 
@@ -200,6 +202,8 @@ FAILING = {
         "VG114": {LEAVES: Done(EXPERTS.also("--experts", "leaves"), EXPERTS_RIGHT)}}),
     "careless": Failing(CARELESS, WRONG, AVERAGED_RIGHT, {
         "VG115": {AVERAGE: Done(CARELESS.also("--averaged", "true"), AVERAGED_RIGHT)}}),
+    "balanced": Failing(BALANCED, WRONG, BALANCED_RIGHT,
+                        {"VG116": spelt(BALANCED, BALANCED_RIGHT, NON_REENTRANT)}),
     "clipped": Failing(CLIPPED, CLIPS, CLIPPED_RIGHT, {
         "VG403": {CLIPPING: Done(instead(CLIPPED, "unclipped", "zero2"), CLIPPED_RIGHT)}}),
 }  # fmt: skip

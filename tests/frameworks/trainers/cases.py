@@ -31,6 +31,7 @@ REENTRANT = ["--gradient_checkpointing_kwargs", '{"use_reentrant": true}']
 CHECKPOINTS = ["--gradient_checkpointing", "true"]
 NONE = ["--gradient_checkpointing", "false"]
 UNUSED = ["--ddp_find_unused_parameters", "true"]
+EXPERTS = ["--experts", "true"]
 ALL, LANGUAGE = ["--lora", ".*"], ["--lora", ".*language_model.*"]
 # TRL gathers images for its log on those ranks that have some: a hang under any strategy.
 GRPO = ["--reward_funcs", "alternating.reward", "--num_generations", "2",
@@ -195,6 +196,8 @@ OTHERS = [
          llamafactory("image", model="gemma3", **UNCHECKED)),
     case("lf-full-llava", llamafactory("image", model="llava", tuning="full", **TOWER), UNFINISHED,
          "VG106", llamafactory("image", model="llava", tuning="full", **TOWER, **UNCHECKED)),
+    case("plain-experts", script("language", *EXPERTS, *CHECKPOINTS, *REENTRANT), WRONG, "VG116",
+         script("language", *EXPERTS, *NONE)),
     case("plain-zero3-iv-qwen2_5",
          plain("image+video", *CHECKPOINTS, *REENTRANT, *zero(3), model="qwen2_5_vl"), WRONG,
          "VG102", plain("image+video", *NONE, model="qwen2_5_vl")),
