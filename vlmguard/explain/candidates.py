@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ WRAPPERS = (
     "SystemExit",
 )
 _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray's, for another's
+_OWN_FAULT = ("NameError", "UnboundLocalError", "SyntaxError", "KeyboardInterrupt", "SystemExit")
+_CALLED = re.compile(r"(?:^|[\s.=(])([A-Za-z_]\w{2,60})\(")  # by the last line of a cut traceback
 _SCHEDULER = ("VG530", "VG531")
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
 NEAR = 30  # lines between two exceptions of one stream that belong together
@@ -50,13 +53,22 @@ class Candidate:
 
 def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known | None:
     """The catalogue's failure that an exception is; through what it was raised from, too."""
-    message = flat(f"{event.type}: {event.message}")[:6000]
+    message = flat(f"{event.type}: {event.message or _source(event)}")[:6000]
     places = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {places}")
     found = best(message, trace, catalogue)
     if event.cause is not None and depth < 4 and (found is None or found.order != "cause"):
         found = classify(event.cause, catalogue, depth + 1) or found
-    return found or _by_place(event, message, trace, catalogue)
+    return (
+        found
+        or _by_place(event, message, trace, catalogue)
+        or _within(event, message, trace, catalogue)
+    )
+
+
+def _source(event: Event) -> str:
+    """Of a traceback that is cut, its last lines of source: they may hold what was raised."""
+    return "" if event.type else " ".join(event.trace[-4:])
 
 
 def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
@@ -71,13 +83,35 @@ def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
 
 def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
     """What the frame that raised it betrays; the longest sign is the most exact place."""
-    if not event.type or not event.frames:
+    if not event.type or not event.frames or _own_fault(event):
         return None
     path, _, name = event.frames[-1]
     raised = f"{path} in {name}".replace("\\", "/")
     signs = ((known.match_raised(message, trace, raised), known) for known in catalogue)
     found = [(len(sign.text), known) for sign, known in signs if sign is not None]
     return max(found, key=lambda f: f[0])[1] if found else None
+
+
+def _own_fault(event: Event) -> bool:
+    """A slip of the code itself: the place says where it is, not what the run did wrong."""
+    kind = event.type.rpartition(".")[2]
+    nothing = kind == "AttributeError" and event.message.startswith("'NoneType' object")
+    return kind in _OWN_FAULT or nothing
+
+
+def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
+    """What was being done when it failed: the innermost frame that tells; of a cut one, too."""
+    if _own_fault(event):
+        return None
+    called = _CALLED.findall(_source(event).rpartition(", in ")[2])
+    frames = [(path, name) for path, _, name in event.frames] + [("", name) for name in called[-1:]]
+    for path, name in reversed(frames):
+        frame = f"{path} in {name}()".replace("\\", "/")
+        signs = ((known.match_within(message, trace, frame), known) for known in catalogue)
+        found = [(len(sign.text), known) for sign, known in signs if sign is not None]
+        if found:
+            return max(found, key=lambda f: f[0])[1]
+    return None
 
 
 def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Candidate]:
@@ -124,7 +158,8 @@ def _marked(here: list[Candidate]) -> list[Candidate]:
 def _wraps(event: Event, others: list[Event]) -> bool:
     """A data-loader worker's exception is raised again in the rank; the original follows it."""
     if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
-        return not event.type and bool(event.frames) and len(others) > 1
+        said = any(e.type or e.at > event.at for e in others if e is not event)
+        return not event.type and bool(event.frames) and said
     return any(e.at > event.at and e.type == event.type for e in others)
 
 

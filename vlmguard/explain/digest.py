@@ -18,6 +18,7 @@ from vlmguard.explain.sources import Source
 _QUIET = ("WARNING", "[WARN", "WARN:", "[INFO", "Warning:", " INFO ", "[DEBUG")
 MAX_TELLING = 400
 MAX_EVENTS = 400
+QUOTED = 3  # lines; a run says more
 LAST = 60  # lines in which loose words count: earlier ones did not end the run
 
 
@@ -116,14 +117,21 @@ def _said(digest: Digest, late: Sequence[Line]) -> bool:
 
 def _loose(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
     causes = [known for known in catalogue if known.order == "cause"]
+    quoted = _quoted(kept)
     for line in kept[-LAST:]:
         quiet = _quiet(line.raw, "") or (line.level and line.level in "WI")
-        if quiet or not _WORDS.search(line.raw):
+        if quiet or not (quoted or _WORDS.search(line.raw)):
             continue
         message = flat(line.raw)
         known = next((k for k in causes if k.match(message)), None)
         if known is not None:
             yield line, known
+
+
+def _quoted(kept: Sequence[Line]) -> bool:
+    """Whether someone copied a message alone, without its exception's type and traceback."""
+    said = [line.raw for line in kept if line.text.strip()]
+    return len(said) <= QUOTED and not any("%|" in raw or "arn" in raw for raw in said)
 
 
 def _watched(kept: Sequence[Line]) -> Iterable[Line]:

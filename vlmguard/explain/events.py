@@ -14,6 +14,14 @@ MAX_TRACE = 120  # frames' lines
 _START = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, in (.{1,200}))?')
 _RICH = re.compile(r"^│ (/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
+# A notebook's frames: "File ~/x/trainer.py:19, in Trainer.train(self, …)", before IPython 8
+# "~/x/trainer.py in train(self, …)", in Colab "[/x/trainer.py](https://…) in train(self, …)".
+_CELL = re.compile(r"^File ([~/A-Za-z][^\s:]{0,300}\.py):(\d{1,7}), in ([\w<>.]{1,80})\(")
+_OLD_CELL = re.compile(
+    r"^\[?([~/A-Za-z][^\s:\]]{0,300}\.py)(?:\]\([^)\s]{0,200}\))? in (())?([\w<>]{1,80})\("
+)
+_TITLE = re.compile(r"^\*{0,2}([A-Za-z_]\w{2,60})\s{2,60}Traceback \(most recent call last\)")
+_SPAWNED = re.compile(r"^-- Process (\d{1,5}) terminated with the following error")
 _TYPE = re.compile(
     r"^((?:[A-Za-z_]\w{0,60}\.){0,8}"
     r"(?:_?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop)"
@@ -45,6 +53,7 @@ class Event:
         ignored: from a destructor or a side thread: it ended nothing by itself.
         caught: a logger wrote it as a warning or less.
         lines: the log's lines, for evidence.
+        titled: the type that a notebook writes above the traceback.
     """
 
     line: Line
@@ -58,6 +67,7 @@ class Event:
     last: Line | None = None
     rank: int | None = None
     traced: bool = False
+    titled: str = ""
 
     @property
     def source(self) -> int:
@@ -88,6 +98,7 @@ class _Lane:
         self.ignored = False
         self.fresh = 0  # message lines still to read
         self.raised = ""  # C++ type of "terminate called after"
+        self.spawned: int | None = None  # of torch.multiprocessing: whose traceback comes
 
 
 def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
@@ -100,14 +111,24 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
         if event is not None:
             found.append(event)
     for lane in lanes.values():
-        found += [event for event in lane.open if event.frames and event.traced]
+        found += [_cut(event) for event in lane.open if event.frames and event.traced]
     yield from sorted(found, key=lambda e: (e.source, e.at))
+
+
+def _cut(event: Event) -> Event:
+    """A traceback without its last line; a notebook names the exception above it, too."""
+    event.type = event.titled
+    return event
 
 
 def _step(lane: _Lane, line: Line) -> Event | None:
     text = line.text
     if _START in text:
         event = Event(line, rank=line.rank, traced=True)
+        if match := _TITLE.match(text):
+            event.titled = match[1]
+        if event.rank is None:
+            event.rank, lane.spawned = lane.spawned, None
         event.ignored, event.caught = lane.ignored, _logged(line)
         event.cause = lane.done if lane.chained else None
         lane.open.append(event)
@@ -121,9 +142,12 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         return None
     if not lane.open and not lane.fresh and (match := _FRAME.match(text)) and match[3]:
         lane.open.append(Event(line, rank=line.rank))  # its beginning was not kept
-    if lane.open and (match := _FRAME.match(text) or _RICH.match(text)):
-        lane.open[-1].frames.append((match[1], int(match[2]), (match[3] or "").strip()))
+    if lane.open and (frame := _frame(text)):
+        lane.open[-1].frames.append(frame)
         lane.open[-1].trace.append(text)
+        return None
+    if match := _SPAWNED.match(text):
+        lane.spawned, lane.fresh = int(match[1]), 0
         return None
     stripped = text.strip(" │")
     if match := _TERMINATE.search(text):
@@ -144,6 +168,14 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         _more(lane, line, text)
     elif lane.open and len(lane.open[-1].trace) < MAX_TRACE:
         lane.open[-1].trace.append(text)
+    return None
+
+
+def _frame(text: str) -> tuple[str, int, str] | None:
+    if match := _FRAME.match(text) or _RICH.match(text) or _CELL.match(text):
+        return match[1], int(match[2]), (match[3] or "").strip().rpartition(".")[2]
+    if match := _OLD_CELL.match(text):
+        return match[1], 0, match[4]
     return None
 
 

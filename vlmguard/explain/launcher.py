@@ -31,6 +31,10 @@ _SHELL = re.compile(
 )
 _BARE = re.compile(r"(?:^|it/s\]|s/it\])\s{0,3}(Killed)$")  # as a shell ends a progress bar's line
 _TOLD = re.compile(r"Main process received SIG(INT|TERM), exiting")  # DeepSpeed
+_STATUS = re.compile(  # what torchrun's agent of old wrote of each worker
+    r'"torchelastic\.worker\.status\.FAILED".{1,200}"global_rank": (\d{1,6})'
+)
+_PANIC = "thread '"  # Rust's: tokenizers, safetensors
 # Hydra's and Ray's words before or instead of an exception.
 _DRIVER = ("Error executing job with overrides:", "A worker died or was killed while executing")
 _STOPPED = "The process receives a SIGTERM"  # Ray ends its workers with it when all is done
@@ -63,6 +67,12 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     time: Time | None = None
     for line in lines:
         text = line.text
+        if match := _STATUS.search(text):
+            found.append(Exit(line, 1, int(match[1]), line.time))
+            continue
+        if text.startswith(_PANIC) and " panicked at " in text:
+            found.append(Exit(line, 1, None, line.time))
+            continue
         if text.startswith(_DRIVER) and _STOPPED not in text:
             found.append(Exit(line, 1, None, line.time))
             continue

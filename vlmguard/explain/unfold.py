@@ -20,6 +20,8 @@ _GLUED = re.compile(
     r"(?:(?<=[\])%}])|(?<=it/s)|(?<=s/it)|(?<=\d)(?<![A-Za-z_.]\d)(?<![A-Za-z_.]\d\d))"
     r"(?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}(?:Error|Exception): )"
 )
+# Two ranks that write at once: "KeyErrorKeyError: : 'x'".
+_TWICE = re.compile(r"\b([A-Z][A-Za-z]{2,40}(?:Error|Exception))\1{1,15}: (?:: ){1,15}")
 
 
 def parts(raw: str) -> list[str]:
@@ -32,6 +34,7 @@ def parts(raw: str) -> list[str]:
         raw = raw.replace("\\r", "").replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
         return raw.rstrip("\n").split("\n")
     if "Error: " in raw or "Exception: " in raw:
+        raw = _TWICE.sub(r"\1: ", raw)
         return _GLUED.sub("\n", raw).split("\n")
     return [raw]
 

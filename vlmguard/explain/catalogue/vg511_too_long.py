@@ -35,6 +35,8 @@ FAILURE = Known(
         Sign("Current length of row(", also=("max_length",)),
         Sign("larger than the specified max_length"),
         Sign("is too short and causes image placeholder tokens"),
+        Sign("The size of tensor a (", also=("embeddings += position_embeddings", "must match")),
+        Sign("Token indices sequence length is longer", also=("Error",)),
     ),
     examples=(
         Example(

@@ -61,6 +61,8 @@ FAILURE = Known(
             "loaded with `device_map='auto'`",
         ),
         Sign("t.device for t in tensors", where="trace"),
+        Sign("The model and the optimizer parameters are not on the same device"),
+        Sign("You can't save the model since some parameters are on the meta device"),
     ),
     examples=(
         Example(

@@ -55,6 +55,10 @@ FAILURE = Known(
         Sign("Failed to login"),
         Sign("modelscope/hub/", where="raised"),
         Sign("-packages/huggingface_hub/utils/_validators.py", where="raised"),
+        Sign("does not allow writing to the Hub"),
+        Sign("Client Error: Forbidden for url: https://huggingface.co"),
+        Sign("400 Client Error: Bad Request for url: https://huggingface.co"),
+        Sign("You don't have the rights to create a model"),
     ),
     examples=(
         Example(

@@ -41,6 +41,12 @@ FAILURE = Known(
         Sign("python3: No module named", where="line"),
         Sign("Could not import module"),
         Sign("Failed to import"),
+        Sign("PEFT backend is required"),
+        Sign("You need to install `"),
+        Sign("Install it with `pip install"),
+        Sign("to be installed. Run `pip install"),
+        Sign("requires `accelerate"),
+        Sign("needs", also=("installed: `pip install",)),
     ),
     examples=(
         Example(

@@ -96,6 +96,18 @@ FAILURE = Known(
         Sign("swift/megatron/arguments/", where="raised"),
         Sign("transformers/trainer_optimizer.py", where="raised"),
         Sign("torch/distributed/run.py", where="raised"),
+        Sign("in parse_args_into_dataclasses()", where="within"),
+        Sign("in parse_args_and_config()", where="within"),
+        Sign("can only be set when data is loaded in a different process"),
+        Sign("you need to pass your model through a model_init"),
+        Sign("Passing `optimizers` is not allowed"),
+        Sign("Passing a `model_init` is incompatible"),
+        Sign("The `data_collator` should be a simple callable"),
+        Sign("requires a positive value for `steps`"),
+        Sign("`AcceleratorConfig`'s"),
+        Sign("Using --fsdp xxx together with --deepspeed"),
+        Sign("torch/distributed/run.py in config_from_args()", where="within"),
+        Sign("in config_from_args()", where="within"),
     ),
     examples=(
         Example(

@@ -42,6 +42,10 @@ FAILURE = Known(
         Sign("GET was unable to find an engine"),
         Sign("CUSOLVER"),
         Sign("cusparse"),
+        Sign("CUDA error: invalid"),
+        Sign("CUDA error: operation not permitted"),
+        Sign("CUDA error: API call is not supported"),
+        Sign("CUDA error: the launch timed out"),
     ),
     examples=(
         Example(

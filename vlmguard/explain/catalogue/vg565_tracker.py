@@ -42,6 +42,16 @@ FAILURE = Known(
         Sign("-packages/comet_ml/", where="raised"),
         Sign("-packages/clearml/", where="raised"),
         Sign("-packages/neptune/", where="raised"),
+        Sign("accelerate/tracking.py", where="within"),
+        Sign("integration_utils.py in setup()", where="within"),
+        Sign("integration_utils.py in on_log()", where="within"),
+        Sign("integration_utils.py in on_train_begin()", where="within"),
+        Sign("integration_utils.py in on_save()", where="within"),
+        Sign("integration_utils.py in on_train_end()", where="within"),
+        Sign("torch/utils/tensorboard/", where="within"),
+        Sign("-packages/wandb/", where="within"),
+        Sign("You can only call `wandb.watch` once"),
+        Sign("value should be one of int, float, str, bool, or torch.Tensor"),
     ),
     examples=(
         Example(

@@ -97,6 +97,9 @@ FAILURE = Known(
         ),
         Sign("-packages/", where="raised", also=("TypeError", "positional argument")),
         Sign("`mm_token_type_ids` is missing"),
+        Sign("Loading a dataset cached in a LocalFileSystem is not supported"),
+        Sign("can only be an entire path component"),
+        Sign("Feature type", also=("not found",)),
     ),
     examples=(
         Example(

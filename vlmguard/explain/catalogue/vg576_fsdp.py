@@ -70,6 +70,11 @@ FAILURE = Known(
         Sign("torch/distributed/tensor/", where="raised"),
         Sign("torch/distributed/_tensor/", where="raised"),
         Sign("in _prepare_fsdp2", where="raised"),
+        Sign("accelerate/utils/fsdp_utils.py", where="within"),
+        Sign("torch/distributed/fsdp/_state_dict_utils.py", where="within"),
+        Sign("torch/distributed/fsdp/_optim_utils.py", where="within"),
+        Sign("Expects full precision but got"),
+        Sign("FSDP assumes", also=("is in the state_dict",)),
     ),
     examples=(
         Example(

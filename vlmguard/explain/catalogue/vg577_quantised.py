@@ -87,6 +87,8 @@ FAILURE = Known(
         Sign("expected there to be only one unique element"),
         Sign("has been loaded in 8-bit"),
         Sign("has been loaded in 4-bit"),
+        Sign("str2optimizer8bit"),
+        Sign("name 'str2optimizer"),
     ),
     examples=(
         Example(

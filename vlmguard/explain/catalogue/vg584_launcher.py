@@ -75,6 +75,11 @@ FAILURE = Known(
         Sign("is not initialized in the world group map"),
         Sign("LOCAL_RANK is not in the environment"),
         Sign("distributed_c10d.py in get_backend", where="raised"),
+        Sign("The `PartialState` or `Accelerator` must be initialized before"),
+        Sign("but `MASTER_ADDR` env was not set"),
+        Sign("Requires distributed package to be available"),
+        Sign("Unknown c10d backend type"),
+        Sign("is not part of group"),
     ),
     examples=(
         Example(

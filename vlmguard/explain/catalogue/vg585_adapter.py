@@ -48,6 +48,10 @@ FAILURE = Known(
         Sign("swift/tuners/", where="raised"),
         Sign("model_utils/adapter", where="raised"),
         Sign("llamafactory/model/adapter.py", where="raised"),
+        Sign("in get_peft_model()", where="within"),
+        Sign("in inject_adapter()", where="within"),
+        Sign("in add_adapter()", where="within"),
+        Sign("in load_adapter()", where="within"),
     ),
     examples=(
         Example(
