@@ -10,6 +10,7 @@ from vlmguard.explain.lines import Line, Time
 
 MAX_MESSAGE = 24  # lines
 MAX_TRACE = 120  # frames' lines
+CUT = 3  # lines of code and carets behind a last frame
 
 _START = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, in (.{1,200}))?')
@@ -24,7 +25,7 @@ _TITLE = re.compile(r"^\*{0,2}([A-Za-z_]\w{2,60})\s{2,60}Traceback \(most recent
 _SPAWNED = re.compile(r"^-- Process (\d{1,5}) terminated with the following error")
 _TYPE = re.compile(
     r"^((?:[A-Za-z_]\w{0,60}\.){0,8}"
-    r"(?:_?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop)"
+    r"(?:_?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop|NotFound|Conflict)"
     r"|Exception|Timeout|EnforceNotMet|IoException|CheckpointError|GatedRepo|Stop|RaySystemError"
     r"|OutOfResources|ArrowInvalid|BrokenProcessPool|BadZipFile|RemoteDisconnected|IncompleteRead))"
     r"(?::(?:\s|$)(.*)|$)"
@@ -38,7 +39,9 @@ _DEBUGGER = re.compile(r"^Exception has occurred: ([A-Za-z_][\w.]{0,120})")  # V
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
 _IGNORED = re.compile(r"^Exception (?:ignored in|in thread|in threading)")
 _RECORD = re.compile(
-    r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|ERROR|rank)|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
+    r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|rank)"
+    r"|^\[ERROR(?!\] \d{4}-[\d:-]{14,16} \(PID:)"  # torch_npu's own is part of its message
+    r"|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
 )
 
 
@@ -99,6 +102,13 @@ class _Lane:
         self.fresh = 0  # message lines still to read
         self.raised = ""  # C++ type of "terminate called after"
         self.spawned: int | None = None  # of torch.multiprocessing: whose traceback comes
+        self.behind = 0  # lines since the last frame
+        self.stack = False  # a logger's own stack is no traceback
+
+    @property
+    def cut(self) -> bool:
+        """Whether the lane ends within a traceback whose beginning is not there either."""
+        return not self.stack and self.behind <= CUT and len(self.open[-1].frames) > 1
 
 
 def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
@@ -112,6 +122,7 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
             found.append(event)
     for lane in lanes.values():
         found += [_cut(event) for event in lane.open if event.frames and event.traced]
+        found += [event for event in lane.open if event.frames and (event.traced or lane.cut)]
     yield from sorted(found, key=lambda e: (e.source, e.at))
 
 
@@ -123,6 +134,9 @@ def _cut(event: Event) -> Event:
 
 def _step(lane: _Lane, line: Line) -> Event | None:
     text = line.text
+    lane.behind += 1
+    if text.startswith("Stack (most recent call last)"):
+        lane.stack = True
     if _START in text:
         event = Event(line, rank=line.rank, traced=True)
         if match := _TITLE.match(text):
@@ -144,6 +158,9 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         lane.open.append(Event(line, rank=line.rank))  # its beginning was not kept
     if lane.open and (frame := _frame(text)):
         lane.open[-1].frames.append(frame)
+    if lane.open and (match := _FRAME.match(text) or _RICH.match(text)):
+        lane.open[-1].frames.append((match[1], int(match[2]), (match[3] or "").strip()))
+        lane.behind = 0
         lane.open[-1].trace.append(text)
         return None
     if match := _SPAWNED.match(text):

@@ -141,6 +141,8 @@ def _to_launcher(candidate: Candidate) -> bool:
 
 def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
     """An import that fails is often caught; beside a later failure that says more it is noise."""
+    if any(c.known is not None and c.order <= 1 for c in candidates):  # cut tracebacks tell less
+        candidates = [c for c in candidates if c.known or c.event is None or c.event.type]
     strong = [c for c in candidates if c.order <= 1 and not _weak(c)]
     latest = max((c.at for c in strong), default=-1)
     return [c for c in candidates if not _weak(c) or c.at > latest]
@@ -148,6 +150,8 @@ def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
 
 def _weak(candidate: Candidate) -> bool:
     known = candidate.known
+    if known is not None and known.code == "VG566" and candidate.event is None:
+        return True  # an engine's own "failed": its traceback, if there is one, says why
     return not candidate.line.marked and known is not None and known.code in ("VG552", "VG540")
 
 

@@ -37,6 +37,9 @@ _STATUS = re.compile(  # what torchrun's agent of old wrote of each worker
 _PANIC = "thread '"  # Rust's: tokenizers, safetensors
 # Hydra's and Ray's words before or instead of an exception.
 _DRIVER = ("Error executing job with overrides:", "A worker died or was killed while executing")
+_ASCEND = re.compile(
+    r"\(PID:\d{1,9}, Device:-?\d{1,4}, RankID:-?\d{1,5}\) ERR99999 UNKNOWN applica"
+)
 _STOPPED = "The process receives a SIGTERM"  # Ray ends its workers with it when all is done
 _SIGNALS = {
     "Killed": -9,
@@ -74,6 +77,9 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             found.append(Exit(line, 1, None, line.time))
             continue
         if text.startswith(_DRIVER) and _STOPPED not in text:
+            found.append(Exit(line, 1, None, line.time))
+            continue
+        if "ERR99999" in text and _ASCEND.search(text):  # torch_npu, as a rank's Python ends
             found.append(Exit(line, 1, None, line.time))
             continue
         if match := _DIED.search(text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -33,8 +34,11 @@ _STREAM = re.compile(r"^std(?:out|err): ")
 # Kaggle's seconds and line; a viewer's line number; a quotation mark.
 _COUNTED = re.compile(r"^(?:\d{1,7}\.\d{1,2}s[ \t]{1,4}\d{1,7}[ \t]|\[\d{4,8}\] |> )")
 _LABEL = re.compile(r"^\s?(\d{1,5}): ?")  # srun --label
+_NUMBER = re.compile(r"^\s{0,6}(\d{1,7})[\t ]")  # an editor's or `cat -n`'s line number
+_TABLE = re.compile(r"^\s{0,4}(?:\|\s{0,4}){1,4}(?=\d{4}-\d\d-\d\d|\[rank\d)")  # a log viewer's row
 _HOST = re.compile(
-    r"^([A-Za-z][\w.-]{0,62}): (?=\[rank|Traceback \(|  File \"|\[\d{4}-\d\d|\[[A-Z]+\])"
+    r"^(?!\w{0,60}(?:Error|Exception): )"
+    r"([A-Za-z][\w.-]{0,62}): (?=\[rank|Traceback \(|  File \"|\[\d{4}-\d\d|\[[A-Z]+\])"
 )
 # pdsh with addresses; journalctl and syslog; docker compose. What they name is a lane of its own.
 _SOURCES = re.compile(
@@ -68,6 +72,7 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
     """The lines of ``pieces``; ``rank`` is the log's own, where the path told it."""
     texts = [(piece, clean.text(piece.data)) for piece in pieces]
     labelled = _labelled(texts[0][1]) if texts else False
+    numbered = _numbered(texts[0][1]) if texts else False
     tee = _all_marked(texts[0][1]) if texts else False
     columns = terminal.width([text for _, text in texts])
     hosts = _hosts(texts[0][1]) if texts else set()
@@ -77,7 +82,7 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
             number_here, at_here = number, at
             at += size
             number += feeds
-            for part in _parts(raw):
+            for part in _parts(_NUMBER.sub("", raw) if numbered else raw):
                 yield _line(part, source, number_here, at_here, rank, labelled, tee, hosts)
 
 
@@ -95,6 +100,15 @@ def _labelled(head: str) -> bool:
     some = [line for line in head.split("\n", 400)[:400] if line.strip()]
     found = [match[1] for line in some if (match := _LABEL.match(line))]
     return len(found) > 0.6 * len(some) and len(some) > 3
+
+
+def _numbered(head: str) -> bool:
+    """Whether an editor's line numbers stand before nearly all lines: each is one more."""
+    some = [line for line in head.split("\n", 400)[:400] if line.strip()]
+    found = [int(match[1]) if (match := _NUMBER.match(line)) else None for line in some]
+    pairs = itertools.pairwise(found)
+    rising = sum(a is not None and b is not None and 0 < b - a < 3 for a, b in pairs)
+    return rising > 0.6 * (len(some) - 1) and len(some) > 3
 
 
 def _hosts(head: str) -> set[str]:
@@ -125,6 +139,8 @@ def _line(
     hosts: set[str],
 ) -> Line:
     text, time, level, lane, marked = raw, None, "", "", False
+    if match := _TABLE.match(text):
+        text = text[match.end() :].rstrip(" |")
     for _ in range(5):
         if match := _ISO.match(text):
             time = time or _clock(match)

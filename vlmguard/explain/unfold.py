@@ -15,6 +15,9 @@ _LEVELS = ("levelname", "level", "severity")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 _HEAD = "Traceback (most recent call last)"
 _FLAT = re.compile(r"Traceback \(most recent call last\):(?:\\r)?\\n")
+# A traceback whose lines a quotation or a chat joined by spaces.
+_SPACED = re.compile(r' File "([^"\n]{1,400})", line (\d{1,7}), in ([\w<>.]{1,80})(?= |\(|$)')
+_ENDED = re.compile(r" (?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}(?:Error|Exception): )")
 # "14:07ValueError: …", "1.50s/it]RuntimeError: …": a bar or a clock without a line's end.
 _GLUED = re.compile(
     r"(?:(?<=[\])%}])|(?<=it/s)|(?<=s/it)|(?<=\d)(?<![A-Za-z_.]\d)(?<![A-Za-z_.]\d\d))"
@@ -33,10 +36,19 @@ def parts(raw: str) -> list[str]:
     if _HEAD in raw and _FLAT.search(raw):
         raw = raw.replace("\\r", "").replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
         return raw.rstrip("\n").split("\n")
+    if _HEAD in raw and len(_SPACED.findall(raw[: 1 << 15])) > 1:
+        return _spaced(raw)
     if "Error: " in raw or "Exception: " in raw:
         raw = _TWICE.sub(r"\1: ", raw)
         return _GLUED.sub("\n", raw).split("\n")
     return [raw]
+
+
+def _spaced(raw: str) -> list[str]:
+    """A traceback in one line, its frames apart by spaces."""
+    before, head, after = raw.partition(_HEAD)
+    text = _SPACED.sub(r'\n  File "\1", line \2, in \3\n    ', after)
+    return [*before.split("\n"), *(head + _ENDED.sub("\n", text)).split("\n")]
 
 
 def _object(raw: str) -> list[str]:

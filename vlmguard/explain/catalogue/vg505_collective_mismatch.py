@@ -94,6 +94,11 @@ FAILURE = Known(
         Sign("Received a dump signal due to a collective timeout", where="line"),
         Sign("watchdog got stuck for"),
         Sign("Message truncated : received"),
+        Sign("Notify register times out", releases="HCCL, EI0002"),
+        Sign("EI0002", releases="HCCL"),
+        Sign("HcclAllreduce", also=("imeout",)),
+        Sign("reason=[task timeout]", where="line", no=("arning",), releases="CANN"),
+        Sign("reason=[task timeout]", releases="CANN"),
     ),
     examples=(
         Example(

@@ -37,6 +37,7 @@ FAILURE = Known(
         Sign("is too short and causes image placeholder tokens"),
         Sign("The size of tensor a (", also=("embeddings += position_embeddings", "must match")),
         Sign("Token indices sequence length is longer", also=("Error",)),
+        Sign("check if the max_length is appropriate", releases="ms-swift 2"),
     ),
     examples=(
         Example(

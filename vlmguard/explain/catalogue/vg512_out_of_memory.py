@@ -185,6 +185,8 @@ FAILURE = Known(
         Sign("Failed to allocate memory for requested buffer"),
         Sign("EL0004", also=("allocate memory",)),
         Sign("torch_npu", where="line", also=("NPU out of memory",)),
+        Sign("EL0004", releases="CANN"),
+        Sign("Failed to allocate memory requested by", releases="CANN"),
     ),
     examples=(
         Example(

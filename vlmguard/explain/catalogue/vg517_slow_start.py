@@ -47,6 +47,11 @@ FAILURE = Known(
         Sign("RendezvousGracefulExitError"),
         Sign("torch/distributed/elastic/rendezvous/", where="raised"),
         Sign("in _create_c10d_store", where="raised"),
+        Sign("Getting socket times out", releases="HCCL, EI0006"),
+        Sign("Getting socket times out", where="line", releases="HCCL, EI0006"),
+        Sign("EI0006"),
+        Sign("EI0015", releases="HCCL"),
+        Sign("No rank in the communicator can connect to the root node", releases="HCCL"),
     ),
     examples=(
         Example(

@@ -59,6 +59,13 @@ FAILURE = Known(
         Sign("Client Error: Forbidden for url: https://huggingface.co"),
         Sign("400 Client Error: Bad Request for url: https://huggingface.co"),
         Sign("You don't have the rights to create a model"),
+        Sign("Authentication token does not exist", releases="modelscope"),
+        Sign(
+            "Authentication token does not exist",
+            where="line",
+            also=("ERROR",),
+            releases="modelscope",
+        ),
     ),
     examples=(
         Example(

@@ -65,6 +65,11 @@ FAILURE = Known(
         Sign("file is corrupted"),
         Sign("-packages/safetensors/", where="raised"),
         Sign("torch/serialization.py", where="raised"),
+        Sign("FileIntegrityError", releases="modelscope"),
+        Sign("integrity check failed", releases="modelscope"),
+        Sign("integrity check failed, ", where="line", also=("ERROR",), releases="modelscope"),
+        Sign("SHA256 mismatch"),
+        Sign("hash mismatch", also=("ownload",)),
     ),
     examples=(
         Example(

@@ -47,6 +47,8 @@ FAILURE = Known(
         Sign("to be installed. Run `pip install"),
         Sign("requires `accelerate"),
         Sign("needs", also=("installed: `pip install",)),
+        Sign("distribution was not found and is required by", releases="pkg_resources"),
+        Sign("VersionConflict", releases="pkg_resources"),
     ),
     examples=(
         Example(

@@ -108,6 +108,17 @@ FAILURE = Known(
         Sign("Using --fsdp xxx together with --deepspeed"),
         Sign("torch/distributed/run.py in config_from_args()", where="within"),
         Sign("in config_from_args()", where="within"),
+        Sign("do not support sequence parallel", releases="ms-swift 3"),
+        Sign("grpo_trainer.py", where="trace", also=("range() arg 3 must not be zero",)),
+        Sign("is not registered. Available", releases="EvalScope"),
+        Sign(
+            "please pass in use_reentrant=True or use_reentrant=False explicitly",
+            releases="torch ≥ 2.4",
+        ),
+        Sign("generation_batch_size", also=("must",), releases="TRL, ms-swift"),
+        Sign("per_device_train_batch_size", also=("divisible",)),
+        Sign("in get_loss_func", where="raised", releases="ms-swift 3"),
+        Sign("swift/loss/mapping.py", where="raised"),
     ),
     examples=(
         Example(

@@ -193,6 +193,12 @@ FAILURE = Known(
         Sign("ExpectedMoreSplits"),
         Sign("UnexpectedSplits"),
         Sign("UnexpectedDownloadedFile"),
+        Sign("requires you to execute the dataset script"),
+        Sign("required_keys_mapping", releases="ms-swift 2"),
+        Sign("StdTemplateInputs(", releases="ms-swift 3, 4"),
+        Sign("InferRequest(messages=", also=("AssertionError",), releases="ms-swift 3, 4"),
+        Sign("AssertionError: messages: [", releases="ms-swift"),
+        Sign("AssertionError: message: {", releases="ms-swift"),
     ),
     examples=(
         Example(

@@ -46,6 +46,10 @@ FAILURE = Known(
         Sign("CUDA error: operation not permitted"),
         Sign("CUDA error: API call is not supported"),
         Sign("CUDA error: the launch timed out"),
+        Sign("CUDA error: invalid argument"),
+        Sign("cumem_allocator", where="line", also=("CUDA Error",), releases="vLLM"),
+        Sign("CUDA error: invalid device function"),
+        Sign("CUDA error: invalid resource handle"),
     ),
     examples=(
         Example(

@@ -100,6 +100,10 @@ FAILURE = Known(
         Sign("Loading a dataset cached in a LocalFileSystem is not supported"),
         Sign("can only be an entire path component"),
         Sign("Feature type", also=("not found",)),
+        Sign("seed_worker() missing", releases="transformers 4.52"),
+        Sign("'Column' object has no attribute", releases="datasets ≥ 4"),
+        Sign("Info' object has no attribute"),
+        Sign("-packages/unsloth", where="raised", also=("NoneType",)),
     ),
     examples=(
         Example(

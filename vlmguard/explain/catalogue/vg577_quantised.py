@@ -89,6 +89,7 @@ FAILURE = Known(
         Sign("has been loaded in 4-bit"),
         Sign("str2optimizer8bit"),
         Sign("name 'str2optimizer"),
+        Sign("does not support merge-lora", releases="ms-swift"),
     ),
     examples=(
         Example(

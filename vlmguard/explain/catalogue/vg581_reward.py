@@ -59,6 +59,12 @@ FAILURE = Known(
         Sign("in compute_score", where="raised"),
         Sign("swift/rewards/", where="raised"),
         Sign("swift/plugin/orm.py", where="raised"),
+        Sign("reward_function ", also=("is not implemented",), releases="ms-swift"),
+        Sign("rm_plugin ", also=("is not implemented",), releases="ms-swift"),
+        Sign("reward_func(completions", where="trace"),
+        Sign("Reward.__call__()"),
+        Sign("ORM.__call__()"),
+        Sign("specify reward_funcs or reward_model"),
     ),
     examples=(
         Example(
