@@ -25,7 +25,8 @@ _TITLE = re.compile(r"^\*{0,2}([A-Za-z_]\w{2,60})\s{2,60}Traceback \(most recent
 _SPAWNED = re.compile(r"^-- Process (\d{1,5}) terminated with the following error")
 _TYPE = re.compile(
     r"^((?:[A-Za-z_]\w{0,60}\.){0,8}"
-    r"(?:_?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop|NotFound|Conflict)"
+    r"(?:_?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop"
+    r"|NotFound|Conflict)"
     r"|Exception|Timeout|EnforceNotMet|IoException|CheckpointError|GatedRepo|Stop|RaySystemError"
     r"|OutOfResources|ArrowInvalid|BrokenProcessPool|BadZipFile|RemoteDisconnected|IncompleteRead))"
     r"(?::(?:\s|$)(.*)|$)"
@@ -121,8 +122,8 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
         if event is not None:
             found.append(event)
     for lane in lanes.values():
-        found += [_cut(event) for event in lane.open if event.frames and event.traced]
-        found += [event for event in lane.open if event.frames and (event.traced or lane.cut)]
+        ends = [event for event in lane.open if event.frames and (event.traced or lane.cut)]
+        found += [_cut(event) for event in ends]
     yield from sorted(found, key=lambda e: (e.source, e.at))
 
 
@@ -158,8 +159,6 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         lane.open.append(Event(line, rank=line.rank))  # its beginning was not kept
     if lane.open and (frame := _frame(text)):
         lane.open[-1].frames.append(frame)
-    if lane.open and (match := _FRAME.match(text) or _RICH.match(text)):
-        lane.open[-1].frames.append((match[1], int(match[2]), (match[3] or "").strip()))
         lane.behind = 0
         lane.open[-1].trace.append(text)
         return None
