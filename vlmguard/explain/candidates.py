@@ -172,12 +172,16 @@ def _ended(candidate: Candidate, digest: Digest) -> bool:
 
     A web page (LLaMA-Factory's) trains in a thread: its frames tell.
     """
-    known = candidate.known is not None and candidate.known.order == "cause"
+    known = candidate.known is not None and candidate.known.order in ("cause", "hang")
+    if any("thread exited unexpectedly" in e.message for e in digest.events):
+        return known  # a loader's side thread: the main one only says that it is gone
     frames = candidate.event.frames if candidate.event else []
     if any(name == "train" or name.startswith("run_") for _, _, name in frames):
         later = [e.type.rpartition(".")[2] for e in digest.events if e.at > candidate.at]
         return known and all(name in WRAPPERS for name in later)
-    return known and bool(digest.exits) and len(digest.events) == 1
+    told = digest.progress
+    ended = bool(digest.exits) or not (told.steps or told.done)
+    return known and ended and len(digest.events) == 1
 
 
 def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:

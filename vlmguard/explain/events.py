@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vlmguard.explain.lines import Line, Time
 
@@ -35,7 +35,14 @@ _TYPE = re.compile(
 _DOTTED = re.compile(r"^((?:[A-Za-z_]\w{0,60}\.){1,8}[A-Za-z_]\w{0,60}): (?!\[)(.*)$")
 _WHAT = re.compile(r"^\s{0,4}what\(\):\s{1,3}(.{1,4000})")
 _GROUP = re.compile(r"\[[^\]\n]{0,80}\bRank (\d{1,5})\]")  # before what a watchdog threw
+# What a watchdog's thread died of: an exception that Python never saw.
+_THREW = re.compile(r"watchdog thread terminated with exception: (.{1,4000})")
 _TERMINATE = re.compile(r"terminate called after throwing an instance of '([^'\n]{1,120})'")
+# A logger's line for what nobody caught: "CRITICAL [root, rank=0] Uncaught ValueError: …".
+_UNCAUGHT = re.compile(
+    r"^.{0,160}\bUncaught ((?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)): (.{1,4000})"
+)
+_NAMED = re.compile(r"\brank=(\d{1,5})\]")
 _DEBUGGER = re.compile(r"^Exception has occurred: ([A-Za-z_][\w.]{0,120})")  # VS Code's
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
 _IGNORED = re.compile(r"^Exception (?:ignored in|in thread|in threading)")
@@ -174,6 +181,13 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         if event.rank is None and (told := _GROUP.match(match[1])):
             event.rank = int(told[1])
         return event
+    if match := _THREW.search(text):
+        return _thrown(lane, line, match[1])
+    if not lane.open and (match := _UNCAUGHT.match(text)):
+        event = _closed(lane, line, match[1], match[2])
+        if event.rank is None and (told := _NAMED.search(text)):
+            event.rank = int(told[1])
+        return event
     if match := _DEBUGGER.match(text):
         return _closed(lane, line, match[1], "")
     if (match := _TYPE.match(stripped if lane.open else text)) and (lane.open or match[2]):
@@ -193,6 +207,17 @@ def _frame(text: str) -> tuple[str, int, str] | None:
     if match := _OLD_CELL.match(text):
         return match[1], 0, match[4]
     return None
+
+
+def _thrown(lane: _Lane, line: Line, message: str) -> Event:
+    """A watchdog's exception: beside the tracebacks of the main thread, not their end."""
+    line = replace(line, marked=False)
+    told = _GROUP.search(line.raw)
+    rank = int(told[1]) if told else line.rank
+    event = Event(line, "c10::DistBackendError", message, last=line, rank=rank)
+    if not lane.open:
+        lane.done, lane.fresh = event, MAX_MESSAGE
+    return event
 
 
 def _logged(line: Line) -> bool:

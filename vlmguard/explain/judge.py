@@ -40,6 +40,7 @@ _BY_EXIT = {
     143: "VG569",
 }
 _SEVERAL = re.compile(r"(?i)nnodes[ =:'\"]{1,4}(?:[2-9]\b|[1-9]\d)")
+_MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier")
 MANY = 4096  # ranks
 
 
@@ -86,6 +87,10 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
         answer.known = by_code["VG536"]
     known = answer.known
     if known is None or known.order not in ("hang", "peer"):
+        return answer
+    if named := _MISSING.search(answer.facts.message):
+        answer.ranks = tuple(int(rank) for rank in re.findall(r"\d+", named[1]))
+        answer.sure, answer.how = True, "a barrier names who never came to it"
         return answer
     if table is None or known.order == "peer":
         _by_absence(answer, candidates, digests, facts.world)

@@ -15,17 +15,17 @@ LONGEST = 6000  # characters of a line that are looked at: its first and last ha
 Time = tuple[int, ...]  # (month, day, hour, minute, second, microsecond), to compare within a log
 
 _TIME = r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:Z|[+-]\d\d:?\d\d)?"
-_ISO = re.compile(rf"^\[?{_TIME}\]?:?[\s|]+(?:std(?:out|err) [FP] )?")
+_ISO = re.compile(rf"^[\[【]?{_TIME}(?:】\s?|\]?:?[\s|]+(?:std(?:out|err) [FP] )?)")
 _ANY_TIME = re.compile(rf"^[\[(]?{_TIME}")
 _GLOG = re.compile(r"^\[?([IWEF])(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})[^\]]{0,120}\]\s?")
 _SHORT = re.compile(r"^\[([IWEF]) [\w.]{1,60}:\d{1,6}\] ")  # c10's, before torch 2.3
 _RANKS = re.compile(
-    r"^(?:\[rank\s?(\d{1,5})\]:?\s?|rank(\d{1,5})\]: |\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
+    r"^(?:\[rank\s?(\d{1,5})\]:?\s?|rank(\d{1,5})\]:\s?|\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
     r"|\[\d+,(?:mpirank:)?(\d{1,5})(?:,[\w.-]{1,60})?\]<std(?:out|err)>:\s?|\[Rank (\d{1,5})\]:?\s)"
 )
 _VLLM = re.compile(
-    r"^(ERROR|WARNING|INFO|DEBUG) \d\d-\d\d (\d\d:\d\d:\d\d) "
-    r"\[[\w.]{1,60}:\d{1,6}\]\s?"
+    r"^(ERROR|WARNING|INFO|DEBUG) (?:\d{4}-)?\d\d-\d\d (\d\d:\d\d:\d\d)(?:\.\d{1,6})? "
+    r"\[?[\w./]{1,80}:\d{1,6}\]\s?"
 )
 _LOGURU = re.compile(
     r"^(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL)\s{1,9}\| [\w.<>:]{1,120} [-|] "
@@ -50,6 +50,10 @@ _ACTOR = re.compile(r"^\(([\w.]{1,60}) pid=(\d{1,8})(?:, ip=[\d.]{7,15})?\)\s?")
 _RAYLET = re.compile(r"^\(raylet(?:, ip=[\d.]{7,15})?\)\s?")  # in front of the first line only
 _POD = re.compile(r"^\[(?:pod/)?[\w.-]{1,80}/[\w.-]{1,60}\] ")
 _JOINED = re.compile(r"(?<=[^\n])(?=\[rank\d{1,5}\]: )")  # two ranks on one line
+# Python's logging of what a child printed, one record or several on a line.
+_RELAYED = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - [\w.]{1,60} - [A-Z]{4,8} - (?=\[rank\d)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,12 @@ def _parts(raw: str) -> Iterator[str]:
         short = one
         if len(one) > LONGEST:
             short = one[: LONGEST // 2] + " … " + one[-LONGEST // 2 :]
-        yield from _JOINED.sub("\n", short).split("\n") if "[rank" in short else (short,)
+        if "[rank" not in short:
+            yield short
+            continue
+        if " - [rank" in short:
+            short = _RELAYED.sub("\n", short).lstrip("\n")
+        yield from _JOINED.sub("\n", short).split("\n")
 
 
 def _labelled(head: str) -> bool:

@@ -99,6 +99,18 @@ FAILURE = Known(
         Sign("HcclAllreduce", also=("imeout",)),
         Sign("reason=[task timeout]", where="line", no=("arning",), releases="CANN"),
         Sign("reason=[task timeout]", releases="CANN"),
+        Sign(
+            "Invalid mt19937 state", releases="accelerate: a rank got another collective's tensor"
+        ),
+        Sign("timed out in blocking wait"),
+        Sign("timed out in blocking wait", where="line"),
+        Sign("WorkNCCL::checkTimeout", where="line"),
+        Sign("Exception raised from checkTimeout", where="line"),
+        Sign("failed to pass monitoredBarrier", where="line"),
+        Sign("Application timeout caused pair closure", releases="gloo"),
+        Sign("due to ProcessGroupNCCL watchdog hang"),
+        Sign("due to ProcessGroupNCCL watchdog hang", where="line"),
+        Sign("Heartbeat monitor timed out", where="line", releases="torch ≥ 2.2"),
     ),
     examples=(
         Example(

@@ -111,6 +111,7 @@ FAILURE = Known(
         Sign("features", also=("tokens mismatch",)),
         Sign("mage placeholder span length does not match"),
         Sign("spatial tokens, got"),
+        Sign("multimodal tokens to", also=("placeholder",), releases="vLLM"),
     ),
     examples=(
         Example(

@@ -187,6 +187,8 @@ FAILURE = Known(
         Sign("torch_npu", where="line", also=("NPU out of memory",)),
         Sign("EL0004", releases="CANN"),
         Sign("Failed to allocate memory requested by", releases="CANN"),
+        Sign("NCCL WARN Failed to CUDA", where="line", also=("alloc",)),
+        Sign("Failed to CUDA", also=("alloc",)),
     ),
     examples=(
         Example(

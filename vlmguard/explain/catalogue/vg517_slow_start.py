@@ -52,6 +52,10 @@ FAILURE = Known(
         Sign("EI0006"),
         Sign("EI0015", releases="HCCL"),
         Sign("No rank in the communicator can connect to the root node", releases="HCCL"),
+        Sign("The client socket has failed to connect to any network address"),
+        Sign("The client socket has failed to connect to any network address", where="line"),
+        Sign("connect() timed out. Original timeout", releases="torch 1.9 to 1.12"),
+        Sign("Timeout waiting for key"),
     ),
     examples=(
         Example(

@@ -60,6 +60,7 @@ FAILURE = Known(
         Sign("but its data is not allocated yet"),
         Sign("The size of tensor a (0) must match"),
         Sign("Fan in and fan out can not be computed for tensor with fewer"),
+        Sign("got input (", also=("vec (",)),
     ),
     examples=(Example("RuntimeError: 'weight' must be 2-D", "made by causing it, torch 2.13.0"),),
     evidence="hiyouga/LlamaFactory#4557; row 24.",

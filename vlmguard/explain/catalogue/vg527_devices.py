@@ -63,6 +63,7 @@ FAILURE = Known(
         Sign("t.device for t in tensors", where="trace"),
         Sign("The model and the optimizer parameters are not on the same device"),
         Sign("You can't save the model since some parameters are on the meta device"),
+        Sign("expected input to be on cuda"),
     ),
     examples=(
         Example(

@@ -67,6 +67,10 @@ FAILURE = Known(
         Sign("Exceeded job memory limit", where="line"),
         Sign("Cannot allocate memory (12)"),
         Sign("Unable to allocate", also=("for an array with shape",)),
+        Sign("NCCL WARN Failed to malloc", where="line"),
+        Sign("killed due to memory pressure (OOM)", where="line", releases="Ray"),
+        Sign("Ray killed this worker", where="line", also=("memory usage threshold",)),
+        Sign("Ray killed this worker"),
     ),
     examples=(
         Example(

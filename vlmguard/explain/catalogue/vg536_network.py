@@ -77,6 +77,15 @@ FAILURE = Known(
             "ssh: Could not resolve",
         ),
         Sign("ssh: Could not resolve hostname", where="line"),
+        Sign("got completion with error:", where="line", releases="mlx5"),
+        Sign("exceeded error retry count after", where="line", releases="NCCL"),
+        Sign("async fatal event", where="line", releases="NCCL ≥ 2.23"),
+        Sign("No transport found for rank", where="line", releases="NCCL"),
+        Sign("NET/Socket : no interface found", where="line"),
+        Sign("No usable listening interface found", where="line"),
+        Sign("Proxy Call to rank"),
+        Sign("NCCL WARN Bootstrap : no socket interface", where="line"),
+        Sign("NCCL error in", also=("internal error",)),
     ),
     examples=(
         Example(

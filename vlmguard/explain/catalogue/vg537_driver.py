@@ -77,6 +77,15 @@ FAILURE = Known(
         Sign("in _cuda_init", where="raised"),
         Sign("no CUDA-capable device is detected", where="line"),
         Sign("forward compatibility was attempted", where="line"),
+        Sign("Mismatched NCCL version detected"),
+        Sign("Mismatched NCCL version detected", where="line"),
+        Sign("NCCL library is too old", where="line"),
+        Sign("Failed to bind NVLink SHARP", where="line", releases="NCCL: the Fabric Manager"),
+        Sign("is available but not working on this system. Check the IMEX", where="line"),
+        Sign("invalid device function"),
+        Sign("cudaErrorNoKernelImageForDevice"),
+        Sign("cudaErrorSystemNotReady"),
+        Sign("Failed to bind NVLink SHARP"),
     ),
     examples=(
         Example(

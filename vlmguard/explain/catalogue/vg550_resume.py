@@ -103,6 +103,17 @@ FAILURE = Known(
         Sign("connectors/checkpoint_connector.py", where="within"),
         Sign("in restore_checkpoint()", where="within"),
         Sign("in resume_training()", where="within"),
+        Sign("assert metadata is not None", where="trace"),
+        Sign("Checkpoint loading is only supported for", releases="verl"),
+        Sign("CheckpointException"),
+        Sign("verl/utils/checkpoint/", where="raised"),
+        Sign(
+            "torch/distributed/checkpoint/state_dict_loader.py",
+            where="within",
+            no=("out of memory",),
+        ),
+        Sign("in _get_all_zero_checkpoints()", where="within", no=("out of memory",)),
+        Sign("in _load_zero_checkpoint()", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

@@ -119,6 +119,11 @@ FAILURE = Known(
         Sign("per_device_train_batch_size", also=("divisible",)),
         Sign("in get_loss_func", where="raised", releases="ms-swift 3"),
         Sign("swift/loss/mapping.py", where="raised"),
+        Sign("verl/utils/config.py", where="raised"),
+        Sign("verl/trainer/config/", where="raised"),
+        Sign("verl/workers/config/", where="raised"),
+        Sign("ray_trainer.py in _validate_config", where="raised"),
+        Sign("'Namespace' object has no attribute"),
     ),
     examples=(
         Example(

@@ -199,6 +199,10 @@ FAILURE = Known(
         Sign("InferRequest(messages=", also=("AssertionError",), releases="ms-swift 3, 4"),
         Sign("AssertionError: messages: [", releases="ms-swift"),
         Sign("AssertionError: message: {", releases="ms-swift"),
+        Sign("assert len(self.train_dataloader) >= 1", where="trace", releases="verl"),
+        Sign("assert len(self.val_dataloader) >= 1", where="trace", releases="verl"),
+        Sign("dataloader is empty!", releases="verl"),
+        Sign("verl/utils/dataset/", where="raised"),
     ),
     examples=(
         Example(

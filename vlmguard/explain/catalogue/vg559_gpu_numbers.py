@@ -27,7 +27,7 @@ FAILURE = Known(
     signs=(
         Sign("invalid device ordinal"),
         Sign("Duplicate GPU detected"),
-        Sign("CUDA error: invalid device"),
+        Sign("CUDA error: invalid device", no=("invalid device function",)),
         Sign("device >= 0 && device < num_gpus"),
         Sign("Invalid device id"),
         Sign("Attempting to deserialize object on CUDA device"),
@@ -42,6 +42,10 @@ FAILURE = Known(
         Sign("ncclInvalidUsage"),
         Sign("torch/cuda/__init__.py in set_device", where="raised"),
         Sign("NCCL error in", also=("invalid argument",)),
+        Sign("Duplicate GPU detected", where="line"),
+        Sign("Multiple Ranks are using the same GPU", where="line", releases="NCCL ≥ 2.28"),
+        Sign("'invalid device ordinal'", where="line", also=("NCCL WARN",)),
+        Sign("Multiple Ranks are using the same GPU"),
     ),
     examples=(
         Example(

@@ -50,6 +50,15 @@ FAILURE = Known(
         Sign("cumem_allocator", where="line", also=("CUDA Error",), releases="vLLM"),
         Sign("CUDA error: invalid device function"),
         Sign("CUDA error: invalid resource handle"),
+        Sign(
+            "NCCL WARN Cuda failure", where="line", no=("out of memory", "invalid device ordinal")
+        ),
+        Sign("the launch timed out and was terminated"),
+        Sign("too many resources requested for launch"),
+        Sign("mapping of buffer object failed"),
+        Sign("peer access is not supported"),
+        Sign("CUDA error: "),
+        Sign("HIP error: "),
     ),
     examples=(
         Example(

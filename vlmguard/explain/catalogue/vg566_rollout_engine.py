@@ -100,6 +100,14 @@ FAILURE = Known(
             also=("[ERROR:swift]",),
             releases="ms-swift, swift rollout",
         ),
+        Sign("verl/workers/rollout/", where="raised"),
+        Sign("vllm_engine.py", where="raised"),
+        Sign("vllm_worker_wrap.py", where="raised"),
+        Sign("'LLMEngine' object has no attribute"),
+        Sign("Server process terminated unexpectedly"),
+        Sign("Server failed to become healthy"),
+        Sign("-packages/vllm/", where="within", no=("out of memory",)),
+        Sign("-packages/sglang/", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

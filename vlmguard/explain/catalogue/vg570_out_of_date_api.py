@@ -104,6 +104,7 @@ FAILURE = Known(
         Sign("'Column' object has no attribute", releases="datasets ≥ 4"),
         Sign("Info' object has no attribute"),
         Sign("-packages/unsloth", where="raised", also=("NoneType",)),
+        Sign("DataLoader' object has no attribute"),
     ),
     examples=(
         Example(

@@ -75,6 +75,15 @@ FAILURE = Known(
         Sign("torch/distributed/fsdp/_optim_utils.py", where="within"),
         Sign("Expects full precision but got"),
         Sign("FSDP assumes", also=("is in the state_dict",)),
+        Sign("does not have a sharding strategy registered"),
+        Sign("FSDP assumes"),
+        Sign("prev_state_dict_type is not None", where="trace"),
+        Sign("in _post_backward_final_callback()", where="within", no=("out of memory",)),
+        Sign("in _catch_all_reshard()", where="within", no=("out of memory",)),
+        Sign("in _optim_state_dict_impl()", where="within", no=("out of memory",)),
+        Sign("in state_dict_type()", where="within", no=("out of memory",)),
+        Sign("in _auto_wrap()", where="within", no=("out of memory",)),
+        Sign("torch/distributed/fsdp/_init_utils.py", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

@@ -67,6 +67,17 @@ FAILURE = Known(
         Sign("torch/_functorch/", where="raised"),
         Sign("torch/_subclasses/", where="raised"),
         Sign("-packages/liger_kernel/", where="raised"),
+        Sign("mlir::", where="line", also=("Assertion",)),
+        Sign("llvm::", where="line", also=("Assertion",)),
+        Sign("LLVM ERROR:", where="line"),
+        Sign("MMA layout", where="line", also=("Assertion",)),
+        Sign("Triton Error [CUDA]: device kernel image is invalid"),
+        Sign("LLVM ERROR:"),
+        Sign("operation not permitted when stream is capturing"),
+        Sign("operation failed due to a previous error during capture"),
+        Sign("out of resource: shared memory"),
+        Sign("torch/_dynamo/convert_frame.py", where="within", no=("out of memory",)),
+        Sign("torch/_inductor/", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

@@ -68,6 +68,8 @@ FAILURE = Known(
         Sign("I/O error, dev ", where="line"),
         Sign("nfs: server", where="line"),
         Sign("Transport endpoint is not connected", where="line"),
+        Sign("buffer nbytes != file bytes", where="line", releases="DeepSpeed's swap to NVMe"),
+        Sign("== num_file_bytes", where="line", also=("Assertion",)),
     ),
     examples=(
         Example(

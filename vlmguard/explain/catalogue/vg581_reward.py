@@ -65,6 +65,9 @@ FAILURE = Known(
         Sign("Reward.__call__()"),
         Sign("ORM.__call__()"),
         Sign("specify reward_funcs or reward_model"),
+        Sign("Reward function is not implemented for", releases="verl"),
+        Sign("verl/utils/reward_score/", where="raised"),
+        Sign("verl/workers/reward_manager/", where="raised"),
     ),
     examples=(
         Example(

@@ -80,6 +80,7 @@ FAILURE = Known(
         Sign("Requires distributed package to be available"),
         Sign("Unknown c10d backend type"),
         Sign("is not part of group"),
+        Sign("has already checked in", where="line", releases="NCCL: two processes of one rank"),
     ),
     examples=(
         Example(
