@@ -189,6 +189,7 @@ FAILURE = Known(
         Sign("Failed to allocate memory requested by", releases="CANN"),
         Sign("NCCL WARN Failed to CUDA", where="line", also=("alloc",)),
         Sign("Failed to CUDA", also=("alloc",)),
+        Sign("CUDA Error: out of memory", where="line", releases="vLLM's cumem allocator"),
     ),
     examples=(
         Example(

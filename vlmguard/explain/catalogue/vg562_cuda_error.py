@@ -47,7 +47,13 @@ FAILURE = Known(
         Sign("CUDA error: API call is not supported"),
         Sign("CUDA error: the launch timed out"),
         Sign("CUDA error: invalid argument"),
-        Sign("cumem_allocator", where="line", also=("CUDA Error",), releases="vLLM"),
+        Sign(
+            "cumem_allocator",
+            where="line",
+            also=("CUDA Error",),
+            no=("out of memory",),
+            releases="vLLM",
+        ),
         Sign("CUDA error: invalid device function"),
         Sign("CUDA error: invalid resource handle"),
         Sign(

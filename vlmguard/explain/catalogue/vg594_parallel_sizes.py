@@ -68,6 +68,8 @@ FAILURE = Known(
         Sign("in ensure_divisibility", where="raised"),
         Sign("in _ensure_divisibility", where="raised"),
         Sign("in initialize_model_parallel()", where="within"),
+        Sign("swift/sequence_parallel/", where="raised"),
+        Sign("cannot be split by sp world size", releases="ms-swift"),
     ),
     examples=(
         Example(
