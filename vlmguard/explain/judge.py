@@ -211,7 +211,8 @@ def _told_elsewhere(
     ended = [e for d in digests for e in d.exits if e.code not in (-15, -6)]
     named = {e.rank for e in ended if e.rank is not None}
     local = {e.local for e in ended if e.local is not None and e.code > 0 and not _nodes(digests)}
-    told = named or local
+    cut = {e.rank for d in digests for e in d.events if not e.type and e.rank is not None}
+    told = named or local or cut
     return tuple(r for r in told if r is not None) if len(told) == 1 else ()
 
 

@@ -28,6 +28,8 @@ FAILURE = Known(
         Sign("DecompressionBombError"),
         Sign("Could not load the image"),
         Sign("Incorrect image source"),
+        Sign("Image dictionary must contain either", releases="ms-swift"),
+        Sign("Image must be a PIL Image, a file path", releases="ms-swift"),
         Sign("Failed to load image"),
         Sign("image file could not be identified"),
         Sign("Unable to open image"),

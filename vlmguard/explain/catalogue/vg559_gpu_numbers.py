@@ -35,6 +35,7 @@ FAILURE = Known(
         Sign(
             "mapping to an unavailable GPU",
         ),
+        Sign("n_gpu: ", also=("local_world_size:",), releases="ms-swift"),
         Sign(
             "is setting its default device",
         ),

@@ -31,6 +31,10 @@ FAILURE = Known(
         Sign("vLLM server"),
         Sign("The requested device for vllm", releases="TRL 0.14 to 0.15"),
         Sign("is not supported for now by vLLM"),
+        Sign("The current version of VLLM does not support", releases="ms-swift 2"),
+        Sign("swift/llm/utils/lmdeploy_utils.py", where="raised", releases="ms-swift 2"),
+        Sign("swift/llm/utils/vllm_utils.py", where="raised", releases="ms-swift 2"),
+        Sign("LoRA added vocab size"),
         Sign("vllm_gpu_memory_utilization"),
         Sign(
             "vllm",

@@ -43,6 +43,8 @@ FAILURE = Known(
         Sign("chat template is not training-compatible"),
         Sign("TemplateError"),
         Sign("TemplateSyntaxError"),
+        Sign("The template does not support multi-round chat", releases="ms-swift 2"),
+        Sign("The template does not support `system`", releases="ms-swift 2"),
         Sign("TemplateNotFound"),
         Sign("jinja2.exceptions."),
         Sign("roles must alternate"),

@@ -51,6 +51,7 @@ FAILURE = Known(
         Sign("Either specify a scheduler in the config file"),
         Sign("ZeRO-Offload", also=("client provided optimizer",)),
         Sign("validation error", also=("DeepSpeed",)),
+        Sign("DeepSpeed elastic config produced invalid"),
         Sign("DeepSpeedConfigError"),
         Sign("DeepSpeed requires --deepspeed_config"),
         Sign("Expected a string path to an existing deepspeed config"),

@@ -38,6 +38,11 @@ FAILURE = Known(
             "requires the latest version of bitsandbytes",
         ),
         Sign("bitsandbytes", also=("pip install",)),
+        Sign("is already a quantized model"),
+        Sign("swift/llm/export.py", where="raised", releases="ms-swift 2"),
+        Sign("Please set the quant_bits"),
+        Sign("swift/llm/export/quant.py", where="raised"),
+        Sign("swift/pipelines/export/quant.py", where="raised"),
         Sign(
             "loaded in 8-bit or 4-bit precision",
         ),

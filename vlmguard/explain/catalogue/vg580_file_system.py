@@ -34,6 +34,8 @@ FAILURE = Known(
         Sign("Read-only file system"),
         Sign("[Errno 5]"),
         Sign("Input/output error"),
+        Sign("does not contain a `data` dir"),
+        Sign("Opencompass need a `data` folder"),
         Sign("[Errno 107]"),
         Sign("Transport endpoint is not connected"),
         Sign("[Errno 116]"),

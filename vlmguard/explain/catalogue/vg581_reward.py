@@ -46,6 +46,9 @@ FAILURE = Known(
         Sign(
             "_reward_func() ",
         ),
+        Sign("swift/plugin/rm_plugin.py", where="raised"),
+        Sign("Inconsistent rewards detected", releases="ms-swift"),
+        Sign("reward_model_plugin"),
         Sign(
             "reward_fn",
         ),
