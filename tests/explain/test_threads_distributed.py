@@ -63,6 +63,13 @@ SHAPES = {
         "/nvme/rank1/14_gradient_98_75.tensor.swp: buffer nbytes != file bytes 301989888 != 0\npython: deepspeed_py_aio_handle.cpp:223: Assertion `static_cast<long long int>(buffer.nbytes()) == num_file_bytes' failed.\n", "VG580", None),
     "qwopqwop200/GPTQ-for-LLaMa#142 Triton's compiler aborts": (
         "python: /project/lib/Analysis/Utility.cpp:136: bool mlir::supportMMA(mlir::Value, int): Assertion `(version == 1 || version == 2) && \"Unexpected MMA layout version found\"' failed.\nAborted\n", "VG578", None),
+    "deepspeedai/DeepSpeed#3528 ZeRO-3's record of what is gathered": (
+        "RuntimeError: {'id': 1, 'status': 'INFLIGHT', 'numel': 10} already in registry\n", "VG523", None),
+    "fla-org/flash-linear-attention#728 a cut traceback in Triton": (frames("/env/site-packages/triton/runtime/autotuner.py#_bench", "/env/site-packages/triton/testing.py#do_bench"), "VG578", None),
+    "TideDra/lmm-r1#43 vLLM's allocator": (
+        "Train epoch [1/1]: 100%|██████████| 8/8 [02:00<00:00, 15.12s/it]\n(LLMRayActor pid=347862) CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62\n"
+        "Traceback (most recent call last):\n  File \"/job/train_ppo_ray.py\", line 478, in <module>\n    train(args)\n", "VG512", None),
+    "HuangLK/transpeeder#37 a cut traceback in the loading of a checkpoint": (frames("/env/deepspeed/runtime/engine.py#load_checkpoint", "/env/torch/serialization.py#_open_file_like"), "VG550", None),
     "modelscope/ms-swift#64 torch's older words for a closed terminal": (
         " 16%|█▌        | 4084/25120 [3:02:22<16:20:02,  2.80s/it]WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers\n"
         "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 2973583 closing signal SIGHUP\n", "VG569", None),
@@ -72,3 +79,26 @@ SHAPES = {
 @pytest.mark.parametrize("thread", SHAPES)
 def test_shape(tmp_path, thread):
     told_right(tmp_path, *SHAPES[thread])
+
+
+# The innermost frame, the message of a release that nobody has read → class.
+PLACES = {
+    ("/env/lib/python3.12/site-packages/deepspeed/runtime/zero/partitioned_param_coordinator.py", "release_and_reset_all"): "VG523",
+    ("/env/lib/python3.12/site-packages/deepspeed/module_inject/auto_tp.py", "tp_parser"): "VG575",
+    ("/env/lib/python3.12/site-packages/deepspeed/checkpoint/ds_to_universal.py", "merge_tp_slices"): "VG550",
+    ("/env/lib/python3.12/site-packages/colossalai/checkpoint_io/utils.py", "shard"): "VG550",
+    ("/env/lib/python3.12/site-packages/ray/_private/services.py", "start_raylet"): "VG591",
+    ("/work/verl/workers/rollout/vllm_rollout/spmd.py", "__init__"): "VG566",
+    ("/work/verl/utils/dataset/rl_dataset.py", "__getitem__"): "VG554",
+    ("/work/verl/utils/reward_score/math.py", "compute_score"): "VG581",
+    ("/env/lib/python3.12/site-packages/megatron/core/utils.py", "ensure_divisibility"): "VG594",
+    ("/env/lib/python3.12/site-packages/ray/_private/worker.py", "get_objects"): "unknown",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_place_tells(tmp_path, place):
+    path, name = place
+    log = compose.traced("ValueError: words of a release to come", 1).splitlines(keepends=True)
+    log.insert(-1, f'[rank1]:   File "{path}", line 7, in {name}\n')
+    told_right(tmp_path, "".join(log), PLACES[place], (1,))

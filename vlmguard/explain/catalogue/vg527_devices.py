@@ -64,6 +64,7 @@ FAILURE = Known(
         Sign("The model and the optimizer parameters are not on the same device"),
         Sign("You can't save the model since some parameters are on the meta device"),
         Sign("expected input to be on cuda"),
+        Sign("Expected a cuda device, but got: cpu"),
     ),
     examples=(
         Example(

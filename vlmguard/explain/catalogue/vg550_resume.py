@@ -114,6 +114,10 @@ FAILURE = Known(
         ),
         Sign("in _get_all_zero_checkpoints()", where="within", no=("out of memory",)),
         Sign("in _load_zero_checkpoint()", where="within", no=("out of memory",)),
+        Sign("deepspeed/checkpoint/", where="raised"),
+        Sign("zero_to_fp32.py", where="raised"),
+        Sign("colossalai/checkpoint_io/", where="raised"),
+        Sign("in load_moe_state_dict()", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

@@ -146,6 +146,10 @@ FAILURE = Known(
         Sign("verl/workers/config/", where="raised"),
         Sign("ray_trainer.py in _validate_config", where="raised"),
         Sign("'Namespace' object has no attribute"),
+        Sign("verl/trainer/main_", where="raised"),
+        Sign("Unknown advantage estimator"),
+        Sign("Unkown advantage_estimator", releases="OpenRLHF"),
+        Sign("openrlhf/cli/", where="raised"),
     ),
     examples=(
         Example(

@@ -105,6 +105,7 @@ FAILURE = Known(
         Sign("Info' object has no attribute"),
         Sign("-packages/unsloth", where="raised", also=("NoneType",)),
         Sign("DataLoader' object has no attribute"),
+        Sign("position_ids should be a 3D tensor", releases="verl"),
     ),
     examples=(
         Example(

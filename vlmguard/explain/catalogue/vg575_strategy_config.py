@@ -7,13 +7,14 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 FAILURE = Known(
     code="VG575",
     name="explain-strategy-config",
-    title="DeepSpeed's or accelerate's configuration is refused",
-    zh="DeepSpeed 或 accelerate 配置无效或相互矛盾",
+    title="DeepSpeed's, accelerate's or ColossalAI's configuration is refused",
+    zh="DeepSpeed、accelerate 或 ColossalAI 配置无效或相互矛盾",
     why=(
         "the configuration of DeepSpeed or accelerate names a key or value that "
         "this release does not take, says a thing twice (optimizer or scheduler in "
-        'the file and in the code), left an "auto" that nobody fills, or is not '
-        "where it is looked for"
+        'the file and in the code), left an "auto" that nobody fills, is not where it is '
+        "looked for, or asks for parts that do not go together or with this model (a way of "
+        "offloading, splitting or compiling)"
     ),
     do=(
         Do(
@@ -159,6 +160,27 @@ FAILURE = Known(
         Sign("colossalai/booster/plugin/", where="raised"),
         Sign("'DummyOptim' object has no attribute"),
         Sign("'DummyScheduler' object has no attribute"),
+        Sign("deepspeed/runtime/data_pipeline/", where="raised"),
+        Sign("deepspeed/runtime/activation_checkpointing/", where="raised"),
+        Sign("deepspeed/runtime/compiler.py", where="raised"),
+        Sign("deepspeed/runtime/domino/", where="raised"),
+        Sign("deepspeed/runtime/superoffload/", where="raised"),
+        Sign("deepspeed/runtime/hybrid_engine.py", where="raised"),
+        Sign("deepspeed/module_inject/", where="raised"),
+        Sign("deepspeed/linear/", where="raised"),
+        Sign("deepspeed/compression/", where="raised"),
+        Sign("deepspeed/elasticity/", where="raised"),
+        Sign("deepspeed/autotuning/", where="raised"),
+        Sign("deepspeed/inference/", where="raised"),
+        Sign("in _configure_moe_settings", where="raised"),
+        Sign("in _validate_zero3_moe_compatibility", where="raised"),
+        Sign("in _enforce_", where="raised", also=("deepspeed",)),
+        Sign("engine.py in finalize_autotp", where="raised"),
+        Sign("Direct calls to tensor.backward() are not supported", releases="DeepSpeed ≥ 0.18"),
+        Sign("colossalai/booster/", where="raised"),
+        Sign("colossalai/zero/", where="raised"),
+        Sign("colossalai/shardformer/", where="raised"),
+        Sign("colossalai/pipeline/", where="raised"),
     ),
     examples=(
         Example(

@@ -78,6 +78,7 @@ FAILURE = Known(
         Sign("out of resource: shared memory"),
         Sign("torch/_dynamo/convert_frame.py", where="within", no=("out of memory",)),
         Sign("torch/_inductor/", where="within", no=("out of memory",)),
+        Sign("-packages/triton/", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

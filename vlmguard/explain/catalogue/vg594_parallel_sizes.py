@@ -70,6 +70,12 @@ FAILURE = Known(
         Sign("in initialize_model_parallel()", where="within"),
         Sign("swift/sequence_parallel/", where="raised"),
         Sign("cannot be split by sp world size", releases="ms-swift"),
+        Sign("is not a multiple of tensor parallel size"),
+        Sign("isn't evenly distributed among tensor parallel group"),
+        Sign("Batch size should divided by"),
+        Sign("should be an integer multiple of number of pipeline"),
+        Sign("must be divisible by ulysses sequence size"),
+        Sign("deepspeed", where="trace", also=("cannot be divided by world size",)),
     ),
     examples=(
         Example(
