@@ -70,6 +70,19 @@ SHAPES = {
         "Train epoch [1/1]: 100%|██████████| 8/8 [02:00<00:00, 15.12s/it]\n(LLMRayActor pid=347862) CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62\n"
         "Traceback (most recent call last):\n  File \"/job/train_ppo_ray.py\", line 478, in <module>\n    train(args)\n", "VG512", None),
     "HuangLK/transpeeder#37 a cut traceback in the loading of a checkpoint": (frames("/env/deepspeed/runtime/engine.py#load_checkpoint", "/env/torch/serialization.py#_open_file_like"), "VG550", None),
+    "haotian-liu/LLaVA#1583 the same, ranks in one another, cut": (
+        '  File "/env/deepspeed/runtime/zero/partition_parameters.py", line 1275, in partition\n    free_param(param)\n'
+        '  File "/env/deepspeed/runtime/zero/partition_parameters.py", line 285, in free_param\n    self._partition(param_list)\n    assert not param.ds_active_sub_modules, param.ds_summary()\n  File "/env/llava_\n', "VG523", None),
+    "deepspeedai/DeepSpeed#4907 a node without ssh": (
+        compose.traced("subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no 10.0.0.3 hostname' returned non-zero exit status 255.", None)
+        + "\nDuring handling of the above exception, another exception occurred:\n\n"
+        + compose.traced("RuntimeError: Using hostfile at hostfile but host=10.0.0.3 was not reachable via ssh. If you are running with a single node please remove hostfile or setup passwordless ssh.", None), "VG536", None),
+    "deepspeedai/DeepSpeed#5709 pdsh says so": ("localhost: me@localhost: Permission denied (publickey,password).\npdsh@tower: localhost: ssh exited with exit code 255\n", "VG536", None),
+    "Ariostgx/ript-vla#14 Hydra without a traceback": (
+        "Error executing job with overrides: ['exp_name=x']\nError locating target 'ript.utils.build_dataset', set env var HYDRA_FULL_ERROR=1 to see chained exception.\nfull_key: task.dataset\n", "VG552", None),
+    "conda-forge/pytorch-cpu-feedstock#363 a notebook's traceback, cut at both ends": (
+        "File ~/env/site-packages/triton/compiler/compiler.py:370, in CompiledKernel._init_handles(self)\n    369 # create launcher\n--> 370 self.run = driver.active.launcher_cls(self.src)\n\n"
+        "File ~/env/site-packages/triton/backends/nvidia/driver.py:57, in compile_module_from_src(src, name)\n     55 with x:\n     56     f.write(src)\n---> 57 so = _build(name, src_path, tmpdir, library_dirs(),\n", "VG578", None),
     "modelscope/ms-swift#64 torch's older words for a closed terminal": (
         " 16%|█▌        | 4084/25120 [3:02:22<16:20:02,  2.80s/it]WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers\n"
         "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 2973583 closing signal SIGHUP\n", "VG569", None),

@@ -21,6 +21,7 @@ _CELL = re.compile(r"^File ([~/A-Za-z][^\s:]{0,300}\.py):(\d{1,7}), in ([\w<>.]{
 _OLD_CELL = re.compile(
     r"^\[?([~/A-Za-z][^\s:\]]{0,300}\.py)(?:\]\([^)\s]{0,200}\))? in (())?([\w<>]{1,80})\("
 )
+_NUMBERED = re.compile(r"^(?:-{2,4}> ?|\s{1,5})\d{1,5} ")  # a notebook's lines of source
 _TITLE = re.compile(r"^\*{0,2}([A-Za-z_]\w{2,60})\s{2,60}Traceback \(most recent call last\)")
 _SPAWNED = re.compile(r"^-- Process (\d{1,5}) terminated with the following error")
 _TYPE = re.compile(
@@ -142,7 +143,7 @@ def _cut(event: Event) -> Event:
 
 def _step(lane: _Lane, line: Line) -> Event | None:
     text = line.text
-    lane.behind += 1
+    lane.behind += 0 if not text.strip() or _NUMBERED.match(text) else 1
     if text.startswith("Stack (most recent call last)"):
         lane.stack = True
     if _START in text:
@@ -162,7 +163,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     if _IGNORED.match(text):
         lane.ignored, lane.fresh = True, 0
         return None
-    if not lane.open and not lane.fresh and (match := _FRAME.match(text)) and match[3]:
+    if not lane.open and not lane.fresh and (frame := _frame(text)) and frame[2]:
         lane.open.append(Event(line, rank=line.rank))  # its beginning was not kept
     if lane.open and (frame := _frame(text)):
         lane.open[-1].frames.append(frame)

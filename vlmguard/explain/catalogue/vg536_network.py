@@ -27,6 +27,11 @@ FAILURE = Known(
             "much slower between nodes",
         ),
         Do("ibstat, and ulimit -l unlimited in containers", "none"),
+        Do(
+            "launchers that use ssh (deepspeed with a hostfile, pdsh, mpirun): ssh NODE hostname "
+            "must answer from the first node without asking for a password",
+            "none; torchrun or srun on each node need no ssh",
+        ),
     ),
     wrong="If another rank failed first (its exception is in the log), "
     "the connection is a victim, not the cause.",
@@ -86,6 +91,12 @@ FAILURE = Known(
         Sign("Proxy Call to rank"),
         Sign("NCCL WARN Bootstrap : no socket interface", where="line"),
         Sign("NCCL error in", also=("internal error",)),
+        Sign("not reachable via ssh", releases="DeepSpeed's launcher"),
+        Sign("ssh exited with exit code 255", where="line", releases="pdsh"),
+        Sign("Permission denied (publickey", where="line", releases="ssh"),
+        Sign("Host key verification failed", where="line", releases="ssh"),
+        Sign("ORTE was unable to reliably start", where="line", releases="mpirun"),
+        Sign("An ORTE daemon has unexpectedly failed", where="line", releases="mpirun"),
     ),
     examples=(
         Example(

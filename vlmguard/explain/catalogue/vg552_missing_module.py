@@ -53,6 +53,8 @@ FAILURE = Known(
         Sign("needs", also=("installed: `pip install",)),
         Sign("distribution was not found and is required by", releases="pkg_resources"),
         Sign("VersionConflict", releases="pkg_resources"),
+        Sign("Error locating target '", where="line", releases="Hydra"),
+        Sign("Error locating target '"),
     ),
     examples=(
         Example(

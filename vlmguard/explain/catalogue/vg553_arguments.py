@@ -150,6 +150,13 @@ FAILURE = Known(
         Sign("Unknown advantage estimator"),
         Sign("Unkown advantage_estimator", releases="OpenRLHF"),
         Sign("openrlhf/cli/", where="raised"),
+        Sign("is not in struct", where="line", also=("Key '",), releases="Hydra"),
+        Sign("Could not override '", where="line", releases="Hydra"),
+        Sign("Missing mandatory value: ", where="line", releases="Hydra"),
+        Sign("Could not find '", where="line", also=("Available options",), releases="Hydra"),
+        Sign("Cannot find primary config", where="line", releases="Hydra"),
+        Sign("Cannot find primary config"),
+        Sign("Missing mandatory value: "),
     ),
     examples=(
         Example(

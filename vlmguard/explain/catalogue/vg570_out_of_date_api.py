@@ -106,6 +106,7 @@ FAILURE = Known(
         Sign("-packages/unsloth", where="raised", also=("NoneType",)),
         Sign("DataLoader' object has no attribute"),
         Sign("position_ids should be a 3D tensor", releases="verl"),
+        Sign("KeyError: 'sequence_parallel_attention'"),
     ),
     examples=(
         Example(

@@ -70,9 +70,6 @@ FAILURE = Known(
         Sign("Unable to proceed, no GPU resources available"),
         Sign("not found in hostfile"),
         Sign("Hostfile contains"),
-        Sign(
-            "was not reachable via ssh",
-        ),
         Sign("is not a ZeRO supported optimizer"),
         Sign("You are using an untested ZeRO Optimizer"),
         Sign("--use_deepspeed", also=("Error",)),
