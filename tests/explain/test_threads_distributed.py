@@ -54,6 +54,10 @@ SHAPES = {
         "[2024-04-18 09:09:04] CRITICAL [root, rank=0] Uncaught ValueError: Must flatten tensors on the same device but got both cuda:0 and meta\n", "VG519", (0,)),
     "OpenRLHF/OpenRLHF#313 a cut traceback in an engine": (frames("/env/site-packages/vllm/worker/worker_base.py#execute_method", "/env/site-packages/vllm/worker/worker.py#start_worker_execution_loop"), "VG566", None),
     "a cut traceback at a call of the model tells nothing": (frames("/env/site-packages/torch/distributed/fsdp/api.py#forward", "/env/site-packages/torch/_dynamo/eval_frame.py#_fn"), "unknown", None),
+    "what a destructor says at a healthy end": (
+        "Saved the model.\nException ignored in: <function Tracker.__del__ at 0x7f>\n" + 'Traceback (most recent call last):\n  File "/env/tracker.py", line 7, in __del__\nImportError: sys.meta_path is None, Python is likely shutting down\n', "unfinished", None),
+    "none of Ray's workers was ended for memory": (
+        "(raylet) [2025-12-07 09:57:19,206 E 393463 393463] (raylet) node_manager.cc:3277: 0 Workers (tasks / actors) killed due to memory pressure (OOM), 1 Workers crashed due to other reasons at node (ID: 8289)\n", "unfinished", None),
     "a stack in the middle of a run is no failure": ("world_size: 2\n" + frames("/job/a.py#f", "/job/b.py#g") + "{'loss': 2.0, 'epoch': 0.1}\n" * 4, "unfinished", None),
     "verl-project/verl#705 torch, called by an engine": (
         'Traceback (most recent call last):\n  File "/env/site-packages/sglang/srt/model_loader/weight_utils.py", line 482, in pt_weights_iterator\n  File "/env/site-packages/torch/cuda/memory.py", line 192, in empty_cache\nRuntimeError: captures_underway.empty() INTERNAL ASSERT FAILED\n', "VG566", None),

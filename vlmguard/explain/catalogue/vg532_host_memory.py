@@ -68,7 +68,12 @@ FAILURE = Known(
         Sign("Cannot allocate memory (12)"),
         Sign("Unable to allocate", also=("for an array with shape",)),
         Sign("NCCL WARN Failed to malloc", where="line"),
-        Sign("killed due to memory pressure (OOM)", where="line", releases="Ray"),
+        Sign(
+            "killed due to memory pressure (OOM)",
+            where="line",
+            no=(" 0 Workers (tasks",),
+            releases="Ray",
+        ),
         Sign("Ray killed this worker", where="line", also=("memory usage threshold",)),
         Sign("Ray killed this worker"),
     ),
