@@ -24,6 +24,7 @@ _OWN_FAULT = ("NameError", "UnboundLocalError", "SyntaxError", "KeyboardInterrup
 _CALLED = re.compile(r"(?:^|[\s.=(])([A-Za-z_]\w{2,60})\(")  # by the last line of a cut traceback
 _SCHEDULER = ("VG530", "VG531")
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
+CUT = 24  # characters of a cut message that tell it
 NEAR = 30  # lines between two exceptions of one stream that belong together
 
 
@@ -59,6 +60,8 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     found = best(message, trace, catalogue)
     if event.cause is not None and depth < 4 and (found is None or found.order != "cause"):
         found = classify(event.cause, catalogue, depth + 1) or found
+    if found is None and event.final:
+        found = _by_beginning(message.rstrip(" .…"), catalogue)
     return (
         found
         or _by_place(event, message, trace, catalogue)
@@ -68,7 +71,7 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
 
 def _source(event: Event) -> str:
     """Of a traceback that is cut, its last lines of source: they may hold what was raised."""
-    return "" if event.type else " ".join(event.trace[-4:])
+    return "" if event.last is not None else " ".join(event.trace[-4:])
 
 
 def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
@@ -79,6 +82,19 @@ def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
         if sign is not None:
             found.append((known.narrow, len(sign.text) + sum(map(len, sign.also)), known))
     return max(found, key=lambda f: f[:2])[2] if found else None
+
+
+def _by_beginning(message: str, catalogue: Sequence[Known]) -> Known | None:
+    """Of a log that was cut within a message: the sign whose beginning is the message's end."""
+    found = []
+    for known in catalogue:
+        for sign in known.signs:
+            if sign.where == "message" and not sign.also:
+                sizes = range(len(sign.text) - 1, CUT - 1, -1)
+                size = next((n for n in sizes if message.endswith(sign.text[:n])), 0)
+                found.append((size, known))
+    size, known = max(found, key=lambda f: f[0], default=(0, None))
+    return known if size else None
 
 
 def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:

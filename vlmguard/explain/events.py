@@ -46,6 +46,7 @@ _UNCAUGHT = re.compile(
 _NAMED = re.compile(r"\brank=(\d{1,5})\]")
 _DEBUGGER = re.compile(r"^Exception has occurred: ([A-Za-z_][\w.]{0,120})")  # VS Code's
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
+_RAISE = re.compile(r"^\s*raise (?:\w{1,60}\.){0,4}([A-Z]\w{0,60})\(")
 _IGNORED = re.compile(r"^Exception (?:ignored in|in thread|in threading)")
 _RECORD = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|rank)"
@@ -64,6 +65,7 @@ class Event:
         cause: the exception that this one was raised from or while handling.
         ignored: from a destructor or a side thread: it ended nothing by itself.
         caught: a logger wrote it as a warning or less.
+        final: the log ends with its message, which may be cut.
         lines: the log's lines, for evidence.
         titled: the type that a notebook writes above the traceback.
     """
@@ -76,6 +78,7 @@ class Event:
     cause: Event | None = None
     ignored: bool = False
     caught: bool = False
+    final: bool = False
     last: Line | None = None
     rank: int | None = None
     traced: bool = False
@@ -130,15 +133,17 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
         if event is not None:
             found.append(event)
     for lane in lanes.values():
-        ends = [event for event in lane.open if event.frames and (event.traced or lane.cut)]
-        found += [_cut(event) for event in ends]
+        found += [e for e in lane.open if e.frames and (_cut(e) or e.traced or lane.cut)]
+        if lane.done is not None and lane.fresh:
+            lane.done.final = True
     yield from sorted(found, key=lambda e: (e.source, e.at))
 
 
-def _cut(event: Event) -> Event:
-    """A traceback without its last line; a notebook names the exception above it, too."""
-    event.type = event.titled
-    return event
+def _cut(event: Event) -> bool:
+    """Of a traceback without its last line the type: a notebook names it above, "raise" below."""
+    match = _RAISE.match(event.trace[-1]) if event.trace else None
+    event.type = event.titled or (match[1] if match else "")
+    return match is not None
 
 
 def _step(lane: _Lane, line: Line) -> Event | None:

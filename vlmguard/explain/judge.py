@@ -251,6 +251,8 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
             pick = Candidate(known, line, None, line.rank)
             return Answer("explained", known, pick, how="the logged losses", evidence=[line, last])
     failed = [e for d in digests for e in d.exits if not survived(e.line.at - 1, d, digests)]
+    if not failed and (empty := _unlabelled(digests, by_code)) is not None:
+        return empty
     if failed:
         ended = launcher.first(failed) or failed[0]
         rank = ended.rank if ended.rank is not None or _nodes(digests) else ended.local
@@ -267,6 +269,16 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
         ends = [d.progress.end for d in digests if d.progress.end is not None]
         return Answer("finished", evidence=ends[-1:])
     return Answer("unfinished", evidence=_where_each(digests))
+
+
+def _unlabelled(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
+    """Losses of 0.0 from the first step on, in every log that has a loss."""
+    told = [d.progress for d in digests if d.progress.zeros or d.progress.sound]
+    if not told or not all(progress.unlabelled for progress in told):
+        return None
+    known, lines = by_code["VG593"], told[0].zeros
+    pick = Candidate(known, lines[0], None, lines[0].rank)
+    return Answer("explained", known, pick, how="the logged losses", evidence=[lines[0], lines[-1]])
 
 
 def _wrapped(digests: Sequence[Digest]) -> Event | None:

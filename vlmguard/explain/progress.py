@@ -29,6 +29,11 @@ _LOSS = re.compile(
 _NAN = re.compile(
     r"['\"]?\b(loss|grad_norm)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|inf|0\.0\b|0\b)", re.I
 )
+# The Trainer's own line of a step whose rows had no label; a reward's loss may be 0.0, too.
+_ZERO = re.compile(r"['\"]loss['\"]: ['\"]?(?:0|0\.0{1,8})['\"]?[,}]")
+_SOUND = re.compile(r"['\"]loss['\"]: ['\"]?-?(?:[1-9]|0\.0{0,12}[1-9])")
+_NO_SFT = ("reward", "kl", "logp", "advantage", "completion", "teacher", "entropy")
+_MASKED = "tokenization mismatch: "  # LLaVA's: all of this row is masked
 _DONE = (
     "'train_runtime'",
     '"train_runtime"',
@@ -58,6 +63,8 @@ _DONE = (
 
 
 KEPT = 64
+ZEROS = 5  # losses of 0.0 in a row, from the first on
+MASKED = 3  # rows
 
 
 @dataclass
@@ -70,6 +77,9 @@ class Progress:
         done: places of marks of an end.
         restarts: places at which a bar began anew.
         losses: (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient).
+        zeros: lines of a Trainer that log a loss of 0.0 in supervised training: the first and the last.
+        sound: how many losses are not 0.0.
+        masked: how many rows are said to be masked as a whole.
         loading: the last progress bar that was no training.
         final: the last line with any text.
     """
@@ -79,6 +89,9 @@ class Progress:
     done: list[int] = field(default_factory=list)
     end: Line | None = None
     losses: list[tuple[Line, int]] = field(default_factory=list)
+    zeros: list[Line] = field(default_factory=list)
+    sound: int = 0
+    masked: int = 0
     loading: Line | None = None
     final: Line | None = None
     restarts: list[int] = field(default_factory=list)
@@ -123,6 +136,19 @@ class Progress:
         enough = 2 if self.losses and self.losses[-1][1] == 2 else 3
         return count if count >= enough else 0
 
+    @property
+    def unlabelled(self) -> bool:
+        """Whether every logged loss is 0.0 from the first on, as it is without any label."""
+        enough = 1 if self.masked >= MASKED else ZEROS
+        return len(self.zeros) >= enough and not self.sound
+
+    def loss(self, line: Line, text: str) -> None:
+        """Note a loss that is 0.0, or is not."""
+        if _SOUND.search(text):
+            self.sound += 1
+        elif _ZERO.search(text) and "'epoch'" in text and not any(w in text for w in _NO_SFT):
+            self.zeros = [*self.zeros[:ZEROS], line]
+
 
 def of(lines: Iterable[Line]) -> Progress:
     """The progress of one log."""
@@ -144,6 +170,7 @@ def of(lines: Iterable[Line]) -> Progress:
             or "[torch] Saving" in text
         ):
             told.saving = line.at
+        told.masked += _MASKED in text
         step = _step(text)
         if step is not None:
             told.step(line.at, *step)
@@ -159,6 +186,7 @@ def of(lines: Iterable[Line]) -> Progress:
             broken = values.get("loss") in ("nan", "inf") or zero
             gradient = "loss" in text and values.get("grad_norm") == "nan"
             told.losses.append((line, 2 if broken else 1 if gradient else 0))
+            told.loss(line, text)
     longest = max(told._growth, default=0)
     full = bars is not None and bars[0] == bars[1] == longest and longest > 1
     if full and told.last and not told.done:
