@@ -77,7 +77,7 @@ class Progress:
         done: places of marks of an end.
         restarts: places at which a bar began anew.
         losses: (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient).
-        zeros: lines of a Trainer that log a loss of 0.0 in supervised training: the first and the last.
+        zeros: lines of a Trainer that log a loss of 0.0 in supervised training.
         sound: how many losses are not 0.0.
         masked: how many rows are said to be masked as a whole.
         loading: the last progress bar that was no training.

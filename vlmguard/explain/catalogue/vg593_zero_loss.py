@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known
+from vlmguard.explain.logfacts import Facts
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    return (
+        Do(
+            "the template of this very model: --version in LLaVA and its kin, --template elsewhere",
+            "none",
+        ),
+        Do(
+            "the releases of tokenizers and transformers that the project pins: a newer one "
+            "counts the separator's tokens otherwise",
+            "none",
+        ),
+        Do("print one row's labels: at least the answer's tokens must not be -100", "a minute"),
+        Do("max_length", "more memory for long rows", limits.longer(facts)),
+    )
+
 
 FAILURE = Known(
     code="VG593",
@@ -15,22 +34,7 @@ FAILURE = Known(
         "answer was cut away by the limit of a row's length, or only the prompt is in the data. "
         "The run goes on and learns nothing"
     ),
-    do=(
-        Do(
-            "the template of this very model: --version in LLaVA and its kin, --template elsewhere",
-            "none",
-        ),
-        Do(
-            "the releases of tokenizers and transformers that the project pins: a newer one "
-            "counts the separator's tokens otherwise",
-            "none",
-        ),
-        Do(
-            "print one row's labels: at least the answer's tokens must not be -100",
-            "a minute",
-        ),
-        Do("max_length", "more memory for long rows"),
-    ),
+    do=_do,
     wrong=(
         "In reinforcement learning a loss of 0.0 is normal in the first steps: look at the reward "
         "there. A model that has learnt its rows by heart may come near to 0.0, but not at once."
