@@ -25,6 +25,7 @@ _CALLED = re.compile(r"(?:^|[\s.=(])([A-Za-z_]\w{2,60})\(")  # by the last line 
 _SCHEDULER = ("VG530", "VG531")
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
 CUT = 24  # characters of a cut message that tell it
+WORK = 10  # lines with a bar
 NEAR = 30  # lines between two exceptions of one stream that belong together
 
 
@@ -134,6 +135,7 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
     found: list[Candidate] = []
     for digest in digests:
         raised = [e for e in digest.events if not e.caught and not survived(e.at, digest, digests)]
+        raised = [e for e in raised if not _interrupted(e.type, e.at, digest)]
         inner = {id(e.cause) for e in raised if e.cause is not None and e.type}
         here = [
             Candidate(classify(e, catalogue), e.line, e, e.rank)
@@ -152,7 +154,8 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
         found += [
             Candidate(known, line, None, line.rank)
             for line, known in digest.telling
-            if not (_outlived if known.code in _SCHEDULER else survived)(line.at, digest, digests)
+            if not _interrupted(line.text, line.at, digest)
+            and not (_outlived if known.code in _SCHEDULER else survived)(line.at, digest, digests)
         ]
     return found
 
@@ -174,7 +177,11 @@ def _marked(here: list[Candidate]) -> list[Candidate]:
 def _wraps(event: Event, others: list[Event]) -> bool:
     """A data-loader worker's exception is raised again in the rank; the original follows it."""
     if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
-        said = any(e.type or e.at > event.at for e in others if e is not event)
+        said = any(
+            (e.type and e.type.rpartition(".")[2] not in WRAPPERS) or e.at > event.at
+            for e in others
+            if e is not event
+        )
         return not event.type and bool(event.frames) and said
     return any(e.at > event.at and e.type == event.type for e in others)
 
@@ -220,6 +227,12 @@ def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
     others = [d for d in digests if d is not digest]
     failed = any(d.exits or d.stopped for d in digests)
     return not failed and any(d.progress.done for d in others)
+
+
+def _interrupted(text: str, at: int, digest: Digest) -> bool:
+    """A Ctrl-C after which the script took up its next piece of work: many bars follow."""
+    later = sum(1 for place in digest.progress.bars if place > at)
+    return text.strip() == "KeyboardInterrupt" and not digest.exits and later >= WORK
 
 
 def _driver(candidate: Candidate) -> bool:

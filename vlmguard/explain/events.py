@@ -115,6 +115,7 @@ class _Lane:
         self.raised = ""  # C++ type of "terminate called after"
         self.spawned: int | None = None  # of torch.multiprocessing: whose traceback comes
         self.behind = 0  # lines since the last frame
+        self.before: list[str] = []  # lines of source, where no traceback is open
         self.stack = False  # a logger's own stack is no traceback
 
     @property
@@ -141,7 +142,7 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
 
 def _cut(event: Event) -> bool:
     """Of a traceback without its last line the type: a notebook names it above, "raise" below."""
-    match = _RAISE.match(event.trace[-1]) if event.trace else None
+    match = _RAISE.match(next((text for text in reversed(event.trace) if text.strip()), ""))
     event.type = event.titled or (match[1] if match else "")
     return match is not None
 
@@ -204,6 +205,8 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         _more(lane, line, text)
     elif lane.open and len(lane.open[-1].trace) < MAX_TRACE:
         lane.open[-1].trace.append(text)
+    elif not lane.open:
+        lane.before = [*lane.before[-2:], text] if text.startswith("    ") else []
     return None
 
 
@@ -238,6 +241,9 @@ def _logged(line: Line) -> bool:
 
 def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:
     event = lane.open.pop() if lane.open else Event(line, rank=line.rank, ignored=lane.ignored)
+    if not event.trace:
+        event.trace = lane.before
+    lane.before = []
     event.type, event.message, event.last = kind, message, line
     if event.rank is None:
         event.rank = line.rank

@@ -77,6 +77,7 @@ class Progress:
         done: places of marks of an end.
         restarts: places at which a bar began anew.
         losses: (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient).
+        bars: places of the last lines with a bar of any kind.
         zeros: lines of a Trainer that log a loss of 0.0 in supervised training.
         sound: how many losses are not 0.0.
         masked: how many rows are said to be masked as a whole.
@@ -89,6 +90,7 @@ class Progress:
     done: list[int] = field(default_factory=list)
     end: Line | None = None
     losses: list[tuple[Line, int]] = field(default_factory=list)
+    bars: list[int] = field(default_factory=list)
     zeros: list[Line] = field(default_factory=list)
     sound: int = 0
     masked: int = 0
@@ -171,6 +173,8 @@ def of(lines: Iterable[Line]) -> Progress:
         ):
             told.saving = line.at
         told.masked += _MASKED in text
+        if "%|" in text:
+            told.bars = [*told.bars[-KEPT:], line.at]
         step = _step(text)
         if step is not None:
             told.step(line.at, *step)

@@ -55,7 +55,10 @@ FAILURE = Known(
                 "thread: [",
             ),
         ),
-        Sign("is out of bounds for dimension", no=("get_rope_index",)),
+        Sign(
+            "is out of bounds for dimension",
+            no=("get_rope_index", "_grid_thw[", "/processing_"),
+        ),
         Sign("IndexError: Target", also=("is out of bounds",)),
     ),
     examples=(

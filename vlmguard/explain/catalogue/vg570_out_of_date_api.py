@@ -40,7 +40,7 @@ FAILURE = Known(
         Sign("unexpected keyword argument 'cache_position'"),
         Sign("unexpected keyword argument 'dtype'"),
         Sign("Config' object has no attribute"),
-        Sign("Arguments' object has no attribute"),
+        Sign("Arguments' object has no attribute", no=("'image_processor'",)),
         Sign("Trainer' object has no attribute"),
         Sign("Tokenizer' object has no attribute"),
         Sign("TokenizerFast' object has no attribute"),
