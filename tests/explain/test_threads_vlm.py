@@ -56,6 +56,17 @@ SHAPES = {
     "moojink/openvla-oft#3 a pointer of git-lfs instead of a record": ("tensorflow.python.framework.errors_impl.DataLossError: corrupted record at 0 (Is this even a TFRecord file?)\n", "VG541", None),
     "haotian-liu/LLaVA#1150 no vision tower was given": (compose.traced("AttributeError: 'DataArguments' object has no attribute 'image_processor'", 0), "VG553", (0,)),
     "OpenGVLab/InternVL#879 a data set without a length": (compose.traced("ValueError: The train_dataset does not implement __len__, max_steps has to be specified.", 0), "VG553", (0,)),
+    "haotian-liu/LLaVA#732 more <image> than images in LLaVA": ("    cur_image_features = image_features[cur_image_idx]\nIndexError: index 2 is out of bounds for dimension 0 with size 2\n", "VG510", None),
+    "starVLA/starVLA#92 the terminal was closed, the launcher's traceback is cut": (
+        "W1225 20:25:58.69 1514 site-packages/torch/distributed/elastic/multiprocessing/api.py:897] Sending process 41 closing signal SIGHUP\nTraceback (most recent call last):\n"
+        + trace(("/env/accelerate/commands/launch.py", "deepspeed_launcher", "distrib_run.run(args)"), ("/env/torch/distributed/launcher/api.py", "__call__", "return launch_agent(self._config)")), "VG569", None),
+    "shihao1895/MemoryVLA#20 other words for a rank that was killed": (
+        "[job-master-0] [2026-03-30 19:24:42,731] torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -9) for binary located at /env/bin/python3.10 with local_rank: 0 (process ID: 71) [job-master-0] Traceback (\n", "VG532", (0,)),
+    "a rank's own exception, and Python's log format behind it": (
+        compose.traced("IndexError: list index out of range", None) + "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 41 closing signal SIGTERM\n"
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 4 (pid: 24321) of binary: /env/bin/python\n", "unknown", (4,)),
+    "starVLA/starVLA#328 a data set's class, cut": (
+        "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/starVLA/dataloader/lerobot_datasets.py\", line 87, in get_vla_dataset\n[rank0]:     mixture.append((make_LeRobotSingleDataset(Path(root), name, data_cfg=dat\n", "VG554", (0,)),
     "a Ctrl-C that the script went on from": (
         compose.traced("KeyboardInterrupt", None) + "".join(f"Inference:  {n}%|▏         | {n}/43 [00:19<13:33, 19.36s/it]\n" for n in range(1, 20)), "unfinished", None),
     "a Ctrl-C": (compose.traced("KeyboardInterrupt", None), "VG569", None),

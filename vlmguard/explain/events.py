@@ -51,6 +51,7 @@ _IGNORED = re.compile(r"^Exception (?:ignored in|in thread|in threading)")
 _RECORD = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|rank)"
     r"|^\[ERROR(?!\] \d{4}-[\d:-]{14,16} \(PID:)"  # torch_npu's own is part of its message
+    r"|^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,80}:"  # Python's own format
     r"|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
 )
 

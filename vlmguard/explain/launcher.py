@@ -12,7 +12,11 @@ _ROOT = "Root Cause (first observed failure)"
 _RANK = re.compile(r"^\s*(?:│ )?rank\s{1,9}: (\d{1,6}) \(local_rank: (\d{1,4})\)")
 _CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4}) \(pid: (\d{1,9})\)")
 _TIME = re.compile(r"^\s*(?:│ )?time\s{1,9}: (\d{4}-\d\d-\d\d)[_T ](\d\d:\d\d:\d\d)()")
-_FAILED = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,4}) \(pid: (\d{1,9})\)")
+_FAILED = re.compile(
+    r"failed \(exitcode: (-?\d{1,4})\)[^\n]{0,300}? local_rank: (\d{1,4}) "
+    r"\((?:pid|process ID): (\d{1,9})\)"
+)
+_CLOSING = re.compile(r"closing signal SIG(HUP|INT)\b")  # torchrun passes on what it got itself
 _CHILDREN = re.compile(  # torch 1.9 to 1.11
     r"Child process \d{1,9} \(local_rank (\d{1,4})\) FAILED \(exitcode (-?\d{1,4})\)"
 )
@@ -90,6 +94,9 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             continue
         if text.startswith(_CHILD):
             found.append(Exit(line, 1, None, line.time))
+            continue
+        if match := _CLOSING.search(text):
+            found.append(Exit(line, -1 if match[1] == "HUP" else -2, None, line.time))
             continue
         if match := _TOLD.search(text):
             found.append(Exit(line, -2 if match[1] == "INT" else -15, None, line.time))

@@ -77,6 +77,8 @@ FAILURE = Known(
         Sign("is out of bounds for dimension", also=("video_grid_thw[",)),
         Sign("is out of bounds for dimension", also=("/processing_", " in __call__")),
         Sign("list index out of range", also=("image_grid_thw[",)),
+        Sign("is out of bounds for dimension", also=("image_features[cur_image_idx",)),
+        Sign("is out of bounds for dimension", also=("in prepare_inputs_labels_for_multimodal",)),
         Sign("/processing_", where="raised"),
         Sign("should be the same as in the number of provided images"),
         Sign("mm_plugin.py", where="raised"),

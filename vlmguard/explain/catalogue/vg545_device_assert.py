@@ -57,7 +57,13 @@ FAILURE = Known(
         ),
         Sign(
             "is out of bounds for dimension",
-            no=("get_rope_index", "_grid_thw[", "/processing_"),
+            no=(
+                "get_rope_index",
+                "_grid_thw[",
+                "/processing_",
+                "cur_image_idx",
+                "_for_multimodal",
+            ),
         ),
         Sign("IndexError: Target", also=("is out of bounds",)),
     ),

@@ -29,6 +29,7 @@ FAILURE = Known(
     signs=(
         Sign("max_steps has to be specified"),
         Sign("max_steps must be"),
+        Sign("Liger is not supported for"),
         Sign("DecodingError"),
         Sign("Couldn't find a choice class for"),
         Sign("argument missing. Please specify"),
