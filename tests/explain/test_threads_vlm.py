@@ -67,6 +67,9 @@ SHAPES = {
         "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 4 (pid: 24321) of binary: /env/bin/python\n", "unknown", (4,)),
     "starVLA/starVLA#328 a data set's class, cut": (
         "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/starVLA/dataloader/lerobot_datasets.py\", line 87, in get_vla_dataset\n[rank0]:     mixture.append((make_LeRobotSingleDataset(Path(root), name, data_cfg=dat\n", "VG554", (0,)),
+    "open-mmlab's registry": (compose.traced("KeyError: 'MyHead is not in the mmengine::model registry. Please check whether the value of `MyHead` is correct or it was registered as expected.'", 1), "VG553", (1,)),
+    "LLaVA's own check of a conversation": (
+        "Traceback (most recent call last):\n" + trace(("/w/llava/train/train.py", "preprocess_llama_2", "assert role == conv.roles[j % 2], f\"{i}\""), last="AssertionError: 0\n"), "VG554", None),
     "a Ctrl-C that the script went on from": (
         compose.traced("KeyboardInterrupt", None) + "".join(f"Inference:  {n}%|▏         | {n}/43 [00:19<13:33, 19.36s/it]\n" for n in range(1, 20)), "unfinished", None),
     "a Ctrl-C": (compose.traced("KeyboardInterrupt", None), "VG569", None),

@@ -39,6 +39,8 @@ FAILURE = Known(
     ),
     wrong="strict=False or ignore_mismatched_sizes loads the rest and leaves the tower random.",
     signs=(
+        Sign("Unexpected embed_tokens_weight shape"),
+        Sign(" dimension mismatch: ", also=(" vs ",)),
         Sign("Error(s) in loading state_dict"),
         Sign("size mismatch for"),
         Sign("size mismatch for ", where="line", also=(" from checkpoint",)),

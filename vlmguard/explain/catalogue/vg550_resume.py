@@ -24,6 +24,9 @@ FAILURE = Known(
     wrong="weights_only=False executes what a checkpoint says: only for "
     "files that you wrote yourself.",
     signs=(
+        Sign("is not a checkpoint file"),
+        Sign("mmengine/runner/checkpoint.py", where="raised"),
+        Sign("mmcv/runner/checkpoint.py", where="raised"),
         Sign("Can't find a valid checkpoint"),
         Sign("No valid checkpoint found in output directory"),
         Sign("contains a parameter group that doesn't match the size"),
