@@ -87,15 +87,15 @@ def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
 
 def _by_beginning(message: str, catalogue: Sequence[Known]) -> Known | None:
     """Of a log that was cut within a message: the sign whose beginning is the message's end."""
-    found = []
+    found: list[tuple[int, Known]] = []
     for known in catalogue:
         for sign in known.signs:
             if sign.where == "message" and not sign.also:
                 sizes = range(len(sign.text) - 1, CUT - 1, -1)
                 size = next((n for n in sizes if message.endswith(sign.text[:n])), 0)
                 found.append((size, known))
-    size, known = max(found, key=lambda f: f[0], default=(0, None))
-    return known if size else None
+    longest = max(found, key=lambda f: f[0])
+    return longest[1] if longest[0] else None
 
 
 def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:

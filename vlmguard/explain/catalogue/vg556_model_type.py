@@ -54,7 +54,6 @@ FAILURE = Known(
         Sign("model_type` key in its config.json"),
         Sign("Please explicitly pass the model_type"),
         Sign("There are multiple model_type"),
-        Sign("Error no file named"),
         Sign("Can't load the configuration of"),
         Sign("Can't load the model for"),
         Sign("Can't load processor for"),
