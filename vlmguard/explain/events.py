@@ -17,7 +17,10 @@ _FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, 
 _RICH = re.compile(r"^│ (/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
 # A notebook's frames: "File ~/x/trainer.py:19, in Trainer.train(self, …)", before IPython 8
 # "~/x/trainer.py in train(self, …)", in Colab "[/x/trainer.py](https://…) in train(self, …)".
-_CELL = re.compile(r"^File ([~/A-Za-z][^\s:]{0,300}\.py):(\d{1,7}), in ([\w<>.]{1,80})\(")
+_CELL = re.compile(
+    r"^File \[?([~./A-Za-z](?::\\)?[^\s:]{0,300}\.py):(\d{1,7})(?:\]\([^)\s]{0,300}\))?,"
+    r" in ([\w<>.]{1,80})\("
+)
 _OLD_CELL = re.compile(
     r"^\[?([~/A-Za-z][^\s:\]]{0,300}\.py)(?:\]\([^)\s]{0,200}\))? in (())?([\w<>]{1,80})\("
 )

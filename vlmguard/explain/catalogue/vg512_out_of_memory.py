@@ -190,6 +190,7 @@ FAILURE = Known(
         Sign("NCCL WARN Failed to CUDA", where="line", also=("alloc",)),
         Sign("Failed to CUDA", also=("alloc",)),
         Sign("CUDA Error: out of memory", where="line", releases="vLLM's cumem allocator"),
+        Sign("Evaluation hit an out-of-memory error"),
     ),
     examples=(
         Example(

@@ -82,6 +82,11 @@ FAILURE = Known(
             "KeyError: 'lm_head",
         ),
         Sign("convert_weights.py", where="raised"),
+        Sign("Neither a state dict nor checkpoint files"),
+        Sign("does not have a parameter or a buffer named"),
+        Sign("Vocabulary size mismatch after resizing"),
+        Sign("Incompatible shapes found for LoRA weights"),
+        Sign("Expected pattern"),
     ),
     examples=(
         Example(

@@ -75,6 +75,11 @@ FAILURE = Known(
         Sign("You can't save the model since some parameters are on the meta device"),
         Sign("expected input to be on cuda"),
         Sign("Expected a cuda device, but got: cpu"),
+        Sign("is on the meta device, we need a `value`"),
+        Sign("does not give any device for the following"),
+        Sign("please pass along an `offload_folder`"),
+        Sign("Calculated loss must be on the original device"),
+        Sign("doesn't have any device set"),
     ),
     examples=(
         Example(

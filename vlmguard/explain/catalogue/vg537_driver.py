@@ -86,6 +86,8 @@ FAILURE = Known(
         Sign("cudaErrorNoKernelImageForDevice"),
         Sign("cudaErrorSystemNotReady"),
         Sign("Failed to bind NVLink SHARP"),
+        Sign("No available GPU device found!"),
+        Sign("There are currently no available devices found"),
     ),
     examples=(
         Example(

@@ -102,6 +102,8 @@ FAILURE = Known(
         Sign("integrity check failed, ", where="line", also=("ERROR",), releases="modelscope"),
         Sign("SHA256 mismatch"),
         Sign("hash mismatch", also=("ownload",)),
+        Sign("does not contain the valid metadata"),
+        Sign("containing more than one `.index.json`"),
     ),
     examples=(
         Example(

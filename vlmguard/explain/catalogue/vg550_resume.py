@@ -121,6 +121,9 @@ FAILURE = Known(
         Sign("zero_to_fp32.py", where="raised"),
         Sign("colossalai/checkpoint_io/", where="raised"),
         Sign("in load_moe_state_dict()", where="within", no=("out of memory",)),
+        Sign("Can't find a checkpoint index"),
+        Sign("Resuming is not supported for"),
+        Sign("load old OFT checkpoint"),
     ),
     examples=(
         Example(

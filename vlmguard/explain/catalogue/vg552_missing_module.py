@@ -55,6 +55,10 @@ FAILURE = Known(
         Sign("VersionConflict", releases="pkg_resources"),
         Sign("Error locating target '", where="line", releases="Hydra"),
         Sign("Error locating target '"),
+        Sign("make sure to install `peft`"),
+        Sign("bitsandbytes is not available, please install"),
+        Sign("Kernels are not available. Please install"),
+        Sign("requires the `kernels` package"),
     ),
     examples=(
         Example(

@@ -71,6 +71,13 @@ FAILURE = Known(
         Sign("transformers/tokenization_utils_base.py", where="raised"),
         Sign("tokenization_utils_fast.py", where="raised"),
         Sign("tokenization_utils_tokenizers.py", where="raised"),
+        Sign("does not have a mask token"),
+        Sign("Padding side should be selected"),
+        Sign("Pad_token_id must be set in the configuration"),
+        Sign("multiple chat templates with no default"),
+        Sign("is not prefix-preserving"),
+        Sign("Unrecognized chat template"),
+        Sign("is not found in the vocabulary of the given `processing_class`"),
     ),
     examples=(
         Example(

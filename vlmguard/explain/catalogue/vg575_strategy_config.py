@@ -178,6 +178,18 @@ FAILURE = Known(
         Sign("colossalai/zero/", where="raised"),
         Sign("colossalai/shardformer/", where="raised"),
         Sign("colossalai/pipeline/", where="raised"),
+        Sign("ParallelismConfig"),
+        Sign("`--mixed_precision` arg cannot be set"),
+        Sign("without `auto` (set to correct value) in the DeepSpeed config"),
+        Sign("Please specify the ZeRO optimization config"),
+        Sign("you need to specify the main process"),
+        Sign("Unknown dynamo backend"),
+        Sign("DeepSpeed is not enabled, please make sure"),
+        Sign("Your assigned backend"),
+        Sign("AcceleratorState._reset_state()"),
+        Sign("PartialState._reset_state()"),
+        Sign("that was not initialized for DeepSpeed"),
+        Sign("couldn't find a valid DeepSpeed"),
     ),
     examples=(
         Example(

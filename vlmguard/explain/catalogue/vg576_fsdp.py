@@ -84,6 +84,15 @@ FAILURE = Known(
         Sign("in state_dict_type()", where="within", no=("out of memory",)),
         Sign("in _auto_wrap()", where="within", no=("out of memory",)),
         Sign("torch/distributed/fsdp/_init_utils.py", where="within", no=("out of memory",)),
+        Sign("Could not find a transformer layer class"),
+        Sign("Invalid auto wrap policy"),
+        Sign("`auto_wrap_policy` must be one of"),
+        Sign("reshard_after_forward set to"),
+        Sign("couldn't be switched to its sharded version"),
+        Sign("found in sharded model state dict but missing"),
+        Sign("must be an instance of `torch.distributed.fsdp"),
+        Sign("FSDP is enabled but the parallelism config"),
+        Sign("is only supported when using PyTorch FSDP"),
     ),
     examples=(
         Example(

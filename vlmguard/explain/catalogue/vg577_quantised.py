@@ -95,6 +95,16 @@ FAILURE = Known(
         Sign("str2optimizer8bit"),
         Sign("name 'str2optimizer"),
         Sign("does not support merge-lora", releases="ms-swift"),
+        Sign("is needed for quantization"),
+        Sign("load_in_8bit and load_in_4bit"),
+        Sign("load_in_4bit and load_in_8bit"),
+        Sign("bnb_4bit_"),
+        Sign("is not compatible with 4bit quantization"),
+        Sign("fine-tune quantized model with `torch.compile()`"),
+        Sign("device_map that contains a CPU or disk device"),
+        Sign("only supports int8 weights for now"),
+        Sign("does not support quantized models"),
+        Sign("int8 quantization is supported"),
     ),
     examples=(
         Example(

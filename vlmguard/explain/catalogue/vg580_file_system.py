@@ -72,6 +72,7 @@ FAILURE = Known(
         Sign("Transport endpoint is not connected", where="line"),
         Sign("buffer nbytes != file bytes", where="line", releases="DeepSpeed's swap to NVMe"),
         Sign("== num_file_bytes", where="line", also=("Assertion",)),
+        Sign("TMPDIR is set to"),
     ),
     examples=(
         Example(

@@ -69,6 +69,10 @@ FAILURE = Known(
         Sign("To use CUDA with multiprocessing, you must use"),
         Sign("-packages/dill/", where="within"),
         Sign("-packages/cloudpickle/", where="within"),
+        Sign("has been initialized before the `notebook_launcher`"),
+        Sign("should only be initialized inside your training function"),
+        Sign("causing issues once the `notebook_launcher"),
+        Sign("An issue was found when launching the training"),
     ),
     examples=(
         Example(

@@ -81,6 +81,10 @@ FAILURE = Known(
         Sign("Unknown c10d backend type"),
         Sign("is not part of group"),
         Sign("has already checked in", where="line", releases="NCCL: two processes of one rank"),
+        Sign("You must initialize the accelerate state by calling"),
+        Sign("mpirun or mpiexec were not found"),
+        Sign("Not currently using distributed training"),
+        Sign("The node_rank must be less than the number of nodes"),
     ),
     examples=(
         Example(
