@@ -88,7 +88,7 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
     digest.unresolved = _unresolved(kept)
     if not _said(digest, kept[-LAST:]):
-        digest.loose = list(_loose(kept, catalogue))[:MAX_TELLING]
+        digest.loose = list(_loose(kept, catalogue, bool(digest.progress.steps)))[:MAX_TELLING]
     ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
     if digest.before:  # the facts of an earlier run are not this one's
         ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
@@ -115,9 +115,11 @@ def _said(digest: Digest, late: Sequence[Line]) -> bool:
     return bool(own) or any(line.at >= start for line, _ in digest.telling)
 
 
-def _loose(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
+def _loose(
+    kept: Sequence[Line], catalogue: Sequence[Known], stepped: bool
+) -> Iterable[tuple[Line, Known]]:
     causes = [known for known in catalogue if known.order == "cause"]
-    quoted = _quoted(kept)
+    quoted = not stepped and _quoted(kept)
     for line in kept[-LAST:]:
         quiet = _quiet(line.raw, "") or (line.level and line.level in "WI")
         if quiet or not (quoted or _WORDS.search(line.raw)):

@@ -78,8 +78,8 @@ FAILURE = Known(
         Sign("object has no attribute '_tied_weights_keys'"),
         Sign("object has no attribute 'is_gradient_checkpointing'"),
         Sign("name 'init_empty_weights' is not defined"),
-        Sign("takes", also=("positional arguments but", "were given")),
-        Sign("takes", also=("positional argument but", "were given")),
+        Sign("takes", also=("positional arguments but", "were given"), no=("_reward(", "reward_f")),
+        Sign("takes", also=("positional argument but", "were given"), no=("_reward(", "reward_f")),
         Sign("State' object has no attribute"),
         Sign("Engine' object has no attribute"),
         Sign(
