@@ -65,6 +65,9 @@ SHAPES = {
         "ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments values:\n- ds bf16.enabled=True vs hf bf16|bf16_full_eval=False\n", "VG575", None),
     "huggingface/diffusers#3279 a key, while it resumes": (
         f"Traceback (most recent call last):\n  File \"train.py\", line 9, in main\n  File \"{LIB}/accelerate/accelerator.py\", line 2396, in load_state\nKeyError: 'unet.down_blocks.0.processor'\n", "VG550", None),
+    "Google-Health/medgemma#12 labels and logits, a notebook": (
+        "ValueError                                Traceback (most recent call last)\nCell In[11], line 1\n----> 1 trainer.train()\n\nFile C:\\env\\Lib\\site-packages\\transformers\\trainer.py:2198, in Trainer.train(self)\n\nValueError: Expected input batch_size (1324) to match target batch_size (0).\n", "VG597", None),
+    "hiyouga/EasyR1#338 a reward function of another signature": ("TypeError: format_reward() takes 1 positional argument but 2 were given\n", "VG581", None),
 }
 
 
