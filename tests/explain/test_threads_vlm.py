@@ -70,6 +70,12 @@ SHAPES = {
     "open-mmlab's registry": (compose.traced("KeyError: 'MyHead is not in the mmengine::model registry. Please check whether the value of `MyHead` is correct or it was registered as expected.'", 1), "VG553", (1,)),
     "LLaVA's own check of a conversation": (
         "Traceback (most recent call last):\n" + trace(("/w/llava/train/train.py", "preprocess_llama_2", "assert role == conv.roles[j % 2], f\"{i}\""), last="AssertionError: 0\n"), "VG554", None),
+    "apple/corenet another job's taken port, written into the log of one that goes on": (
+        "[W socket.cpp:464] [c10d] The server socket has failed to bind to [::]:30001 (errno: 98 - Address already in use).\n[E socket.cpp:500] [c10d] The server socket has failed to listen on any local network address.\n"
+        + "".join(f"2024-08-04 05:11:0{n} - LOGS    - Epoch:   {n} [    {n}051/10000000], loss: {{'total_loss': 3.7}}, LR: [4.1e-05]\n" for n in range(1, 6)), "unfinished", None),
+    "the same port, and nothing after it": ("[E socket.cpp:500] [c10d] The server socket has failed to listen on any local network address.\n", "VG542", None),
+    "DETR's and LAVIS's steps after an exception that was printed": (
+        compose.traced("OSError: image file is truncated (3 bytes not processed)", None) + "".join(f"Train: data epoch: [0]  [  {n}0/5000]  eta: 1:36:50  lr: 0.000001  loss: {1.3 * n}  max mem: {n * 777}\n" for n in range(1, 6)), "unfinished", None),
     "a Ctrl-C that the script went on from": (
         compose.traced("KeyboardInterrupt", None) + "".join(f"Inference:  {n}%|▏         | {n}/43 [00:19<13:33, 19.36s/it]\n" for n in range(1, 20)), "unfinished", None),
     "a Ctrl-C": (compose.traced("KeyboardInterrupt", None), "VG569", None),

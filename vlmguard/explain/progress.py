@@ -20,6 +20,11 @@ _STEP = re.compile(
     r"iter)s?['\"]?\s{0,3}[:=#\s]\s{0,3}\[?(\d{1,9})"
     r"(?:\s{0,2}/\s{0,4}(\d{1,9}))?(?=[\s,\])|:;.]|$)"
 )
+# DETR's, LAVIS's "epoch: [3]  [ 10/500]  eta: …", mmengine's "Epoch(train) [3][10/500]".
+_EPOCH = re.compile(
+    r"\b[Ee]poch(?:\([a-z]{1,9}\))?:?\s{0,4}\[?\s{0,4}\d{1,6}\]?:?\s{0,4}"
+    r"\[\s{0,9}(\d{1,9})/\s{0,4}(\d{1,9})\]"
+)
 _LOSS = re.compile(
     r"['\"]?\b(?:loss|grad_norm|lm_loss|"
     r"train_loss)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|-?inf|"
@@ -59,6 +64,8 @@ _DONE = (
     "TRAINING COMPLETE",
     "Finished Training",
     "Final validation metrics",
+    "Training took ",
+    "Total training time",
 )
 
 
@@ -210,4 +217,6 @@ def _step(text: str) -> tuple[int, int] | None:
             return None
         if "loss" in text or "lr" in text or match[2]:
             return int(match[1]), int(match[2] or 0)
+    if "poch" in text and len(text) <= 600 and (match := _EPOCH.search(text)):
+        return int(match[1]), int(match[2])
     return None
