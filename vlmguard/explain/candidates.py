@@ -23,6 +23,7 @@ _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray
 _OWN_FAULT = ("NameError", "UnboundLocalError", "SyntaxError", "KeyboardInterrupt", "SystemExit")
 _CALLED = re.compile(r"(?:^|[\s.=(])([A-Za-z_]\w{2,60})\(")  # by the last line of a cut traceback
 _SCHEDULER = ("VG530", "VG531")
+_TRACKER = "VG565"
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
 CUT = 24  # characters of a cut message that tell it
 WORK = 10  # lines with a bar
@@ -55,7 +56,7 @@ class Candidate:
 
 def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known | None:
     """The catalogue's failure that an exception is; through what it was raised from, too."""
-    message = flat(f"{event.type}: {event.message or _source(event)}")[:6000]
+    message = flat(f"{event.type}: {event.message or _unnamed(event)}")[:6000]
     places = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {places}")
     found = best(message, trace, catalogue)
@@ -68,6 +69,15 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
         or _by_place(event, message, trace, catalogue)
         or _within(event, message, trace, catalogue)
     )
+
+
+def _unnamed(event: Event) -> str:
+    """Of a traceback without an exception's name what may hold the message.
+
+    That is what stands under it, where other ranks wrote over the name, or the last lines of
+    source, where it is cut: they may hold what was raised.
+    """
+    return " ".join(event.under[:6]) or _source(event)
 
 
 def _source(event: Event) -> str:
@@ -146,8 +156,9 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             and not _passed_on(e)
         ]
         here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
+        here = [c for c in here if c.event is None or _whole(c.event) or c.known is not None]
         if digest.exits:  # a traceback without an end beside a launcher's words is the launcher's
-            here = [c for c in here if c.event is None or c.event.type]
+            here = [c for c in here if c.event is None or c.event.type or c.known is not None]
         here = _marked(here)
         found += _last_of_each(here, digest)
         found += _loose(digest, digests)
@@ -156,14 +167,29 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             for line, known in digest.telling
             if not _interrupted(line.text, line.at, digest)
             and not (_outlived if known.code in _SCHEDULER else survived)(line.at, digest, digests)
+            and not _synced(known, line, digest)
         ]
     return found
 
 
+def _synced(known: Known, line: Line, digest: Digest) -> bool:
+    """Whether it is the tracker's, and the tracker had all in the end."""
+    return known.code == _TRACKER and digest.progress.synced > line.at
+
+
 def _loose(digest: Digest, digests: Sequence[Digest]) -> list[Candidate]:
     """The first line with an exception's words, where ranks wrote into one another's."""
-    lasting = (f for f in digest.loose if not survived(f[0].at, digest, digests))
+    lasting = (
+        (line, known)
+        for line, known in digest.loose
+        if not survived(line.at, digest, digests) and not _synced(known, line, digest)
+    )
     return [Candidate(known, line, None, line.rank) for line, known in lasting][:1]
+
+
+def _whole(event: Event) -> bool:
+    """Whether its beginning or its end is in the log."""
+    return event.traced or bool(event.type)
 
 
 def _marked(here: list[Candidate]) -> list[Candidate]:
@@ -174,14 +200,15 @@ def _marked(here: list[Candidate]) -> list[Candidate]:
     return [c for c in here if c.line.marked or c.at > max(ends)]
 
 
+def _launchers(event: Event) -> bool:
+    return event.type.rpartition(".")[2] in WRAPPERS
+
+
 def _wraps(event: Event, others: list[Event]) -> bool:
     """A data-loader worker's exception is raised again in the rank; the original follows it."""
     if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
-        said = any(
-            (e.type and e.type.rpartition(".")[2] not in WRAPPERS) or e.at > event.at
-            for e in others
-            if e is not event
-        )
+        others = [e for e in others if e is not event]
+        said = any((e.type and not _launchers(e)) or e.at > event.at for e in others)
         return not event.type and bool(event.frames) and said
     return any(e.at > event.at and e.type == event.type for e in others)
 

@@ -61,6 +61,7 @@ class Digest:
 _NO_NAME = re.compile(r"network addresses? of \(([^,()]{1,200}), \d{1,5}\) cannot be retrieved")
 _NAMED = re.compile(r"failed to connect to \[?([^\]\s]{1,200})\]?:\d")
 _WORDS = re.compile(r"(?:Error|Exception|ERROR|FATAL)\b")
+_SIGNALLED = "death signal"  # torchrun says as a warning that it was told to end
 _STOPPING = (
     "Killing subprocess",
     "Sending process ",
@@ -125,9 +126,9 @@ def _loose(
         if quiet or not (quoted or _WORDS.search(line.raw)):
             continue
         message = flat(line.raw)
-        known = next((k for k in causes if k.match(message)), None)
-        if known is not None:
-            yield line, known
+        bears = [(k.narrow, len(s.text), k) for k in causes if (s := k.match(message))]
+        if bears:
+            yield line, max(bears, key=lambda b: b[:2])[2]
 
 
 def _quoted(kept: Sequence[Line]) -> bool:
@@ -157,15 +158,23 @@ def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple
     if not present:
         return
     for line in kept:
-        if line.level and line.level in "WI":
-            continue
         raw = line.raw
-        for text, known in present:
-            ended = known.order == "end" and "torch.distributed.elastic" in raw
-            quiet = not ended and _quiet(raw, text)
-            if text in raw and known.match_line(flat(raw)) and not quiet:
-                yield line, known
-                break
+        if line.level and line.level in "WI" and _SIGNALLED not in raw:
+            continue
+        bears = [
+            (known.narrow, len(text), known)
+            for text, known in present
+            if text in raw
+            and known.match_line(flat(raw))
+            and (_ended(known, raw) or not _quiet(raw, text))
+        ]
+        if bears:
+            yield line, max(bears, key=lambda b: b[:2])[2]
+
+
+def _ended(known: Known, raw: str) -> bool:
+    """A launcher's warning that it got a signal is its end."""
+    return known.order == "end" and "torch.distributed.elastic" in raw
 
 
 def _quiet(raw: str, text: str) -> bool:

@@ -101,6 +101,14 @@ class Event:
         return (self.last or self.line).time or self.line.time
 
     @property
+    def under(self) -> list[str]:
+        """Of one without a name, what stands under its frames: other ranks wrote over the name."""
+        frames = [n for n, line in enumerate(self.trace) if _FRAME.match(line)]
+        if self.type or not frames:
+            return []
+        return [line for line in self.trace[frames[-1] + 1 :] if line[:1].strip()]
+
+    @property
     def where(self) -> tuple[str, int, str] | None:
         """The innermost frame outside installed packages, else the innermost."""
         own = [f for f in self.frames if "-packages" not in f[0] and not f[0].startswith("<")]
@@ -138,7 +146,7 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
         if event is not None:
             found.append(event)
     for lane in lanes.values():
-        found += [e for e in lane.open if e.frames and (_cut(e) or e.traced or lane.cut)]
+        found += [e for e in lane.open if e.frames and (_cut(e) or e.traced or lane.cut or e.under)]
         if lane.done is not None and lane.fresh:
             lane.done.final = True
     yield from sorted(found, key=lambda e: (e.source, e.at))
@@ -201,7 +209,8 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         return event
     if match := _DEBUGGER.match(text):
         return _closed(lane, line, match[1], "")
-    if (match := _TYPE.match(stripped if lane.open else text)) and (lane.open or match[2]):
+    match = _TYPE.match(stripped if lane.open else text)
+    if match and (lane.open or match[2] or _announced(match)):
         return _closed(lane, line, match[1], match[2] or "")
     if lane.open and lane.open[-1].frames and (match := _DOTTED.match(text)):
         return _closed(lane, line, match[1], match[2])
@@ -231,6 +240,11 @@ def _thrown(lane: _Lane, line: Line, message: str) -> Event:
     if not lane.open:
         lane.done, lane.fresh = event, MAX_MESSAGE
     return event
+
+
+def _announced(match: re.Match[str]) -> bool:
+    """Whether this is a class with its module and a colon: its words are on the next lines."""
+    return "." in match[1] and match[0].rstrip().endswith(":")
 
 
 def _logged(line: Line) -> bool:

@@ -42,6 +42,13 @@ _BY_EXIT = {
 _SEVERAL = re.compile(r"(?i)nnodes[ =:'\"]{1,4}(?:[2-9]\b|[1-9]\d)")
 _MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier")
 MANY = 4096  # ranks
+# c10d's warnings: each may pass, and a log that ends with one did not get further.
+_MEETING = (
+    "[c10d] The client socket has failed to connect to",
+    "[c10d] The client socket has timed out",
+    "[c10d] waitForInput: poll for socket",
+)
+_CAUGHT = ("VG552", "VG540", "VG590")  # what a later, stronger failure makes noise of
 
 
 @dataclass
@@ -129,7 +136,7 @@ def _started(
         and (by_exit := _exit_class(digests, by_code)) is not None
     ):
         return by_exit
-    pick, how, sure = _first(some, ended)
+    pick, how, sure = _first(_why_they_ended(some), ended)
     alike = sorted({c.rank for c in candidates if c.key == pick.key and c.rank is not None})
     ranks = _ranks(pick, some, ended, sure) or _told_elsewhere(pick, candidates, digests)
     answer = Answer("explained" if pick.known else "unknown", pick.known, pick, ranks, how, sure)
@@ -137,6 +144,21 @@ def _started(
     answer.followed = _followed(pick, candidates, digests)
     answer.evidence = _evidence(pick)
     return answer
+
+
+def _why_they_ended(some: list[Candidate]) -> list[Candidate]:
+    """A kernel's or scheduler's own word on an end goes before what the ended programs said.
+
+    "Killed for memory" explains a worker that is gone and whatever its parent raised; "time limit"
+    says why a job was deleted.
+    """
+    told = {c.known.code for c in some if c.known is not None and c.event is None}
+    other = {c.known.code if c.known is not None else "" for c in some}
+    if "VG532" in told and other <= {"VG532", "VG544", "VG531", "VG583", ""}:
+        return [c for c in some if c.known is not None and c.known.code == "VG532"]
+    if "VG530" in told and other == {"VG530", "VG531"}:
+        return [c for c in some if c.known is not None and c.known.code == "VG530"]
+    return some
 
 
 def _to_launcher(candidate: Candidate) -> bool:
@@ -157,7 +179,7 @@ def _weak(candidate: Candidate) -> bool:
     known = candidate.known
     if known is not None and known.code == "VG566" and candidate.event is None:
         return True  # an engine's own "failed": its traceback, if there is one, says why
-    return not candidate.line.marked and known is not None and known.code in ("VG552", "VG540")
+    return not candidate.line.marked and known is not None and known.code in _CAUGHT
 
 
 def _no_afterthoughts(some: list[Candidate], all_: list[Candidate]) -> list[Candidate]:
@@ -265,6 +287,9 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     if (wrapped := _wrapped(digests)) is not None:
         pick = Candidate(None, wrapped.line, wrapped, wrapped.rank)
         return Answer("unknown", None, pick, how="", evidence=_evidence(pick))
+    if (met := _waiting(digests)) is not None:
+        known = by_code["VG517"]
+        return Answer("explained", known, Candidate(known, met, None, met.rank), evidence=[met])
     if any(d.progress.done for d in digests):
         ends = [d.progress.end for d in digests if d.progress.end is not None]
         return Answer("finished", evidence=ends[-1:])
@@ -279,6 +304,14 @@ def _unlabelled(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer 
     known, lines = by_code["VG593"], told[0].zeros
     pick = Candidate(known, lines[0], None, lines[0].rank)
     return Answer("explained", known, pick, how="the logged losses", evidence=[lines[0], lines[-1]])
+
+
+def _waiting(digests: Sequence[Digest]) -> Line | None:
+    """The line with which a log ends that never got past the ranks' first meeting."""
+    if any(d.progress.steps or d.progress.done for d in digests):
+        return None
+    finals = (line for d in digests for line in d.finals.values())
+    return next((line for line in finals if any(text in line.raw for text in _MEETING)), None)
 
 
 def _wrapped(digests: Sequence[Digest]) -> Event | None:

@@ -33,7 +33,8 @@ _MPI = re.compile(r"exited on signal (\d{1,2}) \(|mpirun noticed that process ra
 _SHELL = re.compile(
     r"(?:^|line \d{1,5}: +)\d{2,9} (Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
 )
-_BARE = re.compile(r"(?:^|it/s\]|s/it\])\s{0,3}(Killed)$")  # as a shell ends a progress bar's line
+# As a shell ends a progress bar's line; a bar that turns: "eta 1:02 \\Terminated".
+_BARE = re.compile(r"(?:^|it/s\]|s/it\]|\d [\\/|-])\s{0,3}(Killed|Terminated)$")
 _TOLD = re.compile(r"Main process received SIG(INT|TERM), exiting")  # DeepSpeed
 _STATUS = re.compile(  # what torchrun's agent of old wrote of each worker
     r'"torchelastic\.worker\.status\.FAILED".{1,200}"global_rank": (\d{1,6})'

@@ -66,6 +66,8 @@ _DONE = (
     "Final validation metrics",
     "Training took ",
     "Total training time",
+    "evaluating finished",
+    "valuation finished",
 )
 
 
@@ -90,6 +92,8 @@ class Progress:
         masked: how many rows are said to be masked as a whole.
         loading: the last progress bar that was no training.
         final: the last line with any text.
+        evaluating, saving: where an evaluation, a checkpoint last began.
+        synced: where wandb last said that it has all of the run.
     """
 
     steps: list[tuple[int, int, int]] = field(default_factory=list)
@@ -106,6 +110,7 @@ class Progress:
     restarts: list[int] = field(default_factory=list)
     evaluating: int = -1
     saving: int = -1
+    synced: int = -1
     _growth: dict[int, list[int]] = field(default_factory=dict)
     _highest: dict[int, int] = field(default_factory=dict)
 
@@ -182,6 +187,8 @@ def of(lines: Iterable[Line]) -> Progress:
         told.masked += _MASKED in text
         if "%|" in text:
             told.bars = [*told.bars[-KEPT:], line.at]
+        if text.startswith("wandb: ") and ("Synced" in text or "View run" in text):
+            told.synced = line.at
         step = _step(text)
         if step is not None:
             told.step(line.at, *step)

@@ -23,8 +23,11 @@ _GLUED = re.compile(
     r"(?:(?<=[\])%}])|(?<=it/s)|(?<=s/it)|(?<=\d)(?<![A-Za-z_.]\d)(?<![A-Za-z_.]\d\d))"
     r"(?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}(?:Error|Exception): )"
 )
-# Two ranks that write at once: "KeyErrorKeyError: : 'x'".
-_TWICE = re.compile(r"\b([A-Z][A-Za-z]{2,40}(?:Error|Exception))\1{1,15}: (?:: ){1,15}")
+_COMMAND = re.compile(r"WARNING: command error: '(.{1,2000})'!$")  # xtuner's, of any exception
+# Ranks that write one exception at once: "ImportErrorImportError: : no xno x".
+_DOUBLED = re.compile(
+    r"\b((?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}?(?:Error|Exception))\1{1,15}(?:: ?){1,16}"
+)
 
 
 def parts(raw: str) -> list[str]:
@@ -38,8 +41,12 @@ def parts(raw: str) -> list[str]:
         return raw.rstrip("\n").split("\n")
     if _HEAD in raw and len(_SPACED.findall(raw[: 1 << 15])) > 1:
         return _spaced(raw)
+    if "command error: '" in raw and (match := _COMMAND.search(raw)):
+        return [f"CommandError: {match[1]}"]
+    if ": : " in raw and (match := _DOUBLED.search(raw)):
+        said = _once(raw[match.end() :], match[0].count(match[1]))
+        raw = f"{raw[: match.start()]}{match[1]}: {said}"
     if "Error: " in raw or "Exception: " in raw:
-        raw = _TWICE.sub(r"\1: ", raw)
         return _GLUED.sub("\n", raw).split("\n")
     return [raw]
 
@@ -49,6 +56,12 @@ def _spaced(raw: str) -> list[str]:
     before, head, after = raw.partition(_HEAD)
     text = _SPACED.sub(r'\n  File "\1", line \2, in \3\n    ', after)
     return [*before.split("\n"), *(head + _ENDED.sub("\n", text)).split("\n")]
+
+
+def _once(text: str, times: int) -> str:
+    """``text``, or what it says ``times`` times without a space between."""
+    size, rest = divmod(len(text), times)
+    return text[:size] if not rest and text == text[:size] * times else text
 
 
 def _object(raw: str) -> list[str]:

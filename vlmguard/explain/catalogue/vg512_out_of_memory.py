@@ -191,6 +191,7 @@ FAILURE = Known(
         Sign("Failed to CUDA", also=("alloc",)),
         Sign("CUDA Error: out of memory", where="line", releases="vLLM's cumem allocator"),
         Sign("Evaluation hit an out-of-memory error"),
+        Sign("No or negligible GPU memory available", releases="unsloth"),
     ),
     examples=(
         Example(

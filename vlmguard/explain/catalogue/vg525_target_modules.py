@@ -57,6 +57,8 @@ FAILURE = Known(
         Sign("does not support targeting nn.Parameter"),
         Sign("cannot be used when `target_modules` is a str"),
         Sign("Could not detect any layer that supports LoRA"),
+        Sign("modules to finetune - please select", releases="unsloth"),
+        Sign("layers to finetune - please select", releases="unsloth"),
     ),
     examples=(
         Example(

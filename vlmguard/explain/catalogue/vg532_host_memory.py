@@ -76,6 +76,12 @@ FAILURE = Known(
         ),
         Sign("Ray killed this worker", where="line", also=("memory usage threshold",)),
         Sign("Ray killed this worker"),
+        Sign("exceeded virtual memory limit", where="line", releases="Slurm"),
+        Sign("Cgroup mem limit exceeded", where="line", releases="PBS"),
+        Sign("Cgroup memory limit exceeded", where="line", releases="PBS"),
+        Sign("tried to allocate more memory than is available", where="line", releases="Kaggle"),
+        Sign("after using all available RAM", where="line", releases="Colab"),
+        Sign("exceeded its memory usage limit", where="line", releases="PBS, Torque"),
     ),
     examples=(
         Example(

@@ -88,6 +88,13 @@ FAILURE = Known(
         Sign("Failed to bind NVLink SHARP"),
         Sign("No available GPU device found!"),
         Sign("There are currently no available devices found"),
+        Sign("device_type.py in get_device_type", where="raised", releases="unsloth"),
+        Sign("lightning/fabric/accelerators/cuda.py", where="raised"),
+        Sign(
+            "can not run on your system since the accelerator is not available",
+            releases="Lightning",
+        ),
+        Sign("HIP error: invalid device function"),
     ),
     examples=(
         Example(

@@ -47,6 +47,7 @@ FAILURE = Known(
         Sign("/dev/shm/nccl-", where="line", also=("WARN",)),
         Sign("NCCL WARN Error: failed to extend", where="line"),
         Sign("NCCL WARN Error: Could not map", where="line"),
+        Sign("failed to extend /dev/shm", where="line"),
     ),
     examples=(
         Example(

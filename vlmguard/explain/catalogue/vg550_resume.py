@@ -124,6 +124,15 @@ FAILURE = Known(
         Sign("Can't find a checkpoint index"),
         Sign("Resuming is not supported for"),
         Sign("load old OFT checkpoint"),
+        Sign("not found. Aborting training", releases="Lightning"),
+        Sign("no HPC checkpoint was found", releases="Lightning"),
+        Sign(".ckpt'", also=("No such file",), releases="Lightning"),
+        Sign("connectors/checkpoint_connector.py", where="raised", releases="Lightning"),
+        Sign(".pt does not exist"),
+        Sign(".pth does not exist"),
+        Sign(".ckpt does not exist"),
+        Sign("core/saving.py", where="raised", releases="Lightning"),
+        Sign("guess_load_checkpoint", where="trace", also=("Cannot find",), releases="xtuner"),
     ),
     examples=(
         Example(

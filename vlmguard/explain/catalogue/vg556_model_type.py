@@ -100,6 +100,11 @@ FAILURE = Known(
         Sign("KeyError: 'ovis"),
         Sign("Failed to automatically match `model_type`", releases="ms-swift"),
         Sign("no suitable `model_type` was found", releases="ms-swift 4"),
+        Sign("/model/patcher.py", where="raised", releases="LLaMA-Factory"),
+        Sign("unsloth/models/loader.py", where="raised"),
+        Sign("only works on transformers", releases="unsloth"),
+        Sign("Please download llava models with hf-compatible format", releases="LLaMA-Factory"),
+        Sign("in a Hugging Face–compatible format", releases="LLaMA-Factory"),
     ),
     examples=(
         Example(

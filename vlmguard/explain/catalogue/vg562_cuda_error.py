@@ -65,6 +65,15 @@ FAILURE = Known(
         Sign("peer access is not supported"),
         Sign("CUDA error: "),
         Sign("HIP error: "),
+        Sign("unspecified launch failure"),
+        Sign("cuda runtime error (30)"),
+        Sign("cuda runtime error (77)"),
+        Sign(
+            "cuda runtime error (",
+            where="line",
+            no=("(2)", "(38)", "(10)", "(35)"),
+            releases="torch ≤ 1.7, Lua torch",
+        ),
     ),
     examples=(
         Example(

@@ -52,6 +52,9 @@ FAILURE = Known(
         Sign("-packages/wandb/", where="within"),
         Sign("You can only call `wandb.watch` once"),
         Sign("value should be one of int, float, str, bool, or torch.Tensor"),
+        Sign("lightning/pytorch/loggers/", where="raised"),
+        Sign("pytorch_lightning/loggers/", where="raised"),
+        Sign("-packages/swanboard/", where="raised"),
     ),
     examples=(
         Example(

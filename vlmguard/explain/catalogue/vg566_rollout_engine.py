@@ -112,6 +112,10 @@ FAILURE = Known(
         Sign("Server failed to become healthy"),
         Sign("-packages/vllm/", where="within", no=("out of memory",)),
         Sign("-packages/sglang/", where="within", no=("out of memory",)),
+        Sign("server launch failed", releases="AReaL"),
+        Sign("Server launch failed"),
+        Sign("in _wait_for_server", where="raised"),
+        Sign("in wait_for_server", where="raised"),
     ),
     examples=(
         Example(

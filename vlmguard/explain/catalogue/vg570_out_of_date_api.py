@@ -112,6 +112,14 @@ FAILURE = Known(
         Sign("DataLoader' object has no attribute"),
         Sign("position_ids should be a 3D tensor", releases="verl"),
         Sign("KeyError: 'sequence_parallel_attention'"),
+        Sign("_unwrapped_old_generate", releases="unsloth"),
+        Sign("unsloth_compiled_cache/", where="raised", also=("AttributeError",)),
+        Sign("unsloth/import_fixes.py", where="raised"),
+        Sign("Unsloth: Unsuccessfully patched", releases="unsloth"),
+        Sign("Unsloth: Please make a Github issue immediately", releases="unsloth"),
+        Sign("some weights are not initialized. Please try updating Unsloth", releases="unsloth"),
+        Sign("Unsupported torch version detected", releases="LLaMA-Factory"),
+        Sign("You are using the old version of InternLM2 model", releases="xtuner"),
     ),
     examples=(
         Example(

@@ -78,6 +78,11 @@ FAILURE = Known(
         Sign("is not prefix-preserving"),
         Sign("Unrecognized chat template"),
         Sign("is not found in the vocabulary of the given `processing_class`"),
+        Sign("unsloth/chat_templates.py", where="raised"),
+        Sign("unsloth/tokenizer_utils.py", where="raised"),
+        Sign("unsloth_zoo/tokenizer_utils.py", where="raised"),
+        Sign("axolotl/utils/chat_templates/", where="raised"),
+        Sign("xtuner/v1/data_proto/templates", where="raised"),
     ),
     examples=(
         Example(

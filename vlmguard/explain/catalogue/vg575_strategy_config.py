@@ -190,6 +190,11 @@ FAILURE = Known(
         Sign("PartialState._reset_state()"),
         Sign("that was not initialized for DeepSpeed"),
         Sign("couldn't find a valid DeepSpeed"),
+        Sign("accelerate/utils/deepspeed.py", where="trace", also=("JSONDecodeError",)),
+        Sign("deepspeed/runtime/config.py", where="trace", also=("JSONDecodeError",)),
+        Sign("or a base64 encoded string. Received", where="line", releases="accelerate"),
+        Sign("lightning/fabric/strategies/deepspeed.py", where="raised"),
+        Sign("strategies/deepspeed.py in _", where="raised", releases="Lightning"),
     ),
     examples=(
         Example(

@@ -93,6 +93,8 @@ FAILURE = Known(
         Sign("must be an instance of `torch.distributed.fsdp"),
         Sign("FSDP is enabled but the parallelism config"),
         Sign("is only supported when using PyTorch FSDP"),
+        Sign("strategies/fsdp.py in _", where="raised", releases="Lightning"),
+        Sign("strategies/model_parallel.py", where="raised", releases="Lightning"),
     ),
     examples=(
         Example(

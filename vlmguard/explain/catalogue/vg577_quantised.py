@@ -105,6 +105,11 @@ FAILURE = Known(
         Sign("only supports int8 weights for now"),
         Sign("does not support quantized models"),
         Sign("int8 quantization is supported"),
+        Sign("._data'", also=("KeyError",), releases="quanto"),
+        Sign("You have entered a string value for dataset", releases="optimum's GPTQ"),
+        Sign("Cannot resize embedding layers of a quantized model", releases="LLaMA-Factory"),
+        Sign("merge adapters before quantizing", releases="LLaMA-Factory"),
+        Sign("in _get_quantization_dataset", where="raised", releases="LLaMA-Factory"),
     ),
     examples=(
         Example(

@@ -79,6 +79,7 @@ FAILURE = Known(
         Sign("torch/_dynamo/convert_frame.py", where="within", no=("out of memory",)),
         Sign("torch/_inductor/", where="within", no=("out of memory",)),
         Sign("-packages/triton/", where="within", no=("out of memory",)),
+        Sign("module 'triton.language' has no attribute"),
     ),
     examples=(
         Example(

@@ -85,6 +85,9 @@ FAILURE = Known(
         Sign("mpirun or mpiexec were not found"),
         Sign("Not currently using distributed training"),
         Sign("The node_rank must be less than the number of nodes"),
+        Sign("Distributed training has not been initialized", releases="FlagEmbedding"),
+        Sign("only works in SLURM or via torchelastic", releases="Lightning ≤ 1.5"),
+        Sign("plugins/environments/", where="raised", releases="Lightning"),
     ),
     examples=(
         Example(

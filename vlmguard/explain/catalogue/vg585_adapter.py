@@ -88,6 +88,10 @@ FAILURE = Known(
         Sign("all adapter configs should follow the same"),
         Sign("prompt_tuning_init"),
         Sign("Invalid `prompt_embeddings` shape"),
+        Sign("Unsloth: Your model already has LoRA adapters", releases="unsloth"),
+        Sign("unsloth/models/llama.py in get_peft_model", where="raised"),
+        Sign("unsloth/models/vision.py in get_peft_model", where="raised"),
+        Sign("in validate_loftq_config", where="raised", releases="unsloth"),
     ),
     examples=(
         Example(
