@@ -156,7 +156,7 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             and not _passed_on(e)
         ]
         here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
-        here = [c for c in here if c.event is None or _whole(c.event) or c.known is not None]
+        here = [c for c in here if c.event is None or not c.event.buried or c.known is not None]
         if digest.exits:  # a traceback without an end beside a launcher's words is the launcher's
             here = [c for c in here if c.event is None or c.event.type or c.known is not None]
         here = _marked(here)
@@ -187,11 +187,6 @@ def _loose(digest: Digest, digests: Sequence[Digest]) -> list[Candidate]:
     return [Candidate(known, line, None, line.rank) for line, known in lasting][:1]
 
 
-def _whole(event: Event) -> bool:
-    """Whether its beginning or its end is in the log."""
-    return event.traced or bool(event.type)
-
-
 def _marked(here: list[Candidate]) -> list[Candidate]:
     """torch marks what ends a rank; beside that, earlier exceptions without a mark were caught."""
     ends = [c.at for c in here if c.line.marked and c.order == 0]
@@ -207,8 +202,8 @@ def _launchers(event: Event) -> bool:
 def _wraps(event: Event, others: list[Event]) -> bool:
     """A data-loader worker's exception is raised again in the rank; the original follows it."""
     if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
-        others = [e for e in others if e is not event]
-        said = any((e.type and not _launchers(e)) or e.at > event.at for e in others)
+        others = [e for e in others if e is not event and not _launchers(e)]
+        said = any(e.type or e.at > event.at for e in others)
         return not event.type and bool(event.frames) and said
     return any(e.at > event.at and e.type == event.type for e in others)
 

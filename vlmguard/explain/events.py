@@ -70,6 +70,7 @@ class Event:
         ignored: from a destructor or a side thread: it ended nothing by itself.
         caught: a logger wrote it as a warning or less.
         final: the log ends with its message, which may be cut.
+        buried: its frames stand among other lines: told only where what is under them is known.
         lines: the log's lines, for evidence.
         titled: the type that a notebook writes above the traceback.
     """
@@ -85,6 +86,7 @@ class Event:
     final: bool = False
     last: Line | None = None
     rank: int | None = None
+    buried: bool = False
     traced: bool = False
     titled: str = ""
 
@@ -146,7 +148,9 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
         if event is not None:
             found.append(event)
     for lane in lanes.values():
-        found += [e for e in lane.open if e.frames and (_cut(e) or e.traced or lane.cut or e.under)]
+        for event in lane.open:
+            event.buried = not (_cut(event) or event.traced or (event.frames and lane.cut))
+        found += [e for e in lane.open if e.frames and (not e.buried or e.under)]
         if lane.done is not None and lane.fresh:
             lane.done.final = True
     yield from sorted(found, key=lambda e: (e.source, e.at))

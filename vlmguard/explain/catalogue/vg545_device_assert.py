@@ -54,6 +54,7 @@ FAILURE = Known(
                 "Assertion",
                 "thread: [",
             ),
+            no=("probability tensor",),
         ),
         Sign(
             "is out of bounds for dimension",
