@@ -22,22 +22,68 @@ _STARTERS = (
 )
 
 
+_SCHEDULER = (
+    Do(
+        "the line itself names what was refused; sinfo -o '%P %G %l %m' shows what there is, "
+        "sbatch --test-only job.sh tries a script without running it",
+        "none",
+    ),
+    Do(
+        "inside a job, unset what the batch script's own options left behind and contradicts "
+        "srun's (SLURM_CPUS_PER_TASK, SLURM_MEM_PER_NODE, SLURM_TRES_PER_TASK), or say the "
+        "same in both",
+        "none",
+    ),
+)
+_CONTAINER = (
+    Do(
+        "nvidia-smi on the host, then nvidia-ctk runtime configure --runtime=docker and a "
+        "restart of docker",
+        "none",
+    ),
+    Do("the image by hand (docker pull, kubectl describe pod): its name and who may read it"),
+)
+_COMMAND = (
+    Do(
+        "command -v torchrun and ls of the script, in the job: activate the environment there, "
+        "cd to the working directory",
+        "none",
+    ),
+    Do("chmod +x and a first line #!/bin/bash, where a script itself is started", "none"),
+)
+
+
+def _contained(line: str) -> bool:
+    words = ("ontainer", "daemon", "mage", "FATAL", "OCI", "device driver")
+    return any(word in line for word in words)
+
+
+def _absent(line: str) -> bool:
+    words = ("not found", "open file", "execve", "不是内部", "cmdlet", "external command")
+    return any(word in line for word in words)
+
+
 def _why(facts: Facts) -> str:
-    line = facts.message
-    if "ontainer" in line or "daemon" in line or "image" in line.lower() or "FATAL" in line:
+    if _contained(facts.message):
         return (
             "the container was not started: its image cannot be had, or the machine gives it no "
             "GPU (no driver, no NVIDIA container toolkit); nothing of the training ran"
         )
-    if any(word in line for word in ("not found", "open file", "execve", "不是内部", "cmdlet")):
+    if _absent(facts.message):
         return (
-            "the program or script that the job names is not there: another environment, another "
-            "working directory, a misspelt path; nothing of the training ran"
+            "the program or script that the job names is not there or cannot be run: another "
+            "environment, another working directory, a misspelt path; nothing of the training ran"
         )
     return (
         "the scheduler refused what the job asked for (GPU type or number, partition, account, "
         "memory, options that contradict each other); nothing of the training ran"
     )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if _contained(facts.message):
+        return _CONTAINER
+    return _COMMAND if _absent(facts.message) else _SCHEDULER
 
 
 FAILURE = Known(
@@ -46,29 +92,7 @@ FAILURE = Known(
     title="The job's program was never started",
     zh="作业程序没有启动（调度系统或容器拒绝，或找不到命令/脚本）",
     why=_why,
-    do=(
-        Do(
-            "the line itself names what was refused; sinfo -o '%P %G %l %m' shows what there is, "
-            "sbatch --test-only job.sh tries a script without running it",
-            "none",
-        ),
-        Do(
-            "inside a job, unset what the batch script's own options left behind and contradicts "
-            "srun's (SLURM_CPUS_PER_TASK, SLURM_MEM_PER_NODE, SLURM_TRES_PER_TASK), or say the "
-            "same in both",
-            "none",
-        ),
-        Do(
-            "containers: nvidia-smi on the host, then nvidia-ctk runtime configure "
-            "--runtime=docker and a restart of docker; docker pull of the image by hand",
-            "none",
-        ),
-        Do(
-            "command -v torchrun and ls of the script, in the job: activate the environment "
-            "there, cd to the working directory",
-            "none",
-        ),
-    ),
+    do=_do,
     wrong="If lines of the training follow, the program did start: look at what those say.",
     signs=(
         Sign("Batch job submission failed", where="line", releases="Slurm"),
