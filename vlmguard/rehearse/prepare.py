@@ -113,6 +113,7 @@ def _prepared(
         run.world, source, os.path.basename(described.model.rstrip("/")), str(scratch),
         env=_variables(job.env), data=data, why_no_data=why, shuffled=described.shuffled,
         batch=described.batch, accumulation=described.accumulation or run.accumulation,
+        own_accumulation=run.accumulation,
         evaluates=described.evaluates, evaluated=evaluated,
         towers=tuple(tower.kind for tower in run.towers if tower.trainable),
         media=media, media_root=described.media_root, accelerate=_accelerate(job, files),
