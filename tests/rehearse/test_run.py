@@ -121,10 +121,12 @@ def _of_reference(monkeypatch, kind):
     monkeypatch.setattr(fake, "commands", changed)
 
 
-def test_what_moves_in_neither_was_not_looked_at(ask, monkeypatch):
-    """Right numbers, of a tower that stands still in the reference too."""
+@pytest.mark.parametrize("towers", [("vision", "llm"), ()])
+def test_what_moves_in_neither_was_not_looked_at(ask, monkeypatch, towers):
+    """Right numbers, of a tower that stands still in the reference too: one that trains going by
+    the command, or in the ranks themselves."""
     _of_reference(monkeypatch, "still")
-    answer = ask("--off", "still", "--on", "still")
+    answer = ask("--off", "still", "--on", "still", towers=towers)
     assert answer["verdict"] == "cannot tell"
     assert "nothing of the vision tower moved" in answer["why"]
 
