@@ -54,7 +54,7 @@ def prepare(
 ) -> Prepared:
     """Raises `Refused` with a reason in one line."""
     if world is not None:
-        job = replace(job, nodes=1, per_node=world, launched=True)
+        job = sized(job, world)
     files = replace(files, folder=job.call.folder)
     checked = judge.job(job, files, trace, {})
     if checked.state == judge.NOTHING:
@@ -90,6 +90,12 @@ def prepare(
     argv, _ = owner.argv(job, files)
     return _prepared(checked, hooks, described, parsed.values, parsed.job, files, scratch,
                      thorough, (adapter, entry, argv))  # fmt: skip
+
+
+def sized(job: Job, world: int) -> Job:
+    """In so many ranks, whatever its launcher was told: accelerate's flags and file say it, too."""
+    told = {**job.options, "num_processes": str(world), "num_machines": "1"}
+    return replace(job, nodes=1, per_node=world, launched=True, options=told)
 
 
 def _prepared(
