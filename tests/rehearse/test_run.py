@@ -239,3 +239,11 @@ def test_what_is_replaced_in_the_tiny_models_files_is_told_where_it_happens_firs
         monkeypatch.setattr(fake, name, noted)
     ask()
     assert order == ["commands", "own"]
+
+
+@pytest.mark.parametrize("evaluates", [True, False])
+def test_evaluation_is_not_shown_unless_it_was_rehearsed(ask, evaluates):
+    answer = ask(evaluates=evaluates)
+    assert answer["verdict"] == "right"
+    assert ("evaluation" in answer["not_shown"]) is not evaluates
+    assert "saving" in answer["not_shown"]
