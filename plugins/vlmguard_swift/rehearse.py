@@ -31,6 +31,7 @@ from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "ms-swift"
 _GENERATES = ("grpo", "gkd")
+REWARDS = "rewards of other ranks' completions: one rank's own stand for them"
 _CODE = ("external_plugins", "custom_register_path", "model_kwargs_file")
 
 
@@ -141,7 +142,8 @@ def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Co
     wrapper = _wrapper(argv, request, made, rehearse_flags.written_own)
     if argv.get("torch_dtype") is None and (dtype := rehearse_flags.dtype(request.model)):
         argv.set("torch_dtype", dtype)
-    return Commands(tuple(argv.words), (), env, (), wrapper)
+    unseen = (REWARDS,) if request.row == "prompt" else ()
+    return Commands(tuple(argv.words), (), env, (), wrapper, unseen)
 
 
 def _wrapper(
@@ -183,6 +185,7 @@ def _located(
     argv = Argv(list(request.argv), frozenset(request.known))
     env = _replaced(argv, request)
     argv.set("model", made["folder"])
+    rehearse_flags.smaller(made["folder"], argv)
     _beside(argv, Path(made["folder"]))
     argv.set("dataset", rows)
     argv.drop("val_dataset")

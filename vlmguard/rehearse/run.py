@@ -69,11 +69,12 @@ def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
     together = rows.write(place / "rows.jsonl", rows.dealt(cells))
     single = rows.write(place / "rows-single.jsonl", rows.alone(cells))
     training = replace(request, evaluates=False)
-    own = alone.own(hooks, training, made, cells[: windows[0].steps * accumulation])
     request = replace(request, accumulation=accumulation)
     if request.evaluates:
         request = replace(request, evaluated=(str(_evaluated(request, sample, place)),))
     commands = hooks.commands(request, made, together, single, windows[-1].last)
+    # after it: what is replaced in the tiny model's own files is told where it happens first
+    own = alone.own(hooks, training, made, cells[: windows[0].steps * accumulation])
     passes = Rehearsal(request, commands, windows, sample, hooks.act, tell)
     off = passes.guard(on=False)
     on = passes.guard(on=True) if "on" in request.passes else None
@@ -99,7 +100,7 @@ def _at_size(
     """
     if own is None or "alone" not in passes.request.passes:
         return off, on, None
-    told: dict[str, Any] = {"how": own.words, "kind": "not asked", "why": ""}
+    told: dict[str, Any] = {"how": own.words, "kind": "not asked", "why": "", "unseen": own.unseen}
     if off.kind == RIGHT:
         found = alone.look(passes, own, guard=False)
         told |= {"kind": found.kind, "why": found.why}
