@@ -63,6 +63,17 @@ SHAPES = {
         compose.traced("TypeError: KeyInfoReward.__call__() missing 2 required positional arguments: 'clean_response' and 'key_response'", 3), "VG581", (3,)),
     "modelscope/ms-swift#2407 ms-swift 2's rows": (
         "Traceback (most recent call last):\n" + FRAMES.format("swift/llm/utils/template.py", "encode") + "KeyError: 'label'\n", "VG554", None),
+    "modelscope/ms-swift#4513 a shell's lines behind the message": (
+        "ValueError: Please set --model <model_id_or_path>`, model: None\n/g/merge.sh: line 2: --model: command not found\n/g/merge.sh: line 3: --output_dir: command not found\n", "VG553", None),
+    "modelscope/ms-swift#9102 the assertion has no words, its line does": (
+        "Traceback (most recent call last):\n" + FRAMES.format("swift/template/templates/stepfun.py", "_post_encode").replace("    x()\n", "")
+        + "    assert is_multimodal[i].sum() == img_embeddings[i].shape[0]\nAssertionError\n", "VG510", None),
+    "modelscope/ms-swift#7100 what the engine could not build": (
+        "".join(f"(EngineCore_DP0 pid=16) ERROR 12-17 18:48:15 [core.py:708] {line}\n" for line in compose.traced("RuntimeError: Ninja build failed. Ninja output:", None).splitlines()), "VG557", None),
+    "modelscope/ms-swift#7255 frames that lost their indent": (
+        "Traceback (most recent call last):\nFile \"/env/optimum/gptq/quantizer.py\", line 630, in quantize_model\nlayer_inputs[j] = nested_move_to(layer_inputs[j])\nIndexError: list index out of range\n", "VG577", None),
+    "modelscope/evalscope#596 no exception, a line": (
+        "2025-05-26 08:46:06,216 - evalscope - ERROR - Error when calling remote API: Connection error. 2025-05-26 08:46:06,217 - evalscope - ERROR - Error during LLM evaluation: Connection error.\n", "VG566", None),
     "modelscope/ms-swift#2949 a quantised model": (compose.traced("AssertionError: args.quant_method: gptq, quantized model and does not support merge-lora.", None), "VG577", None),
 }
 
@@ -79,6 +90,8 @@ PLACES = {
     ("swift/llm/utils/dataset.py", "get_dataset"): "VG554",
     ("swift/llm/utils/vllm_utils.py", "get_vllm_engine"): "VG566",
     ("swift/pipelines/export/quant.py", "quantize"): "VG577",
+    ("swift/agent_template/base.py", "_parse_tool"): "VG554",
+    ("swift/model/npu_patch/model.py", "patch"): "VG596",
     ("torch_npu/npu/__init__.py", "_lazy_init"): "VG596",
     ("lmdeploy/pytorch/engine/engine.py", "_async_loop"): "VG566",
 }

@@ -31,6 +31,7 @@ FAILURE = Known(
         Sign("The number of image tokens in the text"),
         Sign("number of videos does not match"),
         Sign("number of audios does not match"),
+        Sign("img_embeddings[i].shape[0]", where="trace"),
         Sign("Missing media.", releases="ms-swift 2"),
         Sign("len(idx_list): ", also=("len(images): ",), releases="ms-swift 2"),
         Sign("Number of media:", also=("number of media_tags",), releases="ms-swift 2"),

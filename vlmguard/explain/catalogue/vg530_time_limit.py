@@ -50,6 +50,8 @@ FAILURE = Known(
         Sign("exceeded time limit", where="line", no=("Poll",)),
         Sign("MaxRuntimeExceeded", where="line", releases="SageMaker"),
         Sign("MaxWaitTimeExceeded", where="line", releases="SageMaker"),
+        Sign("exceeds job hard limit", where="line", also=("h_rt",), releases="SGE"),
+        Sign("exceeds job hard limit", where="line", also=("h_cpu",), releases="SGE"),
     ),
     examples=(
         Example(

@@ -82,6 +82,9 @@ FAILURE = Known(
         Sign("tried to allocate more memory than is available", where="line", releases="Kaggle"),
         Sign("after using all available RAM", where="line", releases="Colab"),
         Sign("exceeded its memory usage limit", where="line", releases="PBS, Torque"),
+        Sign("used more memory than it was allocated", where="line", releases="Galaxy"),
+        Sign("exceeds job hard limit", where="line", also=("vmem",), releases="SGE"),
+        Sign("exceeds job hard limit", where="line", also=("_rss",), releases="SGE"),
     ),
     examples=(
         Example(

@@ -36,6 +36,7 @@ FAILURE = Known(
         Sign("KeyError: 'minicpm"),
         Sign("ForConditionalGeneration' from 'transformers'"),
         Sign("does not recognize this architecture"),
+        Sign("has already been registered in the MODEL", releases="ms-swift 4"),
         Sign("Unrecognized model in"),
         Sign("Unrecognized configuration class"),
         Sign("contains custom code which must be executed to correctly load"),

@@ -36,6 +36,7 @@ FAILURE = Known(
         Sign("Ninja is required to load C++ extensions"),
         Sign("'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'"),
         Sign("CUDA_HOME environment variable is not set"),
+        Sign("Ninja build failed"),
         Sign("ninja: build stopped"),
         Sign("Installed CUDA version"),
         Sign("has no attribute 'ds_opt_adam'"),

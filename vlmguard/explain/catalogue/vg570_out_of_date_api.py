@@ -33,6 +33,7 @@ FAILURE = Known(
         Sign("unexpected keyword argument 'processing_class'"),
         Sign("unexpected keyword argument 'tokenizer'"),
         Sign("unexpected keyword argument 'num_items_in_batch'"),
+        Sign('is only supported in "transformers>='),
         Sign("unexpected keyword argument 'dispatch_batches'"),
         Sign("'seen_tokens'"),
         Sign("'get_max_length'"),

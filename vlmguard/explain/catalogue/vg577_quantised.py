@@ -38,6 +38,8 @@ FAILURE = Known(
             "requires the latest version of bitsandbytes",
         ),
         Sign("bitsandbytes", also=("pip install",)),
+        Sign("isn't supported yet", also=("TypeError",), releases="AutoAWQ"),
+        Sign("optimum/gptq/", where="raised"),
         Sign("is already a quantized model"),
         Sign("swift/llm/export.py", where="raised", releases="ms-swift 2"),
         Sign("Please set the quant_bits"),

@@ -43,6 +43,7 @@ FAILURE = Known(
         Sign("must be divisible by", also=("parallel",)),
         Sign("should be divisible by", also=("parallel",)),
         Sign("n_gpus (", also=("must be divisible by",), releases="verl"),
+        Sign("linear attention sequence parallel", releases="ms-swift 4"),
         Sign("must be divisible by ulysses_sp_size", releases="verl"),
         Sign("must be divisible by tp_size"),
         Sign("is not divisible by dp size", releases="verl"),

@@ -54,6 +54,8 @@ FAILURE = Known(
         Sign("call ge api failed", no=_ELSE),
         Sign("OPS function error", no=_ELSE),
         Sign("call aclnn", also=("failed",), no=_ELSE),
+        Sign("swift/model/npu_patch/", where="raised", releases="ms-swift 4"),
+        Sign("vLLM-Ascend", releases="ms-swift 4"),
         Sign("call aclnn", where="line", also=("failed",), no=("Warning", "WARNING", *_ELSE)),
         Sign("EZ9999: Inner Error", no=_ELSE),
         Sign("EZ9999", also=("rror",), no=_ELSE),
