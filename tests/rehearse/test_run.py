@@ -225,7 +225,8 @@ def test_what_a_rank_and_its_rows_replaced_is_told_too(ask, monkeypatch):
 
 
 def test_data_that_is_not_here_is_told_beside_what_is(ask):
-    assert "left out: x/y is not on this disk" in ask(why_no_data="x/y is not on this disk")["notes"]
+    answer = ask(why_no_data="x/y is not on this disk")
+    assert "left out: x/y is not on this disk" in answer["notes"]
 
 
 def test_what_is_replaced_in_the_tiny_models_files_is_told_where_it_happens_first(
