@@ -219,8 +219,14 @@ def test_what_a_rank_and_its_rows_replaced_is_told_too(ask, monkeypatch):
     assert answer["notes"] == ["1 pictures that are not on this disk: stand-ins", "--a: b",
                                "rewards all alike"]  # fmt: skip
     told = Told(Call(("x",), {}, "/", 3, "train.sh"), ("x",), answer)
-    assert "replaced: 1 pictures that are not on this disk: stand-ins; --a: b; rewards" in text(
-        [told])  # fmt: skip
+    said = text([told])
+    assert "replaced: 1 pictures that are not on this disk: stand-ins; --a: b; rewards" in said
+    assert "not shown by this: memory, NCCL and topology" in said
+
+
+def test_data_that_is_not_here_is_told_beside_what_is(ask):
+    answer = ask(why_no_data="x/y is not on this disk")
+    assert "left out: x/y is not on this disk" in answer["notes"]
 
 
 def test_what_is_replaced_in_the_tiny_models_files_is_told_where_it_happens_first(
