@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from vlmguard.check.fields import Values
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 
@@ -30,7 +31,7 @@ _DROPPED = (
       "logging_strategy", "evaluation_strategy", "logging_dir", "logging_first_step",
       "auto_find_batch_size", "full_determinism", "group_by_length", "train_sampling_strategy",
       "dataloader_persistent_workers", "dataloader_prefetch_factor", "dataloader_drop_last",
-      "accelerator_config", "local_rank", "overwrite_output_dir", "split_batches",
+      "local_rank", "overwrite_output_dir", "split_batches",
       "dispatch_batches", "warmup_ratio", "optim_args", "optim_target_modules",
       "lr_scheduler_kwargs", "neftune_noise_alpha", "label_smoothing_factor"), ""),
 )  # fmt: skip
@@ -54,15 +55,30 @@ BUCKETS = {"reduce_bucket_size": 5e8, "allgather_bucket_size": 5e8,
 _STAGE3 = ("stage3", "sub_group")
 
 
+def own_tokens(values: Values) -> bool:
+    """Whether each rank divides its loss by its own tokens: no single rank's equals theirs."""
+    return not values.get("average_tokens_across_devices", True)
+
+
+def evaluates(values: Values) -> bool:
+    """While it trains, and not by generating."""
+    when = values.get("eval_strategy") or values.get("evaluation_strategy") or "no"
+    return str(when) != "no" and not values.true("predict_with_generate")
+
+
 def settle(
-    argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float | None
-) -> dict[str, str]:
+    argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float | None,
+    pixels: int = PIXELS,
+) -> dict[str, str]:  # fmt: skip
     """Change ``argv`` in place; returns variables to set.
 
     rate: the learning rate of plain SGD; None leaves the command its own optimizer and dtype.
+    pixels: of an image, at most.
     """
     for names, why in _DROPPED:
         argv.replace(names, why)
+    if not (argv.true("streaming") or argv.true("dataset_streaming")):
+        argv.drop("accelerator_config")  # who deals rows out, in which order, is for us to say
     argv.set("model_name_or_path", made["folder"])
     for name, value in _EVERY.items():
         argv.set(name, value)
@@ -71,10 +87,14 @@ def settle(
             argv.set(name, value)
         argv.set("learning_rate", rate)
         argv.notes.append("plain SGD in float32, without clipping and dropout")
+    if request.evaluates:  # once, when all steps are over
+        argv.set("eval_strategy", "steps")
+        argv.set("eval_steps", steps)
+        argv.set("per_device_eval_batch_size", 1)
     argv.set("max_steps", steps)
     argv.set("gradient_accumulation_steps", request.accumulation)
     argv.set("output_dir", f"{HERE}/out")
-    smaller(made["folder"], argv)
+    smaller(made["folder"], argv, pixels, request.model)
     return strategy(argv, request, ratio(made), written if rate is not None else written_own)
 
 
@@ -152,20 +172,34 @@ def sdpa(argv: Argv, name: str) -> None:
         argv.set(name, "sdpa")
 
 
-def smaller(folder: str, argv: Argv) -> None:
-    """The tiny checkpoint's processor scales images to few pixels, where it has a limit at all."""
+def limit(folder: str) -> int:
+    """Pixels of an image to which its processor scales it, at most; 0 where it says none."""
+    file = Path(folder, "preprocessor_config.json")
+    told = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    size = told.get("size") if isinstance(told.get("size"), dict) else {}
+    found = [value for value in (told.get("max_pixels"), size.get("longest_edge"))
+             if isinstance(value, int) and value > 2 * PIXELS]  # fmt: skip
+    return min(found, default=0)
+
+
+def smaller(folder: str, argv: Argv, pixels: int = PIXELS, source: str = "") -> None:
+    """The tiny checkpoint's processor scales images to few pixels, where it has a limit at all.
+
+    source: the folder with the limit that it had.
+    """
     file = Path(folder, "preprocessor_config.json")
     if not file.is_file():
         return
-    told = json.loads(file.read_text("utf-8"))
+    before = file.read_text("utf-8")
+    own = Path(source or folder, file.name)
+    told = json.loads(own.read_text("utf-8") if own.is_file() else before)
     size = told.get("size") if isinstance(told.get("size"), dict) else {}
-    before = json.dumps(told)
     for table, name in ((told, "max_pixels"), (size, "longest_edge")):
         if isinstance(table.get(name), int) and table[name] > 2 * PIXELS:  # pixels, not an edge
-            table[name] = PIXELS
-    if json.dumps(told) != before:
+            table[name] = min(table[name], pixels)
+    if told != json.loads(before):
         file.write_text(json.dumps(told))
-        argv.notes.append(f"images of at most {PIXELS} pixels")
+        argv.notes.append(f"images of at most {pixels} pixels")
 
 
 def ratio(made: Mapping[str, Any]) -> float:

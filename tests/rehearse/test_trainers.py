@@ -15,7 +15,7 @@ from vlmguard.rehearse.request import Request
 from vlmguard_flagembedding import rehearse as flagembedding
 from vlmguard_llamafactory import formats
 from vlmguard_llamafactory import rehearse as llamafactory
-from vlmguard_transformers import rehearse_flags
+from vlmguard_transformers import cut, rehearse_flags
 from vlmguard_trl import rehearse as trl
 
 KNOWN = ("model_name_or_path", "dataset_name", "dataset", "dataset_dir", "media_dir", "max_steps",
@@ -185,6 +185,88 @@ def test_llamafactorys_data_keep_their_format_and_their_media_folder(request_of,
     assert (run.get("dataset"), run.get("media_dir")) == ("rehearsed", request.media_root)
     assert run.get("image_max_pixels") == str(rehearse_flags.PIXELS)
     assert reference.get("disable_gradient_checkpointing") == "True"
+
+
+LONG = {"messages": [{"role": "user", "content": "what?"}]}
+
+
+@pytest.mark.parametrize(
+    ("longest", "most", "limit"),
+    [
+        (0, 10**6, 1000),  # nothing is cut
+        (4096, 10**6, 1000),  # its own 112 x 112 pixels fit
+        (30, 10**6, 81065),  # they do not, and then nor do these
+        (300, 5000, 1000),  # scaled down by the command itself they do
+        (30, 500, 500),
+    ],
+)
+def test_a_row_that_is_cut_at_its_own_size_stays_long_enough(tmp_path, longest, most, limit):
+    pytest.importorskip("PIL")
+    row = {**LONG, "images": [media.picture(tmp_path, 1), media.picture(tmp_path, 2)]}
+    file = rows.write(tmp_path / "rows.jsonl", [LONG, row])
+    assert cut.pixels(file, str(tmp_path), longest, most, 1000) == limit
+
+
+def test_pixels_of_a_placeholder_are_the_processors(tmp_path):
+    assert cut.each(tmp_path) == cut.USUAL
+    (tmp_path / "preprocessor_config.json").write_text('{"patch_size": 16, "merge_size": 2}')
+    assert cut.each(tmp_path) == 1024
+
+
+def test_images_that_trl_would_cut_are_not_scaled_down(request_of, tmp_path):
+    pytest.importorskip("PIL")
+    source, tiny, scratch = tmp_path / "source", tmp_path / "tiny", tmp_path / "scratch"
+    for folder in (source, tiny, scratch):
+        folder.mkdir()
+    (source / "preprocessor_config.json").write_text('{"max_pixels": 12845056}')
+    (tiny / "preprocessor_config.json").write_text('{"max_pixels": 50176}')
+    row = {**LONG, "images": [media.picture(tmp_path, n) for n in range(8)]}
+    words = ["--max_length", "70"]
+    request = request_of(words, data=("a.jsonl",), model=str(source), known=(*KNOWN, "max_length"))
+    file = rows.write(scratch / "rows-single.jsonl", [row])
+    trl.commands(request, {**SMALL, "folder": str(tiny)}, file, file, 2)
+    told = json.loads((tiny / "preprocessor_config.json").read_text())
+    assert told["max_pixels"] == 115561
+
+
+@pytest.mark.parametrize("module", [trl, llamafactory])
+def test_what_evaluates_does_so_once_on_rows_of_its_own(module, request_of, tmp_path):
+    fields = dict.fromkeys(("eval_strategy", "eval_dataset", "dataset_name"))
+    values = Values(fields, {"eval_strategy": "steps", "eval_dataset": "other"})
+    assert module.describe(values, "sft", Files(str(tmp_path))).evaluates
+    assert not module.describe(Values(fields, {}), "sft", Files(str(tmp_path))).evaluates
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    rated = rows.write(tmp_path / "rows-evaluated.jsonl", [LONG])
+    known = (*KNOWN, "eval_strategy", "eval_steps", "eval_dataset", "dataset_test_split")
+    request = request_of(["--dataset", "mine"], data=("a.jsonl",), evaluates=True, known=known,
+                         evaluated=(str(rated),))  # fmt: skip
+    run, reference, _ = commands(module, request, scratch)
+    for each in (run, reference):
+        assert (each.get("eval_strategy"), each.get("eval_steps")) == ("steps", "2")
+    written = {path.name: path.read_text() for path in scratch.rglob("*.jsonl")}
+    name = "test.jsonl" if module is trl else "evaluated.jsonl"
+    assert json.loads(written[name]) == LONG
+
+
+@pytest.mark.parametrize("module", [trl, llamafactory])
+def test_ranks_that_count_their_own_tokens_are_compared_with_ranks(module, tmp_path):
+    values = Values({}, {"average_tokens_across_devices": False})
+    assert module.describe(values, "sft", Files(str(tmp_path))).paired
+    assert not module.describe(Values({}, {}), "sft", Files(str(tmp_path))).paired
+
+
+def test_streamed_rows_are_dealt_as_the_command_says_and_keep_their_order(request_of, tmp_path):
+    words = ["--streaming", "true", "--accelerator_config", '{"dispatch_batches": false}',
+             "--dataset", "mine"]  # fmt: skip
+    known = (*KNOWN, "streaming", "buffer_size", "accelerator_config")
+    run, reference, _ = commands(llamafactory, request_of(words, known=known), tmp_path)
+    assert (run.get("streaming"), run.get("buffer_size")) == ("true", "1")
+    assert run.get("accelerator_config") == '{"dispatch_batches": false}'
+    assert reference.get("streaming") is reference.get("accelerator_config") is None
+    (tmp_path / "b").mkdir()
+    run, _, _ = commands(llamafactory, request_of(words[2:], known=known), tmp_path / "b")
+    assert run.get("accelerator_config") is None
 
 
 def test_pictures_in_a_table_become_files(tmp_path):

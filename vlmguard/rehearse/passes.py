@@ -32,6 +32,7 @@ class Rehearsal:
         tell: hears of each pass as it begins and ends.
         fixes: what the guard did in its pass: code → what it said.
         notes: what ranks replaced as they ran.
+        written: rows of a pass's file; dropped: how many of them were not there when it trained.
     """
 
     request: Request
@@ -45,6 +46,8 @@ class Rehearsal:
     rss: int = 0
     fixes: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    written: int = 0
+    dropped: int = 0
     _reference: tuple[Scene, Result] | None = None
 
     def guard(self, on: bool) -> Judgement:
@@ -113,6 +116,10 @@ class Rehearsal:
             found = self._crash(scene, result) if crash else self._hang(scene, result)
             return self._before(scene, found) or found
         told = [outcome.value for outcome in result.outcomes]
+        left = min(int(one.get("rows", -1)) for one in told)
+        if 0 <= left < self.written:
+            self.dropped = self.written - left
+            return Judgement(CANNOT, why=f"{self.dropped} of {self.written} rows are dropped")
         trainable = max(int(one["trainable"]) for one in told)
         strategy = self.request.strategy
         single = strategy == "single"
