@@ -186,7 +186,7 @@ class Rehearsal:
     def _hang(self, scene: Scene, result: Result) -> Judgement:
         step = min((_step(scene, rank) for rank in range(self.request.ranks)), default=0)
         sites = tuple((s.rank, s.phase, s.call, s.site) for s in result.sites)
-        if not any(site for _, _, _, site in sites):
+        if result.late or not any(site for _, _, _, site in sites):
             return Judgement(CANNOT, why=f"not done after {self.request.limit:.0f} s")
         return Judgement(HANG, self._order(step), step, sites=sites)
 
