@@ -43,6 +43,7 @@ _DROPPED = (
     (("quantization_bit", "quantization_method", "quantization_type", "double_quantization",
       "quantization_device_map"), "weights are not quantised"),
     (("enable_liger_kernel",), "Liger's kernels need a GPU"),
+    (("fp8", "fp8_backend", "fp8_enable_fsdp_float8_all_gather"), "not in fp8"),
     (("pure_bf16", "infer_dtype", "plot_loss", "eval_dataset", "val_size", "max_samples",
       "buffer_size", "mix_strategy", "interleave_probs", "overwrite_cache",
       "preprocessing_num_workers", "compute_accuracy", "use_swanlab", "cache_dir",
@@ -81,18 +82,12 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         # KTO's loss takes the mean over all ranks
         paired=stage == "kto" or rehearse_flags.own_tokens(values),
         fewest=int(batch) if values.true("dataloader_drop_last") else 0,
-        evaluates=_evaluates(values),
+        evaluates=rehearse_flags.evaluates(values),
         evaluated=evaluated,
         row=_ROWS.get(stage, ""),
         media_root=files.path(str(values.get("media_dir") or folder)),
         obstacle=obstacle,
     )
-
-
-def _evaluates(values: Values) -> bool:
-    share = values.get("val_size") or 0
-    there = bool(values.get("eval_dataset")) or (isinstance(share, (int, float)) and share > 0)
-    return there and rehearse_flags.evaluates(values)
 
 
 def _names(value: Any) -> list[str]:
@@ -154,30 +149,37 @@ def commands(
     """The command as it is run here: itself, and its reference. accelerate gives a rank whole
     batches of the file, so that both read it in the order for one rank."""
     lora = (Argv(list(request.argv)).get("finetuning_type") or "lora") == "lora"
-    argv, env = _located(request, made, single, steps, 1 if lora else 0.1)
+    argv, wrapper = _located(request, made, single, steps, 1 if lora else 0.1)
     other = rehearse_flags.reference(argv, request)
     other.drop("use_reentrant_gc", "streaming", "buffer_size", "accelerator_config")
     other.set("disable_gradient_checkpointing", True)
-    return Commands(tuple(argv.words), tuple(other.words), env, tuple(argv.notes))
+    return Commands(
+        tuple(argv.words), tuple(other.words), _env(request), tuple(argv.notes), wrapper
+    )
 
 
 def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands:
     """The command with its own optimizer, dtype, clipping and accumulation."""
-    argv, env = _located(request, made, rows, steps, None)
-    return Commands(tuple(argv.words), (), env)
+    argv, wrapper = _located(request, made, rows, steps, None)
+    return Commands(tuple(argv.words), (), _env(request), (), wrapper)
+
+
+def _env(request: Request) -> dict[str, str]:
+    return {"DISABLE_VERSION_CHECK": request.env.get("DISABLE_VERSION_CHECK", "0")}
 
 
 def _located(
     request: Request, made: Mapping[str, Any], rows: Path, steps: int, rate: float | None
 ) -> tuple[Argv, dict[str, str]]:
-    """The command on the tiny model and these rows, for so many steps; variables to set."""
+    """The command on the tiny model and these rows, for so many steps; what wraps the model, as a
+    launcher's variables."""
     argv = Argv(list(request.argv), frozenset(request.known))
     before = argv.copy()
     for names, why in _DROPPED:
         argv.replace(names, why)
     if argv.true("streaming"):
         argv.set("buffer_size", 1)  # else they come in another order
-    env = rehearse_flags.settle(argv, request, made, steps, rate)
+    wrapper = rehearse_flags.settle(argv, request, made, steps, rate)
     _media(argv, request, rows)
     _data(argv, before, request, rows)
     given = argv.get("flash_attn")
@@ -185,7 +187,7 @@ def _located(
         argv.set("flash_attn", "sdpa")
         argv.notes.append(f"flash_attn {given}: sdpa")
     argv.set("disable_shuffling", True)
-    return argv, {**env, "DISABLE_VERSION_CHECK": request.env.get("DISABLE_VERSION_CHECK", "0")}
+    return argv, wrapper
 
 
 def _data(argv: Argv, before: Argv, request: Request, rows: Path) -> None:
@@ -206,7 +208,7 @@ def _data(argv: Argv, before: Argv, request: Request, rows: Path) -> None:
             file.write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
             argv.notes.append("rows of several formats, written alike")
     told = {"rehearsed": {**entry, "file_name": file.name}}
-    if request.evaluates:
+    if request.evaluates and (before.get("eval_dataset") or before.get("val_size")):
         told["evaluated"] = _evaluated(argv, before, request, folder, entry)
     (folder / "dataset_info.json").write_text(json.dumps(told), "utf-8")
     argv.set("dataset", "rehearsed")

@@ -8,7 +8,7 @@ from vlmguard.check.fields import Values
 
 _TASKS = ("causal_lm", "seq_cls", "embedding", "reranker", "generative_reranker")
 _SUBGROUPS = ("sequence_parallel_size", "deepspeed_autotp_size", "tensor_parallel_size",
-              "context_parallel_size")  # fmt: skip
+              "context_parallel_size", "zero_hpz_partition_size")  # fmt: skip
 
 
 def many(value: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check.fields import Values
+from vlmguard.check.files import Unreadable
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 
@@ -52,6 +53,9 @@ BUCKETS = {"reduce_bucket_size": 5e8, "allgather_bucket_size": 5e8,
            "stage3_max_reuse_distance": 1e9, "sub_group_size": 1e9,
            "stage3_param_persistence_threshold": 1e5}  # fmt: skip
 """DeepSpeed's own sizes, for what a config does not say [read]."""
+_SUBGROUPS = ("zero_hpz_partition_size", "mics_shard_size")
+_QUANTISED = ("zero_quantized_weights", "zero_quantized_gradients",
+              "zero_quantized_nontrainable_weights")  # fmt: skip
 _STAGE3 = ("stage3", "sub_group")
 
 
@@ -70,7 +74,8 @@ def settle(
     argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float | None,
     pixels: int = PIXELS,
 ) -> dict[str, str]:  # fmt: skip
-    """Change ``argv`` in place; returns variables to set.
+    """Change ``argv`` in place; returns variables by which a launcher says how the model is
+    wrapped: not for a reference that has no wrapper.
 
     rate: the learning rate of plain SGD; None leaves the command its own optimizer and dtype.
     pixels: of an image, at most.
@@ -246,6 +251,11 @@ def dtype(folder: str) -> str:
 def small(config: Mapping[str, Any], shrunk: float, argv: Argv) -> dict[str, Any]:
     """Nothing is moved to other memory, and buckets shrink with the model."""
     zero = dict(config.get("zero_optimization") or {})
+    for name in _SUBGROUPS:
+        if (size := zero.get(name, 0)) and int(size) > 1:
+            raise Unreadable(f"{name} {size}: subgroups of ranks are not rehearsed")
+    if [name for name in _QUANTISED if zero.pop(name, False)]:
+        argv.notes.append("DeepSpeed's quantised communication: not quantised")
     for name in ("offload_optimizer", "offload_param"):
         told = zero.pop(name, None)
         if isinstance(told, dict) and told.get("device") in ("cpu", "nvme"):
@@ -260,7 +270,10 @@ def small(config: Mapping[str, Any], shrunk: float, argv: Argv) -> dict[str, Any
 
 def plain(config: Mapping[str, Any]) -> dict[str, Any]:
     """The Trainer's own optimizer in float32, batches by its flags, no clipping."""
-    dropped = ("optimizer", "scheduler", "torch_autocast", "data_types")
+    dropped = ("optimizer", "scheduler", "torch_autocast", "data_types", "amp", "compile",
+               "communication_data_type", "flops_profiler", "tensorboard", "wandb", "comet",
+               "csv_monitor", "autotuning", "elasticity", "progressive_layer_drop",
+               "data_efficiency", "curriculum_learning", "compression_training")  # fmt: skip
     kept = {name: value for name, value in config.items() if name not in dropped}
     batches = ("gradient_accumulation_steps", "train_batch_size", "train_micro_batch_size_per_gpu")
     return {

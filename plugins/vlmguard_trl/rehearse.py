@@ -46,6 +46,7 @@ _DROPPED = (
       "log_completions", "num_completions_to_print", "activation_offloading",
       "generation_batch_size", "steps_per_generation", "num_iterations"), ""),
 )  # fmt: skip
+SILENT = {"TRL_EXPERIMENTAL_SILENCE": "1"}
 _ENDINGS = (".jsonl", ".json", ".csv", ".parquet")
 _BESIDE = ("dataset_infos.json", "dataset_info.json", "state.json")
 _SPLIT = re.compile(r"(?:^|[^a-z])(train|test|valid|validation|eval|dev)(?=[^a-z]|$)")
@@ -152,7 +153,7 @@ def commands(
     batches of the file, so that both read it in the order for one rank."""
     argv = Argv(list(request.argv), frozenset(request.known))
     rate = 1 if argv.true("use_peft") else 0.1
-    env = _located(argv, request, made, steps, rate, single)
+    wrapper = _located(argv, request, made, steps, rate, single)
     argv.set("dtype", "float32")
     argv.set("torch_dtype", "float32")
     argv.set("dataset_name", _table(request, single, "table"))
@@ -160,7 +161,7 @@ def commands(
         _generating(argv)
     other = rehearse_flags.reference(argv, request)
     other.drop("dataset_streaming", "accelerator_config")
-    return Commands(tuple(argv.words), tuple(other.words), env, tuple(argv.notes))
+    return Commands(tuple(argv.words), tuple(other.words), SILENT, tuple(argv.notes), wrapper)
 
 
 def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands | None:
@@ -169,26 +170,27 @@ def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Co
     if request.row == "prompt":
         return None
     argv = Argv(list(request.argv), frozenset(request.known))
-    env = _located(argv, request, made, steps, None, rows)
+    wrapper = _located(argv, request, made, steps, None, rows)
     argv.set("dataset_name", _table(request, rows, "table-own"))
-    return Commands(tuple(argv.words), (), env)
+    return Commands(tuple(argv.words), (), SILENT, (), wrapper)
 
 
 def _located(
     argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float | None,
     rows: Path,
 ) -> dict[str, str]:  # fmt: skip
-    """Change it for the tiny model, these rows and so many steps; variables to set."""
+    """Change it for the tiny model, these rows and so many steps; what wraps the model, as a
+    launcher's variables."""
     for names, why in _DROPPED:
         argv.replace(names, why)
     if request.evaluates:
         argv.set("dataset_test_split", "test")
-    env = rehearse_flags.settle(argv, request, made, steps, rate,
-                                _pixels(argv, request, made["folder"], rows))  # fmt: skip
+    wrapper = rehearse_flags.settle(argv, request, made, steps, rate,
+                                    _pixels(argv, request, made["folder"], rows))  # fmt: skip
     rehearse_flags.sdpa(argv, "attn_implementation")
     argv.set("dataset_train_split", "train")
     argv.set("per_device_train_batch_size", request.batch)
-    return {**env, "TRL_EXPERIMENTAL_SILENCE": "1"}
+    return wrapper
 
 
 def _pixels(argv: Argv, request: Request, tiny: str, rows: Path) -> int:
@@ -219,7 +221,8 @@ def _table(request: Request, rows: Path, name: str) -> Path:
 
     folder = rows.parent / name
     folder.mkdir()
-    splits = {"train": rows, **({"test": Path(request.evaluated[0])} if request.evaluates else {})}
+    rated = request.evaluates and not _lacks_split(request)
+    splits = {"train": rows, **({"test": Path(request.evaluated[0])} if rated else {})}
     if request.data and not any(name.endswith(".parquet") for name in request.data):
         for split, file in splits.items():
             os.replace(file, folder / f"{split}.jsonl")
@@ -233,6 +236,20 @@ def _table(request: Request, rows: Path, name: str) -> Path:
     if done.verdict != "ok":
         raise OSError(0, done.cause.message if done.cause else "not written", str(folder))
     return folder
+
+
+def _lacks_split(request: Request) -> bool:
+    """Whether its data on this disk have nothing to evaluate on: the framework's own error is what
+    comes of it."""
+    argv = Argv(list(request.argv))
+    name, split = argv.get("dataset_name") or "", argv.get("dataset_test_split") or "test"
+    folder = Path(request.folder, name)
+    if not name or not folder.is_dir():
+        return False
+    inside = [os.path.relpath(path, folder).lower() for path in folder.rglob("*")
+              if path.suffix in _ENDINGS and path.name not in _BESIDE]  # fmt: skip
+    told = [found[1] for name in inside if (found := _SPLIT.search(name))]
+    return not any(split.startswith(part) for part in told)
 
 
 def _parquet(rows: Path, out: Path) -> None:

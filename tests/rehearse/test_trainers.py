@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.files import Files, Unreadable
 from vlmguard.rehearse import media, rows
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
@@ -79,9 +79,10 @@ def test_a_reference_of_two_ranks_looks_for_what_is_unused(request_of, tmp_path)
 def test_accelerates_options_come_as_its_launcher_sets_them(request_of, tmp_path):
     asked = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3}}
     _, _, told = commands(trl, request_of(data=("a.jsonl",), accelerate=asked), tmp_path)
-    assert told.env["ACCELERATE_USE_DEEPSPEED"] == "true"
-    assert told.env["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "true"
-    config = json.loads(Path(told.env["ACCELERATE_DEEPSPEED_CONFIG_FILE"]).read_text())
+    assert not [name for name in told.env if name.startswith("ACCELERATE")]  # nor its reference
+    assert told.wrapper["ACCELERATE_USE_DEEPSPEED"] == "true"
+    assert told.wrapper["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "true"
+    config = json.loads(Path(told.wrapper["ACCELERATE_DEEPSPEED_CONFIG_FILE"]).read_text())
     assert config["zero_optimization"]["stage"] == 3
 
 
@@ -239,7 +240,8 @@ def test_what_evaluates_does_so_once_on_rows_of_its_own(module, request_of, tmp_
     scratch.mkdir()
     rated = rows.write(tmp_path / "rows-evaluated.jsonl", [LONG])
     known = (*KNOWN, "eval_strategy", "eval_steps", "eval_dataset", "dataset_test_split")
-    request = request_of(["--dataset", "mine"], data=("a.jsonl",), evaluates=True, known=known,
+    request = request_of(["--dataset", "mine", "--val_size", "0.1"], data=("a.jsonl",),
+                         evaluates=True, known=known,
                          evaluated=(str(rated),))  # fmt: skip
     run, reference, _ = commands(module, request, scratch)
     for each in (run, reference):
@@ -247,6 +249,30 @@ def test_what_evaluates_does_so_once_on_rows_of_its_own(module, request_of, tmp_
     written = {path.name: path.read_text() for path in scratch.rglob("*.jsonl")}
     name = "test.jsonl" if module is trl else "evaluated.jsonl"
     assert json.loads(written[name]) == LONG
+
+
+def test_a_split_that_is_not_there_is_the_frameworks_own_error(request_of, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train-0.parquet").touch()
+    request = request_of(["--dataset_name", "data"], evaluates=True)
+    assert trl._lacks_split(request)
+    (tmp_path / "data" / "test-0.parquet").touch()
+    assert not trl._lacks_split(request)
+    assert not trl._lacks_split(request_of(["--dataset_name", "hub/name"], evaluates=True))
+
+
+def test_what_only_deepspeeds_own_settings_change_of_the_numbers_is_left_out():
+    told = {"zero_optimization": {"stage": 3, "zero_quantized_weights": True},
+            "communication_data_type": "fp16", "wandb": {"enabled": True}, "steps_per_print": 5}
+    argv = Argv([])
+    config = rehearse_flags.plain(rehearse_flags.small(told, 1.0, argv))
+    assert config["zero_optimization"] == {"stage": 3}
+    assert not {"communication_data_type", "wandb"} & set(config)
+    assert config["steps_per_print"] == 5
+    assert argv.notes == ["DeepSpeed's quantised communication: not quantised"]
+    told = {"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8}}
+    with pytest.raises(Unreadable, match="zero_hpz_partition_size 8: subgroups"):
+        rehearse_flags.small(told, 1.0, argv)
 
 
 @pytest.mark.parametrize("module", [trl, llamafactory])

@@ -97,7 +97,7 @@ class Rehearsal:
         who = f"as rank {seat.rank} of {seat.size}" if seat else "with its own numbers"
         name = f"{who}, {ON if guard else OFF}"
         scene = self._scene(name, own.argv, guard, single=seat is None)
-        scene = replace(scene, steps=(), env={**scene.env, **own.env})
+        scene = replace(scene, steps=(), env={**scene.env, **own.env, **own.wrapper})
         self.tell("began", {"pass": name})
         begun = time.monotonic()
         result = run(lambda _: self.act(scene), 1, "none", self.request.limit, seat)

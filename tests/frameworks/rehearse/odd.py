@@ -95,12 +95,14 @@ def _swift(name: str, data: str, tuning: Sequence[str], how: Sequence[str] = (),
 
 
 def _trainer(name: str, data: str, make_command: Callable[..., kit.Command],
-             how: Any, right: Any, wrapped: str) -> Made:  # fmt: skip
-    """make_command: (rows, what the command has or its reference in place of that) → command."""
+             how: Any, right: Any, wrapped: str, typed: Any = None) -> Made:  # fmt: skip
+    """make_command: (rows, what the command has or its reference in place of that) → command.
+    typed: the same, as it is typed, where that is another launcher's way to say it."""
 
     def make() -> Job:
         one, other = make_command(data, how), make_command(data, right)
-        line: Callable[[], Line] = functools.partial(known.typed, f"odd-{name}", one, 2)
+        shown = typed(data) if typed else one
+        line: Callable[[], Line] = functools.partial(known.typed, f"odd-{name}", shown, 2)
         forced = None
         if rows_ := UNLIKE.get(data):
             forced = of_command(make_command(rows_, how), make_command(rows_, right), wrapped)
@@ -143,6 +145,26 @@ def _trl(name: str, data: str, *flags: str, how: Sequence[str] = (), verb: str =
         return kit.trl(verb, of, *at, *flags, *more, model=model)
 
     return _trainer(name, data, command, how, [*NONE, *UNUSED], wrapped)
+
+
+def _accelerated(name: str, data: str, stage: int, model: str = "qwen2_vl") -> Made:
+    """DeepSpeed's config in a config of accelerate's; real ranks get the same by a flag."""
+
+    def command(of: str, more: Sequence[str]) -> kit.Command:
+        at = ["--dataset_name", str(rows() / "trl" / of)]
+        return kit.trl("sft", of, *at, *more, model=model)
+
+    def typed(of: str) -> kit.Command:
+        told = command(of, ())
+        flags = told.words[told.words.index("{port}") + 1 :]
+        inner = {"deepspeed_config_file": f"{{data}}/zero{stage}.json",
+                 "zero3_init_flag": stage == 3}  # fmt: skip
+        config = {**written.ACCELERATE, "distributed_type": "DEEPSPEED", "deepspeed_config": inner}
+        words = ["accelerate", "launch", "--config_file", "accelerate.yaml", "-m",
+                 "trl.scripts.sft", *flags]  # fmt: skip
+        return replace(told, words=words, files={"accelerate.yaml": json.dumps(config)})
+
+    return _trainer(name, data, command, kit.zero(stage), [*NONE, *UNUSED], f"zero{stage}", typed)
 
 
 def _lf(name: str, data: str, *, tuning: str = "lora", model: str = "qwen2_vl",
@@ -235,6 +257,8 @@ SWIFT: list[Made] = [
     _swift("swift-evaluates", "alike", [*TRAINED, *evaluated("mixed")], (), "llava"),
 ]  # fmt: skip
 TRL: list[Made] = [
+    _accelerated("trl-accelerate-phases", "phases", 3),
+    _accelerated("trl-accelerate-unlike", "unlike", 2, "qwen2_5_vl"),
     _trl("trl-large-cut", "large", *PEFT, "--max_length", "90"),
     _trl("trl-evaluates-unlike", "alike_unlike", "--eval_strategy", "steps", "--eval_steps", "1",
          "--per_device_eval_batch_size", "1", how=kit.zero(3), wrapped="zero3"),

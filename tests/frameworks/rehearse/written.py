@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from vlmguard.rehearse.argv import flags
 
 Line = tuple[str, Mapping[str, str]]
-_ACCELERATE = {
+ACCELERATE = {
     "compute_environment": "LOCAL_MACHINE", "distributed_type": "MULTI_GPU", "machine_rank": 0,
     "mixed_precision": "no", "num_machines": 1, "num_processes": 2, "rdzv_backend": "static",
     "same_network": True, "use_cpu": False,
@@ -60,7 +60,7 @@ def _value(values: Sequence[str]) -> object:
 def accelerate(name: str, words: Sequence[str], env: Mapping[str, str]) -> Line:
     """`accelerate launch --config_file …`."""
     before = " ".join(f"{key}={value}" for key, value in env.items() if key != "NPROC_PER_NODE")
-    config = {**_ACCELERATE, "num_processes": int(env["NPROC_PER_NODE"])}
+    config = {**ACCELERATE, "num_processes": int(env["NPROC_PER_NODE"])}
     typed = f"{before} accelerate launch --config_file {name}.yaml -m swift.cli.{words[0]}"
     return f"{typed} {shlex.join(words[1:])}", {f"{name}.yaml": json.dumps(config)}
 
