@@ -161,6 +161,13 @@ def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
         missing = media.here(sample.rows, place, there)
         if missing:
             notes.append(f"{missing} pictures that are not on this disk: stand-ins")
+        kept = media.whole(sample.rows, there)
+        if not kept:
+            raise Unreadable("no row whose videos and sounds are on this disk")
+        if len(kept) < len(sample.rows):
+            left = len(sample.rows) - len(kept)
+            notes.append(f"left out: {left} rows whose videos or sounds are not on this disk")
+            sample = replace(rows.of(kept), share=sample.share)
     else:
         made = media.stand_ins(place, request.media, request.row)
         shaped = getattr(framework.of(request.adapter), "shaped", None)
