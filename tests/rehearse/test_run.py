@@ -11,9 +11,13 @@ import pytest
 
 pytest.importorskip("numpy")
 
+from vlmguard.ranks import Result, Site
 from vlmguard.rehearse import run
+from vlmguard.rehearse.framework import Commands
+from vlmguard.rehearse.passes import Rehearsal
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.rows import DIFFER, LOADER, NONE
+from vlmguard.rehearse.rows import DIFFER, LOADER, NONE, Sample
+from vlmguard.rehearse.scene import Scene
 
 IMAGE = {"messages": [], "images": ["a.png"]}
 
@@ -199,6 +203,16 @@ def _here(work, *_):
     from types import SimpleNamespace
 
     return SimpleNamespace(verdict="ok", outcomes=[SimpleNamespace(value=work(0))])
+
+
+@pytest.mark.parametrize(("late", "kind"), [(False, "hang"), (True, "cannot tell")])
+def test_ranks_that_are_only_slow_do_not_hang(tmp_path, late, kind):
+    request = Request("fake", "sft", (), str(tmp_path), "ddp", 2, "", "m", str(tmp_path))
+    passes = Rehearsal(request, Commands((), ()), [], Sample([]), lambda _: {}, lambda *_: None)
+    ended = Result("hang", [], [], [Site(0, "allreduce", "backward", "a.py:1")], late=late)
+    found = passes._hang(Scene("guard off", "sft", (), "", tmp_path), ended)
+    assert found.kind == kind
+    assert ("not done after 300 s" in found.why) is late
 
 
 def test_stand_ins_are_told(ask):
