@@ -25,6 +25,7 @@ from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "LLaMA-Factory"
+DROPS = True
 _ROWS = {"sft": "chat", "dpo": "pair", "rm": "pair", "kto": "label"}
 _OBSTACLES = {
     "packing": "rows are joined, so that which rank gets which is not known",

@@ -30,6 +30,7 @@ from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "ms-swift"
+DROPS = True
 _GENERATES = ("grpo", "gkd")
 MOST_PIXELS = 12845056
 """Of an image where nothing says otherwise: Qwen2-VL's own limit."""

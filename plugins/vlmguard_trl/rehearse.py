@@ -25,6 +25,7 @@ from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "TRL"
+DROPS = True
 _ROWS = {"sft": "chat", "dpo": "pair", "reward": "pair", "kto": "label", "grpo": "prompt"}
 _OBSTACLES = {
     "packing": "rows are joined, so that which rank gets which is not known",

@@ -13,6 +13,7 @@ Such a module has ``NAME`` and
 * ``own(request, made, rows, steps) -> Commands | None``, if it can: the command with its own
   optimizer and dtype, for one rank alone; its ``reference`` is empty;
 * ``act(scene) -> dict``: one rank of one pass;
+* ``DROPS``, if its training set has a row for each of the file's, but for those that it drops;
 * ``shaped(request, rows) -> list``, if it wants it: `media.stand_ins` as its own rows.
 """
 

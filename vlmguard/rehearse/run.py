@@ -83,8 +83,15 @@ def _rehearse(
     if request.evaluates:
         request = replace(request, evaluated=(str(_evaluated(request, sample, place)),))
     commands = hooks.commands(request, made, together, single, windows[-1].last)
-    passes = Rehearsal(request, commands, windows, sample, hooks.act, tell,
-                       written=sum(len(batch) for cell in cells for batch in cell))  # fmt: skip
+    passes = Rehearsal(
+        request,
+        commands,
+        windows,
+        sample,
+        hooks.act,
+        tell,
+        written=len(rows.dealt(cells)) if hasattr(hooks, "DROPS") else 0,
+    )
     off = passes.guard(on=False)
     on = passes.guard(on=True) if "on" in request.passes and not passes.dropped else None
     if passes.dropped and again is None:

@@ -17,6 +17,7 @@ from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.framework import Commands
 
 NAME = "fake"
+DROPS = True
 
 
 def load():
