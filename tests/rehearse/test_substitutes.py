@@ -37,6 +37,8 @@ def lazy(monkeypatch):
 
 def test_the_same_row_has_the_same_substitute_in_any_order(lazy):
     rows = [{"text": str(number)} for number in range(8)]
-    one, other = lazy(rows, [rows[3]]), lazy(rows[::-1], [rows[3]])
-    assert one[3] == one[3] == other[4] != rows[3]
+    again = [{**row, "dataset": "another.jsonl"} for row in rows[::-1]]
+    one, other = lazy(rows, [rows[3]]), lazy(again, [again[4]])
+    assert one[3] == one[3] != rows[3]
+    assert other[4] == {**one[3], "dataset": "another.jsonl"}, "ms-swift adds the file's name"
     assert one[5] == rows[5]
