@@ -30,6 +30,7 @@ _ROWS = {"sft": "chat", "dpo": "pair", "rm": "pair", "kto": "label"}
 _OBSTACLES = {
     "packing": "rows are joined, so that which rank gets which is not known",
     "neat_packing": "rows are joined, so that which rank gets which is not known",
+    "streaming": "who gets which row is for accelerate's dispatcher to say",
     "tokenized_path": "rows that are tokenized already",
     "use_unsloth": "its kernels need a GPU",
     "use_kt": "KTransformers",
@@ -152,7 +153,7 @@ def commands(
     lora = (Argv(list(request.argv)).get("finetuning_type") or "lora") == "lora"
     argv, wrapper = _located(request, made, single, steps, 1 if lora else 0.1)
     other = rehearse_flags.reference(argv, request)
-    other.drop("use_reentrant_gc", "streaming", "buffer_size", "accelerator_config")
+    other.drop("use_reentrant_gc")
     other.set("disable_gradient_checkpointing", True)
     return Commands(
         tuple(argv.words), tuple(other.words), _env(request), tuple(argv.notes), wrapper
@@ -178,8 +179,6 @@ def _located(
     before = argv.copy()
     for names, why in _DROPPED:
         argv.replace(names, why)
-    if argv.true("streaming"):
-        argv.set("buffer_size", 1)  # else they come in another order
     wrapper = rehearse_flags.settle(argv, request, made, steps, rate)
     _media(argv, request, rows)
     _data(argv, before, request, rows)

@@ -32,7 +32,7 @@ _DROPPED = (
       "logging_strategy", "evaluation_strategy", "logging_dir", "logging_first_step",
       "auto_find_batch_size", "full_determinism", "group_by_length", "train_sampling_strategy",
       "dataloader_persistent_workers", "dataloader_prefetch_factor", "dataloader_drop_last",
-      "local_rank", "overwrite_output_dir", "split_batches",
+      "accelerator_config", "local_rank", "overwrite_output_dir", "split_batches",
       "dispatch_batches", "warmup_ratio", "optim_args", "optim_target_modules",
       "lr_scheduler_kwargs", "neftune_noise_alpha", "label_smoothing_factor"), ""),
 )  # fmt: skip
@@ -82,8 +82,6 @@ def settle(
     """
     for names, why in _DROPPED:
         argv.replace(names, why)
-    if not (argv.true("streaming") or argv.true("dataset_streaming")):
-        argv.drop("accelerator_config")  # who deals rows out, in which order, is for us to say
     argv.set("model_name_or_path", made["folder"])
     for name, value in _EVERY.items():
         argv.set(name, value)

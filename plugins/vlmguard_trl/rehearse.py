@@ -30,6 +30,7 @@ _ROWS = {"sft": "chat", "dpo": "pair", "reward": "pair", "kto": "label", "grpo":
 _OBSTACLES = {
     "packing": "rows are joined, so that which rank gets which is not known",
     "padding_free": "needs flash attention",
+    "dataset_streaming": "rows that are streamed have no order to set",
     "datasets": "a mixture of data sets",
     "reward_model_name_or_path": "reward models",
     "teacher_model_name_or_path": "teachers",
@@ -161,7 +162,6 @@ def commands(
     if request.row == "prompt":
         _generating(argv)
     other = rehearse_flags.reference(argv, request)
-    other.drop("dataset_streaming", "accelerator_config")
     return Commands(tuple(argv.words), tuple(other.words), SILENT, tuple(argv.notes), wrapper)
 
 

@@ -123,6 +123,7 @@ def test_deepspeeds_own_buckets_shrink_with_the_model_too():
         (trl, {"packing": True}, "--packing: rows are joined"),
         (trl, {"datasets": [{}]}, "--datasets: a mixture"),
         (llamafactory, {"stage": "ppo"}, "stage ppo"),
+        (llamafactory, {"streaming": True}, "streaming: who gets which row"),
         (llamafactory, {"use_unsloth": True}, "use_unsloth: its kernels"),
         (llamafactory, {"sequence_parallel_size": 2}, "subgroups"),
     ],
@@ -280,19 +281,6 @@ def test_ranks_that_count_their_own_tokens_are_compared_with_ranks(module, tmp_p
     values = Values({}, {"average_tokens_across_devices": False})
     assert module.describe(values, "sft", Files(str(tmp_path))).paired
     assert not module.describe(Values({}, {}), "sft", Files(str(tmp_path))).paired
-
-
-def test_streamed_rows_are_dealt_as_the_command_says_and_keep_their_order(request_of, tmp_path):
-    words = ["--streaming", "true", "--accelerator_config", '{"dispatch_batches": false}',
-             "--dataset", "mine"]  # fmt: skip
-    known = (*KNOWN, "streaming", "buffer_size", "accelerator_config")
-    run, reference, _ = commands(llamafactory, request_of(words, known=known), tmp_path)
-    assert (run.get("streaming"), run.get("buffer_size")) == ("true", "1")
-    assert run.get("accelerator_config") == '{"dispatch_batches": false}'
-    assert reference.get("streaming") is reference.get("accelerator_config") is None
-    (tmp_path / "b").mkdir()
-    run, _, _ = commands(llamafactory, request_of(words[2:], known=known), tmp_path / "b")
-    assert run.get("accelerator_config") is None
 
 
 def test_pictures_in_a_table_become_files(tmp_path):

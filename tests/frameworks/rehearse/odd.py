@@ -281,9 +281,6 @@ TRL: list[Made] = [
          '{"use_reentrant": true}', model="qwen2_5_vl"),
 ]  # fmt: skip
 LLAMAFACTORY: list[Made] = [
-    _lf("lf-streaming", "alike", tuning="full", streaming=True, right={"streaming": False}),
-    _lf("lf-streaming-each", "alike", streaming=True,
-        accelerator_config={"dispatch_batches": False}),
     _lf("lf-evaluates-unlike", "alike", tuning="full", eval_dataset="unlike",
         eval_strategy="steps", eval_steps=1, per_device_eval_batch_size=1, how=LF_ZERO[3],
         wrapped="zero3", **TOWER),
