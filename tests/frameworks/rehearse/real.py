@@ -95,10 +95,10 @@ def _judged(real: Real, done: Outcome) -> tuple[str, str, dict[str, Any]]:
 
 def _failed(done: Outcome) -> tuple[str, str]:
     stops = [found["code"] for found in done.findings if found["level"] == "error"]
-    if stops:
-        return STOPPED, stops[-1]
     errors = _errors(done.output)
     own = [error for error in errors if not any(mark in error for mark in _PARTED)]
+    if stops and not own:
+        return STOPPED, stops[-1]
     parted = any(mark in done.output for mark in _PARTED)
     evidence = " | ".join(own or errors) or done.output[-300:]
     return (HANG if parted and not own else CRASH), evidence
