@@ -28,7 +28,12 @@ _DROPPED = (
     (("use_flash_attn",), "no flash attention"),
     (("config_name", "tokenizer_name", "cache_dir", "cache_path", "token", "save_lora_every_epoch",
       "only_merge_lora_model", "save_merged_lora_model"), ""),
+    # of a data set as large as the user's; here there are few rows
+    (("small_threshold", "drop_threshold", "max_example_num_per_dataset"), ""),
 )  # fmt: skip
+MOST_SCORES = 32 << 20
+"""Entries of float32 that a rank may hold some copies of here."""
+NEGATIVES = "negatives of other ranks: one rank's own stand for them"
 
 
 def describe(values: Values, entry: str, files: Files) -> Described:
@@ -79,6 +84,28 @@ def commands(
     argv.set("train_data", single)
     return Commands(tuple(argv.words), tuple(rehearse_flags.reference(argv, request).words),
                     {}, tuple(argv.notes), wrapper)  # fmt: skip
+
+
+def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands | str:
+    """The command with its own optimizer, dtype, clipping and accumulation."""
+    argv = Argv(list(request.argv), frozenset(request.known))
+    across = argv.true("negatives_cross_device") and ".embedder." in request.entry
+    if across and (many := _scores(argv, request)) > MOST_SCORES:
+        return (f"--negatives_cross_device: each rank scores all ranks' queries against all "
+                f"their passages, {many * 4 / 1e9:.1f} GB in float32")  # fmt: skip
+    for names, why in _DROPPED:
+        argv.replace(names, why)
+    env = rehearse_flags.settle(argv, request, made, steps, None)
+    argv.set("train_data", rows)
+    unseen = (NEGATIVES,) if across else ()
+    return Commands(tuple(argv.words), (), env, unseen=unseen)
+
+
+def _scores(argv: Argv, request: Request) -> int:
+    """Entries of the table of scores that each rank makes [read]."""
+    given = argv.get("train_group_size") or ""
+    queries = request.world * request.batch
+    return queries * queries * (int(given) if given.isdigit() else 8)
 
 
 def act(scene: Scene) -> dict[str, Any]:

@@ -46,13 +46,15 @@ _DROPPED = (
       "quantization_device_map"), "weights are not quantised"),
     (("enable_liger_kernel",), "Liger's kernels need a GPU"),
     (("fp8", "fp8_backend", "fp8_enable_fsdp_float8_all_gather"), "not in fp8"),
-    (("pure_bf16", "infer_dtype", "plot_loss", "eval_dataset", "val_size", "max_samples",
+    (("infer_dtype", "plot_loss", "eval_dataset", "val_size", "max_samples",
       "buffer_size", "mix_strategy", "interleave_probs", "overwrite_cache",
       "preprocessing_num_workers", "compute_accuracy", "use_swanlab", "cache_dir",
       "model_revision", "ms_hub_token", "om_hub_token", "print_param_status", "do_eval",
-      "use_galore", "use_apollo", "use_adam_mini", "use_muon", "loraplus_lr_ratio",
       "eval_on_each_dataset", "early_stopping_steps", "generate_max_len"), ""),
 )  # fmt: skip
+_ADAPTIVE = ("pure_bf16", "use_galore", "use_apollo", "use_adam_mini", "use_muon",
+             "loraplus_lr_ratio")  # fmt: skip
+"""Optimizers and dtypes of the command's own."""
 _SEQUENCES = ("context_parallel_size", "sequence_parallel_size", "tensor_parallel_size")
 CUTOFF, OWN_PIXELS = 2048, 768 * 768
 """Tokens of a row and pixels of an image, where a command says neither [read]."""
@@ -179,6 +181,8 @@ def _located(
     before = argv.copy()
     for names, why in _DROPPED:
         argv.replace(names, why)
+    if rate is not None:
+        argv.drop(*_ADAPTIVE)
     wrapper = rehearse_flags.settle(argv, request, made, steps, rate)
     _media(argv, request, rows)
     _data(argv, before, request, rows)

@@ -34,6 +34,7 @@ DROPS = True
 _GENERATES = ("grpo", "gkd")
 MOST_PIXELS = 12845056
 """Of an image where nothing says otherwise: Qwen2-VL's own limit."""
+REWARDS = "rewards of other ranks' completions: one rank's own stand for them"
 _CODE = ("external_plugins", "custom_register_path", "model_kwargs_file")
 
 
@@ -147,7 +148,8 @@ def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Co
     wrapper = _wrapper(argv, request, made, rehearse_flags.written_own)
     if argv.get("torch_dtype") is None and (dtype := rehearse_flags.dtype(request.model)):
         argv.set("torch_dtype", dtype)
-    return Commands(tuple(argv.words), (), env, (), wrapper)
+    unseen = (REWARDS,) if request.row == "prompt" else ()
+    return Commands(tuple(argv.words), (), env, (), wrapper, unseen)
 
 
 def _wrapper(
@@ -189,6 +191,8 @@ def _located(
     argv = Argv(list(request.argv), frozenset(request.known))
     env = _replaced(argv, request, rows)
     argv.set("model", made["folder"])
+    few = int(env.get("MAX_PIXELS", PIXELS))
+    rehearse_flags.smaller(made["folder"], argv, max(few, PIXELS), request.model)
     _beside(argv, Path(made["folder"]))
     argv.set("dataset", rows)
     argv.drop("val_dataset")

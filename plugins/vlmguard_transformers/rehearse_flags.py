@@ -16,7 +16,8 @@ from vlmguard.check.files import Unreadable
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 
-PIXELS = 50176
+EDGE = 224
+PIXELS = EDGE * EDGE
 HERE = "{here}"
 """Stands for the folder of a pass in a command's words; a rank fills it in."""
 _DROPPED = (
@@ -30,11 +31,13 @@ _DROPPED = (
       "save_steps", "save_total_limit", "save_only_model", "num_train_epochs", "push_to_hub",
       "hub_token", "hub_model_id", "hub_strategy", "include_num_input_tokens_seen", "run_name",
       "logging_strategy", "evaluation_strategy", "logging_dir", "logging_first_step",
-      "auto_find_batch_size", "full_determinism", "group_by_length", "train_sampling_strategy",
-      "dataloader_persistent_workers", "dataloader_prefetch_factor", "dataloader_drop_last",
-      "accelerator_config", "local_rank", "overwrite_output_dir", "split_batches",
-      "dispatch_batches", "warmup_ratio", "optim_args", "optim_target_modules",
-      "lr_scheduler_kwargs", "neftune_noise_alpha", "label_smoothing_factor"), ""),
+      "auto_find_batch_size", "full_determinism", "dataloader_persistent_workers",
+      "dataloader_prefetch_factor", "dataloader_drop_last", "local_rank",
+      "overwrite_output_dir"), ""),
+    (("neftune_noise_alpha", "label_smoothing_factor"), "left out"),
+    (("group_by_length", "train_sampling_strategy"), "rows come in the file's order"),
+    (("accelerator_config", "split_batches", "dispatch_batches"),
+     "batches are dealt out as without it"),
 )  # fmt: skip
 _EVERY: Mapping[str, Any] = {
     "logging_steps": 1, "save_strategy": "no", "eval_strategy": "no", "report_to": "none",
@@ -44,6 +47,8 @@ _NUMBERS: Mapping[str, Any] = {
     "fp16": False, "bf16": False, "optim": "sgd", "max_grad_norm": 0, "weight_decay": 0,
     "warmup_steps": 0, "lr_scheduler_type": "constant", "lora_dropout": 0,
 }  # fmt: skip
+_ADAPTIVE = ("warmup_ratio", "optim_args", "optim_target_modules", "lr_scheduler_kwargs")
+"""Of the command's own optimizer and schedule, which may refuse to go without them."""
 _UNWRAPPED = ("deepspeed", "fsdp", "fsdp_config", "ddp_static_graph", "ddp_bucket_cap_mb",
               "ddp_broadcast_buffers", "ddp_find_unused_parameters")  # fmt: skip
 _CHECKPOINTS = ("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs",
@@ -80,12 +85,15 @@ def settle(
     rate: the learning rate of plain SGD; None leaves the command its own optimizer and dtype.
     pixels: of an image, at most.
     """
+    if argv.get("train_sampling_strategy") == "sequential":  # as here
+        argv.drop("train_sampling_strategy")
     for names, why in _DROPPED:
         argv.replace(names, why)
     argv.set("model_name_or_path", made["folder"])
     for name, value in _EVERY.items():
         argv.set(name, value)
     if rate is not None:
+        argv.drop(*_ADAPTIVE)
         for name, value in _NUMBERS.items():
             argv.set(name, value)
         argv.set("learning_rate", rate)
@@ -188,21 +196,48 @@ def limit(folder: str) -> int:
 def smaller(folder: str, argv: Argv, pixels: int = PIXELS, source: str = "") -> None:
     """The tiny checkpoint's processor scales images to few pixels, where it has a limit at all.
 
-    source: the folder with the limit that it had.
+    transformers 5 writes one file for a processor and all its parts, earlier ones a file each.
+    source: the folder with the limits that it had.
     """
-    file = Path(folder, "preprocessor_config.json")
+    note = f"images of at most {pixels} pixels"
+    changed = [_smaller(Path(folder, name), pixels, Path(source or folder, name))
+               for name in _PROCESSORS]  # fmt: skip
+    if any(changed) and not any(said.startswith(note) for said in argv.notes):
+        argv.notes.append(note)
+
+
+_PROCESSORS = ("preprocessor_config.json", "video_preprocessor_config.json",
+               "processor_config.json")  # fmt: skip
+
+
+def _smaller(file: Path, pixels: int, source: Path) -> bool:
+    """Whether there was something to change."""
     if not file.is_file():
-        return
-    before = file.read_text("utf-8")
-    own = Path(source or folder, file.name)
-    told = json.loads(own.read_text("utf-8") if own.is_file() else before)
+        return False
+    before = json.loads(file.read_text("utf-8"))
+    told = json.loads(source.read_text("utf-8")) if source.is_file() else before
+    told = json.loads(json.dumps(told))
+    whole = {} if file.name.startswith("video") else told
+    for part in (whole, told.get("image_processor")):
+        _fewer_pixels(part if isinstance(part, dict) else {}, pixels)
+    for part in (told, told.get("image_processor"), told.get("video_processor")):
+        edge = part.get("scale_resolution") if isinstance(part, dict) else None
+        if isinstance(edge, int) and edge > EDGE:  # of a slice of MiniCPM's: all become this large
+            part["scale_resolution"] = EDGE
+    if told == before:
+        return False
+    file.write_text(json.dumps(told))
+    return True
+
+
+def _fewer_pixels(told: dict[str, Any], pixels: int) -> None:
     size = told.get("size") if isinstance(told.get("size"), dict) else {}
-    for table, name in ((told, "max_pixels"), (size, "longest_edge")):
-        if isinstance(table.get(name), int) and table[name] > 2 * PIXELS:  # pixels, not an edge
-            table[name] = min(table[name], pixels)
-    if told != json.loads(before):
-        file.write_text(json.dumps(told))
-        argv.notes.append(f"images of at most {pixels} pixels")
+    for table, most, least in ((told, "max_pixels", "min_pixels"),
+                               (size, "longest_edge", "shortest_edge")):  # fmt: skip
+        if isinstance(table.get(most), int) and table[most] > 2 * PIXELS:  # pixels, not an edge
+            table[most] = min(table[most], pixels)
+            if isinstance(table.get(least), int):
+                table[least] = min(table[least], pixels)
 
 
 def ratio(made: Mapping[str, Any]) -> float:

@@ -53,6 +53,7 @@ class Trl(Framework):
         if not job.target.startswith("trl "):
             return argv, job
         argv, options = _launch(argv)
+        options |= job.options  # of `rehearse --world`
         named = options.pop("accelerate_config", options.pop("config_file", ""))
         if named:
             shipped = sources.package("trl")

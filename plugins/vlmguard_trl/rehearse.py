@@ -39,16 +39,22 @@ _DROPPED = (
     (("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type", "bnb_4bit_quant_storage",
       "use_bnb_nested_quant"), "weights are not quantised"),
     (("use_vllm",), "transformers generates"),
+    (("activation_offloading",), "nothing is moved"),
     (("vllm_mode", "vllm_server_host", "vllm_server_port", "vllm_gpu_memory_utilization",
       "vllm_tensor_parallel_size", "vllm_server_base_url", "vllm_server_timeout",
       "vllm_max_model_length", "vllm_enable_sleep_mode", "vllm_model_impl", "vllm_group_port",
       "vllm_structured_outputs_regex", "vllm_guided_decoding_regex",
       "vllm_importance_sampling_correction", "vllm_importance_sampling_cap"), ""),
-    (("dataset_config", "dataset_test_split", "dataset_num_proc", "model_revision", "optim_args",
-      "log_completions", "num_completions_to_print", "activation_offloading",
-      "generation_batch_size", "steps_per_generation", "num_iterations"), ""),
+    (("dataset_config", "dataset_test_split", "dataset_num_proc", "model_revision",
+      "log_completions", "num_completions_to_print", "generation_batch_size",
+      "steps_per_generation", "num_iterations"), ""),
 )  # fmt: skip
 SILENT = {"TRL_EXPERIMENTAL_SILENCE": "1"}
+_GROUPS = ("per_device_train_batch_size", "gradient_accumulation_steps", "generation_batch_size",
+           "steps_per_generation", "num_iterations", "num_generations")  # fmt: skip
+LENGTH = 8
+"""Tokens of a completion."""
+REWARDS = "rewards of other ranks' completions: one rank's own stand for them"
 _ENDINGS = (".jsonl", ".json", ".csv", ".parquet")
 _BESIDE = ("dataset_infos.json", "dataset_info.json", "state.json")
 _SPLIT = re.compile(r"(?:^|[^a-z])(train|test|valid|validation|eval|dev)(?=[^a-z]|$)")
@@ -165,15 +171,19 @@ def commands(
     return Commands(tuple(argv.words), tuple(other.words), SILENT, tuple(argv.notes), wrapper)
 
 
-def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands | None:
-    """The command with its own optimizer, dtype, clipping and accumulation; not where it generates:
-    which prompt a rank gets depends on its number."""
-    if request.row == "prompt":
-        return None
+def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands:
+    """The command with its own optimizer, dtype, clipping and accumulation, and groups of
+    completions where it generates."""
     argv = Argv(list(request.argv), frozenset(request.known))
+    before = argv.copy()
     wrapper = _located(argv, request, made, steps, None, rows)
+    unseen: tuple[str, ...] = ()
+    if request.row == "prompt":
+        _own_groups(argv, before)
+        _prompts(argv, request, rows)
+        unseen = (REWARDS,)
     argv.set("dataset_name", _table(request, rows, "table-own"))
-    return Commands(tuple(argv.words), (), SILENT, (), wrapper)
+    return Commands(tuple(argv.words), (), SILENT, (), wrapper, unseen=unseen)
 
 
 def _located(
@@ -207,13 +217,45 @@ def _pixels(argv: Argv, request: Request, tiny: str, rows: Path) -> int:
     return cut.pixels(rows, root, longest, most, few, cut.each(Path(tiny)))
 
 
+def _own_groups(argv: Argv, before: Argv) -> None:
+    """What decides which completions are of one prompt, and which of one rank, as it was given."""
+    argv.set("max_completion_length", LENGTH)
+    argv.set("shuffle_dataset", False)
+    for name in _GROUPS:
+        given = before.values(name)
+        argv.drop(name)
+        if given is not None:
+            argv.set(name, *given)
+
+
+def _prompts(argv: Argv, request: Request, rows: Path) -> None:
+    """As many as one generation takes, all alike, and then as many of the next kind.
+
+    rows: the micro-batches one after the other, each of one row for every rank.
+    """
+    from vlmguard.rehearse.alone import MOST_ROWS
+
+    one = _number(argv, "per_device_train_batch_size", 8) * request.world
+    times = _number(argv, "steps_per_generation", request.accumulation)
+    together = _number(argv, "generation_batch_size", one * times)
+    prompts = max(1, together // _number(argv, "num_generations", 8))
+    kinds = rows.read_text("utf-8").splitlines(keepends=True)[:: request.world]
+    kinds = kinds[: max(1, MOST_ROWS // prompts)]
+    rows.write_text("".join(line for line in kinds for _ in range(prompts)), "utf-8")
+
+
+def _number(argv: Argv, name: str, usual: int) -> int:
+    given = argv.get(name) or ""
+    return int(given) if given.isdigit() and int(given) else usual
+
+
 def _generating(argv: Argv) -> None:
     """One prompt a rank and step, two completions."""
-    argv.set("max_completion_length", 8)
+    argv.set("max_completion_length", LENGTH)
     argv.set("shuffle_dataset", False)
     argv.set("num_generations", 2)
     argv.set("per_device_train_batch_size", 2)
-    argv.notes.append("groups of 2 completions of 8 tokens, one a rank")
+    argv.notes.append(f"groups of 2 completions of {LENGTH} tokens, one a rank")
 
 
 def _table(request: Request, rows: Path, name: str) -> Path:

@@ -15,7 +15,7 @@ from vlmguard.explain.command import explain
 from vlmguard.explain.show import headline
 
 # Told by a table, by other ranks, by losses, or without the frame that gives it away.
-ELSEWHERE = {"VG508", "VG515", "VG551", "VG563", "VG569"}
+ELSEWHERE = {"VG508", "VG515", "VG551", "VG563", "VG569", "VG593"}
 EXAMPLES = [
     (known, number, example.text)
     for known in load()

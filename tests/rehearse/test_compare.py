@@ -8,7 +8,7 @@ import pytest
 
 numpy = pytest.importorskip("numpy")
 
-from vlmguard.rehearse import compare  # noqa: E402
+from vlmguard.rehearse import compare, rows, verdict  # noqa: E402
 from vlmguard.rehearse.scene import Scene  # noqa: E402
 
 
@@ -49,8 +49,9 @@ def test_weights_that_close_are_still_wrong():
 
 def test_not_a_number_is_wrong_and_so_is_a_reference_without_numbers():
     assert off(weights(a=[float("nan"), 2.0], b=[5.25])).worst == float("inf")
-    bad = weights(a=[float("inf"), 0], b=[0])
-    assert compare.difference([(BEFORE, AFTER)], (BEFORE, bad), True).fault
+    for bad in (weights(a=[float("inf"), 0], b=[0]), weights(a=[1.5, 2.0], b=[float("nan")])):
+        assert compare.difference([(BEFORE, AFTER)], (BEFORE, bad), True).fault
+        assert compare.difference([(BEFORE, bad)], (BEFORE, bad), True).fault
 
 
 def test_other_first_weights_or_names_say_nothing():
@@ -76,6 +77,15 @@ def test_drift_between_ranks():
     found = compare.difference([(BEFORE, AFTER), (BEFORE, other)], (BEFORE, AFTER), True)
     assert found.drift[0] == pytest.approx(0.2)
     assert found.drift[1] == "a"
+
+
+def test_a_rank_whose_weights_are_no_numbers_has_drifted():
+    """Rank 0 is right, and NaN is neither larger nor smaller than anything."""
+    other = weights(a=[float("nan"), 2.0], b=[5.25])
+    found = compare.difference([(BEFORE, AFTER), (BEFORE, other)], (BEFORE, AFTER), True)
+    assert found.drift == (float("inf"), "a")
+    seen = verdict.Seen((), 0, (), None, [rows.Window(rows.LOADER, 2, 1)], [found])
+    assert verdict.wrong(seen).why == "the ranks' weights drift apart, by more than 100 times"
 
 
 def test_parts_of_ranks_are_put_together(tmp_path):

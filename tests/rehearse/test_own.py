@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("numpy")
 
+from vlmguard.ranks import Outcome, Result
+from vlmguard.ranks.calls import Call
 from vlmguard.rehearse import alone, run, show
+from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.request import Request
 
 
@@ -104,3 +109,103 @@ def test_what_the_command_sets_for_its_own_numbers_is_set(ask, tmp_path):
     ask()
     [scene] = (tmp_path / "scratch").glob("with-its-own*")
     assert (scene / "OWN").read_text() == "numbers"
+
+
+def test_why_one_rank_cannot_be_looked_at_is_said(ask, monkeypatch):
+    fake = __import__("fake.rehearse", fromlist=["x"])
+    monkeypatch.setattr(fake, "own", lambda *_: "its scores would take 9 GB")
+    answer = ask()
+    assert (answer["verdict"], answer["alone"]["kind"]) == ("right", "cannot tell")
+    assert "could not be looked at: its scores would take 9 GB" in _text(answer)
+
+
+def _text(answer):
+    return "\n".join(show._alone(answer["alone"]))
+
+
+def test_what_one_rank_cannot_show_is_said_beside_its_verdict(ask, monkeypatch):
+    fake = __import__("fake.rehearse", fromlist=["x"])
+    own = Commands(("--steps", "2"), (), unseen=("negatives of other ranks",))
+    monkeypatch.setattr(fake, "own", lambda *_: own)
+    assert "not seen: negatives of other ranks" in _text(ask())
+
+
+def test_rows_with_labels_and_generated_ones_are_not_compared_and_it_is_said():
+    def of(**changed):
+        request = Request("fake", "x", (), "/", "zero3", 8, "/", "m", "/", **changed)
+        return alone.Own(request, Commands((), ()), 2)
+
+    assert of(row="prompt").unseen == of(generates=True).unseen == (alone.GENERATED,)
+    assert of().unseen == ()
+    assert alone.own(SimpleNamespace(own=None), of(row="label").request, {}, []).why == alone.LABELS
+
+
+REDUCED = Call("allreduce", "allreduce SUM float32[5]", 5, 0, "backward", "torch/ddp.py:1 in f")
+LOG = "transformers/trainer.py:9 in log"
+ELSEWHERE = Call("allgather", "allgather float32[1]", 1, 0, "step", LOG)
+DDP = "DistributedDataParallel"
+
+
+class Heard:
+    """Stands for the passes: each rank alone ends as it was told."""
+
+    def __init__(self, *ranks):
+        self.ranks = list(ranks)
+        self.seconds = {}
+
+    def tell(self, event, told):
+        pass
+
+    def as_rank(self, seat, own, guard):
+        calls, steps, wrapped = self.ranks[seat.rank]
+        told = {"steps": steps, "wrapped": wrapped, "trainable": 5}
+        return Result("ok", [Outcome(seat.rank, "returned", told)], [calls]), None
+
+
+def looked(*ranks, **changed):
+    request = Request("fake", "x", (), "/", "ddp", 8, "/", "m", "/", **changed)
+    return alone.look(Heard(*ranks), alone.Own(request, Commands((), ()), 2), guard=False)
+
+
+FINE = ([REDUCED] * 2, 2, DDP)
+
+
+def test_ranks_of_the_real_size_that_ask_for_the_same_are_right():
+    assert looked(FINE, FINE).kind == "right"
+
+
+@pytest.mark.parametrize(("other", "told"), [
+    (([REDUCED] * 2, 1, DDP), "only 1 of 2 steps ran"),
+    (([], 2, DDP), "this was not distributed"),
+    (([REDUCED] * 2, 2, "none"), "wrapped by none, not by ddp"),
+])  # fmt: skip
+@pytest.mark.parametrize("first", [True, False])
+def test_alone_is_no_right_either_without_its_safeguards(other, told, first):
+    found = looked(other, FINE) if first else looked(FINE, other)
+    assert found.kind == "cannot tell"
+    assert told in found.why
+
+
+@pytest.mark.parametrize("calls", [[REDUCED, ELSEWHERE], [REDUCED, REDUCED, ELSEWHERE], [REDUCED]])
+def test_ranks_of_the_real_size_that_part_hang(calls):
+    """Also where one has asked for more when the other is done: both are at their ends."""
+    found = looked(FINE, (calls, 2, DDP))
+    assert found.kind == "hang"
+    assert {rank for rank, *_ in found.sites} == {0, 1}
+    assert len({site for *_, site in found.sites}) == 2
+    assert looked((calls, 2, DDP), FINE).kind == "hang"
+    generated = looked(FINE, (calls, 2, DDP), row="prompt")
+    assert generated.kind == "right", "what ranks generate differs by right"
+
+
+def test_a_group_of_one_ranks_own_says_nothing():
+    other = replace(ELSEWHERE, group=7)
+    assert looked(([*FINE[0], other], 2, DDP), FINE).kind == "right"
+
+
+def test_a_crash_before_the_first_step_counts_where_two_ranks_had_trained_on_these_rows(ask):
+    given = {"data": (), "why_no_data": "x/y is not on this disk"}
+    answer = ask("--alone", "refuses:64 is not divisible by 3", **given)
+    assert (answer["verdict"], answer["off"]["why"]) == (
+        "crash", "with its own optimizer and dtype")  # fmt: skip
+    assert "not divisible by 3" in answer["off"]["message"]

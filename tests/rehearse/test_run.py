@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("numpy")
 
+from vlmguard.check.shell.state import Call
 from vlmguard.ranks import Result, Site
 from vlmguard.rehearse import run
 from vlmguard.rehearse.framework import Commands
@@ -18,6 +20,7 @@ from vlmguard.rehearse.passes import Rehearsal
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.rows import DIFFER, LOADER, NONE, Sample
 from vlmguard.rehearse.scene import Scene
+from vlmguard.rehearse.show import Told, text
 
 IMAGE = {"messages": [], "images": ["a.png"]}
 
@@ -97,19 +100,59 @@ def test_what_did_not_run_or_move_is_not_right(ask, kind):
         assert "only 1 of 2 steps" in answer["why"]
 
 
-def test_no_verdict_without_a_reference(ask, monkeypatch):
-    fake = __import__("fake.rehearse", fromlist=["x"])
-    whole = fake.commands
-    monkeypatch.setattr(fake, "commands", lambda *args: _without_reference(whole(*args)))
+@pytest.mark.parametrize(("kind", "why"), [
+    ("crash", "the reference ended with crash"),
+    ("short", "the reference did not run every step"),
+    ("nan", "the reference's updates are not finite"),
+    ("other", "begins with other weights than the reference's"),
+    ("fewer", "trains in one of both only"),
+])  # fmt: skip
+def test_no_verdict_without_a_reference(ask, monkeypatch, kind, why):
+    _of_reference(monkeypatch, kind)
     answer = ask()
     assert answer["verdict"] == "cannot tell"
-    assert "the reference ended with crash" in answer["why"]
+    assert why in answer["why"]
 
 
-def _without_reference(made):
-    from dataclasses import replace
+def _of_reference(monkeypatch, kind):
+    fake = __import__("fake.rehearse", fromlist=["x"])
+    whole = fake.commands
 
-    return replace(made, reference=(*made.reference, "--off", "crash"))
+    def changed(*args):
+        made = whole(*args)
+        return replace(made, reference=(*made.reference, "--off", kind))
+
+    monkeypatch.setattr(fake, "commands", changed)
+
+
+@pytest.mark.parametrize("towers", [("vision", "llm"), ()])
+def test_what_moves_in_neither_was_not_looked_at(ask, monkeypatch, towers):
+    """Right numbers, of a tower that stands still in the reference too: one that trains going by
+    the command, or in the ranks themselves."""
+    _of_reference(monkeypatch, "still")
+    answer = ask("--off", "still", "--on", "still", towers=towers)
+    assert answer["verdict"] == "cannot tell"
+    assert "nothing of the vision tower moved" in answer["why"]
+
+
+def test_a_tower_that_no_row_reaches_need_not_move(ask, monkeypatch, tmp_path):
+    _of_reference(monkeypatch, "still")
+    (tmp_path / "text.jsonl").write_text('{"messages": []}\n')
+    answer = ask("--off", "still", "--on", "still", data=(str(tmp_path / "text.jsonl"),))
+    assert answer["verdict"] == "right"
+
+
+def test_nothing_moves_at_all(ask, monkeypatch):
+    _of_reference(monkeypatch, "dead")
+    answer = ask("--off", "dead", "--on", "dead", towers=())
+    assert (answer["verdict"], answer["why"]) == (
+        "cannot tell", "nothing moved in the reference")  # fmt: skip
+
+
+def test_a_tower_that_the_command_trains_and_no_rank_knows_was_not_looked_at(ask):
+    answer = ask(towers=("vision", "aligner"))
+    assert answer["verdict"] == "cannot tell"
+    assert "nothing of the aligner tower moved" in answer["why"]
 
 
 def test_what_was_wrong_before_a_crash_is_told_first(ask):
@@ -140,6 +183,12 @@ def test_a_crash_of_this_machine_alone_is_no_verdict(ask, message):
 )  # fmt: skip
 def test_a_missing_package_is_no_verdict_and_a_name_that_a_package_lost_is(ask, message, kind):
     assert ask("--off", f"imports:{message}")["off"]["kind"] == kind
+
+
+def test_a_crash_before_the_first_step_may_be_of_stand_in_rows(ask):
+    answer = ask("--off", "refuses:no such column", data=(), why_no_data="x/y is not on this disk")
+    assert answer["off"]["kind"] == "cannot tell"
+    assert "with stand-in rows: ValueError: no such column" in answer["off"]["why"]
 
 
 def test_rows_that_cannot_be_read_are_named(ask, tmp_path):
@@ -230,3 +279,41 @@ def test_a_class_that_cannot_be_built_small(ask, monkeypatch):
     answer = ask()
     assert answer["exit"] == 2
     assert "m: its class could not be built small: ValueError" in answer["why"]
+
+
+def test_what_a_rank_and_its_rows_replaced_is_told_too(ask, monkeypatch):
+    fake = __import__("fake.rehearse", fromlist=["x"])
+    act = fake.act
+    monkeypatch.setattr(fake, "act", lambda scene: {**act(scene), "notes": ["rewards all alike"]})
+    answer = ask()
+    assert answer["notes"] == ["1 pictures that are not on this disk: stand-ins", "--a: b",
+                               "rewards all alike"]  # fmt: skip
+    told = Told(Call(("x",), {}, "/", 3, "train.sh"), ("x",), answer)
+    assert "replaced: 1 pictures that are not on this disk: stand-ins; --a: b; rewards" in text(
+        [told])  # fmt: skip
+
+
+def test_what_is_replaced_in_the_tiny_models_files_is_told_where_it_happens_first(
+    ask, monkeypatch
+):
+    """`own` changes the same files, and its notes are not told."""
+    fake = __import__("fake.rehearse", fromlist=["x"])
+    order = []
+    for name in ("own", "commands"):
+        whole = getattr(fake, name)
+
+        def noted(*args, name=name, whole=whole):
+            order.append(name)
+            return whole(*args)
+
+        monkeypatch.setattr(fake, name, noted)
+    ask()
+    assert order == ["commands", "own"]
+
+
+@pytest.mark.parametrize("evaluates", [True, False])
+def test_evaluation_is_not_shown_unless_it_was_rehearsed(ask, evaluates):
+    answer = ask(evaluates=evaluates)
+    assert answer["verdict"] == "right"
+    assert ("evaluation" in answer["not_shown"]) is not evaluates
+    assert "saving" in answer["not_shown"]

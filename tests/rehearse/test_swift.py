@@ -225,3 +225,50 @@ def test_what_is_not_rehearsed_has_a_reason(tmp_path, entry, given, told):
     values = Values(dict.fromkeys(given), dict(given))
     found = rehearse.describe(values, entry, Files(str(tmp_path))).obstacle
     assert told in found if told else not found
+
+
+SAID = {
+    "--resume_from_checkpoint x": "--resume_from_checkpoint: begins at step 0",
+    "--adapters x": "--adapters: the adapter begins anew",
+    "--use_liger_kernel true": "--use_liger_kernel: Liger",
+    "--quant_bits 4": "--quant_bits: weights are not quantised",
+    "--packing true": "--packing: needs flash attention",
+    "--torch_compile true": "--torch_compile: not compiled",
+    "--streaming true": "--streaming: rows are read from a file",
+    "--group_by_length true": "--group_by_length: rows come in the file's order",
+    "--attn_impl flash_attn": "--attn_impl flash_attn: sdpa",
+    "--use_vllm true": "--use_vllm: transformers generates",
+    "--reward_model x": "--reward_model: the same tiny model",
+    "--ref_model x": "--ref_model: the same tiny model",
+    '--deepspeed {"zero_optimization":{"offload_param":{"device":"cpu"}}}':
+        "offload_param: nothing is moved",
+    "--max_pixels 1003520": "images of at most 50176 pixels",
+    "--optim adamw_torch": "plain SGD in float32",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "note"), SAID.items(), ids=lambda one: one[:30])
+def test_what_is_replaced_is_told_and_only_that(tmp_path, words, note):
+    _, _, told = asked(tmp_path, words.split(" ", 1), media=("image",))
+    assert [one for one in told.notes if one.startswith(note)], told.notes
+    _, _, plain = asked(tmp_path, [])
+    assert [*plain.notes] == ["plain SGD in float32, without clipping and dropout"]
+
+
+def test_completions_and_their_groups_are_told(tmp_path):
+    _, _, told = asked(tmp_path, ["--num_generations", "8"], generates=True, row="prompt")
+    assert "completions of 8 tokens" in told.notes
+    assert any(note.startswith("--num_generations 8: 2") for note in told.notes)
+
+
+@pytest.mark.parametrize(("row", "unseen"), [("prompt", (rehearse.REWARDS,)), ("chat", ())])
+def test_alone_its_groups_are_its_own_and_other_ranks_rewards_are_not_seen(tmp_path, row, unseen):
+    here = str(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    words = ("--num_generations", "8", "--generation_batch_size", "64")
+    request = Request("vlmguard_swift", "rlhf", words, here, "ddp", 64, here, "m", here, row=row)
+    made = {"folder": here, "weights": 1, "full": 1}
+    told = rehearse.own(request, made, tmp_path / "rows.jsonl", 1)
+    argv = Argv(list(told.argv))
+    assert (argv.get("num_generations"), argv.get("generation_batch_size")) == ("8", "64")
+    assert told.unseen == unseen

@@ -28,13 +28,17 @@ CHAT = {"messages": [{"role": "user", "content": "<image>what?"},
                      {"role": "assistant", "content": "that"}], "images": ["a.png"]}  # fmt: skip
 
 
+DATA = {trl: ("a.jsonl",), llamafactory: (), flagembedding: ("a.jsonl",)}
+"""TRL writes a table of what is not JSON lines, LLaMA-Factory looks its data sets up."""
+
+
 @pytest.fixture
 def request_of(tmp_path):
     def made(argv=(), **more):
         here = str(tmp_path)
         given = {"strategy": "zero3", "world": 8, "model": here, "name": "m", "scratch": here,
-                 "media": ("image",), "known": KNOWN, "media_root": here, **more}  # fmt: skip
-        return Request("x", "sft", tuple(argv), here, **given)
+                 "media": ("image",), "known": KNOWN, "media_root": here, "entry": "sft", **more}
+        return Request("x", argv=tuple(argv), folder=here, **given)
 
     return made
 
@@ -106,8 +110,84 @@ def test_its_own_numbers_keep_optimizer_and_dtype(module, request_of, tmp_path):
     assert kept["bf16"] == {"enabled": True}
 
 
-def test_what_generates_is_not_asked_alone(request_of, tmp_path):
-    assert trl.own(request_of(row="prompt"), SMALL, tmp_path, 1) is None
+@pytest.mark.parametrize("module", [trl, llamafactory, flagembedding])
+def test_what_an_optimizer_or_schedule_may_not_go_without_is_kept_alone(
+    module, request_of, tmp_path
+):
+    """cosine_with_min_lr refuses to begin without its kwargs, GaLore without its modules."""
+    given = {"lr_scheduler_kwargs": '{"min_lr": 1e-7}', "optim_target_modules": "all-linear",
+             "optim_args": "rank=4", "warmup_ratio": "0.1"}  # fmt: skip
+    if module is llamafactory:
+        given |= {"pure_bf16": "true", "use_galore": "true"}
+    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    request = request_of(words, data=DATA[module], known=())
+    run, _, _ = commands(module, request, tmp_path)
+    assert all(run.values(name) is None for name in given)
+    file = rows.write(tmp_path / "rows-own.jsonl", [CHAT])
+    told = module.own(request, {**SMALL, "folder": str(tmp_path / "tiny")}, file, 1)
+    argv = Argv(list(told.argv))
+    assert {name: argv.get(name) for name in given} == given
+
+
+GROUPS = ("num_generations", "generation_batch_size", "steps_per_generation", "num_iterations",
+          "max_completion_length", "shuffle_dataset")  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "prompts"), [
+    ("--per_device_train_batch_size 4 --num_generations 8", 8 * 4 // 8),
+    ("--per_device_train_batch_size 2 --steps_per_generation 6 --num_generations 4", 24),
+    ("--generation_batch_size 64 --num_generations 2 --num_iterations 2", 32),
+    ("--num_generations 5", 8 * 8 // 5),
+])  # fmt: skip
+def test_groups_of_completions_are_the_commands_own_alone(request_of, tmp_path, words, prompts):
+    request = request_of(words.split(), row="prompt", data=("a.jsonl",), own_accumulation=1,
+                         known=(*KNOWN, *GROUPS), blocks=True)  # fmt: skip
+    kinds = [{"prompt": number} for number in range(3) for _ in range(request.world)]
+    file = rows.write(tmp_path / "rows-own.jsonl", kinds)
+    told = trl.own(request, {**SMALL, "folder": str(tmp_path)}, file, 2)
+    argv = Argv(list(told.argv))
+    given = Argv(words.split())
+    for name in (*GROUPS[:4], "per_device_train_batch_size", "gradient_accumulation_steps"):
+        assert argv.values(name) == given.values(name), name
+    assert argv.get("max_completion_length") == "8"
+    lines = (Path(argv.get("dataset_name")) / "train.jsonl").read_text().splitlines()
+    asked = [json.loads(line)["prompt"] for line in lines]
+    assert asked == [number for number in range(3) for _ in range(prompts)]
+    assert told.unseen == (trl.REWARDS,)
+
+
+def test_flagembeddings_own_numbers_are_kept(request_of, tmp_path):
+    words = ["--bf16", "True", "--optim", "adafactor", "--max_grad_norm", "0.5",
+             "--negatives_cross_device", "True", "--small_threshold", "1000"]  # fmt: skip
+    request = request_of(words, entry="FlagEmbedding.finetune.embedder.encoder_only.base",
+                         accumulation=4, batch=2)  # fmt: skip
+    made = {**SMALL, "folder": str(tmp_path / "tiny")}
+    file = tmp_path / "rows-own.jsonl"
+    told = flagembedding.own(request, made, file, 2)
+    argv = Argv(list(told.argv))
+    assert (argv.get("optim"), argv.get("bf16"), argv.get("max_grad_norm")) == (
+        "adafactor", "True", "0.5")  # fmt: skip
+    assert argv.get("train_data") == str(file)
+    assert argv.get("gradient_accumulation_steps") == "4"
+    assert argv.values("small_threshold") is None, "of the user's whole data set"
+    assert told.unseen == (flagembedding.NEGATIVES,)
+
+
+@pytest.mark.parametrize(("world", "batch", "words", "entry", "told"), [
+    (512, 8, "--negatives_cross_device True", "embedder", "0.5 GB in float32"),
+    (512, 8, "--negatives_cross_device True", "reranker", ""),
+    (512, 8, "", "embedder", ""),
+    (512, 8, "--negatives_cross_device True --train_group_size 2", "embedder", ""),
+    (64, 8, "--negatives_cross_device True", "embedder", ""),
+])  # fmt: skip
+def test_scores_of_all_ranks_negatives_are_no_larger_than_a_rank_may_hold(
+    request_of, tmp_path, world, batch, words, entry, told
+):
+    request = request_of(words.split(), entry=f"FlagEmbedding.finetune.{entry}.x", world=world,
+                         batch=batch)  # fmt: skip
+    made = {**SMALL, "folder": str(tmp_path)}
+    found = flagembedding.own(request, made, tmp_path / "rows-own.jsonl", 2)
+    assert (told in found) if told else not isinstance(found, str)
 
 
 def test_deepspeeds_own_buckets_shrink_with_the_model_too():
@@ -297,3 +377,79 @@ def test_a_processor_scales_to_few_pixels_but_keeps_the_length_of_an_edge(tmp_pa
     rehearse_flags.smaller(str(tmp_path), Argv([]))
     told = json.loads(file.read_text())
     assert told == {"max_pixels": rehearse_flags.PIXELS, "size": {"longest_edge": 1540}}
+
+
+def test_so_does_one_whose_parts_are_in_one_file(tmp_path):
+    """As transformers 5 writes it. A video's limit is of all its frames together."""
+    file = tmp_path / "processor_config.json"
+    large = {"longest_edge": 16777216, "shortest_edge": 65536}
+    slices = {"scale_resolution": 448, "max_slice_nums": 9}
+    file.write_text(json.dumps({
+        "image_processor": {"size": large, **slices}, "video_processor": {"size": large, **slices},
+    }))  # fmt: skip
+    argv = Argv([])
+    rehearse_flags.smaller(str(tmp_path), argv)
+    told = json.loads(file.read_text())
+    least = {"longest_edge": rehearse_flags.PIXELS, "shortest_edge": rehearse_flags.PIXELS}
+    small = {"scale_resolution": 224, "max_slice_nums": 9}
+    assert told["image_processor"] == {"size": least, **small}
+    assert told["video_processor"] == {"size": large, **small}
+    assert argv.notes == ["images of at most 50176 pixels"]
+
+
+EVERYWHERE = {
+    "--use_liger_kernel true": "--use_liger_kernel: Liger",
+    "--torch_compile true": "--torch_compile: not compiled",
+    "--resume_from_checkpoint x": "--resume_from_checkpoint: begins at step 0",
+    "--neftune_noise_alpha 5": "--neftune_noise_alpha: left out",
+    "--label_smoothing_factor 0.1": "--label_smoothing_factor: left out",
+    "--train_sampling_strategy group_by_length": "--train_sampling_strategy: rows come in",
+    '--accelerator_config {"split_batches":true}': "--accelerator_config: batches are dealt",
+    '--deepspeed {"zero_optimization":{"offload_param":{"device":"cpu"}}}':
+        "offload_param: nothing is moved",
+    "--optim adamw_torch": "plain SGD in float32",
+}  # fmt: skip
+SAID = {
+    trl: {
+        "--load_in_4bit true": "--load_in_4bit: weights are not quantised",
+        "--use_vllm true": "--use_vllm: transformers generates",
+        "--activation_offloading true": "--activation_offloading: nothing is moved",
+        "--attn_implementation flash_attention_2": "--attn_implementation flash_attention_2: sdpa",
+    },
+    llamafactory: {
+        "--adapter_name_or_path x": "--adapter_name_or_path: the adapter begins anew",
+        "--ref_model x": "--ref_model: the same tiny model",
+        "--quantization_bit 4": "--quantization_bit: weights are not quantised",
+        "--enable_liger_kernel true": "--enable_liger_kernel: Liger",
+        "--flash_attn fa2": "flash_attn fa2: sdpa",
+        "--image_max_pixels 900000": "images of at most 50176 pixels, videos of 4 frames",
+    },
+    flagembedding: {
+        "--from_peft x": "--from_peft: the adapter begins anew",
+        "--use_flash_attn true": "--use_flash_attn: no flash attention",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "note"),
+    [(module, words, note) for module, own in SAID.items()
+     for words, note in ((EVERYWHERE | own).items())],
+    ids=lambda one: getattr(one, "NAME", str(one))[:30],
+)  # fmt: skip
+def test_what_is_replaced_is_told_and_only_that(module, words, note, request_of, tmp_path):
+    name, value = words.split(" ", 1)
+    request = request_of([name, value], data=DATA[module], known=())
+    _, _, told = commands(module, request, tmp_path)
+    assert [one for one in told.notes if one.startswith(note)], told.notes
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    request = request_of(data=DATA[module], known=(), scratch=str(bare))
+    _, _, plain = commands(module, request, bare)
+    usual = ("plain SGD", "images of at most")
+    assert all(one.startswith(usual) for one in plain.notes), plain.notes
+
+
+def test_groups_of_completions_are_told(request_of, tmp_path):
+    _, _, told = commands(trl, request_of(row="prompt", data=("a.jsonl",)), tmp_path)
+    assert any("groups of 2 completions of 8 tokens" in note for note in told.notes)

@@ -68,6 +68,7 @@ def test_without_it_a_trap_would_be_right(safeguard):
     replace(GOOD, strategy="fsdp2"),
     replace(GOOD, steps=()),
     replace(GOOD, differences=()),
+    replace(GOOD, differences=(FINE,)),  # of one order of two
     replace(GOOD, wanted=frozenset({"vision", "llm", "aligner"})),
 ])  # fmt: skip
 def test_more_traps(trap):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,8 +20,13 @@ WRAPPERS = (
     "SystemExit",
 )
 _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray's, for another's
+_OWN_FAULT = ("NameError", "UnboundLocalError", "SyntaxError", "KeyboardInterrupt", "SystemExit")
+_CALLED = re.compile(r"(?:^|[\s.=(])([A-Za-z_]\w{2,60})\(")  # by the last line of a cut traceback
 _SCHEDULER = ("VG530", "VG531")
+_TRACKER = "VG565"
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
+CUT = 24  # characters of a cut message that tell it
+WORK = 10  # lines with a bar
 NEAR = 30  # lines between two exceptions of one stream that belong together
 
 
@@ -50,13 +56,33 @@ class Candidate:
 
 def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known | None:
     """The catalogue's failure that an exception is; through what it was raised from, too."""
-    message = flat(f"{event.type}: {event.message}")[:6000]
+    message = flat(f"{event.type}: {event.message or _unnamed(event)}")[:6000]
     places = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {places}")
     found = best(message, trace, catalogue)
     if event.cause is not None and depth < 4 and (found is None or found.order != "cause"):
         found = classify(event.cause, catalogue, depth + 1) or found
-    return found or _by_place(event, message, trace, catalogue)
+    if found is None and event.final:
+        found = _by_beginning(message.rstrip(" .…"), catalogue)
+    return (
+        found
+        or _by_place(event, message, trace, catalogue)
+        or _within(event, message, trace, catalogue)
+    )
+
+
+def _unnamed(event: Event) -> str:
+    """Of a traceback without an exception's name what may hold the message.
+
+    That is what stands under it, where other ranks wrote over the name, or the last lines of
+    source, where it is cut: they may hold what was raised.
+    """
+    return " ".join(event.under[:6]) or _source(event)
+
+
+def _source(event: Event) -> str:
+    """Of a traceback that is cut, its last lines of source: they may hold what was raised."""
+    return "" if event.last is not None else " ".join(event.trace[-4:])
 
 
 def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
@@ -69,9 +95,22 @@ def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
     return max(found, key=lambda f: f[:2])[2] if found else None
 
 
+def _by_beginning(message: str, catalogue: Sequence[Known]) -> Known | None:
+    """Of a log that was cut within a message: the sign whose beginning is the message's end."""
+    found: list[tuple[int, Known]] = []
+    for known in catalogue:
+        for sign in known.signs:
+            if sign.where == "message" and not sign.also:
+                sizes = range(len(sign.text) - 1, CUT - 1, -1)
+                size = next((n for n in sizes if message.endswith(sign.text[:n])), 0)
+                found.append((size, known))
+    longest = max(found, key=lambda f: f[0])
+    return longest[1] if longest[0] else None
+
+
 def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
     """What the frame that raised it betrays; the longest sign is the most exact place."""
-    if not event.type or not event.frames:
+    if not event.type or not event.frames or _own_fault(event):
         return None
     path, _, name = event.frames[-1]
     raised = f"{path} in {name}".replace("\\", "/")
@@ -80,10 +119,33 @@ def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]
     return max(found, key=lambda f: f[0])[1] if found else None
 
 
+def _own_fault(event: Event) -> bool:
+    """A slip of the code itself: the place says where it is, not what the run did wrong."""
+    kind = event.type.rpartition(".")[2]
+    nothing = kind == "AttributeError" and event.message.startswith("'NoneType' object")
+    return kind in _OWN_FAULT or nothing
+
+
+def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
+    """What was being done when it failed: the innermost frame that tells; of a cut one, too."""
+    if _own_fault(event):
+        return None
+    called = _CALLED.findall(_source(event).rpartition(", in ")[2])
+    frames = [(path, name) for path, _, name in event.frames] + [("", name) for name in called[-1:]]
+    for path, name in reversed(frames):
+        frame = f"{path} in {name}()".replace("\\", "/")
+        signs = ((known.match_within(message, trace, frame), known) for known in catalogue)
+        found = [(len(sign.text), known) for sign, known in signs if sign is not None]
+        if found:
+            return max(found, key=lambda f: f[0])[1]
+    return None
+
+
 def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Candidate]:
     found: list[Candidate] = []
     for digest in digests:
         raised = [e for e in digest.events if not e.caught and not survived(e.at, digest, digests)]
+        raised = [e for e in raised if not _interrupted(e.type, e.at, digest)]
         inner = {id(e.cause) for e in raised if e.cause is not None and e.type}
         here = [
             Candidate(classify(e, catalogue), e.line, e, e.rank)
@@ -94,22 +156,34 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             and not _passed_on(e)
         ]
         here = [c for c in here if c.event is None or not c.event.ignored or _ended(c, digest)]
+        here = [c for c in here if c.event is None or not c.event.buried or c.known is not None]
         if digest.exits:  # a traceback without an end beside a launcher's words is the launcher's
-            here = [c for c in here if c.event is None or c.event.type]
+            here = [c for c in here if c.event is None or c.event.type or c.known is not None]
         here = _marked(here)
         found += _last_of_each(here, digest)
         found += _loose(digest, digests)
         found += [
             Candidate(known, line, None, line.rank)
             for line, known in digest.telling
-            if not (_outlived if known.code in _SCHEDULER else survived)(line.at, digest, digests)
+            if not _interrupted(line.text, line.at, digest)
+            and not (_outlived if known.code in _SCHEDULER else survived)(line.at, digest, digests)
+            and not _synced(known, line, digest)
         ]
     return found
 
 
+def _synced(known: Known, line: Line, digest: Digest) -> bool:
+    """Whether it is the tracker's, and the tracker had all in the end."""
+    return known.code == _TRACKER and digest.progress.synced > line.at
+
+
 def _loose(digest: Digest, digests: Sequence[Digest]) -> list[Candidate]:
     """The first line with an exception's words, where ranks wrote into one another's."""
-    lasting = (f for f in digest.loose if not survived(f[0].at, digest, digests))
+    lasting = (
+        (line, known)
+        for line, known in digest.loose
+        if not survived(line.at, digest, digests) and not _synced(known, line, digest)
+    )
     return [Candidate(known, line, None, line.rank) for line, known in lasting][:1]
 
 
@@ -121,10 +195,16 @@ def _marked(here: list[Candidate]) -> list[Candidate]:
     return [c for c in here if c.line.marked or c.at > max(ends)]
 
 
+def _launchers(event: Event) -> bool:
+    return event.type.rpartition(".")[2] in WRAPPERS
+
+
 def _wraps(event: Event, others: list[Event]) -> bool:
     """A data-loader worker's exception is raised again in the rank; the original follows it."""
     if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
-        return not event.type and bool(event.frames) and len(others) > 1
+        others = [e for e in others if e is not event and not _launchers(e)]
+        said = any(e.type or e.at > event.at for e in others)
+        return not event.type and bool(event.frames) and said
     return any(e.at > event.at and e.type == event.type for e in others)
 
 
@@ -137,12 +217,21 @@ def _ended(candidate: Candidate, digest: Digest) -> bool:
 
     A web page (LLaMA-Factory's) trains in a thread: its frames tell.
     """
-    known = candidate.known is not None and candidate.known.order == "cause"
+    known = candidate.known is not None and candidate.known.order in ("cause", "hang")
+    if any("thread exited unexpectedly" in e.message for e in digest.events):
+        return known  # a loader's side thread: the main one only says that it is gone
     frames = candidate.event.frames if candidate.event else []
     if any(name == "train" or name.startswith("run_") for _, _, name in frames):
         later = [e.type.rpartition(".")[2] for e in digest.events if e.at > candidate.at]
         return known and all(name in WRAPPERS for name in later)
-    return known and bool(digest.exits) and len(digest.events) == 1
+    told = digest.progress
+    # Of a log without steps or an end a wait or an op that was not built tells enough; what a
+    # tracker's thread or a destructor says at the end of a healthy run does not.
+    enough = candidate.known is not None and (
+        candidate.known.order == "hang" or candidate.known.code == "VG557"
+    )
+    ended = bool(digest.exits) or (enough and not (told.steps or told.done))
+    return known and ended and len(digest.events) == 1
 
 
 def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
@@ -160,6 +249,12 @@ def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
     others = [d for d in digests if d is not digest]
     failed = any(d.exits or d.stopped for d in digests)
     return not failed and any(d.progress.done for d in others)
+
+
+def _interrupted(text: str, at: int, digest: Digest) -> bool:
+    """A Ctrl-C after which the script took up its next piece of work: many bars follow."""
+    later = sum(1 for place in digest.progress.bars if place > at)
+    return text.strip() == "KeyboardInterrupt" and not digest.exits and later >= WORK
 
 
 def _driver(candidate: Candidate) -> bool:

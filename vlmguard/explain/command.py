@@ -7,6 +7,7 @@ Exit status: 0 healthy or finished, 1 explained, 2 unreadable, 3 a failure that 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from collections.abc import Sequence
@@ -67,6 +68,11 @@ def strings(catalogue: Sequence[Known]) -> list[bytes]:
     return [text.encode() for text in kept]
 
 
+@functools.cache
+def _wanted() -> list[bytes]:
+    return strings(load())
+
+
 def _start(text: str) -> str:
     """The first words of ``text``, at most `LONGEST` bytes."""
     if len(text.encode()) <= LONGEST:
@@ -77,7 +83,7 @@ def _start(text: str) -> str:
 def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     """Read the logs that ``words`` name, and judge them. Raises `sources.Unreadable`."""
     catalogue = load()
-    wanted = strings(catalogue)
+    wanted = _wanted()
     find = matcher.finder(wanted)
     found = sources.find(list(words))
     reports = [ours.read(sources.stream(s)) for s in found if sources.is_report(s.path)]

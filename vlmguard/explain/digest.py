@@ -18,6 +18,7 @@ from vlmguard.explain.sources import Source
 _QUIET = ("WARNING", "[WARN", "WARN:", "[INFO", "Warning:", " INFO ", "[DEBUG")
 MAX_TELLING = 400
 MAX_EVENTS = 400
+QUOTED = 3  # lines; a run says more
 LAST = 60  # lines in which loose words count: earlier ones did not end the run
 
 
@@ -60,6 +61,7 @@ class Digest:
 _NO_NAME = re.compile(r"network addresses? of \(([^,()]{1,200}), \d{1,5}\) cannot be retrieved")
 _NAMED = re.compile(r"failed to connect to \[?([^\]\s]{1,200})\]?:\d")
 _WORDS = re.compile(r"(?:Error|Exception|ERROR|FATAL)\b")
+_SIGNALLED = "death signal"  # torchrun says as a warning that it was told to end
 _STOPPING = (
     "Killing subprocess",
     "Sending process ",
@@ -87,7 +89,7 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
     digest.unresolved = _unresolved(kept)
     if not _said(digest, kept[-LAST:]):
-        digest.loose = list(_loose(kept, catalogue))[:MAX_TELLING]
+        digest.loose = list(_loose(kept, catalogue, bool(digest.progress.steps)))[:MAX_TELLING]
     ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
     if digest.before:  # the facts of an earlier run are not this one's
         ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
@@ -114,16 +116,25 @@ def _said(digest: Digest, late: Sequence[Line]) -> bool:
     return bool(own) or any(line.at >= start for line, _ in digest.telling)
 
 
-def _loose(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
+def _loose(
+    kept: Sequence[Line], catalogue: Sequence[Known], stepped: bool
+) -> Iterable[tuple[Line, Known]]:
     causes = [known for known in catalogue if known.order == "cause"]
+    quoted = not stepped and _quoted(kept)
     for line in kept[-LAST:]:
         quiet = _quiet(line.raw, "") or (line.level and line.level in "WI")
-        if quiet or not _WORDS.search(line.raw):
+        if quiet or not (quoted or _WORDS.search(line.raw)):
             continue
         message = flat(line.raw)
-        known = next((k for k in causes if k.match(message)), None)
-        if known is not None:
-            yield line, known
+        bears = [(k.narrow, len(s.text), k) for k in causes if (s := k.match(message))]
+        if bears:
+            yield line, max(bears, key=lambda b: b[:2])[2]
+
+
+def _quoted(kept: Sequence[Line]) -> bool:
+    """Whether someone copied a message alone, without its exception's type and traceback."""
+    said = [line.raw for line in kept if line.text.strip()]
+    return len(said) <= QUOTED and not any("%|" in raw or "arn" in raw for raw in said)
 
 
 def _watched(kept: Sequence[Line]) -> Iterable[Line]:
@@ -147,13 +158,23 @@ def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple
     if not present:
         return
     for line in kept:
-        if line.level and line.level in "WI":
-            continue
         raw = line.raw
-        for text, known in present:
-            if text in raw and known.match_line(flat(raw)) and not _quiet(raw, text):
-                yield line, known
-                break
+        if line.level and line.level in "WI" and _SIGNALLED not in raw:
+            continue
+        bears = [
+            (known.narrow, len(text), known)
+            for text, known in present
+            if text in raw
+            and known.match_line(flat(raw))
+            and (_ended(known, raw) or not _quiet(raw, text))
+        ]
+        if bears:
+            yield line, max(bears, key=lambda b: b[:2])[2]
+
+
+def _ended(known: Known, raw: str) -> bool:
+    """A launcher's warning that it got a signal is its end."""
+    return known.order == "end" and "torch.distributed.elastic" in raw
 
 
 def _quiet(raw: str, text: str) -> bool:

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vlmguard.explain.lines import Line, Time
 
 MAX_MESSAGE = 24  # lines
 MAX_TRACE = 120  # frames' lines
+CUT = 3  # lines of code and carets behind a last frame
 
 _START = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, in (.{1,200}))?')
 _RICH = re.compile(r"^│ (/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
+# A notebook's frames: "File ~/x/trainer.py:19, in Trainer.train(self, …)", before IPython 8
+# "~/x/trainer.py in train(self, …)", in Colab "[/x/trainer.py](https://…) in train(self, …)".
+_CELL = re.compile(
+    r"^File \[?([~./A-Za-z](?::\\)?[^\s:]{0,300}\.py):(\d{1,7})(?:\]\([^)\s]{0,300}\))?,"
+    r" in ([\w<>.]{1,80})\("
+)
+_OLD_CELL = re.compile(
+    r"^\[?([~/A-Za-z][^\s:\]]{0,300}\.py)(?:\]\([^)\s]{0,200}\))? in (())?([\w<>]{1,80})\("
+)
+_NUMBERED = re.compile(r"^(?:-{2,4}> ?|\s{1,5})\d{1,5} ")  # a notebook's lines of source
+_TITLE = re.compile(r"^\*{0,2}([A-Za-z_]\w{2,60})\s{2,60}Traceback \(most recent call last\)")
+_SPAWNED = re.compile(r"^-- Process (\d{1,5}) terminated with the following error")
 _TYPE = re.compile(
     r"^((?:[A-Za-z_]\w{0,60}\.){0,8}"
-    r"(?:_?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop)"
+    r"(?:_?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop"
+    r"|NotFound|Conflict)"
     r"|Exception|Timeout|EnforceNotMet|IoException|CheckpointError|GatedRepo|Stop|RaySystemError"
     r"|OutOfResources|ArrowInvalid|BrokenProcessPool|BadZipFile|RemoteDisconnected|IncompleteRead))"
     r"(?::(?:\s|$)(.*)|$)"
@@ -25,12 +39,23 @@ _TYPE = re.compile(
 _DOTTED = re.compile(r"^((?:[A-Za-z_]\w{0,60}\.){1,8}[A-Za-z_]\w{0,60}): (?!\[)(.*)$")
 _WHAT = re.compile(r"^\s{0,4}what\(\):\s{1,3}(.{1,4000})")
 _GROUP = re.compile(r"\[[^\]\n]{0,80}\bRank (\d{1,5})\]")  # before what a watchdog threw
+# What a watchdog's thread died of: an exception that Python never saw.
+_THREW = re.compile(r"watchdog thread terminated with exception: (.{1,4000})")
 _TERMINATE = re.compile(r"terminate called after throwing an instance of '([^'\n]{1,120})'")
+# A logger's line for what nobody caught: "CRITICAL [root, rank=0] Uncaught ValueError: …".
+_UNCAUGHT = re.compile(
+    r"^.{0,160}\bUncaught ((?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)): (.{1,4000})"
+)
+_NAMED = re.compile(r"\brank=(\d{1,5})\]")
 _DEBUGGER = re.compile(r"^Exception has occurred: ([A-Za-z_][\w.]{0,120})")  # VS Code's
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
+_RAISE = re.compile(r"^\s*raise (?:\w{1,60}\.){0,4}([A-Z]\w{0,60})\(")
 _IGNORED = re.compile(r"^Exception (?:ignored in|in thread|in threading)")
 _RECORD = re.compile(
-    r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|ERROR|rank)|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
+    r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|rank)"
+    r"|^\[ERROR(?!\] \d{4}-[\d:-]{14,16} \(PID:)"  # torch_npu's own is part of its message
+    r"|^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,80}:"  # Python's own format
+    r"|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
 )
 
 
@@ -44,7 +69,10 @@ class Event:
         cause: the exception that this one was raised from or while handling.
         ignored: from a destructor or a side thread: it ended nothing by itself.
         caught: a logger wrote it as a warning or less.
+        final: the log ends with its message, which may be cut.
+        buried: its frames stand among other lines: told only where what is under them is known.
         lines: the log's lines, for evidence.
+        titled: the type that a notebook writes above the traceback.
     """
 
     line: Line
@@ -55,9 +83,12 @@ class Event:
     cause: Event | None = None
     ignored: bool = False
     caught: bool = False
+    final: bool = False
     last: Line | None = None
     rank: int | None = None
+    buried: bool = False
     traced: bool = False
+    titled: str = ""
 
     @property
     def source(self) -> int:
@@ -70,6 +101,14 @@ class Event:
     @property
     def time(self) -> Time | None:
         return (self.last or self.line).time or self.line.time
+
+    @property
+    def under(self) -> list[str]:
+        """Of one without a name, what stands under its frames: other ranks wrote over the name."""
+        frames = [n for n, line in enumerate(self.trace) if _FRAME.match(line)]
+        if self.type or not frames:
+            return []
+        return [line for line in self.trace[frames[-1] + 1 :] if line[:1].strip()]
 
     @property
     def where(self) -> tuple[str, int, str] | None:
@@ -88,6 +127,15 @@ class _Lane:
         self.ignored = False
         self.fresh = 0  # message lines still to read
         self.raised = ""  # C++ type of "terminate called after"
+        self.spawned: int | None = None  # of torch.multiprocessing: whose traceback comes
+        self.behind = 0  # lines since the last frame
+        self.before: list[str] = []  # lines of source, where no traceback is open
+        self.stack = False  # a logger's own stack is no traceback
+
+    @property
+    def cut(self) -> bool:
+        """Whether the lane ends within a traceback whose beginning is not there either."""
+        return not self.stack and self.behind <= CUT and len(self.open[-1].frames) > 1
 
 
 def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
@@ -100,14 +148,32 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
         if event is not None:
             found.append(event)
     for lane in lanes.values():
-        found += [event for event in lane.open if event.frames and event.traced]
+        for event in lane.open:
+            event.buried = not (_cut(event) or event.traced or (event.frames and lane.cut))
+        found += [e for e in lane.open if e.frames and (not e.buried or e.under)]
+        if lane.done is not None and lane.fresh:
+            lane.done.final = True
     yield from sorted(found, key=lambda e: (e.source, e.at))
+
+
+def _cut(event: Event) -> bool:
+    """Of a traceback without its last line the type: a notebook names it above, "raise" below."""
+    match = _RAISE.match(next((text for text in reversed(event.trace) if text.strip()), ""))
+    event.type = event.titled or (match[1] if match else "")
+    return match is not None
 
 
 def _step(lane: _Lane, line: Line) -> Event | None:
     text = line.text
+    lane.behind += 0 if not text.strip() or _NUMBERED.match(text) else 1
+    if text.startswith("Stack (most recent call last)"):
+        lane.stack = True
     if _START in text:
         event = Event(line, rank=line.rank, traced=True)
+        if match := _TITLE.match(text):
+            event.titled = match[1]
+        if event.rank is None:
+            event.rank, lane.spawned = lane.spawned, None
         event.ignored, event.caught = lane.ignored, _logged(line)
         event.cause = lane.done if lane.chained else None
         lane.open.append(event)
@@ -119,11 +185,15 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     if _IGNORED.match(text):
         lane.ignored, lane.fresh = True, 0
         return None
-    if not lane.open and not lane.fresh and (match := _FRAME.match(text)) and match[3]:
+    if not lane.open and not lane.fresh and (frame := _frame(text)) and frame[2]:
         lane.open.append(Event(line, rank=line.rank))  # its beginning was not kept
-    if lane.open and (match := _FRAME.match(text) or _RICH.match(text)):
-        lane.open[-1].frames.append((match[1], int(match[2]), (match[3] or "").strip()))
+    if lane.open and (frame := _frame(text)):
+        lane.open[-1].frames.append(frame)
+        lane.behind = 0
         lane.open[-1].trace.append(text)
+        return None
+    if match := _SPAWNED.match(text):
+        lane.spawned, lane.fresh = int(match[1]), 0
         return None
     stripped = text.strip(" │")
     if match := _TERMINATE.search(text):
@@ -134,9 +204,17 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         if event.rank is None and (told := _GROUP.match(match[1])):
             event.rank = int(told[1])
         return event
+    if match := _THREW.search(text):
+        return _thrown(lane, line, match[1])
+    if not lane.open and (match := _UNCAUGHT.match(text)):
+        event = _closed(lane, line, match[1], match[2])
+        if event.rank is None and (told := _NAMED.search(text)):
+            event.rank = int(told[1])
+        return event
     if match := _DEBUGGER.match(text):
         return _closed(lane, line, match[1], "")
-    if (match := _TYPE.match(stripped if lane.open else text)) and (lane.open or match[2]):
+    match = _TYPE.match(stripped if lane.open else text)
+    if match and (lane.open or match[2] or _announced(match)):
         return _closed(lane, line, match[1], match[2] or "")
     if lane.open and lane.open[-1].frames and (match := _DOTTED.match(text)):
         return _closed(lane, line, match[1], match[2])
@@ -144,7 +222,33 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         _more(lane, line, text)
     elif lane.open and len(lane.open[-1].trace) < MAX_TRACE:
         lane.open[-1].trace.append(text)
+    elif not lane.open:
+        lane.before = [*lane.before[-2:], text] if text.startswith("    ") else []
     return None
+
+
+def _frame(text: str) -> tuple[str, int, str] | None:
+    if match := _FRAME.match(text) or _RICH.match(text) or _CELL.match(text):
+        return match[1], int(match[2]), (match[3] or "").strip().rpartition(".")[2]
+    if match := _OLD_CELL.match(text):
+        return match[1], 0, match[4]
+    return None
+
+
+def _thrown(lane: _Lane, line: Line, message: str) -> Event:
+    """A watchdog's exception: beside the tracebacks of the main thread, not their end."""
+    line = replace(line, marked=False)
+    told = _GROUP.search(line.raw)
+    rank = int(told[1]) if told else line.rank
+    event = Event(line, "c10::DistBackendError", message, last=line, rank=rank)
+    if not lane.open:
+        lane.done, lane.fresh = event, MAX_MESSAGE
+    return event
+
+
+def _announced(match: re.Match[str]) -> bool:
+    """Whether this is a class with its module and a colon: its words are on the next lines."""
+    return "." in match[1] and match[0].rstrip().endswith(":")
 
 
 def _logged(line: Line) -> bool:
@@ -159,6 +263,9 @@ def _logged(line: Line) -> bool:
 
 def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:
     event = lane.open.pop() if lane.open else Event(line, rank=line.rank, ignored=lane.ignored)
+    if not event.trace:
+        event.trace = lane.before
+    lane.before = []
     event.type, event.message, event.last = kind, message, line
     if event.rank is None:
         event.rank = line.rank

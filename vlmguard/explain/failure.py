@@ -13,7 +13,7 @@ from vlmguard.explain.logfacts import Facts
 # Which of two failures caused the other, where neither a launcher nor a clock tells: a lower one
 # comes first. "peer": only tells that another rank is gone. "end": someone ended the processes.
 Order = Literal["cause", "hang", "peer", "end"]
-Where = Literal["message", "trace", "raised", "line"]
+Where = Literal["message", "trace", "raised", "within", "line"]
 
 _SPACE = re.compile(r"\s+")
 
@@ -32,6 +32,8 @@ class Sign:
         where: "message": in an exception's type and message. "trace": in its traceback.
             "raised": in the frame that raised it ("…/path.py in function"); heard only where no
             message is known: a package's own checks say what it is about, in words of any release.
+            "within": in any frame, likewise, and only where the raising frame tells nothing
+            either: what was being done when it failed. Heard of a traceback that is cut, too.
             "line": in any line of a log, exception or not.
         also: literals, all of which must be in the exception (or line) as well.
         no: literals, none of which may be.
@@ -46,7 +48,7 @@ class Sign:
 
     def matches(self, message: str, trace: str = "", raised: str = "") -> bool:
         """Whether an exception with this message and traceback, or this line, bears the sign."""
-        inside = {"trace": trace, "raised": raised}.get(self.where, message)
+        inside = {"trace": trace, "raised": raised, "within": raised}.get(self.where, message)
         if self.text not in inside:
             return False
         everything = f"{message} {trace}"
@@ -125,6 +127,11 @@ class Known:
         """The sign that the frame which raised an exception bears: "path.py in function"."""
         told = (s for s in self.signs if s.where == "raised")
         return next((s for s in told if s.matches(message, trace, raised)), None)
+
+    def match_within(self, message: str, trace: str, frames: str) -> Sign | None:
+        """The sign that one of the frames bears: "path.py in function", the innermost first."""
+        told = (s for s in self.signs if s.where == "within")
+        return next((s for s in told if s.matches(message, trace, frames)), None)
 
     def match_line(self, line: str) -> Sign | None:
         return next((s for s in self.signs if s.where == "line" and s.matches(line)), None)

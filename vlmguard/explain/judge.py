@@ -40,7 +40,15 @@ _BY_EXIT = {
     143: "VG569",
 }
 _SEVERAL = re.compile(r"(?i)nnodes[ =:'\"]{1,4}(?:[2-9]\b|[1-9]\d)")
+_MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier")
 MANY = 4096  # ranks
+# c10d's warnings: each may pass, and a log that ends with one did not get further.
+_MEETING = (
+    "[c10d] The client socket has failed to connect to",
+    "[c10d] The client socket has timed out",
+    "[c10d] waitForInput: poll for socket",
+)
+_CAUGHT = ("VG552", "VG540", "VG590")  # what a later, stronger failure makes noise of
 
 
 @dataclass
@@ -87,6 +95,10 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     known = answer.known
     if known is None or known.order not in ("hang", "peer"):
         return answer
+    if named := _MISSING.search(answer.facts.message):
+        answer.ranks = tuple(int(rank) for rank in re.findall(r"\d+", named[1]))
+        answer.sure, answer.how = True, "a barrier names who never came to it"
+        return answer
     if table is None or known.order == "peer":
         _by_absence(answer, candidates, digests, facts.world)
         return answer
@@ -124,7 +136,7 @@ def _started(
         and (by_exit := _exit_class(digests, by_code)) is not None
     ):
         return by_exit
-    pick, how, sure = _first(some, ended)
+    pick, how, sure = _first(_why_they_ended(some), ended)
     alike = sorted({c.rank for c in candidates if c.key == pick.key and c.rank is not None})
     ranks = _ranks(pick, some, ended, sure) or _told_elsewhere(pick, candidates, digests)
     answer = Answer("explained" if pick.known else "unknown", pick.known, pick, ranks, how, sure)
@@ -134,6 +146,21 @@ def _started(
     return answer
 
 
+def _why_they_ended(some: list[Candidate]) -> list[Candidate]:
+    """A kernel's or scheduler's own word on an end goes before what the ended programs said.
+
+    "Killed for memory" explains a worker that is gone and whatever its parent raised; "time limit"
+    says why a job was deleted.
+    """
+    told = {c.known.code for c in some if c.known is not None and c.event is None}
+    other = {c.known.code if c.known is not None else "" for c in some}
+    if "VG532" in told and other <= {"VG532", "VG544", "VG531", "VG583", ""}:
+        return [c for c in some if c.known is not None and c.known.code == "VG532"]
+    if "VG530" in told and other == {"VG530", "VG531"}:
+        return [c for c in some if c.known is not None and c.known.code == "VG530"]
+    return some
+
+
 def _to_launcher(candidate: Candidate) -> bool:
     """A signal that torchrun itself got: no rank lost its connection before that."""
     return candidate.event is not None and candidate.event.type.endswith("SignalException")
@@ -141,6 +168,8 @@ def _to_launcher(candidate: Candidate) -> bool:
 
 def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
     """An import that fails is often caught; beside a later failure that says more it is noise."""
+    if any(c.known is not None and c.order <= 1 for c in candidates):  # cut tracebacks tell less
+        candidates = [c for c in candidates if c.known or c.event is None or c.event.type]
     strong = [c for c in candidates if c.order <= 1 and not _weak(c)]
     latest = max((c.at for c in strong), default=-1)
     return [c for c in candidates if not _weak(c) or c.at > latest]
@@ -148,7 +177,9 @@ def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
 
 def _weak(candidate: Candidate) -> bool:
     known = candidate.known
-    return not candidate.line.marked and known is not None and known.code in ("VG552", "VG540")
+    if known is not None and known.code == "VG566" and candidate.event is None:
+        return True  # an engine's own "failed": its traceback, if there is one, says why
+    return not candidate.line.marked and known is not None and known.code in _CAUGHT
 
 
 def _no_afterthoughts(some: list[Candidate], all_: list[Candidate]) -> list[Candidate]:
@@ -202,7 +233,8 @@ def _told_elsewhere(
     ended = [e for d in digests for e in d.exits if e.code not in (-15, -6)]
     named = {e.rank for e in ended if e.rank is not None}
     local = {e.local for e in ended if e.local is not None and e.code > 0 and not _nodes(digests)}
-    told = named or local
+    cut = {e.rank for d in digests for e in d.events if not e.type and e.rank is not None}
+    told = named or local or cut
     return tuple(r for r in told if r is not None) if len(told) == 1 else ()
 
 
@@ -241,6 +273,8 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
             pick = Candidate(known, line, None, line.rank)
             return Answer("explained", known, pick, how="the logged losses", evidence=[line, last])
     failed = [e for d in digests for e in d.exits if not survived(e.line.at - 1, d, digests)]
+    if not failed and (empty := _unlabelled(digests, by_code)) is not None:
+        return empty
     if failed:
         ended = launcher.first(failed) or failed[0]
         rank = ended.rank if ended.rank is not None or _nodes(digests) else ended.local
@@ -253,10 +287,31 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     if (wrapped := _wrapped(digests)) is not None:
         pick = Candidate(None, wrapped.line, wrapped, wrapped.rank)
         return Answer("unknown", None, pick, how="", evidence=_evidence(pick))
+    if (met := _waiting(digests)) is not None:
+        known = by_code["VG517"]
+        return Answer("explained", known, Candidate(known, met, None, met.rank), evidence=[met])
     if any(d.progress.done for d in digests):
         ends = [d.progress.end for d in digests if d.progress.end is not None]
         return Answer("finished", evidence=ends[-1:])
     return Answer("unfinished", evidence=_where_each(digests))
+
+
+def _unlabelled(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
+    """Losses of 0.0 from the first step on, in every log that has a loss."""
+    told = [d.progress for d in digests if d.progress.zeros or d.progress.sound]
+    if not told or not all(progress.unlabelled for progress in told):
+        return None
+    known, lines = by_code["VG593"], told[0].zeros
+    pick = Candidate(known, lines[0], None, lines[0].rank)
+    return Answer("explained", known, pick, how="the logged losses", evidence=[lines[0], lines[-1]])
+
+
+def _waiting(digests: Sequence[Digest]) -> Line | None:
+    """The line with which a log ends that never got past the ranks' first meeting."""
+    if any(d.progress.steps or d.progress.done for d in digests):
+        return None
+    finals = (line for d in digests for line in d.finals.values())
+    return next((line for line in finals if any(text in line.raw for text in _MEETING)), None)
 
 
 def _wrapped(digests: Sequence[Digest]) -> Event | None:

@@ -12,7 +12,11 @@ _ROOT = "Root Cause (first observed failure)"
 _RANK = re.compile(r"^\s*(?:│ )?rank\s{1,9}: (\d{1,6}) \(local_rank: (\d{1,4})\)")
 _CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4}) \(pid: (\d{1,9})\)")
 _TIME = re.compile(r"^\s*(?:│ )?time\s{1,9}: (\d{4}-\d\d-\d\d)[_T ](\d\d:\d\d:\d\d)()")
-_FAILED = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,4}) \(pid: (\d{1,9})\)")
+_FAILED = re.compile(
+    r"failed \(exitcode: (-?\d{1,4})\)[^\n]{0,300}? local_rank: (\d{1,4}) "
+    r"\((?:pid|process ID): (\d{1,9})\)"
+)
+_CLOSING = re.compile(r"closing signal SIG(HUP|INT)\b")  # torchrun passes on what it got itself
 _CHILDREN = re.compile(  # torch 1.9 to 1.11
     r"Child process \d{1,9} \(local_rank (\d{1,4})\) FAILED \(exitcode (-?\d{1,4})\)"
 )
@@ -29,10 +33,18 @@ _MPI = re.compile(r"exited on signal (\d{1,2}) \(|mpirun noticed that process ra
 _SHELL = re.compile(
     r"(?:^|line \d{1,5}: +)\d{2,9} (Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
 )
-_BARE = re.compile(r"(?:^|it/s\]|s/it\])\s{0,3}(Killed)$")  # as a shell ends a progress bar's line
+# As a shell ends a progress bar's line; a bar that turns: "eta 1:02 \\Terminated".
+_BARE = re.compile(r"(?:^|it/s\]|s/it\]|\d [\\/|-])\s{0,3}(Killed|Terminated)$")
 _TOLD = re.compile(r"Main process received SIG(INT|TERM), exiting")  # DeepSpeed
+_STATUS = re.compile(  # what torchrun's agent of old wrote of each worker
+    r'"torchelastic\.worker\.status\.FAILED".{1,200}"global_rank": (\d{1,6})'
+)
+_PANIC = "thread '"  # Rust's: tokenizers, safetensors
 # Hydra's and Ray's words before or instead of an exception.
 _DRIVER = ("Error executing job with overrides:", "A worker died or was killed while executing")
+_ASCEND = re.compile(
+    r"\(PID:\d{1,9}, Device:-?\d{1,4}, RankID:-?\d{1,5}\) ERR99999 UNKNOWN applica"
+)
 _STOPPED = "The process receives a SIGTERM"  # Ray ends its workers with it when all is done
 _SIGNALS = {
     "Killed": -9,
@@ -63,7 +75,16 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     time: Time | None = None
     for line in lines:
         text = line.text
+        if match := _STATUS.search(text):
+            found.append(Exit(line, 1, int(match[1]), line.time))
+            continue
+        if text.startswith(_PANIC) and " panicked at " in text:
+            found.append(Exit(line, 1, None, line.time))
+            continue
         if text.startswith(_DRIVER) and _STOPPED not in text:
+            found.append(Exit(line, 1, None, line.time))
+            continue
+        if "ERR99999" in text and _ASCEND.search(text):  # torch_npu, as a rank's Python ends
             found.append(Exit(line, 1, None, line.time))
             continue
         if match := _DIED.search(text):
@@ -74,6 +95,9 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             continue
         if text.startswith(_CHILD):
             found.append(Exit(line, 1, None, line.time))
+            continue
+        if match := _CLOSING.search(text):
+            found.append(Exit(line, -1 if match[1] == "HUP" else -2, None, line.time))
             continue
         if match := _TOLD.search(text):
             found.append(Exit(line, -2 if match[1] == "INT" else -15, None, line.time))

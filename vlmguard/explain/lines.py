@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,17 +15,17 @@ LONGEST = 6000  # characters of a line that are looked at: its first and last ha
 Time = tuple[int, ...]  # (month, day, hour, minute, second, microsecond), to compare within a log
 
 _TIME = r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:Z|[+-]\d\d:?\d\d)?"
-_ISO = re.compile(rf"^\[?{_TIME}\]?:?[\s|]+(?:std(?:out|err) [FP] )?")
+_ISO = re.compile(rf"^[\[【]?{_TIME}(?:】\s?|\]?:?[\s|]+(?:std(?:out|err) [FP] )?)")
 _ANY_TIME = re.compile(rf"^[\[(]?{_TIME}")
 _GLOG = re.compile(r"^\[?([IWEF])(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})[^\]]{0,120}\]\s?")
 _SHORT = re.compile(r"^\[([IWEF]) [\w.]{1,60}:\d{1,6}\] ")  # c10's, before torch 2.3
 _RANKS = re.compile(
-    r"^(?:\[rank\s?(\d{1,5})\]:?\s?|rank(\d{1,5})\]: |\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
+    r"^(?:\[rank\s?(\d{1,5})\]:?\s?|rank(\d{1,5})\]:\s?|\[(?:[a-z_.-]*)(\d{1,5})\]:\s?"
     r"|\[\d+,(?:mpirank:)?(\d{1,5})(?:,[\w.-]{1,60})?\]<std(?:out|err)>:\s?|\[Rank (\d{1,5})\]:?\s)"
 )
 _VLLM = re.compile(
-    r"^(ERROR|WARNING|INFO|DEBUG) \d\d-\d\d (\d\d:\d\d:\d\d) "
-    r"\[[\w.]{1,60}:\d{1,6}\]\s?"
+    r"^(ERROR|WARNING|INFO|DEBUG) (?:\d{4}-)?\d\d-\d\d (\d\d:\d\d:\d\d)(?:\.\d{1,6})? "
+    r"\[?[\w./]{1,80}:\d{1,6}\]\s?"
 )
 _LOGURU = re.compile(
     r"^(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL)\s{1,9}\| [\w.<>:]{1,120} [-|] "
@@ -33,8 +34,11 @@ _STREAM = re.compile(r"^std(?:out|err): ")
 # Kaggle's seconds and line; a viewer's line number; a quotation mark.
 _COUNTED = re.compile(r"^(?:\d{1,7}\.\d{1,2}s[ \t]{1,4}\d{1,7}[ \t]|\[\d{4,8}\] |> )")
 _LABEL = re.compile(r"^\s?(\d{1,5}): ?")  # srun --label
+_NUMBER = re.compile(r"^\s{0,6}(\d{1,7})[\t ]")  # an editor's or `cat -n`'s line number
+_TABLE = re.compile(r"^\s{0,4}(?:\|\s{0,4}){1,4}(?=\d{4}-\d\d-\d\d|\[rank\d)")  # a log viewer's row
 _HOST = re.compile(
-    r"^([A-Za-z][\w.-]{0,62}): (?=\[rank|Traceback \(|  File \"|\[\d{4}-\d\d|\[[A-Z]+\])"
+    r"^(?!\w{0,60}(?:Error|Exception): )"
+    r"([A-Za-z][\w.-]{0,62}): (?=\[rank|Traceback \(|  File \"|\[\d{4}-\d\d|\[[A-Z]+\])"
 )
 # pdsh with addresses; journalctl and syslog; docker compose. What they name is a lane of its own.
 _SOURCES = re.compile(
@@ -46,6 +50,10 @@ _ACTOR = re.compile(r"^\(([\w.]{1,60}) pid=(\d{1,8})(?:, ip=[\d.]{7,15})?\)\s?")
 _RAYLET = re.compile(r"^\(raylet(?:, ip=[\d.]{7,15})?\)\s?")  # in front of the first line only
 _POD = re.compile(r"^\[(?:pod/)?[\w.-]{1,80}/[\w.-]{1,60}\] ")
 _JOINED = re.compile(r"(?<=[^\n])(?=\[rank\d{1,5}\]: )")  # two ranks on one line
+# Python's logging of what a child printed, one record or several on a line.
+_RELAYED = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - [\w.]{1,60} - [A-Z]{4,8} - (?=\[rank\d)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,7 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
     """The lines of ``pieces``; ``rank`` is the log's own, where the path told it."""
     texts = [(piece, clean.text(piece.data)) for piece in pieces]
     labelled = _labelled(texts[0][1]) if texts else False
+    numbered = _numbered(texts[0][1]) if texts else False
     tee = _all_marked(texts[0][1]) if texts else False
     columns = terminal.width([text for _, text in texts])
     hosts = _hosts(texts[0][1]) if texts else set()
@@ -77,7 +86,7 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
             number_here, at_here = number, at
             at += size
             number += feeds
-            for part in _parts(raw):
+            for part in _parts(_NUMBER.sub("", raw) if numbered else raw):
                 yield _line(part, source, number_here, at_here, rank, labelled, tee, hosts)
 
 
@@ -87,7 +96,12 @@ def _parts(raw: str) -> Iterator[str]:
         short = one
         if len(one) > LONGEST:
             short = one[: LONGEST // 2] + " … " + one[-LONGEST // 2 :]
-        yield from _JOINED.sub("\n", short).split("\n") if "[rank" in short else (short,)
+        if "[rank" not in short:
+            yield short
+            continue
+        if " - [rank" in short:
+            short = _RELAYED.sub("\n", short).lstrip("\n")
+        yield from _JOINED.sub("\n", short).split("\n")
 
 
 def _labelled(head: str) -> bool:
@@ -95,6 +109,15 @@ def _labelled(head: str) -> bool:
     some = [line for line in head.split("\n", 400)[:400] if line.strip()]
     found = [match[1] for line in some if (match := _LABEL.match(line))]
     return len(found) > 0.6 * len(some) and len(some) > 3
+
+
+def _numbered(head: str) -> bool:
+    """Whether an editor's line numbers stand before nearly all lines: each is one more."""
+    some = [line for line in head.split("\n", 400)[:400] if line.strip()]
+    found = [int(match[1]) if (match := _NUMBER.match(line)) else None for line in some]
+    pairs = itertools.pairwise(found)
+    rising = sum(a is not None and b is not None and 0 < b - a < 3 for a, b in pairs)
+    return rising > 0.6 * (len(some) - 1) and len(some) > 3
 
 
 def _hosts(head: str) -> set[str]:
@@ -125,6 +148,8 @@ def _line(
     hosts: set[str],
 ) -> Line:
     text, time, level, lane, marked = raw, None, "", "", False
+    if match := _TABLE.match(text):
+        text = text[match.end() :].rstrip(" |")
     for _ in range(5):
         if match := _ISO.match(text):
             time = time or _clock(match)

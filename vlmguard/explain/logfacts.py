@@ -94,7 +94,8 @@ _RELEASE = re.compile(
     rf"(?im)\b({_PACKAGES})\s{{0,12}}(?:version)?\s{{0,3}}(?:==|[:=]|\s)\s{{0,3}}['\"]?v?"
     r"(\d{1,3}\.\d{1,3}(?:\.\d{1,4})?(?:\.?(?:dev|rc|post|a|b)\d{0,8})?(?:\+[\w.]{1,20})?)"
 )
-_WORLD = re.compile(r"\bworld size: (\d{1,6})\b")  # LLaMA-Factory's line of each rank
+# LLaMA-Factory's line of each rank; NCCL's of each communicator.
+_WORLD = re.compile(r"\bworld size: (\d{1,6})\b|NCCL INFO .{0,80}\b[nN]ranks (\d{1,6})\b", re.M)
 _VALUE = re.compile(
     r"(?<![\w.])(?:--|['\"])?([A-Za-z][A-Za-z_]{3,48})['\"]?\s{0,3}[=:]\s{0,3}"
     r"(?:(<?[\w]{2,30}\.[\w]{2,30}: )?)"
@@ -140,7 +141,7 @@ def of_text(texts: Iterable[str]) -> Facts:
             if name in _WANTED:
                 said.setdefault(name, match[match.lastindex or 2].strip("'\" "))
         if told := _WORLD.search(text):
-            said.setdefault("world_size", told[1])
+            said.setdefault("world_size", told[1] or told[2])
         for match in _RELEASE.finditer(text):
             releases.setdefault(match[1].lower().replace("_", "-"), match[2])
         for name, pattern in _FRAMEWORKS:

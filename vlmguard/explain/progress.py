@@ -20,6 +20,11 @@ _STEP = re.compile(
     r"iter)s?['\"]?\s{0,3}[:=#\s]\s{0,3}\[?(\d{1,9})"
     r"(?:\s{0,2}/\s{0,4}(\d{1,9}))?(?=[\s,\])|:;.]|$)"
 )
+# DETR's, LAVIS's "epoch: [3]  [ 10/500]  eta: …", mmengine's "Epoch(train) [3][10/500]".
+_EPOCH = re.compile(
+    r"\b[Ee]poch(?:\([a-z]{1,9}\))?:?\s{0,4}\[?\s{0,4}\d{1,6}\]?:?\s{0,4}"
+    r"\[\s{0,9}(\d{1,9})/\s{0,4}(\d{1,9})\]"
+)
 _LOSS = re.compile(
     r"['\"]?\b(?:loss|grad_norm|lm_loss|"
     r"train_loss)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|-?inf|"
@@ -29,6 +34,11 @@ _LOSS = re.compile(
 _NAN = re.compile(
     r"['\"]?\b(loss|grad_norm)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|inf|0\.0\b|0\b)", re.I
 )
+# The Trainer's own line of a step whose rows had no label; a reward's loss may be 0.0, too.
+_ZERO = re.compile(r"['\"]loss['\"]: ['\"]?(?:0|0\.0{1,8})['\"]?[,}]")
+_SOUND = re.compile(r"['\"]loss['\"]: ['\"]?-?(?:[1-9]|0\.0{0,12}[1-9])")
+_NO_SFT = ("reward", "kl", "logp", "advantage", "completion", "teacher", "entropy")
+_MASKED = "tokenization mismatch: "  # LLaVA's: all of this row is masked
 _DONE = (
     "'train_runtime'",
     '"train_runtime"',
@@ -54,10 +64,16 @@ _DONE = (
     "TRAINING COMPLETE",
     "Finished Training",
     "Final validation metrics",
+    "Training took ",
+    "Total training time",
+    "evaluating finished",
+    "valuation finished",
 )
 
 
 KEPT = 64
+ZEROS = 5  # losses of 0.0 in a row, from the first on
+MASKED = 3  # rows
 
 
 @dataclass
@@ -70,8 +86,14 @@ class Progress:
         done: places of marks of an end.
         restarts: places at which a bar began anew.
         losses: (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient).
+        bars: places of the last lines with a bar of any kind.
+        zeros: lines of a Trainer that log a loss of 0.0 in supervised training.
+        sound: how many losses are not 0.0.
+        masked: how many rows are said to be masked as a whole.
         loading: the last progress bar that was no training.
         final: the last line with any text.
+        evaluating, saving: where an evaluation, a checkpoint last began.
+        synced: where wandb last said that it has all of the run.
     """
 
     steps: list[tuple[int, int, int]] = field(default_factory=list)
@@ -79,11 +101,16 @@ class Progress:
     done: list[int] = field(default_factory=list)
     end: Line | None = None
     losses: list[tuple[Line, int]] = field(default_factory=list)
+    bars: list[int] = field(default_factory=list)
+    zeros: list[Line] = field(default_factory=list)
+    sound: int = 0
+    masked: int = 0
     loading: Line | None = None
     final: Line | None = None
     restarts: list[int] = field(default_factory=list)
     evaluating: int = -1
     saving: int = -1
+    synced: int = -1
     _growth: dict[int, list[int]] = field(default_factory=dict)
     _highest: dict[int, int] = field(default_factory=dict)
 
@@ -123,6 +150,19 @@ class Progress:
         enough = 2 if self.losses and self.losses[-1][1] == 2 else 3
         return count if count >= enough else 0
 
+    @property
+    def unlabelled(self) -> bool:
+        """Whether every logged loss is 0.0 from the first on, as it is without any label."""
+        enough = 1 if self.masked >= MASKED else ZEROS
+        return len(self.zeros) >= enough and not self.sound
+
+    def loss(self, line: Line, text: str) -> None:
+        """Note a loss that is 0.0, or is not."""
+        if _SOUND.search(text):
+            self.sound += 1
+        elif _ZERO.search(text) and "'epoch'" in text and not any(w in text for w in _NO_SFT):
+            self.zeros = [*self.zeros[:ZEROS], line]
+
 
 def of(lines: Iterable[Line]) -> Progress:
     """The progress of one log."""
@@ -144,6 +184,11 @@ def of(lines: Iterable[Line]) -> Progress:
             or "[torch] Saving" in text
         ):
             told.saving = line.at
+        told.masked += _MASKED in text
+        if "%|" in text:
+            told.bars = [*told.bars[-KEPT:], line.at]
+        if text.startswith("wandb: ") and ("Synced" in text or "View run" in text):
+            told.synced = line.at
         step = _step(text)
         if step is not None:
             told.step(line.at, *step)
@@ -159,6 +204,7 @@ def of(lines: Iterable[Line]) -> Progress:
             broken = values.get("loss") in ("nan", "inf") or zero
             gradient = "loss" in text and values.get("grad_norm") == "nan"
             told.losses.append((line, 2 if broken else 1 if gradient else 0))
+            told.loss(line, text)
     longest = max(told._growth, default=0)
     full = bars is not None and bars[0] == bars[1] == longest and longest > 1
     if full and told.last and not told.done:
@@ -178,4 +224,6 @@ def _step(text: str) -> tuple[int, int] | None:
             return None
         if "loss" in text or "lr" in text or match[2]:
             return int(match[1]), int(match[2] or 0)
+    if "poch" in text and len(text) <= 600 and (match := _EPOCH.search(text)):
+        return int(match[1]), int(match[2])
     return None

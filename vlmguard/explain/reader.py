@@ -72,7 +72,7 @@ def read(
 ) -> Reading:
     """Read ``blocks``; a string that crosses two of them is found, a window too."""
     reading = Reading()
-    kept = [_Kept() for _ in strings]
+    kept: dict[int, _Kept] = {}
     counts = [0] * len(strings)
     head = bytearray()
     tail: deque[Piece] = deque()
@@ -99,12 +99,12 @@ def read(
                 window = Piece(at + begin, line, data[begin : start + AFTER])
             if newest[number] is not window:
                 newest[number] = window
-                kept[number].add(window)
+                kept.setdefault(number, _Kept()).add(window)
         _lengthen(tail, Piece(at + done, reading.lines + 1, data[done:until]), tail_size)
         reading.lines += data.count(b"\n", done, until)
         reading.size = at + until
     reading.hits.update({strings[n]: count for n, count in enumerate(counts) if count})
-    windows = {id(p): p for k in kept for p in (*k.first, *k.last)}.values()
+    windows = {id(p): p for k in kept.values() for p in (*k.first, *k.last)}.values()
     reading.pieces = list(
         _merged([Piece(0, 1, bytes(head)), *windows, *_shortened(tail, tail_size)])
     )

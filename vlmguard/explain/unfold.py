@@ -15,10 +15,18 @@ _LEVELS = ("levelname", "level", "severity")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 _HEAD = "Traceback (most recent call last)"
 _FLAT = re.compile(r"Traceback \(most recent call last\):(?:\\r)?\\n")
+# A traceback whose lines a quotation or a chat joined by spaces.
+_SPACED = re.compile(r' File "([^"\n]{1,400})", line (\d{1,7}), in ([\w<>.]{1,80})(?= |\(|$)')
+_ENDED = re.compile(r" (?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}(?:Error|Exception): )")
 # "14:07ValueError: …", "1.50s/it]RuntimeError: …": a bar or a clock without a line's end.
 _GLUED = re.compile(
     r"(?:(?<=[\])%}])|(?<=it/s)|(?<=s/it)|(?<=\d)(?<![A-Za-z_.]\d)(?<![A-Za-z_.]\d\d))"
     r"(?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}(?:Error|Exception): )"
+)
+_COMMAND = re.compile(r"WARNING: command error: '(.{1,2000})'!$")  # xtuner's, of any exception
+# Ranks that write one exception at once: "ImportErrorImportError: : no xno x".
+_DOUBLED = re.compile(
+    r"\b((?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}?(?:Error|Exception))\1{1,15}(?:: ?){1,16}"
 )
 
 
@@ -31,9 +39,29 @@ def parts(raw: str) -> list[str]:
     if _HEAD in raw and _FLAT.search(raw):
         raw = raw.replace("\\r", "").replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
         return raw.rstrip("\n").split("\n")
+    if _HEAD in raw and len(_SPACED.findall(raw[: 1 << 15])) > 1:
+        return _spaced(raw)
+    if "command error: '" in raw and (match := _COMMAND.search(raw)):
+        return [f"CommandError: {match[1]}"]
+    if ": : " in raw and (match := _DOUBLED.search(raw)):
+        said = _once(raw[match.end() :], match[0].count(match[1]))
+        raw = f"{raw[: match.start()]}{match[1]}: {said}"
     if "Error: " in raw or "Exception: " in raw:
         return _GLUED.sub("\n", raw).split("\n")
     return [raw]
+
+
+def _spaced(raw: str) -> list[str]:
+    """A traceback in one line, its frames apart by spaces."""
+    before, head, after = raw.partition(_HEAD)
+    text = _SPACED.sub(r'\n  File "\1", line \2, in \3\n    ', after)
+    return [*before.split("\n"), *(head + _ENDED.sub("\n", text)).split("\n")]
+
+
+def _once(text: str, times: int) -> str:
+    """``text``, or what it says ``times`` times without a space between."""
+    size, rest = divmod(len(text), times)
+    return text[:size] if not rest and text == text[:size] * times else text
 
 
 def _object(raw: str) -> list[str]:

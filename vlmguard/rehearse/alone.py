@@ -3,6 +3,7 @@ and dtype: asked when two ranks were right, for what depends on one of the three
 
 All ranks get the same rows here, since peers are taken to hold what this rank holds: that ranks
 meet different ones is what the two ranks looked at. Its numbers mean nothing and are not compared.
+What one rank cannot stand for is said (`Own.unseen`, `Own.why`), never judged.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vlmguard.ranks import Result, Seat, not_engaged
-from vlmguard.ranks.outcome import parting, sites
-from vlmguard.rehearse import rows
+from vlmguard.ranks import Result, Seat
+from vlmguard.ranks.outcome import Site, parting, sites
+from vlmguard.rehearse import rows, verdict
 from vlmguard.rehearse.framework import Commands
-from vlmguard.rehearse.passes import Rehearsal
+from vlmguard.rehearse.passes import Rehearsal, seen_of
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
 
@@ -27,6 +28,8 @@ STEPS, FEW = 2, 4
 """Steps; one where more micro-batches than that belong to a step."""
 MOST_ROWS = 4096
 """Rows that one look takes at most: all of them go through the framework's preprocessing."""
+LABELS = "its loss sets a row beside another one's completion, and here all ranks' rows are alike"
+GENERATED = "whether all ranks ask for the same: what each generates differs by right"
 
 
 @dataclass(frozen=True)
@@ -34,27 +37,41 @@ class Own:
     """The command with its own numbers.
 
     Attributes:
-        commands: as it is run here; request: with its own accumulation; steps: how many.
+        commands: as it is run here; None where it cannot be, and ``why``.
+        request: with its own accumulation; steps: how many.
     """
 
-    commands: Commands
     request: Request
-    steps: int
+    commands: Commands | None = None
+    steps: int = 0
+    why: str = ""
 
     @property
     def words(self) -> str:
         many = f"at {self.request.world} ranks, " if self.request.world > 1 else ""
         return f"{many}with its own optimizer and dtype"
 
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What one rank cannot show, in words."""
+        made = self.commands.unseen if self.commands else ()
+        return (*made, *([GENERATED] if self.generates and self.request.world > 1 else []))
+
+    @property
+    def generates(self) -> bool:
+        return self.request.generates or self.request.row == "prompt"
+
 
 def own(hooks: Any, request: Request, made: Any, cells: Sequence[Any]) -> Own | None:
-    """The command with its own numbers; None where the plug-in does not know how, and for KTO,
-    which sets a row beside another one's completion: here all ranks' rows are alike.
+    """The command with its own numbers; None where the plug-in does not know how.
 
-    request: with the accumulation that the command asks for. cells: of the loader's order.
+    cells: of the loader's order.
     """
-    if not hasattr(hooks, "own") or request.row == "label":
+    if not hasattr(hooks, "own"):
         return None
+    request = replace(request, accumulation=request.own_accumulation or request.accumulation)
+    if request.row == "label" and request.world > 1:
+        return Own(request, why=LABELS)
     steps = STEPS if request.accumulation <= FEW else 1
     room = max(1, MOST_ROWS // (request.world * request.batch))
     numbers = range(min(steps * request.accumulation, room))  # fewer: the Trainer begins again
@@ -62,32 +79,33 @@ def own(hooks: Any, request: Request, made: Any, cells: Sequence[Any]) -> Own | 
     order = rows.alone(same) if request.blocks else rows.dealt(same)
     file = rows.write(Path(request.scratch) / "rows-own.jsonl", order)
     commands = hooks.own(request, made, file, steps)
-    return Own(commands, request, steps) if commands else None
+    if isinstance(commands, str):
+        return Own(request, why=commands)
+    return Own(request, commands, steps)
 
 
 def look(passes: Rehearsal, own: Own, guard: bool) -> Judgement:
     """Right, a crash, a hang, or "cannot tell" with what kept us from looking."""
-    found = _looked(passes, own, guard)
+    if own.commands is None:
+        return Judgement(CANNOT, why=own.why)
+    found = _looked(passes, own, own.commands, guard)
     passes.tell("judged", {"pass": own.words, "kind": found.kind,
                            "seconds": passes.seconds.get("alone", 0.0)})  # fmt: skip
     return found
 
 
-def _looked(passes: Rehearsal, own: Own, guard: bool) -> Judgement:
+def _looked(passes: Rehearsal, own: Own, commands: Commands, guard: bool) -> Judgement:
     request = own.request
     results: list[Result] = []
     for rank in RANKS[: request.world]:
-        result, failed = passes.as_rank(_seat(request, rank), own.commands, guard)
+        result, failed = passes.as_rank(_seat(request, rank), commands, guard)
         if failed is not None:
             return _said(failed, rank, request)
-        told = result.outcomes[0].value
-        if told["steps"] < own.steps:
-            return Judgement(CANNOT, why=f"only {told['steps']} of {own.steps} steps ran")
-        apart = not_engaged(request.strategy, result.calls, int(told["trainable"]))
-        if request.strategy != "single" and apart:
-            return Judgement(CANNOT, why=apart)
+        seen = seen_of(result, own.steps, request.strategy)
+        if why := verdict.steps_ran(seen) or verdict.engaged(seen):
+            return Judgement(CANNOT, why=why)
         results.append(result)
-    return _compared(results, request)
+    return Judgement(RIGHT) if own.generates else _compared(results, request)
 
 
 def _seat(request: Request, rank: int) -> Seat | None:
@@ -105,10 +123,29 @@ def _said(failed: Judgement, rank: int, request: Request) -> Judgement:
 
 
 def _compared(results: Sequence[Result], request: Request) -> Judgement:
-    """Whether both ranks asked the same of their peers; what ranks generate differs by right."""
+    """Whether both ranks asked the same of their peers, to the end."""
     calls = [result.calls[0] for result in results]
-    where = None if request.generates or len(calls) < 2 else parting(calls)
+    if len(calls) < 2:
+        return Judgement(RIGHT)
+    where = parting(calls) or _shorter(calls)
     if where is None:
         return Judgement(RIGHT)
-    told = tuple((s.rank, s.phase, s.call, s.site) for s in sites(calls, where))
+    told = tuple((s.rank, s.phase, s.call, s.site) for s in map(_ended, sites(calls, where)))
     return Judgement(HANG, why=f"ranks of {request.world} do not ask for the same", sites=told)
+
+
+def _shorter(calls: Sequence[Any]) -> tuple[int, int] | None:
+    """(group, number) of the first call that one rank alone makes: both have come to their ends.
+
+    A group that one of them never speaks in is not its own.
+    """
+    logs = [[call for call in log if call.compared] for log in calls]
+    for group in sorted({call.group for call in logs[0]} & {call.group for call in logs[1]}):
+        counts = [sum(call.group == group for call in log) for log in logs]
+        if counts[0] != counts[1]:
+            return group, min(counts)
+    return None
+
+
+def _ended(site: Site) -> Site:
+    return replace(site, site="ended") if site.call == "none" else site

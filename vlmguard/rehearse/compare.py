@@ -96,7 +96,7 @@ def difference(
     updates = {name: _wide(wanted[name]) - _wide(known[name]) for name in known}
     sizes = {name: float(np.linalg.norm(update)) for name, update in updates.items()}
     top = max(sizes.values(), default=0.0)
-    if not np.isfinite(top):
+    if not np.isfinite(list(sizes.values())).all():  # of NaN and a number max() may say either
         return Difference(fault="the reference's updates are not finite")
     moved = frozenset(name for name, size in sizes.items() if size > 1e-6 * top)
     errors = {}
@@ -115,6 +115,7 @@ def _drift(
     for _, after in ranks[1:]:
         for name, value in ranks[0][1].items():
             off = float(np.linalg.norm(_wide(value) - _wide(after[name])))
+            off = off if np.isfinite(off) else float("inf")
             scale = max(sizes.get(name, 0.0), _FLOOR * top) or 1.0
             worst = max(worst, (off / scale, name))
     return worst

@@ -10,8 +10,8 @@ Such a module has ``NAME`` and
 * ``make(source, out) -> dict``: the tiny checkpoint (``weights``, ``full``, ``class``), in a rank;
   with a number of layers to keep as a third argument where the command names one of its layers;
 * ``commands(request, made, rows, single, steps) -> Commands``;
-* ``own(request, made, rows, steps) -> Commands | None``, if it can: the command with its own
-  optimizer and dtype, for one rank alone; its ``reference`` is empty;
+* ``own(request, made, rows, steps) -> Commands | str``, if it can: the command with its own
+  optimizer and dtype, for one rank alone, its ``reference`` empty; or why not this one;
 * ``act(scene) -> dict``: one rank of one pass;
 * ``DROPS``, if its training set has a row for each of the file's, but for those that it drops;
 * ``shaped(request, rows) -> list``, if it wants it: `media.stand_ins` as its own rows.
@@ -66,6 +66,7 @@ class Commands:
     notes: what was replaced.
     wrapper: variables by which a launcher says how the model is wrapped: not for a reference that
         has no wrapper.
+    unseen: of one rank alone: what it cannot show of this command.
     """
 
     argv: tuple[str, ...]
@@ -73,6 +74,7 @@ class Commands:
     env: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     wrapper: Mapping[str, str] = field(default_factory=dict)
+    unseen: tuple[str, ...] = ()
 
 
 def of(adapter: str) -> Any:

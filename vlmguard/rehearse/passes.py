@@ -107,7 +107,7 @@ class Rehearsal:
         if result.verdict == "ok":
             return result, None
         if result.verdict == "crash":
-            return result, self._crash(scene, result)
+            return result, self._crash(scene, result, tried=True)
         return result, Judgement(CANNOT, why="it waited for what only other ranks can do")
 
     def _judged(self, scene: Scene, result: Result) -> Judgement:
@@ -115,22 +115,14 @@ class Rehearsal:
             crash = result.verdict == "crash"
             found = self._crash(scene, result) if crash else self._hang(scene, result)
             return self._before(scene, found) or found
-        told = [outcome.value for outcome in result.outcomes]
-        left = min(int(one.get("rows", -1)) for one in told)
+        left = min(int(outcome.value.get("rows", -1)) for outcome in result.outcomes)
         if 0 <= left < self.written:
             self.dropped = self.written - left
             return Judgement(CANNOT, why=f"{self.dropped} of {self.written} rows are dropped")
-        trainable = max(int(one["trainable"]) for one in told)
-        strategy = self.request.strategy
-        single = strategy == "single"
-        wrapped = [str(one["wrapped"]) for one in told]
-        stage = "zero0" if strategy == "zero1" and set(wrapped) == {ZERO0} else strategy
-        apart = None if single else not_engaged(stage, result.calls, trainable)
-        steps = [int(one["steps"]) for one in told]
-        towers = told[0]["towers"]
-        seen = Seen(steps, self.windows[-1].last, wrapped, apart, self.windows, (), towers,
-                    self._wanted(towers), strategy)  # fmt: skip
-        if min(steps) < seen.asked or verdict.engaged(seen):
+        towers = result.outcomes[0].value["towers"]
+        seen = replace(seen_of(result, self.windows[-1].last, self.request.strategy), towers=towers,
+                       windows=self.windows, wanted=self._wanted(towers))  # fmt: skip
+        if verdict.steps_ran(seen) or verdict.engaged(seen):
             return verdict.judged(seen)
         compared = self._differences(scene, self.windows)
         if isinstance(compared, str):
@@ -152,20 +144,21 @@ class Rehearsal:
         media = any(kind != "text" for kind in self.sample.by_kind)
         return frozenset(kind for kind in every if media or kind not in sees)
 
-    def _crash(self, scene: Scene, result: Result) -> Judgement:
+    def _crash(self, scene: Scene, result: Result, tried: bool = False) -> Judgement:
+        """tried: whether two ranks have trained on the same rows before."""
         cause = result.cause
         assert cause is not None
         frames = [line for line in cause.frames if not line.startswith(("vlmguard", "runpy"))]
         step = _step(scene, cause.rank)
         message = _short(cause.message or "")
-        if told := self._not_its_own(cause, step):
+        if told := self._not_its_own(cause, step, tried):
             return Judgement(CANNOT, step=step, why=f"{told}: {cause.error}: {message}")
         kind = STOPPED if scene.guard and cause.error in ("Stop", "SettingsError") else CRASH
         died = f"exit code {cause.exit_code}" if cause.exit_code is not None else ""
         return Judgement(kind, self._order(step), step, "", cause.rank, cause.error or died,
                          message, tuple(_telling(frames)))  # fmt: skip
 
-    def _not_its_own(self, cause: Outcome, step: int) -> str:
+    def _not_its_own(self, cause: Outcome, step: int, tried: bool) -> str:
         """Why a crash here says nothing of the run elsewhere; "" where it does."""
         text = f"{cause.error}: {cause.message}"
         if cause.exit_code == -9:
@@ -179,7 +172,7 @@ class Rehearsal:
             return "this machine lacks something"
         if not step and "loading state_dict" in text:
             return "the tiny copy of the model could not be loaded"
-        if not step and not self.request.data and not stale:
+        if not step and not self.request.data and not stale and not tried:
             return "before the first step, with stand-in rows"
         return ""
 
@@ -223,6 +216,17 @@ class Rehearsal:
             return f"the weights could not be compared: {cause.message if cause else ''}"
         found: list[Difference] = compared.outcomes[0].value
         return found
+
+
+def seen_of(result: Result, asked: int, strategy: str) -> Seen:
+    """What ranks that ended by themselves say of their steps and of what wrapped the model."""
+    told = [outcome.value for outcome in result.outcomes]
+    wrapped = [str(one["wrapped"]) for one in told]
+    trainable = max(int(one["trainable"]) for one in told)
+    stage = "zero0" if strategy == "zero1" and set(wrapped) == {ZERO0} else strategy
+    apart = None if strategy == "single" else not_engaged(stage, result.calls, trainable)
+    return Seen([int(one["steps"]) for one in told], asked, wrapped, apart, (), (),
+                strategy=strategy)  # fmt: skip
 
 
 def _findings(scene: Scene) -> dict[str, str]:

@@ -54,7 +54,7 @@ def prepare(
 ) -> Prepared:
     """Raises `Refused` with a reason in one line."""
     if world is not None:
-        job = replace(job, nodes=1, per_node=world, launched=True)
+        job = sized(job, world)
     files = replace(files, folder=job.call.folder)
     checked = judge.job(job, files, trace, {})
     if checked.state == judge.NOTHING:
@@ -92,6 +92,12 @@ def prepare(
                      thorough, (adapter, entry, argv))  # fmt: skip
 
 
+def sized(job: Job, world: int) -> Job:
+    """In so many ranks, whatever its launcher was told: accelerate's flags and file say it, too."""
+    told = {**job.options, "num_processes": str(world), "num_machines": "1"}
+    return replace(job, nodes=1, per_node=world, launched=True, options=told)
+
+
 def _prepared(
     checked: Verdict, hooks: object, described: Described, values: Values, job: Job, files: Files,
     scratch: Path, thorough: bool, whose: tuple[str, str, list[str]],
@@ -113,6 +119,7 @@ def _prepared(
         run.world, source, os.path.basename(described.model.rstrip("/")), str(scratch),
         env=_variables(job.env), data=data, why_no_data=why, shuffled=described.shuffled,
         batch=described.batch, accumulation=described.accumulation or run.accumulation,
+        own_accumulation=run.accumulation,
         evaluates=described.evaluates, evaluated=evaluated,
         towers=tuple(tower.kind for tower in run.towers if tower.trainable),
         media=media, media_root=described.media_root, accelerate=_accelerate(job, files),

@@ -26,6 +26,7 @@ class Request:
         why_no_data: why there are none, or which are left out.
         shuffled: whether its loader shuffles.
         batch, accumulation: rows of a micro-batch, micro-batches of a step.
+        own_accumulation: what the command itself asks for; 0: the same.
         evaluates: whether it evaluates after the last step; evaluated: on which local files; empty:
             on rows as those that it trains on.
         towers: kinds that train, going by the command.
@@ -61,6 +62,7 @@ class Request:
     shuffled: bool = True
     batch: int = 1
     accumulation: int = 1
+    own_accumulation: int = 0
     evaluates: bool = False
     evaluated: tuple[str, ...] = ()
     towers: tuple[str, ...] = ()

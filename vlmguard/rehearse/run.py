@@ -78,20 +78,14 @@ def _rehearse(
     together = rows.write(place / "rows.jsonl", rows.dealt(cells))
     single = rows.write(place / "rows-single.jsonl", rows.alone(cells))
     whole, training = request, replace(request, evaluates=False)
-    own = alone.own(hooks, training, made, cells[: windows[0].steps * accumulation])
     request = replace(request, accumulation=accumulation)
     if request.evaluates:
         request = replace(request, evaluated=(str(_evaluated(request, sample, place)),))
     commands = hooks.commands(request, made, together, single, windows[-1].last)
-    passes = Rehearsal(
-        request,
-        commands,
-        windows,
-        sample,
-        hooks.act,
-        tell,
-        written=len(rows.dealt(cells)) if hasattr(hooks, "DROPS") else 0,
-    )
+    # after it: what is replaced in the tiny model's own files is told where it happens first
+    own = alone.own(hooks, training, made, cells[: windows[0].steps * accumulation])
+    written = len(rows.dealt(cells)) if hasattr(hooks, "DROPS") else 0
+    passes = Rehearsal(request, commands, windows, sample, hooks.act, tell, written=written)
     off = passes.guard(on=False)
     on = passes.guard(on=True) if "on" in request.passes and not passes.dropped else None
     if passes.dropped and again is None:
@@ -124,7 +118,7 @@ def _at_size(
     """
     if own is None or "alone" not in passes.request.passes:
         return off, on, None
-    told: dict[str, Any] = {"how": own.words, "kind": "not asked", "why": ""}
+    told: dict[str, Any] = {"how": own.words, "kind": "not asked", "why": "", "unseen": own.unseen}
     if off.kind == RIGHT:
         found = alone.look(passes, own, guard=False)
         told |= {"kind": found.kind, "why": found.why}

@@ -74,6 +74,8 @@ def _alone(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"    {found['how']}: could not be looked at: {redact.text(found['why'])[:200]}"
     elif found["kind"] != "not asked":
         yield f"    {found['how']}: {found['kind']}"
+        for one in found.get("unseen", ()):
+            yield f"      not seen: {one}"
 
 
 def _sentence(answer: Mapping[str, Any]) -> str:

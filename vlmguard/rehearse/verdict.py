@@ -159,8 +159,9 @@ def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgeme
 def wrong(seen: Seen) -> Judgement | None:
     """The first window whose numbers are wrong; None if there is none."""
     for window, one in zip(seen.windows, seen.differences, strict=False):
-        parted, name = one.drift
-        why = f"the ranks' weights drift apart, by {parted:.0%}" if parted > TOLERANCE else ""
+        parted, name = min(one.drift[0], MOST), one.drift[1]
+        much = f"{parted:.0%}" if parted < 100 else "more than 100 times"
+        why = f"the ranks' weights drift apart, by {much}" if parted > TOLERANCE else ""
         if one.wrong or why:
             worst = tuple((name, min(error, MOST)) for name, error in one.errors.items())[:5]
             worst = worst if one.wrong else ((name, parted),)  # this rank alone is right

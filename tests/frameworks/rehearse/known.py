@@ -117,16 +117,16 @@ def line(env: str, name: str, ranks: int = 0) -> Line:
     if env == "flagembedding":
         case = of_flagembedding(name)
         flags = (*case.flags, *getattr(case, "spread", ()), *getattr(case, "checkpoints", ()))
-        words = ["torchrun", "--nproc_per_node", "2", *launch.arguments(case.module, flags)]
+        launcher = ["torchrun", "--nproc_per_node", str(ranks or 2)]
+        words = [*launcher, *launch.arguments(case.module, flags)]
         return shlex.join(words), {}
     case = trainers.CASES.get(name)
     command = case.command if case else trainers.HEALTHY[name]
-    return typed(name, command, ranks or (case.ranks if case else 2))
+    return of_command(env, name, command, ranks or (case.ranks if case else 2))
 
 
-def typed(name: str, command: kit.Command, ranks: int) -> Line:
-    """A command of TRL or LLaMA-Factory, and the files beside it."""
-    env = command.env
+def of_command(env: str, name: str, command: kit.Command, ranks: int) -> Line:
+    """As a user types it, files of its own named after it."""
     model = str(runs.model_folder(env, command.model))
     places = {"data": str(kit.tables()), "model": model, "ranks": str(ranks), "port": "29500"}
     fill = functools.partial(kit._filled, places=places)

@@ -102,7 +102,9 @@ def _trainer(name: str, data: str, make_command: Callable[..., kit.Command],
     def make() -> Job:
         one, other = make_command(data, how), make_command(data, right)
         shown = typed(data) if typed else one
-        line: Callable[[], Line] = functools.partial(known.typed, f"odd-{name}", shown, 2)
+        line: Callable[[], Line] = functools.partial(
+            known.of_command, shown.env, f"odd-{name}", shown, 2
+        )
         forced = None
         if rows_ := UNLIKE.get(data):
             forced = of_command(make_command(rows_, how), make_command(rows_, right), wrapped)

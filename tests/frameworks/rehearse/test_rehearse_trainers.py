@@ -13,9 +13,10 @@ import subprocess
 
 import pytest
 
-from tests.frameworks.rehearse.known import line, of_flagembedding
+from tests.frameworks.rehearse.known import line, of_command, of_flagembedding
 from tests.frameworks.trainers.cases import CASES
 from tests.kit import envs, runs, trainers
+from tests.kit.trainers import trl
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1500)]
 WRONG, CRASH, HANG, RIGHT = "silently wrong", "crash", "hang", "right"
@@ -56,6 +57,24 @@ CAMPAIGN = {
 }
 WORLDS = {"trl-sft-lora": 8, "lf-zero3-phases": 64, "trl-sft-zero3": 512, "trl-sft-lora-zero3": 64}
 """Ranks of commands that are right: two are run, and one alone at that size."""
+GRPO = ("--reward_funcs", "alternating.reward", "--max_completion_length", "8",
+        "--log_multimodal", "False", "--per_device_train_batch_size", "4")  # fmt: skip
+OWN = ("--optim", "adamw_torch", "--max_grad_norm", "1.0")
+FOUR = ('{"train_batch_size": 4, "train_micro_batch_size_per_gpu": "auto", '
+        '"zero_optimization": {"stage": 3}}')  # fmt: skip
+SIZED = {
+    "trl": {
+        "grpo": (trl("grpo", "grpo_image", *GRPO, "--num_generations", "8", *OWN), 64, ""),
+        "grpo-groups": (trl("grpo", "grpo_image", *GRPO, "--num_generations", "8"), 3,
+                        "must be divisible by num_generations (8)"),
+    },
+    "flagembedding": {
+        "embedder-own": (("embedder", *OWN), 64, ""),
+        "embedder-batch": (("embedder", "--deepspeed", FOUR), 3, "train_batch_size"),
+    },
+}
+"""Name → command, ranks, and what it crashes with at that number of them: checks that TRL and
+DeepSpeed make of their own before anything trains. Two ranks are right with each."""
 KNOWN = {name: kind for table in (TELLING, CAMPAIGN) for one in table.values()
          for name, kind in one.items()}  # fmt: skip
 
@@ -81,15 +100,26 @@ def asked(env, which):
             lines.append(words)
             for file, text in files.items():
                 (folder / "work" / file).write_text(text)
+        sized = SIZED.get(env, {}) if which == "telling" else {}
+        for name, (command, ranks, _) in sized.items():
+            words, _ = _sized(env, name, command, ranks)
+            lines.append(words)
         (folder / "work" / "train.sh").write_text("\n".join(lines) + "\n")
         before = sorted(path.name for path in (folder / "work").iterdir())
         done = run(env, folder)
-        jobs = dict(zip(table, json.loads(done.stdout)["jobs"], strict=True))
+        jobs = dict(zip([*table, *sized], json.loads(done.stdout)["jobs"], strict=True))
         after = sorted(path.name for path in (folder / "work").iterdir())
         left = [*set(after) ^ set(before), *map(str, (folder / "home").iterdir())]
         return json.dumps({"jobs": jobs, "exit": done.returncode, "left": left})
 
     return json.loads(runs.told(f"rehearse-{env}-{which}", ask))
+
+
+def _sized(env, name, command, ranks):
+    if env != "flagembedding":
+        return of_command(env, name, command, ranks)
+    words, files = line(env, command[0], ranks)
+    return f"{words} {shlex.join(command[1:])}", files
 
 
 def run(env, folder):
@@ -135,6 +165,22 @@ def test_it_says_what_real_ranks_do(env, name):
         assert len({(call, site) for _, _, call, site in off["sites"]}) == 2, "both sides differ"
     else:
         assert off["off"] > 0.05
+
+
+@pytest.mark.parametrize(
+    ("env", "name"), [(env, name) for env, table in SIZED.items() for name in table]
+)
+def test_one_rank_of_all_shows_what_depends_on_the_size(env, name):
+    found = asked(env, "telling")["jobs"][name]
+    _, ranks, told = SIZED[env][name]
+    assert found["world"] == ranks
+    assert bool(found["alone"]["unseen"]) is (env == "trl")
+    if not told:
+        assert (found["verdict"], found["alone"]["kind"]) == (RIGHT, RIGHT), found
+        return
+    assert found["verdict"] == found["alone"]["kind"] == CRASH, found
+    assert found["off"]["why"] == f"rank 0 of {ranks}, with its own optimizer and dtype"
+    assert told in found["off"]["message"]
 
 
 @pytest.mark.parametrize("env", TELLING)

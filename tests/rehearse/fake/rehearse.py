@@ -57,6 +57,12 @@ def act(scene):
         scene.report.with_name("report.rank0.jsonl").write_text(json.dumps(told) + "\n")
     ran = steps - 1 if kind == "short" else steps
     weights = {"visual.a": np.ones(3), "model.b": np.ones(2)}
+    if kind == "other":
+        weights["model.b"] = np.zeros(2)
+    if kind == "fewer":
+        del weights["model.b"]
+    if kind.startswith("refuses:"):
+        raise ValueError(kind.partition(":")[2])
     _keep(scene, 0, weights)
     for step in range(1, ran + 1):
         scene.begun(0).write_text(str(step))
@@ -74,7 +80,8 @@ def act(scene):
         if kind == "sleeps":
             (Path(scene.place) / "asleep").touch()
             time.sleep(600)
-        weights = {name: value + 1.0 for name, value in weights.items()}
+        moves = {"dead": 0.0, "nan": float("nan")}.get(kind, 1.0)
+        weights = {name: value + moves for name, value in weights.items()}
         if kind.startswith("wrong") and bad:
             weights["visual.a"] = weights["visual.a"] - 0.9
         if kind == "still":

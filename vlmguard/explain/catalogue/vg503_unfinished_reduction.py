@@ -82,6 +82,7 @@ FAILURE = Known(
         "untrained. Where every batch has an image, images are not the cause."
     ),
     signs=(
+        Sign("torch.is_grad_enabled() and self", where="trace"),
         Sign(
             "Expected to have finished reduction in the prior iteration",
             releases="torch 1.x to 2.15",

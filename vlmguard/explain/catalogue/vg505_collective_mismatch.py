@@ -65,6 +65,7 @@ FAILURE = Known(
         "cause. A lock or a download that timed out is another matter."
     ),
     signs=(
+        Sign("Exception raised from checkTimeout at", where="line"),
         Sign("Detected mismatch between collectives on ranks", releases="torch ≥ 1.11"),
         Sign("Watchdog caught collective operation timeout", releases="torch ≥ 1.10"),
         Sign("Watchdog caught collective operation timeout", where="line"),
@@ -94,6 +95,23 @@ FAILURE = Known(
         Sign("Received a dump signal due to a collective timeout", where="line"),
         Sign("watchdog got stuck for"),
         Sign("Message truncated : received"),
+        Sign("Notify register times out", releases="HCCL, EI0002"),
+        Sign("EI0002", releases="HCCL"),
+        Sign("HcclAllreduce", also=("imeout",)),
+        Sign("reason=[task timeout]", where="line", no=("arning",), releases="CANN"),
+        Sign("reason=[task timeout]", releases="CANN"),
+        Sign(
+            "Invalid mt19937 state", releases="accelerate: a rank got another collective's tensor"
+        ),
+        Sign("timed out in blocking wait"),
+        Sign("timed out in blocking wait", where="line"),
+        Sign("WorkNCCL::checkTimeout", where="line"),
+        Sign("Exception raised from checkTimeout", where="line"),
+        Sign("failed to pass monitoredBarrier", where="line"),
+        Sign("Application timeout caused pair closure", releases="gloo"),
+        Sign("due to ProcessGroupNCCL watchdog hang"),
+        Sign("due to ProcessGroupNCCL watchdog hang", where="line"),
+        Sign("Heartbeat monitor timed out", where="line", releases="torch ≥ 2.2"),
     ),
     examples=(
         Example(

@@ -98,6 +98,7 @@ FAILURE = Known(
         Sign(
             "shape mismatch: value tensor of shape",
             also=("cannot be broadcast to indexing result",),
+            no=("p_attn_mask",),  # a picture's own patches: an older Idefics on a newer torch
         ),
         Sign("Number of image tokens", also=("does not match number of images",)),
         Sign("image_bound", also=("shape mismatch",), where="trace"),
@@ -111,6 +112,7 @@ FAILURE = Known(
         Sign("features", also=("tokens mismatch",)),
         Sign("mage placeholder span length does not match"),
         Sign("spatial tokens, got"),
+        Sign("multimodal tokens to", also=("placeholder",), releases="vLLM"),
     ),
     examples=(
         Example(

@@ -48,6 +48,11 @@ FAILURE = Known(
         Sign("loss must be a scalar tensor", releases="DeepSpeed 0.19"),
         Sign("must be a scalar tensor", also=("requires_grad",)),
         Sign("is not needed when a module doesn't have any parameters that require a gradient"),
+        Sign(
+            "No inf checks were recorded for this optimizer",
+            releases="torch.amp: no gradient at all",
+        ),
+        Sign("cannot register a hook on a tensor that doesn't require gradient"),
     ),
     examples=(
         Example(

@@ -34,7 +34,12 @@ FAILURE = Known(
         Sign("is longer than the specified maximum sequence length", also=("Error",)),
         Sign("Current length of row(", also=("max_length",)),
         Sign("larger than the specified max_length"),
+        Sign("Failed to obtain a valid sample after multiple attempts", releases="ms-swift 3"),
+        Sign("resample: only collected", releases="ms-swift 4"),
         Sign("is too short and causes image placeholder tokens"),
+        Sign("The size of tensor a (", also=("embeddings += position_embeddings", "must match")),
+        Sign("Token indices sequence length is longer", also=("Error",)),
+        Sign("check if the max_length is appropriate", releases="ms-swift 2"),
     ),
     examples=(
         Example(

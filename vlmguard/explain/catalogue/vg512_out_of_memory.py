@@ -185,6 +185,13 @@ FAILURE = Known(
         Sign("Failed to allocate memory for requested buffer"),
         Sign("EL0004", also=("allocate memory",)),
         Sign("torch_npu", where="line", also=("NPU out of memory",)),
+        Sign("EL0004", releases="CANN"),
+        Sign("Failed to allocate memory requested by", releases="CANN"),
+        Sign("NCCL WARN Failed to CUDA", where="line", also=("alloc",)),
+        Sign("Failed to CUDA", also=("alloc",)),
+        Sign("CUDA Error: out of memory", where="line", releases="vLLM's cumem allocator"),
+        Sign("Evaluation hit an out-of-memory error"),
+        Sign("No or negligible GPU memory available", releases="unsloth"),
     ),
     examples=(
         Example(

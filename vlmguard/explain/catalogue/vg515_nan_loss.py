@@ -45,6 +45,7 @@ FAILURE = Known(
         Sign("Detected NaN"),
         Sign("Loss diverged"),
         Sign("is non-finite, so it cannot be clipped"),
+        Sign("probability tensor contains either", where="line"),
     ),
     examples=(
         Example(

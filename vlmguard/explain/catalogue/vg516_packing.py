@@ -27,6 +27,8 @@ FAILURE = Known(
         Sign("packing", also=("flash",)),
         Sign("packing", also=("not support",)),
         Sign("Padding-free training", also=("supported",)),
+        Sign("SDPA does not support Ring attention"),
+        Sign("needs --padding_free true"),
     ),
     examples=(
         Example(

@@ -47,6 +47,15 @@ FAILURE = Known(
         Sign("RendezvousGracefulExitError"),
         Sign("torch/distributed/elastic/rendezvous/", where="raised"),
         Sign("in _create_c10d_store", where="raised"),
+        Sign("Getting socket times out", releases="HCCL, EI0006"),
+        Sign("Getting socket times out", where="line", releases="HCCL, EI0006"),
+        Sign("EI0006"),
+        Sign("EI0015", releases="HCCL"),
+        Sign("No rank in the communicator can connect to the root node", releases="HCCL"),
+        Sign("The client socket has failed to connect to any network address"),
+        Sign("The client socket has failed to connect to any network address", where="line"),
+        Sign("connect() timed out. Original timeout", releases="torch 1.9 to 1.12"),
+        Sign("Timeout waiting for key"),
     ),
     examples=(
         Example(

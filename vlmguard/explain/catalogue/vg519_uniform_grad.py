@@ -54,6 +54,7 @@ FAILURE = Known(
         Sign("`FlatParameter` requires uniform"),
         Sign("Must flatten tensors with the same dtype"),
         Sign("use_orig_params=False"),
+        Sign("Must flatten tensors on the same device"),
     ),
     examples=(
         Example(

@@ -39,6 +39,8 @@ FAILURE = Known(
     ),
     wrong="strict=False or ignore_mismatched_sizes loads the rest and leaves the tower random.",
     signs=(
+        Sign("Unexpected embed_tokens_weight shape"),
+        Sign(" dimension mismatch: ", also=(" vs ",)),
         Sign("Error(s) in loading state_dict"),
         Sign("size mismatch for"),
         Sign("size mismatch for ", where="line", also=(" from checkpoint",)),
@@ -80,6 +82,11 @@ FAILURE = Known(
             "KeyError: 'lm_head",
         ),
         Sign("convert_weights.py", where="raised"),
+        Sign("Neither a state dict nor checkpoint files"),
+        Sign("does not have a parameter or a buffer named"),
+        Sign("Vocabulary size mismatch after resizing"),
+        Sign("Incompatible shapes found for LoRA weights"),
+        Sign("Expected pattern"),
     ),
     examples=(
         Example(

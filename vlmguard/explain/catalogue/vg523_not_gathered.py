@@ -5,6 +5,30 @@ from __future__ import annotations
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+_RECORD = (
+    "in registry",
+    "in flight",
+    "inflight",
+    "to be released",
+    "still active in submodules",
+    "does not match tensor size",
+    "'active_sub_modules'",
+)
+
+
+def _why(facts: Facts) -> str:
+    if any(words in facts.message for words in _RECORD):
+        return (
+            "ZeRO-3 keeps a record of the weights that are gathered, and it no longer held: a "
+            "module ran outside the engine's own forward (inside generate, in a reward or a "
+            "reference model), in another order than in the step before (a branch that depends on "
+            "the data, a mixture of experts), or an exception was caught in the middle of a forward"
+        )
+    return (
+        "ZeRO-3 and FSDP hold a slice, or nothing, of each weight outside its module's forward; "
+        "here a weight of shape [0] or one dimension came into a matrix product"
+    )
+
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     if facts.fsdp:
@@ -35,9 +59,7 @@ FAILURE = Known(
     name="explain-not-gathered",
     title="A sharded parameter was used without being gathered",
     zh="使用了尚未聚合（gather）的分片参数",
-    why="ZeRO-3 and FSDP hold a slice, or nothing, of each weight "
-    "outside its module's forward; here a weight of shape [0] or "
-    "one dimension came into a matrix product",
+    why=_why,
     do=_do,
     wrong="Under a single process or DDP these messages mean wrong shapes of the data.",
     signs=(
@@ -58,6 +80,27 @@ FAILURE = Known(
         Sign("'ds_numel':"),
         Sign("ZeroParamStatus.AVAILABLE, param.ds_summary()", where="line"),
         Sign("but its data is not allocated yet"),
+        Sign("The size of tensor a (0) must match"),
+        Sign("Fan in and fan out can not be computed for tensor with fewer"),
+        Sign("got input (", also=("vec (",)),
+        Sign("already in registry", releases="DeepSpeed"),
+        Sign("expected param", also=("inflight",), releases="DeepSpeed"),
+        Sign("attempted to add non-inflight parameter", releases="DeepSpeed"),
+        Sign("expected to be released", releases="DeepSpeed"),
+        Sign("Cannot partition a param in flight", releases="DeepSpeed"),
+        Sign(
+            "Cannot free a ZeRO-3 parameter while it is still active", releases="DeepSpeed ≥ 0.17"
+        ),
+        Sign("ds_active_sub_modules", where="trace"),
+        Sign("does not match tensor size", also=("param id",), releases="DeepSpeed"),
+        Sign("GatheredParameters"),
+        Sign("deepspeed/runtime/zero/partitioned_param_coordinator.py", where="raised"),
+        Sign("deepspeed/runtime/zero/parameter_offload.py", where="raised"),
+        Sign("partition_parameters.py in free_param", where="raised"),
+        Sign("partition_parameters.py in _partition", where="raised"),
+        Sign("partition_parameters.py in _all_gather", where="raised"),
+        Sign("partition_parameters.py in wait", where="raised"),
+        Sign("gather_16bit_weights_on_model_save=True", releases="xtuner, DeepSpeed"),
     ),
     examples=(Example("RuntimeError: 'weight' must be 2-D", "made by causing it, torch 2.13.0"),),
     evidence="hiyouga/LlamaFactory#4557; row 24.",

@@ -22,7 +22,7 @@ FAILURE = Known(
         ),
         Sign("Attention mask should be of size"),
         Sign("Attention weights should be of size"),
-        Sign("shape of the mask", also=("at index",)),
+        Sign("shape of the mask", also=("at index",), no=("get_rope_index",)),
     ),
     examples=(
         Example(

@@ -52,6 +52,13 @@ FAILURE = Known(
         Sign("All modules were excluded"),
         Sign("No `target_modules` passed"),
         Sign("target_modules should be a list"),
+        Sign("target_modules should not contain an empty string"),
+        Sign("is incompatible with Mamba-based models"),
+        Sign("does not support targeting nn.Parameter"),
+        Sign("cannot be used when `target_modules` is a str"),
+        Sign("Could not detect any layer that supports LoRA"),
+        Sign("modules to finetune - please select", releases="unsloth"),
+        Sign("layers to finetune - please select", releases="unsloth"),
     ),
     examples=(
         Example(

@@ -35,6 +35,7 @@ FAILURE = Known(
         Sign("to have the same dtype, but got"),
         Sign("expected self and mask to have same dtype"),
         Sign("can't be cast to the desired output type"),
+        Sign("must be on the same device and the same dtype except `step`"),
     ),
     examples=(
         Example(

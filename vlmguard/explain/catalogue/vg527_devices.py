@@ -18,17 +18,27 @@ def _why(facts: Facts) -> str:
     )
 
 
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if "meta tensor" in facts.message:
+        return (
+            Do('leave out device_map="auto" and low_cpu_mem_usage where several ranks run', "none"),
+            Do("zero2 instead of zero3, where the model is quantised (QLoRA)", "more memory"),
+            Do("the folder holds every weight that the model has: no name is missing or renamed"),
+        )
+    return (
+        Do('leave out device_map="auto" where several ranks run', "none"),
+        Do("register constants as buffers, and move the batch by the trainer"),
+        Do("CUDA_VISIBLE_DEVICES=0 for a single process that is not to be split"),
+    )
+
+
 FAILURE = Known(
     code="VG527",
     name="explain-devices",
     title="Tensors of one operation lie on different devices",
     zh="同一运算的张量位于不同设备",
     why=_why,
-    do=(
-        Do('leave out device_map="auto" where several ranks run', "none"),
-        Do("register constants as buffers, and move the batch by the trainer"),
-        Do("CUDA_VISIBLE_DEVICES=0 for a single process that is not to be split"),
-    ),
+    do=_do,
     wrong="Moving the one tensor by hand mends one place; the next one follows.",
     signs=(
         Sign("Expected all tensors to be on the same device"),
@@ -61,6 +71,15 @@ FAILURE = Known(
             "loaded with `device_map='auto'`",
         ),
         Sign("t.device for t in tensors", where="trace"),
+        Sign("The model and the optimizer parameters are not on the same device"),
+        Sign("You can't save the model since some parameters are on the meta device"),
+        Sign("expected input to be on cuda"),
+        Sign("Expected a cuda device, but got: cpu"),
+        Sign("is on the meta device, we need a `value`"),
+        Sign("does not give any device for the following"),
+        Sign("please pass along an `offload_folder`"),
+        Sign("Calculated loss must be on the original device"),
+        Sign("doesn't have any device set"),
     ),
     examples=(
         Example(

@@ -44,6 +44,12 @@ FAILURE = Known(
         Sign("longer than specified deadline", where="line"),
         Sign("TERMINATED: time limit", where="line"),
         Sign("hard walltime", where="line"),
+        Sign("exceeded wallclock limit", where="line", releases="Moab, Torque"),
+        Sign("exceeded its walltime limit", where="line", releases="PBS"),
+        Sign("exceeded hard wallclock time", where="line", releases="SGE"),
+        Sign("exceeded time limit", where="line", no=("Poll",)),
+        Sign("MaxRuntimeExceeded", where="line", releases="SageMaker"),
+        Sign("MaxWaitTimeExceeded", where="line", releases="SageMaker"),
     ),
     examples=(
         Example(

@@ -41,6 +41,10 @@ FAILURE = Known(
         Sign("CANCELLED AT", where="line", also=("*** JOB",), no=("DUE TO",), releases="Slurm"),
         Sign("TERM_OWNER", where="line", releases="LSF"),
         Sign("TERM_PREEMPT", where="line", releases="LSF"),
+        Sign("Allocation was revoked for", where="line", releases="Slurm"),
+        Sign("has been revoked", where="line", also=("allocation",), releases="Slurm"),
+        Sign("srun: Job has been cancelled", where="line", releases="Slurm"),
+        Sign("Job deleted at request of", where="line", releases="PBS"),
     ),
     examples=(
         Example(

@@ -67,6 +67,21 @@ FAILURE = Known(
         Sign("Exceeded job memory limit", where="line"),
         Sign("Cannot allocate memory (12)"),
         Sign("Unable to allocate", also=("for an array with shape",)),
+        Sign("NCCL WARN Failed to malloc", where="line"),
+        Sign(
+            "killed due to memory pressure (OOM)",
+            where="line",
+            no=(" 0 Workers (tasks",),
+            releases="Ray",
+        ),
+        Sign("Ray killed this worker", where="line", also=("memory usage threshold",)),
+        Sign("Ray killed this worker"),
+        Sign("exceeded virtual memory limit", where="line", releases="Slurm"),
+        Sign("Cgroup mem limit exceeded", where="line", releases="PBS"),
+        Sign("Cgroup memory limit exceeded", where="line", releases="PBS"),
+        Sign("tried to allocate more memory than is available", where="line", releases="Kaggle"),
+        Sign("after using all available RAM", where="line", releases="Colab"),
+        Sign("exceeded its memory usage limit", where="line", releases="PBS, Torque"),
     ),
     examples=(
         Example(

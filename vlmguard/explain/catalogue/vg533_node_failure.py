@@ -36,6 +36,7 @@ FAILURE = Known(
         Sign("node has been marked dead", where="line"),
         Sign("Worker node is lost", where="line"),
         Sign("node has crashed"),
+        Sign("has been marked dead because the detector", where="line", releases="Ray"),
     ),
     examples=(
         Example("srun: error: Node failure on gpu-node-17", "slurm/src/api/step_launch.c, 23.11"),

@@ -51,6 +51,7 @@ FAILURE = Known(
         Sign("GpuIsLost"),
         Sign("NVMLError_Unknown"),
         Sign("uncorrectable NVLink"),
+        Sign("CTX SWITCH TIMEOUT", where="line"),
     ),
     examples=(
         Example(

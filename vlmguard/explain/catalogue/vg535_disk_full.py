@@ -46,6 +46,8 @@ FAILURE = Known(
         ),
         Sign("No usable temporary directory found"),
         Sign("Disk quota exceeded", where="line"),
+        Sign("OutOfDiskError", releases="Ray"),
+        Sign("Local disk is full", releases="Ray"),
     ),
     examples=(
         Example("OSError: [Errno 28] No space left on device", "made by causing it, /dev/full"),

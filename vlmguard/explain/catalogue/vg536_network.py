@@ -27,6 +27,11 @@ FAILURE = Known(
             "much slower between nodes",
         ),
         Do("ibstat, and ulimit -l unlimited in containers", "none"),
+        Do(
+            "launchers that use ssh (deepspeed with a hostfile, pdsh, mpirun): ssh NODE hostname "
+            "must answer from the first node without asking for a password",
+            "none; torchrun or srun on each node need no ssh",
+        ),
     ),
     wrong="If another rank failed first (its exception is in the log), "
     "the connection is a victim, not the cause.",
@@ -77,6 +82,21 @@ FAILURE = Known(
             "ssh: Could not resolve",
         ),
         Sign("ssh: Could not resolve hostname", where="line"),
+        Sign("got completion with error:", where="line", releases="mlx5"),
+        Sign("exceeded error retry count after", where="line", releases="NCCL"),
+        Sign("async fatal event", where="line", releases="NCCL ≥ 2.23"),
+        Sign("No transport found for rank", where="line", releases="NCCL"),
+        Sign("NET/Socket : no interface found", where="line"),
+        Sign("No usable listening interface found", where="line"),
+        Sign("Proxy Call to rank"),
+        Sign("NCCL WARN Bootstrap : no socket interface", where="line"),
+        Sign("NCCL error in", also=("internal error",)),
+        Sign("not reachable via ssh", releases="DeepSpeed's launcher"),
+        Sign("ssh exited with exit code 255", where="line", releases="pdsh"),
+        Sign("Permission denied (publickey", where="line", releases="ssh"),
+        Sign("Host key verification failed", where="line", releases="ssh"),
+        Sign("ORTE was unable to reliably start", where="line", releases="mpirun"),
+        Sign("An ORTE daemon has unexpectedly failed", where="line", releases="mpirun"),
     ),
     examples=(
         Example(

@@ -3,28 +3,66 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _missing(facts: Facts) -> bool:
+    return "cannot open shared object" in facts.message
+
+
+def _why(facts: Facts) -> str:
+    if _missing(facts):
+        return (
+            "a library that a package needs is not on this machine, or not where it is looked "
+            "for: a system package (libGL, libglib), a part of CUDA, or the driver (libcuda)"
+        )
+    return (
+        "flash-attn, bitsandbytes, DeepSpeed's or torchvision's binary was built against another "
+        "torch, CUDA or C++ ABI than is installed"
+    )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if not _missing(facts):
+        return _BUILT
+    if "libGL" in facts.message or "libgthread" in facts.message:
+        return (
+            Do("pip install opencv-python-headless in place of opencv-python", "no windows"),
+            Do("apt-get install libgl1 libglib2.0-0 in the image", "none"),
+        )
+    return (
+        Do(
+            "find / -name the library that the message names: put its folder into "
+            "LD_LIBRARY_PATH, in the job too",
+            "none",
+        ),
+        Do("libcuda or libnvidia-ml: the driver is not in this container (VG590, VG537)", "none"),
+        *_BUILT,
+    )
+
+
+_BUILT = (
+    Do(
+        "reinstall that package for this torch: pip install "
+        "--no-build-isolation --no-cache-dir --force-reinstall "
+        "--no-deps PACKAGE",
+        "time to build",
+    ),
+    Do(
+        "take its wheel that names this torch, CUDA, Python and cxx11abi in its file name",
+        "none",
+    ),
+    Do("sdpa", "slower and more memory than flash-attention"),
+)
+
 
 FAILURE = Known(
     code="VG538",
     name="explain-undefined-symbol",
-    title="A compiled extension was built for another torch or CUDA",
-    zh="编译扩展与当前 torch / CUDA 不匹配（undefined symbol）",
-    why="flash-attn, bitsandbytes, DeepSpeed's or torchvision's binary "
-    "was built against another torch, CUDA or C++ ABI than is "
-    "installed",
-    do=(
-        Do(
-            "reinstall that package for this torch: pip install "
-            "--no-build-isolation --no-cache-dir --force-reinstall "
-            "--no-deps PACKAGE",
-            "time to build",
-        ),
-        Do(
-            "take its wheel that names this torch, CUDA, Python and cxx11abi in its file name",
-            "none",
-        ),
-        Do("sdpa", "slower and more memory than flash-attention"),
-    ),
+    title="A compiled extension was built for another torch or CUDA, or its library is missing",
+    zh="编译扩展与当前 torch / CUDA 不匹配（undefined symbol），或缺少动态库",
+    why=_why,
+    do=_do,
     wrong="Where the library file itself is missing (cannot open shared "
     "object file), LD_LIBRARY_PATH or the CUDA package is what "
     "lacks.",
@@ -43,7 +81,7 @@ FAILURE = Known(
         Sign("compiled with a different version of"),
         Sign("CUDA Setup failed"),
         Sign("libnvJitLink"),
-        Sign("invalid device function"),
+        Sign("invalid device function", no=("HIP",)),
         Sign("Detected that PyTorch and TorchAudio"),
         Sign("Detected that PyTorch and torchvision were compiled with different CUDA"),
         Sign("was compiled without GPU support"),

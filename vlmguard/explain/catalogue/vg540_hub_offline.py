@@ -75,6 +75,7 @@ FAILURE = Known(
         Sign("-packages/httpx/", where="raised"),
         Sign("-packages/httpcore/", where="raised"),
         Sign("urllib/request.py", where="raised"),
+        Sign("HuggingFace seems to be down", releases="unsloth"),
     ),
     examples=(
         Example(

@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
 
-FAILURE = Known(
-    code="VG541",
-    name="explain-truncated-file",
-    title="A weight or checkpoint file is cut or broken",
-    zh="权重或检查点文件被截断或损坏",
-    why="a file of the model or checkpoint is shorter than its header "
-    "says: a download or a save was broken off, or git-lfs left a "
-    "pointer file",
-    do=(
+_NONE = "no file named"
+
+
+def _why(facts: Facts) -> str:
+    if _NONE in facts.message:
+        return (
+            "the folder holds no weights under any name that is looked for: the save or the "
+            "download was broken off, or it is an adapter's folder (adapter_model.safetensors), "
+            "which is loaded on top of its base model"
+        )
+    return (
+        "a file of the model or checkpoint is shorter than its header says: a download or a save "
+        "was broken off, or git-lfs left a pointer file"
+    )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if _NONE in facts.message:
+        return (
+            Do("ls -l FOLDER beside the files that the model's page lists", "none"),
+            Do(
+                "an adapter: the base model as the model, this folder as the adapter "
+                "(--model_base in LLaVA, PeftModel.from_pretrained elsewhere)",
+                "none",
+            ),
+            Do("a checkpoint of ZeRO-3: python zero_to_fp32.py . OUTPUT in its folder", "minutes"),
+        )
+    return (
         Do(
             "which file: for f in FOLDER/*.safetensors; do python -c 'import sys, safetensors; "
             'safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo "broken: $f"; done',
@@ -26,7 +46,16 @@ FAILURE = Known(
         Do("delete the broken file and download it again (hf download --force-download)", "none"),
         Do("if it is a checkpoint: resume from the one before it", "the steps between"),
         Do("see that the disk was not full when it was written (VG535)"),
-    ),
+    )
+
+
+FAILURE = Known(
+    code="VG541",
+    name="explain-truncated-file",
+    title="A weight or checkpoint file is cut or broken",
+    zh="权重或检查点文件被截断或损坏",
+    why=_why,
+    do=_do,
     wrong="A file written by another format (a .bin named .safetensors) says the same.",
     signs=(
         Sign("incomplete metadata, file not fully covered"),
@@ -41,7 +70,10 @@ FAILURE = Known(
         Sign("failed reading zip archive"),
         Sign("unexpected EOF"),
         Sign("Ran out of input"),
-        Sign("UnpicklingError"),
+        Sign("UnpicklingError", no=("load(from_parent)",)),
+        Sign("Error no file named"),
+        Sign("DataLossError"),
+        Sign("Is this even a TFRecord file"),
         Sign("invalid load key"),
         Sign("file not fully covered"),
         Sign("SafetensorError"),
@@ -65,6 +97,13 @@ FAILURE = Known(
         Sign("file is corrupted"),
         Sign("-packages/safetensors/", where="raised"),
         Sign("torch/serialization.py", where="raised"),
+        Sign("FileIntegrityError", releases="modelscope"),
+        Sign("integrity check failed", releases="modelscope"),
+        Sign("integrity check failed, ", where="line", also=("ERROR",), releases="modelscope"),
+        Sign("SHA256 mismatch"),
+        Sign("hash mismatch", also=("ownload",)),
+        Sign("does not contain the valid metadata"),
+        Sign("containing more than one `.index.json`"),
     ),
     examples=(
         Example(

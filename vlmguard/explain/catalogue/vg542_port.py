@@ -27,6 +27,8 @@ FAILURE = Known(
         Sign("another process is utilizing it"),
         Sign("port is already in use"),
         Sign("Port is already in use"),
+        Sign("EJ0003", releases="HCCL"),
+        Sign("Failed to bind the IP port", releases="HCCL"),
     ),
     examples=(
         Example(

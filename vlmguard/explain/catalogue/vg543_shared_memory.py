@@ -45,6 +45,9 @@ FAILURE = Known(
         Sign("posix_fallocate", also=("shm",)),
         Sign("NCCL WARN Call to posix_fallocate failed", where="line"),
         Sign("/dev/shm/nccl-", where="line", also=("WARN",)),
+        Sign("NCCL WARN Error: failed to extend", where="line"),
+        Sign("NCCL WARN Error: Could not map", where="line"),
+        Sign("failed to extend /dev/shm", where="line"),
     ),
     examples=(
         Example(

@@ -31,6 +31,7 @@ FAILURE = Known(
         Sign("BrokenProcessPool"),
         Sign("terminated abruptly while the future"),
         Sign("packing worker exited unexpectedly"),
+        Sign("tokenization failed because a dataset worker died", releases="unsloth"),
     ),
     examples=(
         Example(

@@ -54,8 +54,18 @@ FAILURE = Known(
                 "Assertion",
                 "thread: [",
             ),
+            no=("probability tensor",),
         ),
-        Sign("is out of bounds for dimension", no=("get_rope_index",)),
+        Sign(
+            "is out of bounds for dimension",
+            no=(
+                "get_rope_index",
+                "_grid_thw[",
+                "/processing_",
+                "cur_image_idx",
+                "_for_multimodal",
+            ),
+        ),
         Sign("IndexError: Target", also=("is out of bounds",)),
     ),
     examples=(

@@ -34,6 +34,8 @@ FAILURE = Known(
         ),
         Sign("contained shared tensors"),
         Sign("shared tensors that are mismatching"),
+        Sign("You are trying to save a non contiguous tensor"),
+        Sign("You are trying to save a sparse tensor"),
     ),
     examples=(
         Example(

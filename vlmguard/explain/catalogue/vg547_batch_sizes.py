@@ -25,10 +25,8 @@ FAILURE = Known(
         Sign("_set_batch_related_parameters", where="trace", also=("unsupported operand",)),
         Sign("micro_batch_per_gpu", where="trace", also=("unsupported operand",)),
         Sign("train_batch_size is not equal to micro_batch_per_gpu"),
-        Sign(
-            "Please correct the following DeepSpeed config values that "
-            "mismatch TrainingArguments values"
-        ),
+        Sign("DeepSpeed config values that mismatch", also=("batch_size",)),
+        Sign("DeepSpeed config values that mismatch", also=("gradient_accumulation_steps",)),
         Sign("Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided"),
         Sign("train_batch_size", also=("has to be greater than 0",)),
         Sign("Micro batch size per gpu", also=("has to be greater than 0",)),

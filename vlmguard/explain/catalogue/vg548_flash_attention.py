@@ -56,6 +56,9 @@ FAILURE = Known(
         Sign("in _sdpa_can_dispatch", where="raised"),
         Sign("in get_correct_attn_implementation", where="raised"),
         Sign("in _check_and_enable_flash_attn_2", where="raised"),
+        Sign("only supports head dimension"),
+        Sign("flash_attn_cuda", where="trace", also=("negative dimension",)),
+        Sign("/flash_attn/", where="raised"),
     ),
     examples=(
         Example(

@@ -55,6 +55,7 @@ FAILURE = Known(
         Sign("deepspeed/ops/op_builder", where="raised"),
         Sign("torch/utils/cpp_extension.py", where="raised"),
         Sign("deepspeed/ops/", where="raised"),
+        Sign("FAILED: ", where="line", also=(".cuda.o",)),
     ),
     examples=(
         Example(

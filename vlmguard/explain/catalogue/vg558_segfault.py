@@ -40,6 +40,9 @@ FAILURE = Known(
         Sign("corrupted size vs. prev_size", where="line"),
         Sign("Signal: Segmentation fault", where="line"),
         Sign("segfault at ", where="line"),
+        Sign("*** StackTrace Information ***", where="line", releases="Ray's C++"),
+        Sign("*** SIGSEGV received at", where="line"),
+        Sign("*** SIGABRT received at", where="line"),
     ),
     examples=(
         Example(

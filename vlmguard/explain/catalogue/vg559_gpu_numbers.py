@@ -3,31 +3,54 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _one_only(facts: Facts) -> bool:
+    return "multi GPU setups" in facts.message
+
+
+def _why(facts: Facts) -> str:
+    if _one_only(facts):
+        return "this release of unsloth trains on one card only, and it sees several"
+    return "a rank asks for a card that is not visible, or two ranks took the same one"
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    fewer = (
+        Do("CUDA_VISIBLE_DEVICES=0 in front of the command", "one card trains"),
+        Do("without unsloth (use_unsloth: false), on all cards", "slower, more memory"),
+        Do("pip install -U unsloth unsloth_zoo: newer releases train on several", "none"),
+    )
+    return fewer if _one_only(facts) else _NUMBERS
+
+
+_NUMBERS = (
+    Do(
+        "as many processes per node as nvidia-smi -L lists "
+        "(NPROC_PER_NODE, --nproc_per_node, --num_processes)",
+        "none",
+    ),
+    Do("look at CUDA_VISIBLE_DEVICES in the job: it counts from 0 anew", "none"),
+    Do(
+        "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before "
+        "anything else, in a script of your own",
+        "none",
+    ),
+)
 
 FAILURE = Known(
     code="VG559",
     name="explain-gpu-numbers",
     title="Ranks and GPUs do not fit: too many ranks, or two on one card",
     zh="进程数与 GPU 数不符（设备序号无效或重复）",
-    why="a rank asks for a card that is not visible, or two ranks took the same one",
-    do=(
-        Do(
-            "as many processes per node as nvidia-smi -L lists "
-            "(NPROC_PER_NODE, --nproc_per_node, --num_processes)",
-            "none",
-        ),
-        Do("look at CUDA_VISIBLE_DEVICES in the job: it counts from 0 anew", "none"),
-        Do(
-            "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before "
-            "anything else, in a script of your own",
-            "none",
-        ),
-    ),
+    why=_why,
+    do=_do,
     wrong="On nodes with different numbers of cards one number per node does not fit all.",
     signs=(
         Sign("invalid device ordinal"),
         Sign("Duplicate GPU detected"),
-        Sign("CUDA error: invalid device"),
+        Sign("CUDA error: invalid device", no=("invalid device function",)),
         Sign("device >= 0 && device < num_gpus"),
         Sign("Invalid device id"),
         Sign("Attempting to deserialize object on CUDA device"),
@@ -35,6 +58,7 @@ FAILURE = Known(
         Sign(
             "mapping to an unavailable GPU",
         ),
+        Sign("n_gpu: ", also=("local_world_size:",), releases="ms-swift"),
         Sign(
             "is setting its default device",
         ),
@@ -42,6 +66,18 @@ FAILURE = Known(
         Sign("ncclInvalidUsage"),
         Sign("torch/cuda/__init__.py in set_device", where="raised"),
         Sign("NCCL error in", also=("invalid argument",)),
+        Sign("Duplicate GPU detected", where="line"),
+        Sign("Multiple Ranks are using the same GPU", where="line", releases="NCCL ≥ 2.28"),
+        Sign("'invalid device ordinal'", where="line", also=("NCCL WARN",)),
+        Sign("Multiple Ranks are using the same GPU"),
+        Sign("But your machine only has"),
+        Sign("You requested gpu", also=("MisconfigurationException",)),
+        Sign("You requested GPUs"),
+        Sign("in root_device", where="raised", releases="Lightning"),
+        Sign("utilities/device_parser.py", where="raised", releases="Lightning"),
+        Sign("lightning/fabric/utilities/device_parser.py", where="raised"),
+        Sign("support multi GPU setups", releases="unsloth"),
+        Sign("work on multi GPU setups", releases="unsloth"),
     ),
     examples=(
         Example(

@@ -42,6 +42,38 @@ FAILURE = Known(
         Sign("GET was unable to find an engine"),
         Sign("CUSOLVER"),
         Sign("cusparse"),
+        Sign("CUDA error: invalid"),
+        Sign("CUDA error: operation not permitted"),
+        Sign("CUDA error: API call is not supported"),
+        Sign("CUDA error: the launch timed out"),
+        Sign("CUDA error: invalid argument"),
+        Sign(
+            "cumem_allocator",
+            where="line",
+            also=("CUDA Error",),
+            no=("out of memory",),
+            releases="vLLM",
+        ),
+        Sign("CUDA error: invalid device function"),
+        Sign("CUDA error: invalid resource handle"),
+        Sign(
+            "NCCL WARN Cuda failure", where="line", no=("out of memory", "invalid device ordinal")
+        ),
+        Sign("the launch timed out and was terminated"),
+        Sign("too many resources requested for launch"),
+        Sign("mapping of buffer object failed"),
+        Sign("peer access is not supported"),
+        Sign("CUDA error: "),
+        Sign("HIP error: "),
+        Sign("unspecified launch failure"),
+        Sign("cuda runtime error (30)"),
+        Sign("cuda runtime error (77)"),
+        Sign(
+            "cuda runtime error (",
+            where="line",
+            no=("(2)", "(38)", "(10)", "(35)"),
+            releases="torch ≤ 1.7, Lua torch",
+        ),
     ),
     examples=(
         Example(

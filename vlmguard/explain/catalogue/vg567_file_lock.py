@@ -35,6 +35,7 @@ FAILURE = Known(
         Sign(
             "No locks available",
         ),
+        Sign("database is locked", releases="sqlite: swanlab, mlflow, optuna"),
     ),
     examples=(
         Example(

@@ -42,6 +42,7 @@ FAILURE = Known(
         Sign("closing signal SIGHUP", where="line"),
         Sign("closing signal SIGINT", where="line"),
         Sign("Detected KeyboardInterrupt", where="line", releases="Lightning"),
+        Sign("'kill_cmd'", releases="DeepSpeed's launcher at Ctrl-C, 0.9"),
     ),
     examples=(
         Example(

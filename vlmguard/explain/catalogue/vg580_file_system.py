@@ -34,6 +34,8 @@ FAILURE = Known(
         Sign("Read-only file system"),
         Sign("[Errno 5]"),
         Sign("Input/output error"),
+        Sign("does not contain a `data` dir"),
+        Sign("Opencompass need a `data` folder"),
         Sign("[Errno 107]"),
         Sign("Transport endpoint is not connected"),
         Sign("[Errno 116]"),
@@ -68,6 +70,9 @@ FAILURE = Known(
         Sign("I/O error, dev ", where="line"),
         Sign("nfs: server", where="line"),
         Sign("Transport endpoint is not connected", where="line"),
+        Sign("buffer nbytes != file bytes", where="line", releases="DeepSpeed's swap to NVMe"),
+        Sign("== num_file_bytes", where="line", also=("Assertion",)),
+        Sign("TMPDIR is set to"),
     ),
     examples=(
         Example(

@@ -46,6 +46,9 @@ FAILURE = Known(
         Sign(
             "_reward_func() ",
         ),
+        Sign("swift/plugin/rm_plugin.py", where="raised"),
+        Sign("Inconsistent rewards detected", releases="ms-swift"),
+        Sign("reward_model_plugin"),
         Sign(
             "reward_fn",
         ),
@@ -59,6 +62,15 @@ FAILURE = Known(
         Sign("in compute_score", where="raised"),
         Sign("swift/rewards/", where="raised"),
         Sign("swift/plugin/orm.py", where="raised"),
+        Sign("reward_function ", also=("is not implemented",), releases="ms-swift"),
+        Sign("rm_plugin ", also=("is not implemented",), releases="ms-swift"),
+        Sign("reward_func(completions", where="trace"),
+        Sign("Reward.__call__()"),
+        Sign("ORM.__call__()"),
+        Sign("specify reward_funcs or reward_model"),
+        Sign("Reward function is not implemented for", releases="verl"),
+        Sign("verl/utils/reward_score/", where="raised"),
+        Sign("verl/workers/reward_manager/", where="raised"),
     ),
     examples=(
         Example(

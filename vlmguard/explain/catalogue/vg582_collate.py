@@ -57,6 +57,8 @@ FAILURE = Known(
         Sign("in convert_to_tensors", where="raised"),
         Sign("in pad_sequence", where="raised"),
         Sign("pixel_values of shape", also=("expect to be of",)),
+        Sign("You can't use batches of different size with `dispatch_batches=True`"),
+        Sign("Can only concatenate tensors but got"),
     ),
     examples=(
         Example(

@@ -64,6 +64,15 @@ FAILURE = Known(
         Sign("-packages/dill/", where="raised"),
         Sign("-packages/cloudpickle/", where="raised"),
         Sign("initialization error", also=("CUDA",)),
+        Sign("in notebook_launcher()", where="within"),
+        Sign("verifying a stable environment for the notebook launcher"),
+        Sign("To use CUDA with multiprocessing, you must use"),
+        Sign("-packages/dill/", where="within"),
+        Sign("-packages/cloudpickle/", where="within"),
+        Sign("has been initialized before the `notebook_launcher`"),
+        Sign("should only be initialized inside your training function"),
+        Sign("causing issues once the `notebook_launcher"),
+        Sign("An issue was found when launching the training"),
     ),
     examples=(
         Example(

@@ -1,0 +1,80 @@
+"""The evaluation fails: its data set, or the function that computes metrics."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG587",
+    name="explain-evaluation",
+    title="The evaluation failed: no data set, or the metric function refuses its input",
+    zh="评估失败：缺少评估数据集，或指标函数无法处理预测结果（常见原因：-100 未替换、形状不符）",
+    why=(
+        "training itself was sound: an evaluation was due and had no data set, or compute_metrics "
+        "got predictions and labels in a shape, type or range that the metric does not take "
+        "(labels of -100 that a tokenizer is to decode, logits where class numbers are wanted, a "
+        "tuple where an array is wanted)"
+    ),
+    do=(
+        Do(
+            "no data set: pass eval_dataset, or --eval_strategy no (and no --do_eval)",
+            "no evaluation",
+        ),
+        Do(
+            "before decoding: preds and labels = np.where(x != -100, x, tokenizer.pad_token_id)",
+            "none",
+        ),
+        Do(
+            "preprocess_logits_for_metrics: take the argmax there; a tuple's first part only",
+            "less memory, too",
+        ),
+        Do(
+            "run trainer.evaluate() on ten rows before trainer.train(): it fails at once or never",
+            "a minute",
+        ),
+    ),
+    wrong="Longer time-outs do not help; nor does a smaller evaluation batch.",
+    signs=(
+        Sign("evaluation requires an eval_dataset", releases="transformers 3 to 5"),
+        Sign("Trainer: evaluation requires"),
+        Sign("references don't match the expected format", releases="evaluate, datasets' metrics"),
+        Sign("Mismatch in the number of predictions", releases="evaluate"),
+        Sign("Evaluation module inputs don't match"),
+        Sign("out of range integral type conversion attempted", releases="tokenizers"),
+        Sign("can't convert negative int to unsigned", releases="tokenizers"),
+        Sign("Found input variables with inconsistent numbers of samples", releases="scikit-learn"),
+        Sign("Classification metrics can't handle", releases="scikit-learn"),
+        Sign("Target is multiclass but average='binary'", releases="scikit-learn"),
+        Sign("Only one class present in y_true", releases="scikit-learn"),
+        Sign("Number of classes in y_true not equal to the number of columns in 'y_score'"),
+        Sign("your `compute_metrics` function must take a `compute_result`"),
+        Sign("you haven't enabled evaluation during training"),
+        Sign("KeyError: 'eval_"),
+        Sign("Hypothesis is empty", releases="rouge"),
+        Sign("Resource punkt", releases="nltk"),
+        Sign("in compute_metrics", where="trace", no=("out of memory",)),
+        Sign("in preprocess_logits_for_metrics", where="trace", no=("out of memory",)),
+        Sign("in get_eval_dataloader", where="raised"),
+        Sign("in _determine_best_metric", where="raised"),
+        Sign("-packages/evaluate/", where="raised"),
+        Sign("-packages/sklearn/", where="raised"),
+        Sign("-packages/seqeval/", where="raised"),
+        Sign("-packages/rouge_score/", where="raised"),
+        Sign("-packages/sacrebleu/", where="raised"),
+        Sign("-packages/jiwer/", where="raised"),
+        Sign("in compute_metrics()", where="within"),
+        Sign("in preprocess_logits_for_metrics()", where="within"),
+    ),
+    examples=(
+        Example(
+            "ValueError: Trainer: evaluation requires an eval_dataset.",
+            "transformers/trainer.py, 5.19.0",
+        ),
+        Example(
+            "OverflowError: out of range integral type conversion attempted",
+            "tokenizers' decode of -100, 0.22",
+        ),
+    ),
+    evidence="feizc/MLE-LLaMA#2, huggingface/transformers#39510, huggingface/transformers#22634.",
+    narrow=-1,
+)

@@ -1,0 +1,167 @@
+"""What was to be started was not: refused by a scheduler or a container's runtime, or not found."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+# The shell's words for any other command may be about a side path ("module: command not found").
+_STARTERS = (
+    "accelerate",
+    "torchrun",
+    "deepspeed",
+    "llamafactory-cli",
+    "swift",
+    "axolotl",
+    "xtuner",
+    "trl",
+    "mpirun",
+    "srun",
+    "python",
+    "python3",
+)
+
+
+_SCHEDULER = (
+    Do(
+        "the line itself names what was refused; sinfo -o '%P %G %l %m' shows what there is, "
+        "sbatch --test-only job.sh tries a script without running it",
+        "none",
+    ),
+    Do(
+        "inside a job, unset what the batch script's own options left behind and contradicts "
+        "srun's (SLURM_CPUS_PER_TASK, SLURM_MEM_PER_NODE, SLURM_TRES_PER_TASK), or say the "
+        "same in both",
+        "none",
+    ),
+)
+_CONTAINER = (
+    Do(
+        "nvidia-smi on the host, then nvidia-ctk runtime configure --runtime=docker and a "
+        "restart of docker",
+        "none",
+    ),
+    Do("the image by hand (docker pull, kubectl describe pod): its name and who may read it"),
+)
+_COMMAND = (
+    Do(
+        "command -v torchrun and ls of the script, in the job: activate the environment there, "
+        "cd to the working directory",
+        "none",
+    ),
+    Do("chmod +x and a first line #!/bin/bash, where a script itself is started", "none"),
+)
+
+
+def _contained(line: str) -> bool:
+    words = ("ontainer", "daemon", "mage", "FATAL", "OCI", "device driver")
+    return any(word in line for word in words)
+
+
+def _absent(line: str) -> bool:
+    words = ("not found", "open file", "execve", "不是内部", "cmdlet", "external command")
+    return any(word in line for word in words)
+
+
+def _why(facts: Facts) -> str:
+    if _contained(facts.message):
+        return (
+            "the container was not started: its image cannot be had, or the machine gives it no "
+            "GPU (no driver, no NVIDIA container toolkit); nothing of the training ran"
+        )
+    if _absent(facts.message):
+        return (
+            "the program or script that the job names is not there or cannot be run: another "
+            "environment, another working directory, a misspelt path; nothing of the training ran"
+        )
+    return (
+        "the scheduler refused what the job asked for (GPU type or number, partition, account, "
+        "memory, options that contradict each other); nothing of the training ran"
+    )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if _contained(facts.message):
+        return _CONTAINER
+    return _COMMAND if _absent(facts.message) else _SCHEDULER
+
+
+FAILURE = Known(
+    code="VG590",
+    name="explain-not-started",
+    title="The job's program was never started",
+    zh="作业程序没有启动（调度系统或容器拒绝，或找不到命令/脚本）",
+    why=_why,
+    do=_do,
+    wrong="If lines of the training follow, the program did start: look at what those say.",
+    signs=(
+        Sign("Batch job submission failed", where="line", releases="Slurm"),
+        Sign("Unable to create step for job", where="line", no=("completing",), releases="Slurm"),
+        Sign("Unable to allocate resources: ", where="line", releases="Slurm"),
+        Sign("sbatch: error: ", where="line", no=("spank",), releases="Slurm"),
+        Sign("srun: fatal: ", where="line", releases="Slurm"),
+        Sign("sbatch: fatal: ", where="line", releases="Slurm"),
+        Sign("srun: unrecognized option", where="line", releases="Slurm"),
+        Sign("sbatch: unrecognized option", where="line", releases="Slurm"),
+        Sign("srun: error: Application launch failed", where="line", releases="Slurm"),
+        Sign("srun: error: Task launch for", where="line", releases="Slurm"),
+        Sign("slurmstepd: error: execve()", where="line", releases="Slurm"),
+        Sign("slurmstepd: error: pyxis", where="line", releases="Slurm with pyxis"),
+        Sign("Unable to satisfy cpu bind request", where="line", releases="Slurm"),
+        Sign("sbatch: error"),
+        Sign("srun: error: Unable to"),
+        Sign("qsub: ", where="line", also=("rror",), releases="PBS, SGE"),
+        Sign("Job rejected by all possible destinations", where="line", releases="PBS"),
+        Sign("Unable to run job: ", where="line", releases="SGE"),
+        Sign("Job not submitted.", where="line", releases="LSF, Slurm"),
+        Sign("Request aborted by esub", where="line", releases="LSF"),
+        Sign("could not select device driver", where="line", releases="docker"),
+        Sign("nvidia-container-cli: ", where="line", releases="NVIDIA container toolkit"),
+        Sign("OCI runtime create failed", where="line", releases="docker, containerd"),
+        Sign("failed to create shim task", where="line", releases="docker, containerd"),
+        Sign("docker: Error response from daemon", where="line"),
+        Sign("Cannot connect to the Docker daemon", where="line"),
+        Sign("Unable to find image '", where="line", also=("rror",)),
+        Sign("ImagePullBackOff", where="line", releases="Kubernetes"),
+        Sign("ErrImagePull", where="line", releases="Kubernetes"),
+        Sign("Failed to pull image", where="line", releases="Kubernetes"),
+        Sign("CreateContainerConfigError", where="line", releases="Kubernetes"),
+        Sign("CreateContainerError", where="line", releases="Kubernetes"),
+        Sign("RunContainerError", where="line", releases="Kubernetes"),
+        Sign("UnexpectedAdmissionError", where="line", releases="Kubernetes"),
+        Sign("FailedScheduling", where="line", releases="Kubernetes"),
+        Sign("Insufficient nvidia.com/gpu", where="line", releases="Kubernetes"),
+        Sign("While making image from oci registry", where="line", releases="Apptainer"),
+        Sign("while loading runtime", where="line", also=("FATAL",), releases="Apptainer"),
+        Sign("could not open image", where="line", also=("FATAL",), releases="Apptainer"),
+        Sign("container creation failed", where="line", releases="Apptainer, Singularity"),
+        Sign(": can't open file '", where="line", also=("python", "[Errno 2]")),
+        *(Sign(f"{name}: command not found", where="line") for name in _STARTERS),
+        *(Sign(f": {name}: not found", where="line") for name in _STARTERS),
+        Sign("is not recognized as an internal or external command", where="line"),
+        Sign("is not recognized as the name of a cmdlet", where="line"),
+        Sign("不是内部或外部命令", where="line"),
+        Sign("项识别为 cmdlet", where="line"),
+        Sign("cannot execute binary file", where="line"),
+        Sign("Exec format error"),
+        Sign("/bin/bash^M: bad interpreter", where="line"),
+    ),
+    examples=(
+        Example(
+            "srun: error: Unable to create step for job 4242: Invalid generic resource (gres) "
+            "specification",
+            "slurm/src/srun/libsrun/srun_job.c, 24.05",
+        ),
+        Example(
+            'docker: Error response from daemon: could not select device driver "" with '
+            "capabilities: [[gpu]].",
+            "moby's own text, docker 20.10",
+        ),
+        Example(
+            "/var/spool/slurmd/job4242/slurm_script: line 110: accelerate: command not found",
+            "bash's own text",
+        ),
+    ),
+    evidence="Slurm's, docker's, Kubernetes' and bash's own messages.",
+    narrow=2,
+)

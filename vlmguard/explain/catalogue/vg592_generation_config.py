@@ -1,0 +1,57 @@
+"""Saving is refused because the model's generation settings contradict themselves."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG592",
+    name="explain-generation-config",
+    title="Saving refused: the model's generation settings contradict themselves",
+    zh="保存失败：generation_config.json 中的生成参数相互矛盾",
+    why=(
+        "transformers checks the generation settings whenever a checkpoint is written: the model's "
+        "generation_config.json sets temperature, top_p or another value of sampling while "
+        "do_sample is off. Loading only warns of it, so the first save is what ends the run"
+    ),
+    do=(
+        Do(
+            'in the base model\'s generation_config.json: "do_sample": true, or take temperature, '
+            "top_p and top_k out",
+            "none: training does not read them",
+        ),
+        Do(
+            "in a script of your own, before training: model.generation_config.do_sample = True",
+            "none",
+        ),
+        Do("try it before the long run: --max_steps 2 --save_steps 1", "a minute"),
+    ),
+    wrong=(
+        "Where the settings were changed by the script after loading, the file is right and the "
+        "script is what to mend. The weights of the step before are not lost if an earlier "
+        "checkpoint was written."
+    ),
+    signs=(
+        Sign("generation config instance is invalid", releases="transformers 4.38 to 4.55"),
+        Sign("GenerationConfig is invalid", releases="transformers ≥ 4.56"),
+        Sign("`do_sample` is set to `False`. However,", no=("UserWarning: ",)),
+        Sign("only used in sample-based generation modes", also=("ValueError",)),
+        Sign("You should set `do_sample=True`", also=("ValueError",)),
+        Sign("generation/configuration_utils.py in save_pretrained", where="raised"),
+        Sign("generation/configuration_utils.py in validate", where="raised"),
+    ),
+    examples=(
+        Example(
+            "ValueError: The generation config instance is invalid -- `.validate()` throws "
+            "warnings and/or exceptions. Fix these issues to save the configuration.",
+            "transformers/generation/configuration_utils.py, 4.40",
+        ),
+        Example(
+            "ValueError: GenerationConfig is invalid: \n- `temperature`: `do_sample` is not set to "
+            "`True`. However, `temperature` is set to `1e-06`",
+            "transformers/generation/configuration_utils.py, 4.57",
+        ),
+    ),
+    evidence="haotian-liu/LLaVA#1144, haotian-liu/LLaVA#1635, HKUDS/UrbanGPT#21.",
+    narrow=1,
+)

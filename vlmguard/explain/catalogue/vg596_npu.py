@@ -1,0 +1,107 @@
+"""A call to an Ascend NPU failed."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+# What another class says more exactly: memory, a port in use, ranks that wait for one another.
+_ELSE = ("out of memory", "EL0004", "EJ0003", "EI0002", "EI0004", "EI0006", "EI0015")
+
+FAILURE = Known(
+    code="VG596",
+    name="explain-npu",
+    title="A call to the Ascend NPU failed (ACL, an operator or HCCL)",
+    zh="昇腾 NPU 调用失败（ACL、算子或 HCCL）",
+    why=(
+        "torch_npu called CANN and got an error: an operator that this CANN, its kernels "
+        "package or this card does not have, a device that another process holds or that is "
+        "unhealthy, or releases of driver, CANN and torch_npu that do not belong together. "
+        "ERR99999 at the end says nothing of its own: it follows every exception"
+    ),
+    do=(
+        Do(
+            "read the lines under the error: the code (EZ: operator, EE and E3: runtime and "
+            "driver, EI and EJ: HCCL), Possible Cause and Solution; the longer log is in "
+            "~/ascend/log/debug/plog",
+            "none",
+        ),
+        Do(
+            "ASCEND_LAUNCH_BLOCKING=1 in the next run: calls are asynchronous, the traceback "
+            "then names the line",
+            "slow",
+        ),
+        Do(
+            "driver, CANN toolkit, kernels package (the one for this card) and torch_npu of "
+            "one row of Ascend's table of versions; source set_env.sh before the run",
+            "an installation",
+        ),
+        Do(
+            "npu-smi info: health, memory and processes of each card; end what an earlier run "
+            "left there and wait ten seconds",
+            "none",
+        ),
+    ),
+    wrong=(
+        "Where one rank alone failed before it with an exception of its own, the NPU's errors "
+        "of the others only follow."
+    ),
+    signs=(
+        Sign("NPU function error", no=_ELSE, releases="torch_npu ≥ 2.1"),
+        Sign("HCCL function error", no=_ELSE),
+        Sign("HCCL error in", no=_ELSE),
+        Sign("call acl api failed", no=_ELSE),
+        Sign("call hccl api failed", no=_ELSE),
+        Sign("call ge api failed", no=_ELSE),
+        Sign("OPS function error", no=_ELSE),
+        Sign("call aclnn", also=("failed",), no=_ELSE),
+        Sign("call aclnn", where="line", also=("failed",), no=("Warning", "WARNING", *_ELSE)),
+        Sign("EZ9999: Inner Error", no=_ELSE),
+        Sign("EZ9999", also=("rror",), no=_ELSE),
+        Sign("EE9999: Inner Error", no=_ELSE),
+        Sign("EH9999: Inner Error", no=_ELSE),
+        Sign("E19999: Inner Error", no=_ELSE),
+        Sign("EH9999: Inner Error", where="line", no=("arning",)),
+        Sign("EE9999: Inner Error", where="line", no=("arning",)),
+        Sign("EZ9999: Inner Error", where="line", no=("arning",)),
+        Sign("ACL stream synchronize failed"),
+        Sign("OPS internal error", also=("ERR01",), no=_ELSE),
+        Sign("feature not supported", also=("ERR0",)),
+        Sign("PTA internal error", no=_ELSE),
+        Sign("PTA resource", also=("ERR000",)),
+        Sign("OPS invalid", also=("ERR010",)),
+        Sign("PTA invalid", also=("ERR000",)),
+        Sign("DIST invalid", also=("ERR020",)),
+        Sign("aclrt", also=("error code is",), no=_ELSE),
+        Sign("AclSetCompileopt"),
+        Sign("rtGetDeviceCount"),
+        Sign("rtSetDevice"),
+        Sign("is not currently supported on the NPU backend", also=("NotImplementedError",)),
+        Sign("mki_log", also=("setup failed",)),
+        Sign("npu_fusion_attention", also=("Error",), no=_ELSE),
+        Sign("-packages/torch_npu/", where="raised"),
+        Sign("vllm_ascend/", where="raised"),
+        Sign("-packages/mindspeed/", where="raised"),
+    ),
+    examples=(
+        Example(
+            "RuntimeError: npuSynchronizeDevice:build/CMakeFiles/torch_npu.dir/compiler_depend.ts"
+            ":479 NPU function error: AclrtSynchronizeDeviceWithTimeout, error code is 507048\n"
+            "[ERROR] 2025-06-25-09:00:00 (PID:1443, Device:0, RankID:0) ERR00100 PTA call acl "
+            "api failed",
+            "torch_npu/csrc/core/npu/NPUException.h, 2.5; the words of its table of errors",
+        ),
+        Example(
+            "RuntimeError: call aclnnCast failed, detail:EZ9999: Inner Error!\nEZ9999: "
+            "2024-06-28-13:05:55.631.066  Op Cast does not has any binary.",
+            "torch_npu/csrc/framework/OpParamMaker.cpp, 2.1",
+        ),
+        Example(
+            "RuntimeError: create:torch_npu/csrc/distributed/HCCLUtils.cpp:89 HCCL function "
+            "error: HcclCommInitRootInfo(numRanks, &rootInfo, rank, &(comm->hcclComm_)), error "
+            "code is 7",
+            "torch_npu/csrc/distributed/HCCLUtils.hpp, 2.5",
+        ),
+    ),
+    evidence="torch_npu's own texts; users' logs.",
+    narrow=1,
+)

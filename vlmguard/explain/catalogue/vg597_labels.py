@@ -1,0 +1,65 @@
+"""Labels that do not fit what the model gives."""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do, Example, Known, Sign
+
+FAILURE = Known(
+    code="VG597",
+    name="explain-labels",
+    title="The labels do not fit the model's output: their number, shape or type",
+    zh="标签与模型输出不匹配（数量、形状或类型）",
+    why=(
+        "the loss compares labels with logits, and they do not go together: another number of "
+        "rows or tokens (only one side was shifted, padded or cut), or whole numbers where the "
+        "loss wants floats (or the other way round)"
+    ),
+    do=(
+        Do("num_labels=N in from_pretrained, labels from 0 to N - 1, and -100 for ignored", "none"),
+        Do(
+            "labels padded and cut together with input_ids: one collator for both "
+            "(DataCollatorForSeq2Seq, DataCollatorForTokenClassification), not the tokenizer alone",
+            "none",
+        ),
+        Do(
+            "problem_type: single_label_classification wants int64 labels, "
+            "multi_label_classification and regression float labels",
+            "none",
+        ),
+        Do(
+            "the class with the head that the task has: a sequence classifier wants one label a "
+            "row, a token classifier and a language model one a token",
+            "none",
+        ),
+    ),
+    wrong=(
+        "ignore_mismatched_sizes=True makes a new head and hides a wrong checkpoint. Where a "
+        "vision-language model's image tokens were expanded in input_ids only, see VG506."
+    ),
+    signs=(
+        Sign("Expected input batch_size", also=("to match target batch_size",)),
+        Sign("must be the same as input size", also=("arget size",)),
+        Sign("0D or 1D target tensor expected"),
+        Sign("1D target tensor expected, multi-target not supported"),
+        Sign("multi-target not supported"),
+        Sign("Expected target size"),
+        Sign("only batches of spatial targets supported"),
+        Sign("Expected floating point type for target with class probabilities"),
+        Sign("can't be cast to the desired output type Long"),
+        Sign("size mismatch (got input:", also=("target:",)),
+        Sign("Label values must be <= vocab_size"),
+        Sign("nll_loss", also=("not implemented for",)),
+    ),
+    examples=(
+        Example(
+            "ValueError: Expected input batch_size (4096) to match target batch_size (8).",
+            "made by causing it (numbers changed), torch 2.13.0",
+        ),
+        Example(
+            "RuntimeError: 0D or 1D target tensor expected, multi-target not supported",
+            "made by causing it, torch 2.13.0",
+        ),
+    ),
+    evidence="torch's losses; transformers' own checks.",
+    narrow=2,
+)
