@@ -72,6 +72,7 @@ def _jobs(lines: Sequence[Line]) -> Iterator[str]:
         yield f"| {kind} | {len(mine)} | {' | '.join(map(str, row))} |"
     yield ""
     yield from _otherwise(pairs, other, silent)
+    yield from _mended(pairs)
     yield from _shares(pairs, alike)
 
 
@@ -139,6 +140,24 @@ def _otherwise(
     reasons = Counter(_short(pairs[job][0]["why"]) for job in silent)
     for reason, count in reasons.most_common():
         yield f"* {count} × cannot tell: {reason}"
+    yield ""
+
+
+def _mended(pairs: Mapping[str, Any]) -> Iterator[str]:
+    """With the guard on, where both sides were asked."""
+    both = {job: (mine["on"], real["on"]) for job, (mine, _, real) in pairs.items()
+            if real and "on" in mine and real.get("on") in ("stopped", *KINDS)}  # fmt: skip
+    if not both:
+        return
+    alike = [job for job, (mine, theirs) in both.items() if mine == theirs]
+    counted = Counter(both[job][0] for job in alike)
+    yield (
+        f"With the guard on, too, for {len(both)} of the drawn ones: {len(alike)} agree "
+        f"({', '.join(f'{count} {kind}' for kind, count in counted.most_common())})."
+    )
+    yield ""
+    for job in sorted(both.keys() - set(alike)):
+        yield f"* `{job}`: rehearsed {both[job][0]}, real ranks {both[job][1]}"
     yield ""
 
 

@@ -80,10 +80,10 @@ def commands(
     for names, why in _DROPPED:
         argv.replace(names, why)
     rate = 0.1 if ".reranker." in request.entry else 0.01
-    env = rehearse_flags.settle(argv, request, made, steps, rate)
+    wrapper = rehearse_flags.settle(argv, request, made, steps, rate)
     argv.set("train_data", single)
     return Commands(tuple(argv.words), tuple(rehearse_flags.reference(argv, request).words),
-                    env, tuple(argv.notes))  # fmt: skip
+                    {}, tuple(argv.notes), wrapper)  # fmt: skip
 
 
 def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands | str:

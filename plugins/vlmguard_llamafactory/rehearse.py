@@ -19,16 +19,18 @@ from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.scene import Scene
 from vlmguard_llamafactory import formats
-from vlmguard_transformers import rehearse_flags
+from vlmguard_transformers import cut, rehearse_flags
 from vlmguard_transformers.shrunk import make as make
 from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "LLaMA-Factory"
+DROPS = True
 _ROWS = {"sft": "chat", "dpo": "pair", "rm": "pair", "kto": "label"}
 _OBSTACLES = {
     "packing": "rows are joined, so that which rank gets which is not known",
     "neat_packing": "rows are joined, so that which rank gets which is not known",
+    "streaming": "who gets which row is for accelerate's dispatcher to say",
     "tokenized_path": "rows that are tokenized already",
     "use_unsloth": "its kernels need a GPU",
     "use_kt": "KTransformers",
@@ -43,8 +45,9 @@ _DROPPED = (
     (("quantization_bit", "quantization_method", "quantization_type", "double_quantization",
       "quantization_device_map"), "weights are not quantised"),
     (("enable_liger_kernel",), "Liger's kernels need a GPU"),
+    (("fp8", "fp8_backend", "fp8_enable_fsdp_float8_all_gather"), "not in fp8"),
     (("infer_dtype", "plot_loss", "eval_dataset", "val_size", "max_samples",
-      "streaming", "buffer_size", "mix_strategy", "interleave_probs", "overwrite_cache",
+      "buffer_size", "mix_strategy", "interleave_probs", "overwrite_cache",
       "preprocessing_num_workers", "compute_accuracy", "use_swanlab", "cache_dir",
       "model_revision", "ms_hub_token", "om_hub_token", "print_param_status", "do_eval",
       "eval_on_each_dataset", "early_stopping_steps", "generate_max_len"), ""),
@@ -53,6 +56,8 @@ _ADAPTIVE = ("pure_bf16", "use_galore", "use_apollo", "use_adam_mini", "use_muon
              "loraplus_lr_ratio")  # fmt: skip
 """Optimizers and dtypes of the command's own."""
 _SEQUENCES = ("context_parallel_size", "sequence_parallel_size", "tensor_parallel_size")
+CUTOFF, OWN_PIXELS = 2048, 768 * 768
+"""Tokens of a row and pixels of an image, where a command says neither [read]."""
 FRAMES = 12544
 """Pixels of a video's frame, at most."""
 
@@ -64,18 +69,25 @@ def describe(values: Values, entry: str, files: Files) -> Described:
     stage = str(values.get("stage") or "sft")
     obstacle = _obstacle(values, stage)
     data: tuple[str, ...] = ()
+    evaluated: tuple[str, ...] = ()
     if not obstacle:
         named = _entries(_names(values.get("dataset")), folder, files)
         if stage != "sft" and not formats.one(named.values()):
             obstacle = f"stage {stage} with data sets of more than one format: not rehearsed"
         data = tuple(_file(name, entry, folder, files) for name, entry in named.items())
+        tests = _entries(_names(values.get("eval_dataset")), folder, files)
+        evaluated = tuple(_file(name, entry, folder, files) for name, entry in tests.items())
     return Described(
         model=str(values.get("model_name_or_path") or ""),
         data=data,
         batch=batch if isinstance(batch, int) else 1,
         shuffled=not values.true("disable_shuffling"),
         blocks=True,
-        paired=stage == "kto",  # its loss takes the mean over all ranks
+        # KTO's loss takes the mean over all ranks
+        paired=stage == "kto" or rehearse_flags.own_tokens(values),
+        fewest=int(batch) if values.true("dataloader_drop_last") else 0,
+        evaluates=rehearse_flags.evaluates(values),
+        evaluated=evaluated,
         row=_ROWS.get(stage, ""),
         media_root=files.path(str(values.get("media_dir") or folder)),
         obstacle=obstacle,
@@ -141,38 +153,45 @@ def commands(
     """The command as it is run here: itself, and its reference. accelerate gives a rank whole
     batches of the file, so that both read it in the order for one rank."""
     lora = (Argv(list(request.argv)).get("finetuning_type") or "lora") == "lora"
-    argv, env = _located(request, made, single, steps, 1 if lora else 0.1)
+    argv, wrapper = _located(request, made, single, steps, 1 if lora else 0.1)
     other = rehearse_flags.reference(argv, request)
     other.drop("use_reentrant_gc")
     other.set("disable_gradient_checkpointing", True)
-    return Commands(tuple(argv.words), tuple(other.words), env, tuple(argv.notes))
+    return Commands(
+        tuple(argv.words), tuple(other.words), _env(request), tuple(argv.notes), wrapper
+    )
 
 
 def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands:
     """The command with its own optimizer, dtype, clipping and accumulation."""
-    argv, env = _located(request, made, rows, steps, None)
-    return Commands(tuple(argv.words), (), env)
+    argv, wrapper = _located(request, made, rows, steps, None)
+    return Commands(tuple(argv.words), (), _env(request), (), wrapper)
+
+
+def _env(request: Request) -> dict[str, str]:
+    return {"DISABLE_VERSION_CHECK": request.env.get("DISABLE_VERSION_CHECK", "0")}
 
 
 def _located(
     request: Request, made: Mapping[str, Any], rows: Path, steps: int, rate: float | None
 ) -> tuple[Argv, dict[str, str]]:
-    """The command on the tiny model and these rows, for so many steps; variables to set."""
+    """The command on the tiny model and these rows, for so many steps; what wraps the model, as a
+    launcher's variables."""
     argv = Argv(list(request.argv), frozenset(request.known))
     before = argv.copy()
     for names, why in _DROPPED:
         argv.replace(names, why)
     if rate is not None:
         argv.drop(*_ADAPTIVE)
-    env = rehearse_flags.settle(argv, request, made, steps, rate)
+    wrapper = rehearse_flags.settle(argv, request, made, steps, rate)
+    _media(argv, request, rows)
     _data(argv, before, request, rows)
-    _media(argv)
     given = argv.get("flash_attn")
     if given in ("fa2", "fa3"):
         argv.set("flash_attn", "sdpa")
         argv.notes.append(f"flash_attn {given}: sdpa")
     argv.set("disable_shuffling", True)
-    return argv, {**env, "DISABLE_VERSION_CHECK": request.env.get("DISABLE_VERSION_CHECK", "0")}
+    return argv, wrapper
 
 
 def _data(argv: Argv, before: Argv, request: Request, rows: Path) -> None:
@@ -193,10 +212,24 @@ def _data(argv: Argv, before: Argv, request: Request, rows: Path) -> None:
             file.write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
             argv.notes.append("rows of several formats, written alike")
     told = {"rehearsed": {**entry, "file_name": file.name}}
+    if request.evaluates and (before.get("eval_dataset") or before.get("val_size")):
+        told["evaluated"] = _evaluated(argv, before, request, folder, entry)
     (folder / "dataset_info.json").write_text(json.dumps(told), "utf-8")
     argv.set("dataset", "rehearsed")
     argv.set("dataset_dir", folder)
     argv.set("media_dir", request.media_root)
+
+
+def _evaluated(
+    argv: Argv, before: Argv, request: Request, folder: Path, entry: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The data set to evaluate on, in its own format, else in that of the training rows."""
+    os.replace(request.evaluated[0], folder / "evaluated.jsonl")
+    names = [name for words in before.values("eval_dataset") or () for name in _names(words)]
+    home = before.get("dataset_dir") or "data"
+    own = [e for e in _entries(names, home, Files(request.folder)).values() if e.get("file_name")]
+    argv.set("eval_dataset", "evaluated")
+    return {**(formats.bare(own[0]) if own else entry), "file_name": "evaluated.jsonl"}
 
 
 def _stand_in(row: str) -> dict[str, Any]:
@@ -209,15 +242,21 @@ def _stand_in(row: str) -> dict[str, Any]:
     return entry
 
 
-def _media(argv: Argv) -> None:
+def _media(argv: Argv, request: Request, rows: Path) -> None:
     """Few pixels and frames."""
-    limits = {"image_max_pixels": rehearse_flags.PIXELS, "video_max_pixels": FRAMES,
-              "video_maxlen": 4}  # fmt: skip
+    few = rehearse_flags.PIXELS
+    if request.data:
+        longest = argv.get("cutoff_len") or str(CUTOFF)
+        own = argv.get("image_max_pixels") or str(OWN_PIXELS)
+        if longest.isdigit() and own.isdigit():
+            root = request.media_root or request.folder
+            few = max(few, cut.pixels(rows, root, int(longest), int(own), few))
+    limits = {"image_max_pixels": few, "video_max_pixels": FRAMES, "video_maxlen": 4}
     for name, most in limits.items():
         given = argv.get(name)
         if not (given and given.isdigit() and int(given) <= most):
             argv.set(name, most)
-    argv.notes.append(f"images of at most {rehearse_flags.PIXELS} pixels, videos of 4 frames")
+    argv.notes.append(f"images of at most {few} pixels, videos of 4 frames")
 
 
 def act(scene: Scene) -> dict[str, Any]:

@@ -23,14 +23,17 @@ from vlmguard_swift import rehearse_table as table
 from vlmguard_swift.rehearse_obstacles import many, obstacle
 from vlmguard_swift.rehearse_rows import kind_of
 from vlmguard_swift.rehearse_rows import shaped as shaped
-from vlmguard_transformers import rehearse_flags
+from vlmguard_transformers import cut, rehearse_flags
 from vlmguard_transformers.rehearse_flags import PIXELS
 from vlmguard_transformers.shrunk import make as make
 from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "ms-swift"
+DROPS = True
 _GENERATES = ("grpo", "gkd")
+MOST_PIXELS = 12845056
+"""Of an image where nothing says otherwise: Qwen2-VL's own limit."""
 REWARDS = "rewards of other ranks' completions: one rank's own stand for them"
 _CODE = ("external_plugins", "custom_register_path", "model_kwargs_file")
 
@@ -52,6 +55,7 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         paired=_together(values, kind),
         evaluates=_evaluates(values, kind),
         evaluated=tuple(str(name) for name in _many(values.get("val_dataset"))),
+        fewest=int(batch) if values.true("dataloader_drop_last") else 1,
         code=tuple(code),
         packs=values.true("packing"),
         obstacle=obstacle(values, kind),
@@ -77,7 +81,8 @@ def _together(values: Values, kind: str) -> bool:
     KTO and BCO keep means over the ranks' batches, InfoNCE takes the others' rows for negatives.
     """
     losses = many(values.get("loss_type"))
-    return kind == "kto" or "bco_pair" in losses or values.get("task_type") == "embedding"
+    together = kind == "kto" or "bco_pair" in losses or values.get("task_type") == "embedding"
+    return together or rehearse_flags.own_tokens(values)
 
 
 def load() -> None:
@@ -111,13 +116,14 @@ def _main(entry: str) -> Any:
 
 def act(scene: Scene) -> dict[str, Any]:
     """One rank's part of one pass."""
-    from vlmguard_swift import registry, rewards
+    from vlmguard_swift import registry, rewards, substitutes
     from vlmguard_torch import towers
     from vlmguard_transformers import rehearsal
 
     rehearsal.enter(scene, rehearsal.fsdp(scene.argv, scene.env))
     told = rehearsal.watch(scene, lambda model: registry.towers(model) or towers.by_name(model))
     rewards.spread(told)
+    substitutes.alike()
     with rehearsal.arguments(f"swift/cli/{scene.entry}.py", scene.argv):
         _main(scene.entry)()
     return rehearsal.finished(told)
@@ -183,9 +189,10 @@ def _located(
     """The command on the tiny model and these rows, for so many steps; variables to set."""
     place = Path(request.scratch)
     argv = Argv(list(request.argv), frozenset(request.known))
-    env = _replaced(argv, request)
+    env = _replaced(argv, request, rows)
     argv.set("model", made["folder"])
-    rehearse_flags.smaller(made["folder"], argv)
+    few = int(env.get("MAX_PIXELS", PIXELS))
+    rehearse_flags.smaller(made["folder"], argv, max(few, PIXELS), request.model)
     _beside(argv, Path(made["folder"]))
     argv.set("dataset", rows)
     argv.drop("val_dataset")
@@ -219,7 +226,7 @@ def _beside(argv: Argv, tiny: Path) -> None:
         argv.notes.append("--teacher_model: the same tiny model with other weights")
 
 
-def _replaced(argv: Argv, request: Request) -> dict[str, str]:
+def _replaced(argv: Argv, request: Request, rows: Path) -> dict[str, str]:
     """What a CPU cannot do, taken out of the flags; returns variables to set."""
     for names, why in table.DROPPED:
         argv.replace(names, why)
@@ -237,9 +244,15 @@ def _replaced(argv: Argv, request: Request) -> dict[str, str]:
     if pixels and pixels.isdigit() and int(pixels) <= PIXELS:
         return {}
     argv.drop("max_pixels")
+    few = PIXELS
+    longest = argv.get("max_length") or ""
+    if longest.isdigit() and request.data:
+        most = int(pixels) if pixels and pixels.isdigit() else MOST_PIXELS
+        each = cut.each(Path(request.model))
+        few = cut.pixels(rows, request.media_root or request.folder, int(longest), most, few, each)
     if "image" in request.media:
-        argv.notes.append(f"images of at most {PIXELS} pixels where the processor scales them")
-    return {"MAX_PIXELS": str(PIXELS)}
+        argv.notes.append(f"images of at most {few} pixels where the processor scales them")
+    return {"MAX_PIXELS": str(few)}
 
 
 def _known(given: str) -> str:

@@ -8,7 +8,7 @@ from vlmguard.check.fields import Values
 
 _TASKS = ("causal_lm", "seq_cls", "embedding", "reranker", "generative_reranker")
 _SUBGROUPS = ("sequence_parallel_size", "deepspeed_autotp_size", "tensor_parallel_size",
-              "context_parallel_size")  # fmt: skip
+              "context_parallel_size", "zero_hpz_partition_size")  # fmt: skip
 
 
 def many(value: Any) -> list[Any]:
@@ -28,6 +28,8 @@ def obstacle(values: Values, kind: str) -> str:
         return "its rewards come from an environment of its own or behind a server"
     if kind == "grpo" and values.true("vllm_server_pass_dataset"):
         return "--vllm_server_pass_dataset: its rewards read what a rollout server adds to the rows"
+    if values.get("truncation_strategy") == "split":
+        return "--truncation_strategy split: a row becomes several, on ranks that are not known"
     if values.true("use_ray"):
         return "--use_ray: workers get their ranks from Ray"
     if values.get("tuner_backend") == "unsloth":

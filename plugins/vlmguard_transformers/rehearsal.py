@@ -14,7 +14,7 @@ import os
 import resource
 import sys
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,10 @@ def _bf16() -> None:
         torch.cpu.max_memory_reserved = lambda *_, **__: 0  # type: ignore[attr-defined]
 
 
+class Counted(Exception):
+    """Where a `Scene` counts: the number of rows that are left to train on."""
+
+
 class Unparsed(Exception):
     """The framework's parser refused words that it takes elsewhere."""
 
@@ -194,8 +198,11 @@ def watch(scene: Scene, towers: Towers) -> dict[str, Any]:
         """Inside ``train``: what the guard freezes there is frozen before we look."""
         phase("setup")
         rank = int(os.environ.get("RANK", "0"))
+        told["rows"] = _length(self.train_dataset)
+        if scene.counts:
+            raise Counted(str(told["rows"]))
         _same_adapters(self.model, rank)
-        _keep(self.model, scene.weights(0, rank))
+        told["kept"] = _keep(self.model, scene.weights(0, rank))
         told["towers"] = _trainable(self.model, towers(self.model))
         told["trainable"] = sum(_whole(p) for p in self.model.parameters() if p.requires_grad)
         self.add_callback(_callback(scene, rank, told, self))
@@ -222,9 +229,17 @@ def _callback(scene: Scene, rank: int, told: dict[str, Any], trainer: Any) -> An
         def on_step_end(self, args: Any, state: Any, control: Any, **named: Any) -> None:
             told["steps"] = state.global_step
             if state.global_step in scene.steps:
-                _keep(trainer.model, scene.weights(state.global_step, rank))
+                _keep(trainer.model, scene.weights(state.global_step, rank), told["kept"])
 
     return Watch()
+
+
+def _length(rows: Any) -> int:
+    """-1 where nobody knows."""
+    try:
+        return len(rows)
+    except (TypeError, NotImplementedError, AttributeError):
+        return -1
 
 
 def _wrapper(trainer: Any) -> str:
@@ -257,20 +272,24 @@ def _name(name: str) -> str:
     return name.replace("_orig_mod.", "").replace("_checkpoint_wrapped_module.", "")
 
 
-def _keep(model: Any, file: Path) -> None:
+def _keep(model: Any, file: Path, also: Collection[str] = ()) -> list[str]:
     """Each trainable parameter, or this rank's part of it: nothing is gathered for it, so that
-    no collective is added."""
+    no collective is added. Their names.
+
+    also: what trained when it began; callbacks freeze some of it (LISA).
+    """
     import numpy as np
 
     arrays, shapes = {}, {}
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad or _name(name) in also:
             part, shape = _part(parameter)
             arrays[_name(name)] = part.detach().float().cpu().numpy().copy()
             if shape is not None:
                 shapes[_name(name)] = shape
     np.savez(file, **arrays)
     file.with_suffix(".json").write_text(json.dumps(shapes))
+    return list(arrays)
 
 
 def _part(parameter: Any) -> tuple[Any, list[int] | None]:

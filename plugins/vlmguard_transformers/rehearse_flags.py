@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from vlmguard.check.fields import Values
+from vlmguard.check.files import Unreadable
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 
@@ -56,15 +58,32 @@ BUCKETS = {"reduce_bucket_size": 5e8, "allgather_bucket_size": 5e8,
            "stage3_max_reuse_distance": 1e9, "sub_group_size": 1e9,
            "stage3_param_persistence_threshold": 1e5}  # fmt: skip
 """DeepSpeed's own sizes, for what a config does not say [read]."""
+_SUBGROUPS = ("zero_hpz_partition_size", "mics_shard_size")
+_QUANTISED = ("zero_quantized_weights", "zero_quantized_gradients",
+              "zero_quantized_nontrainable_weights")  # fmt: skip
 _STAGE3 = ("stage3", "sub_group")
 
 
+def own_tokens(values: Values) -> bool:
+    """Whether each rank divides its loss by its own tokens: no single rank's equals theirs."""
+    return not values.get("average_tokens_across_devices", True)
+
+
+def evaluates(values: Values) -> bool:
+    """While it trains, and not by generating."""
+    when = values.get("eval_strategy") or values.get("evaluation_strategy") or "no"
+    return str(when) != "no" and not values.true("predict_with_generate")
+
+
 def settle(
-    argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float | None
-) -> dict[str, str]:
-    """Change ``argv`` in place; returns variables to set.
+    argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float | None,
+    pixels: int = PIXELS,
+) -> dict[str, str]:  # fmt: skip
+    """Change ``argv`` in place; returns variables by which a launcher says how the model is
+    wrapped: not for a reference that has no wrapper.
 
     rate: the learning rate of plain SGD; None leaves the command its own optimizer and dtype.
+    pixels: of an image, at most.
     """
     if argv.get("train_sampling_strategy") == "sequential":  # as here
         argv.drop("train_sampling_strategy")
@@ -79,10 +98,14 @@ def settle(
             argv.set(name, value)
         argv.set("learning_rate", rate)
         argv.notes.append("plain SGD in float32, without clipping and dropout")
+    if request.evaluates:  # once, when all steps are over
+        argv.set("eval_strategy", "steps")
+        argv.set("eval_steps", steps)
+        argv.set("per_device_eval_batch_size", 1)
     argv.set("max_steps", steps)
     argv.set("gradient_accumulation_steps", request.accumulation)
     argv.set("output_dir", f"{HERE}/out")
-    smaller(made["folder"], argv)
+    smaller(made["folder"], argv, pixels, request.model)
     return strategy(argv, request, ratio(made), written if rate is not None else written_own)
 
 
@@ -160,13 +183,25 @@ def sdpa(argv: Argv, name: str) -> None:
         argv.set(name, "sdpa")
 
 
-def smaller(folder: str, argv: Argv) -> None:
+def limit(folder: str) -> int:
+    """Pixels of an image to which its processor scales it, at most; 0 where it says none."""
+    file = Path(folder, "preprocessor_config.json")
+    told = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    size = told.get("size") if isinstance(told.get("size"), dict) else {}
+    found = [value for value in (told.get("max_pixels"), size.get("longest_edge"))
+             if isinstance(value, int) and value > 2 * PIXELS]  # fmt: skip
+    return min(found, default=0)
+
+
+def smaller(folder: str, argv: Argv, pixels: int = PIXELS, source: str = "") -> None:
     """The tiny checkpoint's processor scales images to few pixels, where it has a limit at all.
 
     transformers 5 writes one file for a processor and all its parts, earlier ones a file each.
+    source: the folder with the limits that it had.
     """
-    note = f"images of at most {PIXELS} pixels"
-    changed = [_smaller(Path(folder, name)) for name in _PROCESSORS]
+    note = f"images of at most {pixels} pixels"
+    changed = [_smaller(Path(folder, name), pixels, Path(source or folder, name))
+               for name in _PROCESSORS]  # fmt: skip
     if any(changed) and not any(said.startswith(note) for said in argv.notes):
         argv.notes.append(note)
 
@@ -175,33 +210,34 @@ _PROCESSORS = ("preprocessor_config.json", "video_preprocessor_config.json",
                "processor_config.json")  # fmt: skip
 
 
-def _smaller(file: Path) -> bool:
+def _smaller(file: Path, pixels: int, source: Path) -> bool:
     """Whether there was something to change."""
     if not file.is_file():
         return False
-    told = json.loads(file.read_text("utf-8"))
-    before = json.dumps(told)
+    before = json.loads(file.read_text("utf-8"))
+    told = json.loads(source.read_text("utf-8")) if source.is_file() else before
+    told = json.loads(json.dumps(told))
     whole = {} if file.name.startswith("video") else told
     for part in (whole, told.get("image_processor")):
-        _fewer_pixels(part if isinstance(part, dict) else {})
+        _fewer_pixels(part if isinstance(part, dict) else {}, pixels)
     for part in (told, told.get("image_processor"), told.get("video_processor")):
         edge = part.get("scale_resolution") if isinstance(part, dict) else None
         if isinstance(edge, int) and edge > EDGE:  # of a slice of MiniCPM's: all become this large
             part["scale_resolution"] = EDGE
-    if json.dumps(told) == before:
+    if told == before:
         return False
     file.write_text(json.dumps(told))
     return True
 
 
-def _fewer_pixels(told: dict[str, Any]) -> None:
+def _fewer_pixels(told: dict[str, Any], pixels: int) -> None:
     size = told.get("size") if isinstance(told.get("size"), dict) else {}
     for table, most, least in ((told, "max_pixels", "min_pixels"),
                                (size, "longest_edge", "shortest_edge")):  # fmt: skip
         if isinstance(table.get(most), int) and table[most] > 2 * PIXELS:  # pixels, not an edge
-            table[most] = PIXELS
+            table[most] = min(table[most], pixels)
             if isinstance(table.get(least), int):
-                table[least] = min(table[least], PIXELS)
+                table[least] = min(table[least], pixels)
 
 
 def ratio(made: Mapping[str, Any]) -> float:
@@ -248,6 +284,11 @@ def dtype(folder: str) -> str:
 def small(config: Mapping[str, Any], shrunk: float, argv: Argv) -> dict[str, Any]:
     """Nothing is moved to other memory, and buckets shrink with the model."""
     zero = dict(config.get("zero_optimization") or {})
+    for name in _SUBGROUPS:
+        if (size := zero.get(name, 0)) and int(size) > 1:
+            raise Unreadable(f"{name} {size}: subgroups of ranks are not rehearsed")
+    if [name for name in _QUANTISED if zero.pop(name, False)]:
+        argv.notes.append("DeepSpeed's quantised communication: not quantised")
     for name in ("offload_optimizer", "offload_param"):
         told = zero.pop(name, None)
         if isinstance(told, dict) and told.get("device") in ("cpu", "nvme"):
@@ -262,7 +303,10 @@ def small(config: Mapping[str, Any], shrunk: float, argv: Argv) -> dict[str, Any
 
 def plain(config: Mapping[str, Any]) -> dict[str, Any]:
     """The Trainer's own optimizer in float32, batches by its flags, no clipping."""
-    dropped = ("optimizer", "scheduler", "torch_autocast", "data_types")
+    dropped = ("optimizer", "scheduler", "torch_autocast", "data_types", "amp", "compile",
+               "communication_data_type", "flops_profiler", "tensorboard", "wandb", "comet",
+               "csv_monitor", "autotuning", "elasticity", "progressive_layer_drop",
+               "data_efficiency", "curriculum_learning", "compression_training")  # fmt: skip
     kept = {name: value for name, value in config.items() if name not in dropped}
     batches = ("gradient_accumulation_steps", "train_batch_size", "train_micro_batch_size_per_gpu")
     return {

@@ -49,8 +49,8 @@ _MODULES = ("configuration", "modeling", "processing", "image_processing", "vide
             "feature_extraction", "image_processing_pil")  # fmt: skip
 
 
-def make(source: Path, out: Path) -> dict[str, Any]:
-    """Write the tiny checkpoint into ``out``.
+def make(source: Path, out: Path, layers: int = MOST_LAYERS) -> dict[str, Any]:
+    """Write the tiny checkpoint into ``out``, with at most so many layers of each stack.
 
     Returns:
         Its class and module, its number of weights, and that of the full size (0 where not
@@ -67,7 +67,7 @@ def make(source: Path, out: Path) -> dict[str, Any]:
         if known and file.is_file() and file.stat().st_size < LARGEST:
             shutil.copy(file, out)
     config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=True)
-    tiny = shrink(config, MOST_LAYERS, inputs=False).config
+    tiny = shrink(config, layers, inputs=False).config
     for part in parts_of(tiny):
         _certain(vars(part))
     torch.manual_seed(0)

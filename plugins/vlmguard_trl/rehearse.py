@@ -19,12 +19,13 @@ from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.scene import Scene
-from vlmguard_transformers import rehearse_flags
+from vlmguard_transformers import cut, rehearse_flags
 from vlmguard_transformers.shrunk import make as make
 from vlmguard_transformers.shrunk import ready as ready
 from vlmguard_transformers.shrunk import remote as remote
 
 NAME = "TRL"
+DROPS = True
 _ROWS = {"sft": "chat", "dpo": "pair", "reward": "pair", "kto": "label", "grpo": "prompt"}
 _OBSTACLES = {
     "packing": "rows are joined, so that which rank gets which is not known",
@@ -48,6 +49,7 @@ _DROPPED = (
       "log_completions", "num_completions_to_print", "generation_batch_size",
       "steps_per_generation", "num_iterations"), ""),
 )  # fmt: skip
+SILENT = {"TRL_EXPERIMENTAL_SILENCE": "1"}
 _GROUPS = ("per_device_train_batch_size", "gradient_accumulation_steps", "generation_batch_size",
            "steps_per_generation", "num_iterations", "num_generations")  # fmt: skip
 LENGTH = 8
@@ -66,6 +68,7 @@ def describe(values: Values, entry: str, files: Files) -> Described:
     own = [name for name in rewards if isinstance(name, str) and "." in name]
     names = hf.datasets(values, "dataset_name")
     split = str(values.get("dataset_train_split") or "train")
+    test = str(values.get("dataset_test_split") or "test")
     return Described(
         model=str(values.get("model_name_or_path") or ""),
         data=tuple(file for name in names for file in _files(name, split, files)),
@@ -74,8 +77,12 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         accumulation=1 if verb == "grpo" else 0,
         shuffled=_shuffled(values, verb),
         blocks=True,
-        paired=verb in ("grpo", "kto"),  # KTO's loss takes the mean over all ranks
+        # KTO's loss takes the mean over all ranks
+        paired=verb in ("grpo", "kto") or rehearse_flags.own_tokens(values),
         row=_ROWS.get(verb, ""),
+        fewest=int(batch) if values.true("dataloader_drop_last") else 0,
+        evaluates=verb != "grpo" and rehearse_flags.evaluates(values),
+        evaluated=tuple(file for name in names for file in _files(name, test, files)),
         code=(f"--reward_funcs {' '.join(own)}",) if own else (),
         obstacle=_obstacle(values, entry, verb),
     )
@@ -153,14 +160,15 @@ def commands(
     """The command as it is run here: itself, and its reference. accelerate gives a rank whole
     batches of the file, so that both read it in the order for one rank."""
     argv = Argv(list(request.argv), frozenset(request.known))
-    env = _located(argv, request, made, steps, 1 if argv.true("use_peft") else 0.1)
+    rate = 1 if argv.true("use_peft") else 0.1
+    wrapper = _located(argv, request, made, steps, rate, single)
     argv.set("dtype", "float32")
     argv.set("torch_dtype", "float32")
     argv.set("dataset_name", _table(request, single, "table"))
     if request.row == "prompt":
         _generating(argv)
-    return Commands(tuple(argv.words), tuple(rehearse_flags.reference(argv, request).words), env,
-                    tuple(argv.notes))  # fmt: skip
+    other = rehearse_flags.reference(argv, request)
+    return Commands(tuple(argv.words), tuple(other.words), SILENT, tuple(argv.notes), wrapper)
 
 
 def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands:
@@ -168,27 +176,45 @@ def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Co
     completions where it generates."""
     argv = Argv(list(request.argv), frozenset(request.known))
     before = argv.copy()
-    env = _located(argv, request, made, steps, None)
+    wrapper = _located(argv, request, made, steps, None, rows)
     unseen: tuple[str, ...] = ()
     if request.row == "prompt":
         _own_groups(argv, before)
         _prompts(argv, request, rows)
         unseen = (REWARDS,)
     argv.set("dataset_name", _table(request, rows, "table-own"))
-    return Commands(tuple(argv.words), (), env, unseen=unseen)
+    return Commands(tuple(argv.words), (), SILENT, (), wrapper, unseen=unseen)
 
 
 def _located(
-    argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float | None
-) -> dict[str, str]:
-    """Change it for the tiny model and so many steps; variables to set."""
+    argv: Argv, request: Request, made: Mapping[str, Any], steps: int, rate: float | None,
+    rows: Path,
+) -> dict[str, str]:  # fmt: skip
+    """Change it for the tiny model, these rows and so many steps; what wraps the model, as a
+    launcher's variables."""
     for names, why in _DROPPED:
         argv.replace(names, why)
-    env = rehearse_flags.settle(argv, request, made, steps, rate)
+    if request.evaluates:
+        argv.set("dataset_test_split", "test")
+    wrapper = rehearse_flags.settle(argv, request, made, steps, rate,
+                                    _pixels(argv, request, made["folder"], rows))  # fmt: skip
     rehearse_flags.sdpa(argv, "attn_implementation")
     argv.set("dataset_train_split", "train")
     argv.set("per_device_train_batch_size", request.batch)
-    return {**env, "TRL_EXPERIMENTAL_SILENCE": "1"}
+    return wrapper
+
+
+def _pixels(argv: Argv, request: Request, tiny: str, rows: Path) -> int:
+    """Of an image. A release that has ``--max_length`` cuts at 1024 tokens unless told otherwise;
+    what generates does not cut."""
+    given = argv.get("max_length") or ("1024" if "max_length" in argv.known else "")
+    longest = int(given) if given.isdigit() and request.row != "prompt" else 0
+    few = rehearse_flags.PIXELS
+    most = rehearse_flags.limit(request.model)
+    if not most or not request.data:
+        return few
+    root = request.media_root or request.folder
+    return cut.pixels(rows, root, longest, most, few, cut.each(Path(tiny)))
 
 
 def _own_groups(argv: Argv, before: Argv) -> None:
@@ -238,13 +264,35 @@ def _table(request: Request, rows: Path, name: str) -> Path:
 
     folder = rows.parent / name
     folder.mkdir()
+    rated = request.evaluates and not _lacks_split(request)
+    splits = {"train": rows, **({"test": Path(request.evaluated[0])} if rated else {})}
     if request.data and not any(name.endswith(".parquet") for name in request.data):
-        os.replace(rows, folder / "train.jsonl")
+        for split, file in splits.items():
+            os.replace(file, folder / f"{split}.jsonl")
         return folder
-    done = run(lambda _: _parquet(rows, folder / "train.parquet"), 1, "none", request.limit)
+
+    def write(_: int) -> None:
+        for split, file in splits.items():
+            _parquet(file, folder / f"{split}.parquet")
+
+    done = run(write, 1, "none", request.limit)
     if done.verdict != "ok":
         raise OSError(0, done.cause.message if done.cause else "not written", str(folder))
     return folder
+
+
+def _lacks_split(request: Request) -> bool:
+    """Whether its data on this disk have nothing to evaluate on: the framework's own error is what
+    comes of it."""
+    argv = Argv(list(request.argv))
+    name, split = argv.get("dataset_name") or "", argv.get("dataset_test_split") or "test"
+    folder = Path(request.folder, name)
+    if not name or not folder.is_dir():
+        return False
+    inside = [os.path.relpath(path, folder).lower() for path in folder.rglob("*")
+              if path.suffix in _ENDINGS and path.name not in _BESIDE]  # fmt: skip
+    told = [found[1] for name in inside if (found := _SPLIT.search(name))]
+    return not any(split.startswith(part) for part in told)
 
 
 def _parquet(rows: Path, out: Path) -> None:

@@ -65,7 +65,7 @@ _PORTS = ("--master_port", "--main_process_port")
 """The last flags that are the launcher's, here."""
 
 
-TEMPLATES = {"qwen2_5_vl": "qwen2_vl"}
+TEMPLATES = {"qwen2_5_vl": "qwen2_vl", "qwen2_5_vl_deep": "qwen2_vl", "qwen3": "qwen"}
 """Where LLaMA-Factory's template is not the family's name."""
 
 

@@ -215,6 +215,18 @@ def test_no_rank_outlives_its_limit():
     assert result.seconds < 30
 
 
+def works_on(rank: int) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        sum(range(1000))
+
+
+@pytest.mark.parametrize(("work", "late"), [(spins, False), (works_on, True)])
+def test_ranks_that_still_move_when_their_time_is_over_are_late(work, late):
+    """A slow machine is no hang."""
+    assert run(work, ranks=1, group="none", limit=0.5).late is late
+
+
 def plain(rank: int) -> int:
     """Trains, but nobody told it that it is one of two."""
     model = torch.nn.Linear(3, 2)

@@ -123,6 +123,41 @@ def test_pictures_that_are_not_here_are_replaced_and_counted(tmp_path):
         assert picture.read(4) == b"\x89PNG"
 
 
+def test_pictures_in_messages_are_replaced_too(tmp_path):
+    """Else a machine without them would say that the command crashes."""
+    parts = [{"type": "image", "image": "gone.png"}, {"type": "text", "text": "<img>"},
+             {"type": "image_url", "image_url": {"url": "http://x/y.png"}}]  # fmt: skip
+    row = {"messages": [{"role": "user", "content": parts},
+                        {"role": "user", "content": "see <img>gone.png</img> and <img>"}],
+           "videos": [["gone.png", "there.png"], "film.mp4"]}  # fmt: skip
+    assert media.here([row], tmp_path, lambda name: name == "there.png") == 4
+    (image, text, linked), said = (each["content"] for each in row["messages"])
+    for picture in (image["image"], linked["image_url"]["url"]):
+        assert picture.startswith(str(tmp_path))
+    assert text == {"type": "text", "text": "<img>"}
+    assert said.startswith(f"see <img>{tmp_path}")
+    assert said.endswith("</img> and <img>")
+    (first, second), film = row["videos"]
+    assert (second, film) == ("there.png", "film.mp4")
+    assert first.startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("row", "whole"),
+    [
+        ({"videos": ["gone.mp4"]}, False),
+        ({"audios": [{"path": "gone.wav", "bytes": b"x"}]}, True),
+        ({"audio": {"path": "gone.wav"}}, False),
+        ({"videos": [["there.mp4"]], "images": ["gone.png"]}, True),
+        ({"messages": [{"content": [{"type": "video", "video": "gone.mp4"}]}]}, False),
+        ({"messages": [{"content": "<video>gone.mp4</video>"}]}, False),
+        ({"messages": [{"content": "<video>"}], "videos": []}, True),
+    ],
+)
+def test_nothing_stands_in_for_a_video(row, whole):
+    assert bool(media.whole([row], lambda name: name == "there.mp4")) is whole
+
+
 def test_a_loader_may_give_a_rank_rows_that_follow_each_other():
     sample = rows.of(numbered(IMAGE, IMAGE, TEXT, TEXT))
     [window, *_] = rows.orders(sample, 2, False, False)

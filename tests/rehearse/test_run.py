@@ -13,9 +13,13 @@ import pytest
 pytest.importorskip("numpy")
 
 from vlmguard.check.shell.state import Call
+from vlmguard.ranks import Result, Site
 from vlmguard.rehearse import run
+from vlmguard.rehearse.framework import Commands
+from vlmguard.rehearse.passes import Rehearsal
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.rows import DIFFER, LOADER, NONE
+from vlmguard.rehearse.rows import DIFFER, LOADER, NONE, Sample
+from vlmguard.rehearse.scene import Scene
 from vlmguard.rehearse.show import Told, text
 
 IMAGE = {"messages": [], "images": ["a.png"]}
@@ -192,6 +196,72 @@ def test_rows_that_cannot_be_read_are_named(ask, tmp_path):
     answer = ask(data=(str(tmp_path / "bad.jsonl"),))
     assert answer["exit"] == 2
     assert "bad.jsonl" in answer["why"]
+
+
+@pytest.mark.parametrize("kind", ["right", "crash"])
+def test_rows_that_the_framework_drops_are_left_out_and_told(ask, tmp_path, kind):
+    """Those behind them would move up, and the reference train on other batches."""
+    rows = [{**IMAGE, "number": n, **({"bad": 1} if n in (1, 2) else {})} for n in range(4)]
+    data = tmp_path / "dropped.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    answer = ask("--off", kind, "--step", "2", data=(str(data),), batch=2)
+    assert answer["off"]["kind"] == kind, answer
+    assert answer["on"]["kind"] == "right"
+    assert "2 of 4 rows: fake drops them" in answer["notes"]
+
+
+def test_without_a_row_that_is_kept_there_is_no_verdict(ask, tmp_path):
+    data = tmp_path / "dropped.jsonl"
+    data.write_text(json.dumps({**IMAGE, "bad": 1}) + "\n")
+    answer = ask(data=(str(data),))
+    assert (answer["verdict"], answer["exit"]) == ("cannot tell", 2)
+    assert "2 of 2 rows are dropped" in answer["why"]
+
+
+def test_fewer_rows_than_ranks_train_nothing(ask):
+    answer = ask(strategy="ddp", world=8, fewest=1)
+    assert (answer["verdict"], answer["exit"]) == ("cannot tell", 2)
+    assert answer["why"] == "2 rows for 8 ranks: no whole batch, nothing trains"
+
+
+@pytest.mark.parametrize(
+    ("word", "deep"),
+    [
+        (r".*language_model\.layers\.(2[0-9])\..*q_proj", True),
+        ("model.layers.27.self_attn.q_proj", True),
+        ("visual.blocks[3]", True),
+        (r".*layers\.\d+\.q_proj", False),
+        ("q_proj", False),
+    ],
+)
+def test_a_command_that_names_a_layer_gets_all_layers(ask, monkeypatch, word, deep):
+    fake = __import__("fake.rehearse", fromlist=["x"])
+    asked = []
+    monkeypatch.setattr(fake, "make", lambda *given: asked.append(given) or _made(given))
+    monkeypatch.setattr(run, "ranks", _here)
+    ask("--target_regex", word)
+    assert [len(given) for given in asked] == [3 if deep else 2]
+
+
+def _made(given):
+    return {"class": "Fake", "weights": 3, "full": 0}
+
+
+def _here(work, *_):
+    """In this process: what it was called with is seen."""
+    from types import SimpleNamespace
+
+    return SimpleNamespace(verdict="ok", outcomes=[SimpleNamespace(value=work(0))])
+
+
+@pytest.mark.parametrize(("late", "kind"), [(False, "hang"), (True, "cannot tell")])
+def test_ranks_that_are_only_slow_do_not_hang(tmp_path, late, kind):
+    request = Request("fake", "sft", (), str(tmp_path), "ddp", 2, "", "m", str(tmp_path))
+    passes = Rehearsal(request, Commands((), ()), [], Sample([]), lambda _: {}, lambda *_: None)
+    ended = Result("hang", [], [], [Site(0, "allreduce", "backward", "a.py:1")], late=late)
+    found = passes._hang(Scene("guard off", "sft", (), "", tmp_path), ended)
+    assert found.kind == kind
+    assert ("not done after 300 s" in found.why) is late
 
 
 def test_stand_ins_are_told(ask):

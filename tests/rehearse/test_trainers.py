@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.files import Files, Unreadable
 from vlmguard.rehearse import media, rows
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 from vlmguard_flagembedding import rehearse as flagembedding
 from vlmguard_llamafactory import formats
 from vlmguard_llamafactory import rehearse as llamafactory
-from vlmguard_transformers import rehearse_flags
+from vlmguard_transformers import cut, rehearse_flags
 from vlmguard_trl import rehearse as trl
 
 KNOWN = ("model_name_or_path", "dataset_name", "dataset", "dataset_dir", "media_dir", "max_steps",
@@ -83,9 +83,10 @@ def test_a_reference_of_two_ranks_looks_for_what_is_unused(request_of, tmp_path)
 def test_accelerates_options_come_as_its_launcher_sets_them(request_of, tmp_path):
     asked = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3}}
     _, _, told = commands(trl, request_of(data=("a.jsonl",), accelerate=asked), tmp_path)
-    assert told.env["ACCELERATE_USE_DEEPSPEED"] == "true"
-    assert told.env["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "true"
-    config = json.loads(Path(told.env["ACCELERATE_DEEPSPEED_CONFIG_FILE"]).read_text())
+    assert not [name for name in told.env if name.startswith("ACCELERATE")]  # nor its reference
+    assert told.wrapper["ACCELERATE_USE_DEEPSPEED"] == "true"
+    assert told.wrapper["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "true"
+    config = json.loads(Path(told.wrapper["ACCELERATE_DEEPSPEED_CONFIG_FILE"]).read_text())
     assert config["zero_optimization"]["stage"] == 3
 
 
@@ -202,6 +203,7 @@ def test_deepspeeds_own_buckets_shrink_with_the_model_too():
         (trl, {"packing": True}, "--packing: rows are joined"),
         (trl, {"datasets": [{}]}, "--datasets: a mixture"),
         (llamafactory, {"stage": "ppo"}, "stage ppo"),
+        (llamafactory, {"streaming": True}, "streaming: who gets which row"),
         (llamafactory, {"use_unsloth": True}, "use_unsloth: its kernels"),
         (llamafactory, {"sequence_parallel_size": 2}, "subgroups"),
     ],
@@ -265,6 +267,100 @@ def test_llamafactorys_data_keep_their_format_and_their_media_folder(request_of,
     assert (run.get("dataset"), run.get("media_dir")) == ("rehearsed", request.media_root)
     assert run.get("image_max_pixels") == str(rehearse_flags.PIXELS)
     assert reference.get("disable_gradient_checkpointing") == "True"
+
+
+LONG = {"messages": [{"role": "user", "content": "what?"}]}
+
+
+@pytest.mark.parametrize(
+    ("longest", "most", "limit"),
+    [
+        (0, 10**6, 1000),  # nothing is cut
+        (4096, 10**6, 1000),  # its own 112 x 112 pixels fit
+        (30, 10**6, 81065),  # they do not, and then nor do these
+        (300, 5000, 1000),  # scaled down by the command itself they do
+        (30, 500, 500),
+    ],
+)
+def test_a_row_that_is_cut_at_its_own_size_stays_long_enough(tmp_path, longest, most, limit):
+    pytest.importorskip("PIL")
+    row = {**LONG, "images": [media.picture(tmp_path, 1), media.picture(tmp_path, 2)]}
+    file = rows.write(tmp_path / "rows.jsonl", [LONG, row])
+    assert cut.pixels(file, str(tmp_path), longest, most, 1000) == limit
+
+
+def test_pixels_of_a_placeholder_are_the_processors(tmp_path):
+    assert cut.each(tmp_path) == cut.USUAL
+    (tmp_path / "preprocessor_config.json").write_text('{"patch_size": 16, "merge_size": 2}')
+    assert cut.each(tmp_path) == 1024
+
+
+def test_images_that_trl_would_cut_are_not_scaled_down(request_of, tmp_path):
+    pytest.importorskip("PIL")
+    source, tiny, scratch = tmp_path / "source", tmp_path / "tiny", tmp_path / "scratch"
+    for folder in (source, tiny, scratch):
+        folder.mkdir()
+    (source / "preprocessor_config.json").write_text('{"max_pixels": 12845056}')
+    (tiny / "preprocessor_config.json").write_text('{"max_pixels": 50176}')
+    row = {**LONG, "images": [media.picture(tmp_path, n) for n in range(8)]}
+    words = ["--max_length", "70"]
+    request = request_of(words, data=("a.jsonl",), model=str(source), known=(*KNOWN, "max_length"))
+    file = rows.write(scratch / "rows-single.jsonl", [row])
+    trl.commands(request, {**SMALL, "folder": str(tiny)}, file, file, 2)
+    told = json.loads((tiny / "preprocessor_config.json").read_text())
+    assert told["max_pixels"] == 115561
+
+
+@pytest.mark.parametrize("module", [trl, llamafactory])
+def test_what_evaluates_does_so_once_on_rows_of_its_own(module, request_of, tmp_path):
+    fields = dict.fromkeys(("eval_strategy", "eval_dataset", "dataset_name"))
+    values = Values(fields, {"eval_strategy": "steps", "eval_dataset": "other"})
+    assert module.describe(values, "sft", Files(str(tmp_path))).evaluates
+    assert not module.describe(Values(fields, {}), "sft", Files(str(tmp_path))).evaluates
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    rated = rows.write(tmp_path / "rows-evaluated.jsonl", [LONG])
+    known = (*KNOWN, "eval_strategy", "eval_steps", "eval_dataset", "dataset_test_split")
+    request = request_of(["--dataset", "mine", "--val_size", "0.1"], data=("a.jsonl",),
+                         evaluates=True, known=known,
+                         evaluated=(str(rated),))  # fmt: skip
+    run, reference, _ = commands(module, request, scratch)
+    for each in (run, reference):
+        assert (each.get("eval_strategy"), each.get("eval_steps")) == ("steps", "2")
+    written = {path.name: path.read_text() for path in scratch.rglob("*.jsonl")}
+    name = "test.jsonl" if module is trl else "evaluated.jsonl"
+    assert json.loads(written[name]) == LONG
+
+
+def test_a_split_that_is_not_there_is_the_frameworks_own_error(request_of, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train-0.parquet").touch()
+    request = request_of(["--dataset_name", "data"], evaluates=True)
+    assert trl._lacks_split(request)
+    (tmp_path / "data" / "test-0.parquet").touch()
+    assert not trl._lacks_split(request)
+    assert not trl._lacks_split(request_of(["--dataset_name", "hub/name"], evaluates=True))
+
+
+def test_what_only_deepspeeds_own_settings_change_of_the_numbers_is_left_out():
+    told = {"zero_optimization": {"stage": 3, "zero_quantized_weights": True},
+            "communication_data_type": "fp16", "wandb": {"enabled": True}, "steps_per_print": 5}
+    argv = Argv([])
+    config = rehearse_flags.plain(rehearse_flags.small(told, 1.0, argv))
+    assert config["zero_optimization"] == {"stage": 3}
+    assert not {"communication_data_type", "wandb"} & set(config)
+    assert config["steps_per_print"] == 5
+    assert argv.notes == ["DeepSpeed's quantised communication: not quantised"]
+    told = {"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8}}
+    with pytest.raises(Unreadable, match="zero_hpz_partition_size 8: subgroups"):
+        rehearse_flags.small(told, 1.0, argv)
+
+
+@pytest.mark.parametrize("module", [trl, llamafactory])
+def test_ranks_that_count_their_own_tokens_are_compared_with_ranks(module, tmp_path):
+    values = Values({}, {"average_tokens_across_devices": False})
+    assert module.describe(values, "sft", Files(str(tmp_path))).paired
+    assert not module.describe(Values({}, {}), "sft", Files(str(tmp_path))).paired
 
 
 def test_pictures_in_a_table_become_files(tmp_path):

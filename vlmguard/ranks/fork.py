@@ -37,6 +37,8 @@ STILL = 4.0
 """Seconds without any processor time after which ranks on gloo count as hung."""
 STILL_APART = 1.5
 """The same for ranks whose calls are seen to differ."""
+MOVES = 2.0
+"""Seconds for which ranks are looked at when their time is over."""
 _POLL = 0.01
 KEPT = 64 << 10
 """Bytes of a rank's output that are kept."""
@@ -64,7 +66,8 @@ def run(
         outcomes = [watched.outcome(rank) for rank in range(ranks)]
         if seat is not None:
             outcomes = [replace(outcome, rank=seat.rank) for outcome in outcomes]
-        return conclude(outcomes, watched.calls(), stuck, time.monotonic() - started)
+        found = conclude(outcomes, watched.calls(), stuck, time.monotonic() - started)
+        return replace(found, late=watched.late)
     finally:
         watched.stop()
         shutil.rmtree(scratch, ignore_errors=True)
@@ -78,6 +81,7 @@ class _Watched:
     pids: list[int] = field(default_factory=list)
     codes: dict[int, int] = field(default_factory=dict)  # rank → exit code
     referee: Coordinator | None = None
+    late: bool = False  # the time was over, and they moved
 
     def start(self, work: Callable[[int], Any], group: str) -> None:
         sys.stdout.flush()
@@ -121,9 +125,10 @@ class _Watched:
                 failed_at = failed_at or time.monotonic()
                 if time.monotonic() - failed_at > GRACE or self.referee:
                     break
-            elif time.monotonic() > ends or (
-                not self.referee and self._is_still(stillness.seconds(self._alive()))
-            ):
+            elif time.monotonic() > ends:
+                stuck = "hang"
+                self.late = self._moves()
+            elif not self.referee and self._is_still(stillness.seconds(self._alive())):
                 stuck = "hang"
         if stuck and self.referee:
             self._settle()
@@ -131,6 +136,14 @@ class _Watched:
                 stuck = None
         self.stop()
         return stuck
+
+    def _moves(self) -> bool:
+        """Whether any rank uses a processor, or wants to."""
+        stillness, until = Stillness(), time.monotonic() + MOVES
+        while time.monotonic() < until:
+            time.sleep(_POLL)
+            seconds = stillness.seconds(self._alive())
+        return seconds < MOVES / 2
 
     def _is_still(self, seconds: float) -> bool:
         if seconds < STILL_APART:

@@ -71,6 +71,7 @@ class Result:
         calls: what each rank asked of its group, in order; empty lists without a group.
         sites: both sides of a hang or mismatch.
         seconds: wall clock.
+        late: of a hang: the time was over and ranks still moved; they may only be slow.
     """
 
     verdict: str
@@ -78,6 +79,7 @@ class Result:
     calls: Sequence[Sequence[Call]]
     sites: Sequence[Site] = field(default=())
     seconds: float = 0.0
+    late: bool = False
 
     @property
     def cause(self) -> Outcome | None:

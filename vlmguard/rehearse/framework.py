@@ -8,10 +8,12 @@ Such a module has ``NAME`` and
 * ``ready(source)``, if it wants it: imports what the ranks of this model need besides, in the
   worker, so that no rank has to;
 * ``make(source, out) -> dict``: the tiny checkpoint (``weights``, ``full``, ``class``), in a rank;
+  with a number of layers to keep as a third argument where the command names one of its layers;
 * ``commands(request, made, rows, single, steps) -> Commands``;
 * ``own(request, made, rows, steps) -> Commands | str``, if it can: the command with its own
   optimizer and dtype, for one rank alone, its ``reference`` empty; or why not this one;
 * ``act(scene) -> dict``: one rank of one pass;
+* ``DROPS``, if its training set has a row for each of the file's, but for those that it drops;
 * ``shaped(request, rows) -> list``, if it wants it: `media.stand_ins` as its own rows.
 """
 
@@ -32,6 +34,8 @@ class Described:
         code: flags with the user's own code, as they stand.
         evaluates: whether it evaluates while it trains, and that is rehearsed; evaluated: on these
             files, else on rows of the training set.
+        fewest: rows that each rank needs for its first micro-batch, where the loader leaves out
+            what is not whole; 0 where rows come again until it is.
         packs: whether rows are joined into one.
         obstacle: why it cannot be rehearsed; "" where it can.
     """
@@ -48,6 +52,7 @@ class Described:
     media_root: str = ""
     evaluates: bool = False
     evaluated: tuple[str, ...] = ()
+    fewest: int = 0
     packs: bool = False
     code: tuple[str, ...] = ()
     obstacle: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -14,6 +15,17 @@ SIDE = 112
 """Pixels along one side of a stand-in picture."""
 ROWS = 24
 _COLUMNS = ("images", "image", "rejected_images")
+_MOVING = ("videos", "video", "audios", "audio", "rejected_videos", "rejected_audios")
+_SAID = ("messages", "conversations", "prompt", "chosen", "rejected", "completion",
+         "rejected_messages", "positive_messages", "negative_messages", "query")  # fmt: skip
+_PARTS = {"image": ("image", "image_url", "url", "path"), "image_url": ("image_url", "url"),
+          "video": ("video", "video_url", "url", "path"), "video_url": ("video_url", "url"),
+          "audio": ("audio", "audio_url", "url", "path"),
+          "audio_url": ("audio_url", "url")}  # fmt: skip
+"""A message's parts by their type → where the file is named."""
+_TAGGED = re.compile(r"<(img|video|audio)>([^<]+)</\1>")
+"""How ms-swift takes a file in the midst of a text."""
+_PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 
 
 def stand_ins(folder: Path, media: Sequence[str], row: str) -> list[Row]:
@@ -51,6 +63,8 @@ def here(rows: Sequence[Row], folder: Path, there: Callable[[str], bool]) -> int
             and not value.get("bytes")
         ):
             return mended(value["path"])
+        if isinstance(value, dict) and isinstance(value.get("url"), str):
+            return {**value, "url": mended(value["url"])}
         if not isinstance(value, str) or _inline(value) or there(value):
             return value
         missing += 1
@@ -60,7 +74,66 @@ def here(rows: Sequence[Row], folder: Path, there: Callable[[str], bool]) -> int
         for column in _COLUMNS:
             if row.get(column):
                 row[column] = mended(row[column])
+        for column in _MOVING:  # LLaMA-Factory takes a list of pictures for a video
+            if isinstance(row.get(column), list):
+                row[column] = [[mended(one) if _pictured(one) else one for one in each]
+                               if isinstance(each, list) else each
+                               for each in row[column]]  # fmt: skip
+        for column in _SAID:
+            if row.get(column):
+                row[column] = _parts(row[column], "image", mended)
     return missing
+
+
+def whole(rows: Sequence[Row], there: Callable[[str], bool]) -> list[Row]:
+    """Those whose videos and sounds are all on this disk: nothing stands in for one."""
+    return [row for row in rows if not _lacks(row, there)]
+
+
+def _lacks(row: Row, there: Callable[[str], bool]) -> bool:
+    gone = False
+
+    def look(value: Any) -> Any:
+        nonlocal gone
+        if isinstance(value, (list, tuple)):
+            for each in value:
+                look(each)
+        elif isinstance(value, dict):
+            if not value.get("bytes"):
+                look(value.get("path") or value.get("url"))
+        elif isinstance(value, str) and value and not _inline(value):
+            gone = gone or not there(value)
+        return value
+
+    for column in _MOVING:
+        look(row.get(column))
+    for column in _SAID:
+        for kind in ("video", "audio"):
+            _parts(row.get(column), kind, look)
+    return gone
+
+
+def _parts(value: Any, kind: str, change: Callable[[Any], Any]) -> Any:
+    """What is said, with each file of this kind changed."""
+    if isinstance(value, list):
+        return [_parts(each, kind, change) for each in value]
+    if isinstance(value, str):
+        tag = "img" if kind == "image" else kind
+        return _TAGGED.sub(
+            lambda m: f"<{tag}>{change(m[2])}</{tag}>" if m[1] == tag else m[0], value
+        )
+    if not isinstance(value, dict):
+        return value
+    told = str(value.get("type") or "")
+    if told in (kind, f"{kind}_url"):
+        return {key: change(one) if one and key in _PARTS[told] else one
+                for key, one in value.items()}  # fmt: skip
+    return {key: _parts(one, kind, change) if key in ("content", "value") else one
+            for key, one in value.items()}  # fmt: skip
+
+
+def _pictured(value: Any) -> bool:
+    return isinstance(value, str) and value.lower().endswith(_PICTURES)
 
 
 def saved(rows: Sequence[Row], folder: Path) -> None:

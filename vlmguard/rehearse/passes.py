@@ -32,6 +32,7 @@ class Rehearsal:
         tell: hears of each pass as it begins and ends.
         fixes: what the guard did in its pass: code → what it said.
         notes: what ranks replaced as they ran.
+        written: rows of a pass's file; dropped: how many of them were not there when it trained.
     """
 
     request: Request
@@ -45,6 +46,8 @@ class Rehearsal:
     rss: int = 0
     fixes: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    written: int = 0
+    dropped: int = 0
     _reference: tuple[Scene, Result] | None = None
 
     def guard(self, on: bool) -> Judgement:
@@ -94,7 +97,7 @@ class Rehearsal:
         who = f"as rank {seat.rank} of {seat.size}" if seat else "with its own numbers"
         name = f"{who}, {ON if guard else OFF}"
         scene = self._scene(name, own.argv, guard, single=seat is None)
-        scene = replace(scene, steps=(), env={**scene.env, **own.env})
+        scene = replace(scene, steps=(), env={**scene.env, **own.env, **own.wrapper})
         self.tell("began", {"pass": name})
         begun = time.monotonic()
         result = run(lambda _: self.act(scene), 1, "none", self.request.limit, seat)
@@ -112,6 +115,10 @@ class Rehearsal:
             crash = result.verdict == "crash"
             found = self._crash(scene, result) if crash else self._hang(scene, result)
             return self._before(scene, found) or found
+        left = min(int(outcome.value.get("rows", -1)) for outcome in result.outcomes)
+        if 0 <= left < self.written:
+            self.dropped = self.written - left
+            return Judgement(CANNOT, why=f"{self.dropped} of {self.written} rows are dropped")
         towers = result.outcomes[0].value["towers"]
         seen = replace(seen_of(result, self.windows[-1].last, self.request.strategy), towers=towers,
                        windows=self.windows, wanted=self._wanted(towers))  # fmt: skip
@@ -172,7 +179,7 @@ class Rehearsal:
     def _hang(self, scene: Scene, result: Result) -> Judgement:
         step = min((_step(scene, rank) for rank in range(self.request.ranks)), default=0)
         sites = tuple((s.rank, s.phase, s.call, s.site) for s in result.sites)
-        if not any(site for _, _, _, site in sites):
+        if result.late or not any(site for _, _, _, site in sites):
             return Judgement(CANNOT, why=f"not done after {self.request.limit:.0f} s")
         return Judgement(HANG, self._order(step), step, sites=sites)
 

@@ -125,7 +125,7 @@ def _prepared(
         media=media, media_root=described.media_root, accelerate=_accelerate(job, files),
         generates=described.generates, blocks=described.blocks, paired=described.paired,
         row=described.row, known=tuple(values.fields), thorough=thorough,
-        local=job.per_node or 0,
+        local=job.per_node or 0, fewest=described.fewest,
     )  # fmt: skip
     return Prepared(request, checked, code)
 

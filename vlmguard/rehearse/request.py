@@ -39,6 +39,7 @@ class Request:
         row: what a row holds: "chat", "pair" (chosen and rejected), "prompt", "label" (a completion
             that is good or bad), "class" (with its label) or "query" (with passages).
         known: the framework's own flags in this release.
+        fewest: rows that each rank needs for its first micro-batch; 0 where any number does.
         scratch: a folder of ours; all that is written goes there.
         thorough: more orders of rows.
         limit: seconds for one pass.
@@ -76,6 +77,7 @@ class Request:
     thorough: bool = False
     limit: float = 300.0
     local: int = 0
+    fewest: int = 0
     passes: tuple[str, ...] = ("off", "on", "alone")
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from vlmguard.check.files import Unreadable
 from vlmguard.ranks import run as ranks
-from vlmguard.rehearse import alone, framework, media, rows, verdict
+from vlmguard.rehearse import alone, framework, media, rows, sieve, verdict
 from vlmguard.rehearse.passes import Rehearsal, Tell
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
@@ -20,6 +21,9 @@ from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
 NOT_SHOWN = ("memory", "NCCL and topology", "stream races", "fused kernels", "fp16 and bf16 ranges",
              "rare rows later in the data", "evaluation", "saving")  # fmt: skip
 """What no CPU run of a few steps can show."""
+_LAYER = re.compile(r"\b(?:layers?|blocks?|h)(?:\\*\.|\[)[(\[]?\d")
+ALL_LAYERS = 1000
+"""A command that names a layer (``layers.27``, ``layers\\.(2[0-9])``) needs it to be there."""
 ACCUMULATION = 2
 """Micro-batches of a step, at most: more add nothing but time."""
 
@@ -48,10 +52,15 @@ def _answer(off: Judgement, on: Judgement | None = None, **more: Any) -> dict[st
     }
 
 
-def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
+def _rehearse(
+    request: Request, tell: Tell, again: tuple[rows.Sample, list[str]] | None = None
+) -> dict[str, Any]:
+    """again: rows without those that the framework drops, and what has to be said of them."""
     place = Path(request.scratch)
     hooks = framework.of(request.adapter)
-    sample, notes = _sample(request, place)
+    sample, notes = again or _sample(request, place)
+    if not again and (why := _too_few(request, sample)):
+        return _answer(Judgement(CANNOT, why=why), notes=notes)
     tell("rows", {"kinds": {kind: len(found) for kind, found in sample.by_kind.items()}})
     tell("began", {"pass": "tiny model"})
     if hasattr(hooks, "ready"):
@@ -68,16 +77,25 @@ def _rehearse(request: Request, tell: Tell) -> dict[str, Any]:
         cells = cells * 8
     together = rows.write(place / "rows.jsonl", rows.dealt(cells))
     single = rows.write(place / "rows-single.jsonl", rows.alone(cells))
-    training = replace(request, evaluates=False)
+    whole, training = request, replace(request, evaluates=False)
     request = replace(request, accumulation=accumulation)
     if request.evaluates:
         request = replace(request, evaluated=(str(_evaluated(request, sample, place)),))
     commands = hooks.commands(request, made, together, single, windows[-1].last)
     # after it: what is replaced in the tiny model's own files is told where it happens first
     own = alone.own(hooks, training, made, cells[: windows[0].steps * accumulation])
-    passes = Rehearsal(request, commands, windows, sample, hooks.act, tell)
+    written = len(rows.dealt(cells)) if hasattr(hooks, "DROPS") else 0
+    passes = Rehearsal(request, commands, windows, sample, hooks.act, tell, written=written)
     off = passes.guard(on=False)
-    on = passes.guard(on=True) if "on" in request.passes else None
+    on = passes.guard(on=True) if "on" in request.passes and not passes.dropped else None
+    if passes.dropped and again is None:
+        used = {id(row): row for cell in cells for batch in cell for row in batch}
+        found = sieve.kept(hooks, request, made, list(used.values()), sample)
+        notes += [f"{len(used) - len(found.rows)} of {len(used)} rows: {hooks.NAME} drops them"]
+        if found.rows:
+            (place / "again").mkdir()
+            anew = replace(whole, scratch=str(place / "again"))
+            return _rehearse(anew, tell, (found, notes))
     off, on, scale = _at_size(passes, own, off, on)
     return _answer(
         off, on, alone=scale, mended=_mended(off, on, passes.fixes), fixes=passes.fixes,
@@ -112,6 +130,15 @@ def _at_size(
     return off, on, told
 
 
+def _too_few(request: Request, sample: rows.Sample) -> str:
+    """Why no rank would train at all; "" where all of them do, or not all rows are known."""
+    need = request.fewest * request.world
+    some = rows.MOST // max(len(request.data), 1)
+    if request.data and not request.why_no_data and len(sample.rows) < min(need, some):
+        return f"{len(sample.rows)} rows for {request.world} ranks: no whole batch, nothing trains"
+    return ""
+
+
 def _mended(off: Judgement, on: Judgement | None, fixes: dict[str, str]) -> list[str]:
     """The rules that mend it, where the guard does."""
     if off.kind == RIGHT or on is None or on.kind != RIGHT:
@@ -135,6 +162,13 @@ def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
         missing = media.here(sample.rows, place, there)
         if missing:
             notes.append(f"{missing} pictures that are not on this disk: stand-ins")
+        kept = media.whole(sample.rows, there)
+        if not kept:
+            raise Unreadable("no row whose videos and sounds are on this disk")
+        if len(kept) < len(sample.rows):
+            left = len(sample.rows) - len(kept)
+            notes.append(f"left out: {left} rows whose videos or sounds are not on this disk")
+            sample = replace(rows.of(kept), share=sample.share)
     else:
         made = media.stand_ins(place, request.media, request.row)
         shaped = getattr(framework.of(request.adapter), "shaped", None)
@@ -149,8 +183,10 @@ def _evaluated(request: Request, trained: rows.Sample, place: Path) -> Path:
     if request.evaluated:
         sample = rows.sample(request.evaluated, shuffled=True)
         root = request.media_root or request.env.get("ROOT_IMAGE_DIR") or request.folder
-        media.saved(sample.rows, place)
-        media.here(sample.rows, place, lambda name: os.path.exists(os.path.join(root, name)))
+        apart = place / "evaluated"
+        apart.mkdir()
+        media.saved(sample.rows, apart)
+        media.here(sample.rows, apart, lambda name: os.path.exists(os.path.join(root, name)))
     return rows.write(place / "rows-evaluated.jsonl", rows.unlike(sample, request.ranks))
 
 
@@ -158,7 +194,9 @@ def _tiny(hooks: Any, request: Request, place: Path) -> dict[str, Any] | str:
     """The tiny checkpoint, or why there is none."""
     out = place / "model" / (request.name or "model")
     begun = time.monotonic()
-    result = ranks(lambda _: hooks.make(Path(request.model), out), 1, "none", request.limit)
+    named = any(_LAYER.search(word) for word in request.argv)
+    given = (Path(request.model), out, *([ALL_LAYERS] if named else []))
+    result = ranks(lambda _: hooks.make(*given), 1, "none", request.limit)
     if result.verdict != "ok":
         cause = result.cause
         told = f"{cause.error}: {' '.join((cause.message or '').split())[:300]}" if cause else ""

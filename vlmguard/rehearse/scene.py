@@ -17,6 +17,7 @@ class Scene:
         place: a folder of this pass's own.
         single: without any wrapper, as one process that no launcher started.
         steps: training steps after which weights are kept.
+        counts: ends where training would begin, and says how many rows are left (`sieve`).
     """
 
     name: str
@@ -28,6 +29,7 @@ class Scene:
     guard: bool = False
     single: bool = False
     steps: tuple[int, ...] = ()
+    counts: bool = False
 
     def weights(self, step: int, rank: int) -> Path:
         """Where a rank keeps its weights after a step; 0 is before the first."""

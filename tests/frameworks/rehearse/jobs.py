@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tests.frameworks.rehearse import drawn, known, real, tasks
+from tests.frameworks.rehearse import drawn, known, odd, real, tasks
 from tests.frameworks.rehearse.known import Job
 from tests.kit import envs
 from vlmguard.check import script
@@ -39,7 +39,8 @@ _PLACES = re.compile(r"(?<![\w.])(?:/[\w.@+-]+){2,}/")
 
 
 def jobs(env: str) -> Iterator[Job]:
-    """Those that fail first, then the healthy ones, then what nobody knows."""
+    """The odd ones, those that fail, the healthy ones, then what nobody knows."""
+    yield from odd.jobs(env)
     found = [job for job in known.jobs() if job.env == env]
     yield from sorted(found, key=lambda job: ("wrong", "hang", "crash", "right").index(
         job.known.removeprefix("silently ")))  # fmt: skip
@@ -65,10 +66,12 @@ class Rehearser:
         os.chdir(folder)
         begun = time.monotonic()
         try:
-            reading = script.of_words(shlex.split(line), os.environ)
+            words = shlex.split(line)
+            reading = (script.of_file(words[1], (), os.environ) if words[0] == "bash" else
+                       script.of_words(words, os.environ))  # fmt: skip
             given = Files(str(folder), reading.files)
             found = prepare(reading.jobs[0], given, reading.trace, scratch, None, False)
-            request = replace(found.request, passes=("off",), limit=240.0)
+            request = replace(found.request, passes=job.passes, limit=240.0)
             if request.adapter not in self.workers:
                 self.workers[request.adapter] = client.Worker(request.adapter, self.place)
             answer = self.workers[request.adapter].ask(request, lambda _: None)
@@ -84,7 +87,12 @@ def _told(answer: Side) -> Side:
     off = answer.get("off") or {}
     kept = {name: off[name] for name in ("order", "step", "off", "error", "message", "sites")
             if off.get(name)}  # fmt: skip
-    return {"verdict": answer["verdict"], "why": answer.get("why", ""), **kept,
+    on = answer.get("on") or {}
+    if on:
+        kept["on"] = on["kind"]
+        kept["fixes"] = answer.get("fixes", {})
+    return {"verdict": off.get("kind") or answer["verdict"],
+            "why": off.get("why") or answer.get("why", ""), **kept,
             "shares": [error for _, error in off.get("tensors", ())],
             "times": answer.get("times"), "rss": answer.get("rss")}  # fmt: skip
 
@@ -128,16 +136,22 @@ def _mine(rehearser: Rehearser, job: Job, done: dict[tuple[str, str], Side]) -> 
 def _theirs(job: Job, done: dict[tuple[str, str], Side], shares: bool) -> Iterator[Side]:
     """Real ranks, where nobody knows what they do or by how much they are off."""
     mine = done.get((job.name, "rehearse"))
-    if job.run is None or mine is None or mine["verdict"] == "cannot tell":
+    asked = job.real or (real.of_run(job.run) if job.run else odd.of_known(job))
+    if asked is None or mine is None or (mine["verdict"] == "cannot tell" and job.run):
         return
     wanted = not job.known or (shares and job.known == mine["verdict"] == known.WRONG)
     if not wanted or (job.name, "real") in done:
         return
     about = {"job": job.name, "env": job.env, "side": "real", "known": job.known}
-    found = real.ranks(job.run, mine["verdict"])
-    rows = drawn.FORCED.get(job.run.data)
-    if mine.get("order", LOADER) != LOADER and rows and found["verdict"] == known.RIGHT:
-        forced = real.ranks(replace(job.run, data=rows), mine["verdict"])
+    found = real.ranks(asked, mine["verdict"])
+    if "on" in job.passes and found["verdict"] != known.RIGHT:
+        on = real.ranks(asked, mine.get("on", ""), guard=True)
+        found |= {"on": on["verdict"], "on_why": on["why"]}
+    differs = job.forced
+    if job.run and (rows := drawn.FORCED.get(job.run.data)):
+        differs = real.of_run(replace(job.run, data=rows))
+    if mine.get("order", LOADER) != LOADER and differs and found["verdict"] == known.RIGHT:
+        forced = real.ranks(differs, mine["verdict"])
         found |= {"order": mine["order"], "forced": forced["verdict"], "forced_why": forced["why"]}
     yield {**about, **found}
 
@@ -148,6 +162,7 @@ def _write(line: Side) -> None:
     with RECORDS.open("a") as file:
         file.write(json.dumps(line) + "\n")
     known = f" ({line['known']})" if line["known"] else ""
+    known += f", guard on: {line['on']}" if "on" in line else ""
     forced = f", {line['order']}: {line.get('forced', '')}" if line.get("order") else ""
     print(f"{time.strftime('%H:%M:%S')} {line['seconds']:5.0f} s {line['side']} {line['verdict']}"
           f"{forced}{known}: {line['job']} {line['why'][:160]}", flush=True)  # fmt: skip

@@ -9,6 +9,7 @@ import functools
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tests.frameworks.flagembedding import cases as flagembedding
 from tests.frameworks.flagembedding import launch
@@ -33,6 +34,9 @@ class Job:
     known: what real ranks do; "" where they have to be asked.
     test: which test establishes that.
     run: of ms-swift, for real ranks.
+    real: how real ranks are run, where ``run`` does not say.
+    forced: the same on rows on which ranks differ at every step.
+    passes: of the rehearsal, and of real ranks.
     """
 
     name: str
@@ -41,6 +45,9 @@ class Job:
     known: str = ""
     test: str = ""
     run: Run | None = None
+    real: Any = None
+    forced: Any = None
+    passes: tuple[str, ...] = ("off",)
 
 
 def of_run(run: Run, name: str, known: str = "", test: str = "") -> Job:

@@ -17,6 +17,8 @@ FAMILIES = {
     "idefics3": ("tiny_llama", "idefics3"),
     "mllama": ("tiny_llama", "llama3_2_vision"),
     "internvl": ("tiny_internvl", "internvl_hf"),
+    "qwen3": ("tiny_more", "qwen3"),
+    "qwen2_5_vl_deep": ("tiny_more", "qwen2_5_vl"),
 }
 """Family: module, model type and template (ms-swift gives both the same name)."""
 MODEL_TYPES = {"internvl_hf": "internvl"}

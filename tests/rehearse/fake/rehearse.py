@@ -1,6 +1,7 @@
 """A plug-in's ``rehearse`` module without torch: its ranks move a weight as their flags say.
 
-Flags: ``--off KIND`` and ``--on KIND`` are what becomes of a pass; ``--step N`` is when.
+Flags: ``--off KIND`` and ``--on KIND`` are what becomes of a pass; ``--step N`` is when. Rows with
+"bad" in them are dropped.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.framework import Commands
 
 NAME = "fake"
+DROPS = True
 
 
 def load():
@@ -29,13 +31,23 @@ def make(source, out):
 def commands(request, made, rows, single, steps):
     argv = Argv(list(request.argv))
     argv.set("steps", steps)
+    argv.set("rows", rows)
     other = argv.copy()
     other.set("off", "right")
     return Commands(tuple(argv.words), tuple(other.words), {}, ("--a: b",))
 
 
+class Counted(Exception):
+    pass
+
+
 def act(scene):
     argv = Argv(list(scene.argv))
+    file = argv.get("rows")
+    lines = Path(file).read_text().splitlines() if file else []
+    left = sum("bad" not in line for line in lines) if lines else -1
+    if scene.counts:
+        raise Counted(str(left))
     kind = argv.get("on" if scene.guard else "off") or "right"
     at, steps = int(argv.get("step") or 1), int(argv.get("steps"))
     for name, value in scene.env.items():
@@ -77,7 +89,8 @@ def act(scene):
         if step in scene.steps:
             _keep(scene, step, weights)
     towers = {"vision": ["visual.a"], "llm": ["model.b"]}
-    return {"steps": ran, "wrapped": "none", "trainable": 5, "towers": towers, "rss": 1}
+    return {"steps": ran, "wrapped": "none", "trainable": 5, "towers": towers, "rss": 1,
+            "rows": left}  # fmt: skip
 
 
 def _keep(scene, step, weights):
