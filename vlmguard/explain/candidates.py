@@ -113,10 +113,17 @@ def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]
     if not event.type or not event.frames or _own_fault(event):
         return None
     path, _, name = event.frames[-1]
-    raised = f"{path} in {name}".replace("\\", "/")
+    raised = _place(f"{path} in {name}")
     signs = ((known.match_raised(message, trace, raised), known) for known in catalogue)
     found = [(len(sign.text), known) for sign, known in signs if sign is not None]
     return max(found, key=lambda f: f[0])[1] if found else None
+
+
+def _place(frame: str) -> str:
+    """A frame without its environment's folder, which may bear a package's name."""
+    frame = frame.replace("\\", "/")
+    at = max(frame.rfind("/site-packages/"), frame.rfind("/dist-packages/"))
+    return frame[max(at, 0) :]
 
 
 def _own_fault(event: Event) -> bool:
@@ -133,7 +140,7 @@ def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) 
     called = _CALLED.findall(_source(event).rpartition(", in ")[2])
     frames = [(path, name) for path, _, name in event.frames] + [("", name) for name in called[-1:]]
     for path, name in reversed(frames):
-        frame = f"{path} in {name}()".replace("\\", "/")
+        frame = _place(f"{path} in {name}()")
         signs = ((known.match_within(message, trace, frame), known) for known in catalogue)
         found = [(len(sign.text), known) for sign, known in signs if sign is not None]
         if found:

@@ -99,13 +99,13 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
         answer.ranks = tuple(int(rank) for rank in re.findall(r"\d+", named[1]))
         answer.sure, answer.how = True, "a barrier names who never came to it"
         return answer
-    if table is None or known.order == "peer":
-        _by_absence(answer, candidates, digests, facts.world)
-        return answer
-    _by_table(answer, table)
-    late = answer.facts.phase in ("evaluation", "save") and not table.odd
+    late = answer.facts.phase in ("evaluation", "save") and not (table and table.odd)
     if late and known.code == "VG505":
         answer.known = by_code["VG551"]
+    if table is None or known.order == "peer":
+        _by_absence(answer, candidates, digests, facts.world)
+    else:
+        _by_table(answer, table)
     return answer
 
 
@@ -150,12 +150,14 @@ def _why_they_ended(some: list[Candidate]) -> list[Candidate]:
     """A kernel's or scheduler's own word on an end goes before what the ended programs said.
 
     "Killed for memory" explains a worker that is gone and whatever its parent raised; "time limit"
-    says why a job was deleted.
+    says why a job was deleted, a driver's Xid why a CUDA call failed.
     """
     told = {c.known.code for c in some if c.known is not None and c.event is None}
     other = {c.known.code if c.known is not None else "" for c in some}
     if "VG532" in told and other <= {"VG532", "VG544", "VG531", "VG583", ""}:
         return [c for c in some if c.known is not None and c.known.code == "VG532"]
+    if "VG534" in told and other <= {"VG534", "VG562", ""}:
+        return [c for c in some if c.known is not None and c.known.code == "VG534"]
     if "VG530" in told and other == {"VG530", "VG531"}:
         return [c for c in some if c.known is not None and c.known.code == "VG530"]
     return some
@@ -374,7 +376,7 @@ def _context(pick: Candidate, digests: Sequence[Digest]) -> str:
     for digest in digests:
         told = digest.progress
         start = max(told.evaluating, told.saving)
-        if start < 0 or told.after(start) > 0:
+        if start < 0 or told.resumed(start):
             continue
         return "evaluation" if told.evaluating > told.saving else "save"
     return ""
@@ -404,8 +406,8 @@ def _by_absence(
     answer: Answer, candidates: Sequence[Candidate], digests: Sequence[Digest], world: int | None
 ) -> None:
     """Who says that it waited, or lost its connection, did not start it: the others did."""
-    known = answer.known
-    heard = {c.rank for c in candidates if c.known is known and c.rank is not None}
+    said = answer.pick.known if answer.pick is not None else answer.known
+    heard = {c.rank for c in candidates if c.known is said and c.rank is not None}
     named = {e.rank for d in digests for e in d.exits if e.rank is not None}
     world = world or max(heard | named, default=-1) + 1
     others = set(range(world)) - heard

@@ -91,8 +91,13 @@ _PACKAGES = (
     "bitsandbytes|FlagEmbedding|colossalai|vlmguard|liger[-_]kernel|vllm"
 )
 _RELEASE = re.compile(
-    rf"(?im)\b({_PACKAGES})\s{{0,12}}(?:version)?\s{{0,3}}(?:==|[:=]|\s)\s{{0,3}}['\"]?v?"
+    rf"(?im)\b({_PACKAGES})(?:\.__version__)?\s{{0,12}}(?:version)?\s{{0,3}}(?:==|[:=]|\s)\s{{0,3}}['\"]?v?"
     r"(\d{1,3}\.\d{1,3}(?:\.\d{1,4})?(?:\.?(?:dev|rc|post|a|b)\d{0,8})?(?:\+[\w.]{1,20})?)"
+)
+# In front of a release that is spoken of, and not there.
+_ASKED = re.compile(
+    r"(?i)(?:\bin|requires?|required|needs?|since|from|until|before|after|at least|upgrade to|"
+    r"install)(?: the)?\s{1,2}[`'\"]?$"
 )
 # LLaMA-Factory's line of each rank; NCCL's of each communicator.
 _WORLD = re.compile(r"\bworld size: (\d{1,6})\b|NCCL INFO .{0,80}\b[nN]ranks (\d{1,6})\b", re.M)
@@ -143,6 +148,8 @@ def of_text(texts: Iterable[str]) -> Facts:
         if told := _WORLD.search(text):
             said.setdefault("world_size", told[1] or told[2])
         for match in _RELEASE.finditer(text):
+            if _ASKED.search(text, max(match.start() - 24, 0), match.start()):
+                continue
             releases.setdefault(match[1].lower().replace("_", "-"), match[2])
         for name, pattern in _FRAMEWORKS:
             votes[name] += sum(1 for _ in zip(range(50), re.finditer(pattern, text), strict=False))

@@ -26,13 +26,13 @@ _EPOCH = re.compile(
     r"\[\s{0,9}(\d{1,9})/\s{0,4}(\d{1,9})\]"
 )
 _LOSS = re.compile(
-    r"['\"]?\b(?:loss|grad_norm|lm_loss|"
+    r"['\"]?\b(?:loss|grad[_ ]norm|lm[_ ]loss|"
     r"train_loss)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|-?inf|"
     r"-?[\d.]{1,20}(?:e[+-]?\d{1,3})?)",
     re.I,
 )
 _NAN = re.compile(
-    r"['\"]?\b(loss|grad_norm)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|inf|0\.0\b|0\b)", re.I
+    r"['\"]?\b(loss|grad[_ ]norm)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|inf|0\.0\b|0\b)", re.I
 )
 # The Trainer's own line of a step whose rows had no label; a reward's loss may be 0.0, too.
 _ZERO = re.compile(r"['\"]loss['\"]: ['\"]?(?:0|0\.0{1,8})['\"]?[,}]")
@@ -131,6 +131,10 @@ class Progress:
         grown = (len(places) - bisect_right(places, at) for places in self._growth.values())
         return max(grown, default=0)
 
+    def resumed(self, at: int) -> bool:
+        """Whether a bar that had grown before ``at`` grew on after it."""
+        return any(places[0] <= at < places[-1] for places in self._growth.values() if places)
+
     def finished(self, at: int) -> bool:
         """Whether an end is marked after ``at``."""
         return any(place > at for place in self.done)
@@ -197,9 +201,9 @@ def of(lines: Iterable[Line]) -> Progress:
                 bars = step
         elif _LOADING.match(text):
             told.loading = line
-        logged = "loss" in text or "grad_norm" in text
+        logged = "loss" in text or "grad_norm" in text or "grad norm" in text
         if logged and "train_loss" not in text and _LOSS.search(text):
-            values = {m[1].lower(): m[2].lower() for m in _NAN.finditer(text)}
+            values = {m[1].lower().replace(" ", "_"): m[2].lower() for m in _NAN.finditer(text)}
             zero = values.get("loss") in ("0.0", "0") and values.get("grad_norm") in ("nan", "inf")
             broken = values.get("loss") in ("nan", "inf") or zero
             gradient = "loss" in text and values.get("grad_norm") == "nan"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 NARROWEST, WIDEST = 60, 400
 FULL = 3  # lines that fill the width
+ALIKE = 9  # characters
 JOINED = 60  # lines at most that are put together again
 _NEW = re.compile(
     r"\s{0,8}(?:[\[(|+│╭╰>]|File \"|Traceback \(|During handling|The above exception|"
@@ -40,12 +41,18 @@ def lines(text: str, columns: int) -> Iterator[tuple[str, int, int]]:
     yield from _joined(raws, columns)
 
 
+def _begins(raw: str, before: str) -> bool:
+    """A line of its own: as lines begin, or as the one before it did (records of one width)."""
+    alike = bool(raw[:ALIKE].strip()) and raw[:ALIKE] == before[:ALIKE]
+    return alike or _NEW.match(raw) is not None
+
+
 def _joined(raws: Iterable[str], columns: int) -> Iterator[tuple[str, int, int]]:
     parts: list[str] = []
     size = 0
     for raw in raws:
         full = parts and len(parts[-1]) == columns and "%|" not in parts[-1]
-        if parts and (not full or len(parts) == JOINED or _NEW.match(raw)):
+        if parts and (not full or len(parts) == JOINED or _begins(raw, parts[0])):
             yield "".join(parts), len(parts), size
             parts, size = [], 0
         parts.append(raw.rstrip() if len(raw.rstrip()) <= columns else raw)

@@ -123,6 +123,8 @@ def _judged(
             behind = [w.rank for w in waits if w.seq == least and w.rank is not None]
             odd = tuple(behind) if len(behind) < len(waits) else ()
     heard = {w.rank for w in waits if w.rank is not None}
+    if not world and len(heard) > 1:
+        world = max(heard) + 1  # at least
     late = (
         tuple(sorted(set(range(world)) - heard)) if world and heard and max(heard) < world else ()
     )

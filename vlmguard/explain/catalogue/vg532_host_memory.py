@@ -49,6 +49,7 @@ FAILURE = Known(
         Sign("Memory cgroup out of memory", where="line"),
         Sign("Out Of Memory", where="line"),
         Sign("oom-killer", where="line"),
+        Sign("oom-kill:constraint=", where="line"),
         Sign("killed by the cgroup out-of-memory handler", where="line"),
         Sign("Ran out of memory. Job killed", where="line"),
         Sign("exceeded memory limit", where="line"),

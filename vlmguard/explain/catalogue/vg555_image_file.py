@@ -20,6 +20,9 @@ FAILURE = Known(
     ),
     wrong="Skipping bad rows on one rank alone makes its batches differ: the others wait (VG505).",
     signs=(
+        Sign("Failed to fetch video"),
+        Sign("Failed to fetch image"),
+        Sign("Failed to decode video"),
         Sign("cannot identify image file"),
         Sign("image file is truncated"),
         Sign("Truncated File Read"),

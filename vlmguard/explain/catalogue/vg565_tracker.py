@@ -21,6 +21,8 @@ FAILURE = Known(
         Sign("api_key not configured (no-tty)"),
         Sign("wandb.errors"),
         Sign("wandb: ERROR"),
+        Sign("wandb: ERROR api_key not configured", where="line"),
+        Sign("wandb: ERROR Unable to", where="line"),
         Sign("CommError"),
         Sign("UsageError", also=("wandb",)),
         Sign("swanlab", also=("Error",)),

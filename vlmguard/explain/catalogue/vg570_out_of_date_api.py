@@ -21,6 +21,7 @@ FAILURE = Known(
     ),
     wrong="A typing mistake in code of your own says the same.",
     signs=(
+        Sign("init_process_group() got multiple values for keyword argument"),
         Sign("has no attribute", also=("AttributeError", "module '"), no=("NoneType",)),
         Sign("has no attribute", also=("AttributeError", "transformers_modules"), no=("NoneType",)),
         Sign(

@@ -175,7 +175,7 @@ FAILURE = Known(
         Sign("engine.py in finalize_autotp", where="raised"),
         Sign("Direct calls to tensor.backward() are not supported", releases="DeepSpeed ≥ 0.18"),
         Sign("colossalai/booster/", where="raised"),
-        Sign("colossalai/zero/", where="raised"),
+        Sign("colossalai/zero/wrapper.py", where="raised"),
         Sign("colossalai/shardformer/", where="raised"),
         Sign("colossalai/pipeline/", where="raised"),
         Sign("ParallelismConfig"),

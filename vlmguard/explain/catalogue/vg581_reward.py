@@ -32,6 +32,8 @@ FAILURE = Known(
     ),
     wrong="A reward of None for all rows of a batch is no reward: the advantages are then nan.",
     signs=(
+        Sign("expanded size of the tensor", also=("rewards_per_func",)),
+        Sign("Sizes of tensors must match", also=("rewards_per_func",)),
         Sign("The reward function", also=("returned",)),
         Sign(
             "All reward functions returned None",
