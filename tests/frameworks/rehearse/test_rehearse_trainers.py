@@ -61,7 +61,7 @@ GRPO = ("--reward_funcs", "alternating.reward", "--max_completion_length", "8",
         "--log_multimodal", "False", "--per_device_train_batch_size", "4")  # fmt: skip
 OWN = ("--optim", "adamw_torch", "--max_grad_norm", "1.0")
 FOUR = ('{"train_batch_size": 4, "train_micro_batch_size_per_gpu": "auto", '
-        '"zero_optimization": {"stage": 3}}')  # fmt: skip
+        '"zero_optimization": {"stage": 1}}')  # fmt: skip
 SIZED = {
     "trl": {
         "grpo": (trl("grpo", "grpo_image", *GRPO, "--num_generations", "8", *OWN), 64, ""),
@@ -70,7 +70,7 @@ SIZED = {
     },
     "flagembedding": {
         "embedder-own": (("embedder", *OWN), 64, ""),
-        "embedder-batch": (("embedder", "--deepspeed", FOUR), 3, "train_batch_size"),
+        "embedder-batch": (("embedder-zero1", "--deepspeed", FOUR), 3, "train_batch_size"),
     },
 }
 """Name → command, ranks, and what it crashes with at that number of them: checks that TRL and
