@@ -170,7 +170,7 @@ def _shares(pairs: Mapping[str, Any], alike: Sequence[str]) -> Iterator[str]:
     ]
     if not found:
         return
-    yield "Silently wrong: how far the worst tensor's update is off, rehearsed and in real ranks. Where ranks drift apart, the rehearsal says how far they are from each other, the oracle how far one is from the reference; GRPO (`chord-…`) generates other batches in each.\n"
+    yield "Silently wrong: how far the worst tensor's update is off, rehearsed and in real ranks. Where ranks drift apart, the rehearsal says how far they are from each other, the oracle how far one is from the reference; GRPO (`chord-…`) generates other batches in each. Beyond 100% nothing of an update is right, and how much says only which batches these were: no number is told.\n"
     yield "| command | rehearsed | real ranks |"
     yield "| --- | --- | --- |"
     for job, mine, theirs in found:
@@ -179,7 +179,7 @@ def _shares(pairs: Mapping[str, Any], alike: Sequence[str]) -> Iterator[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.1%}" if share < 100 else "more than 100 times"
+    return f"{share:.1%}" if share <= 1.05 else "more than 100%"
 
 
 def _scripts(lines: Sequence[Line]) -> Iterator[str]:

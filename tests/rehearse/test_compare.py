@@ -85,7 +85,7 @@ def test_a_rank_whose_weights_are_no_numbers_has_drifted():
     found = compare.difference([(BEFORE, AFTER), (BEFORE, other)], (BEFORE, AFTER), True)
     assert found.drift == (float("inf"), "a")
     seen = verdict.Seen((), 0, (), None, [rows.Window(rows.LOADER, 2, 1)], [found])
-    assert verdict.wrong(seen).why == "the ranks' weights drift apart, by more than 100 times"
+    assert verdict.wrong(seen).why == "the ranks' weights drift apart, by more than 100%"
 
 
 def test_parts_of_ranks_are_put_together(tmp_path):

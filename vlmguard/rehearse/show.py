@@ -13,6 +13,7 @@ from vlmguard.check.shell.state import Call, Trace
 from vlmguard.check.show import line
 from vlmguard.core.annotations import annotation
 from vlmguard.rehearse.rows import LOADER
+from vlmguard.rehearse.verdict import share
 
 _HEADS = {"right": "RIGHT", "crash": "WILL CRASH", "hang": "WILL HANG", "stopped": "IS STOPPED",
           "silently wrong": "SILENTLY WRONG", "cannot tell": "CANNOT TELL",
@@ -111,13 +112,9 @@ def _side(name: str, found: Mapping[str, Any]) -> Iterator[str]:
     if found["tensors"]:
         yield f"      {found['count']} of {found['judged']} tensors are updated wrongly:"
     for name_, error in found["tensors"]:
-        yield f"        {_share(error)} off: {name_}"
+        yield f"        {share(error)} off: {name_}"
     if found["odds"]:
         yield f"      {found['odds']}"
-
-
-def _share(error: float) -> str:
-    return f"{error:.0%}" if error < 100 else "more than 100 times"
 
 
 def _around(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -177,5 +174,5 @@ def github(told: Sequence[Told]) -> str:
 
 def _where(found: Mapping[str, Any]) -> str:
     sites = [f"rank {rank} at {site}" for rank, _, _, site in found.get("sites", ())]
-    tensors = [f"{name} {_share(error)} off" for name, error in found.get("tensors", ())[:1]]
+    tensors = [f"{name} {share(error)} off" for name, error in found.get("tensors", ())[:1]]
     return "; ".join([*sites, *tensors])

@@ -13,6 +13,8 @@ RIGHT, CRASH, HANG, WRONG, CANNOT, STOPPED = (
     "right", "crash", "hang", "silently wrong", "cannot tell", "stopped")  # fmt: skip
 MOST = 1e6
 """Of an error that is told: what is not finite has no place in JSON."""
+WHOLE = 1.05
+"""Beyond this nothing of an update is right."""
 ROUNDING = 3e-4
 """The most that rounding alone was seen to make of an update, relative; some 1e-5 is usual. An
 auxiliary loss of experts that checkpointing loses makes 4e-4 and up (coefficient 1e-3).
@@ -156,12 +158,17 @@ def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgeme
     return Judgement(RIGHT, off=last, judged=count)
 
 
+def share(error: float) -> str:
+    """How far an update is off, in words: once nothing of it is right, how much says no more than
+    which batches two ranks happened to see."""
+    return f"{error:.0%}" if error <= WHOLE else "more than 100%"
+
+
 def wrong(seen: Seen) -> Judgement | None:
     """The first window whose numbers are wrong; None if there is none."""
     for window, one in zip(seen.windows, seen.differences, strict=False):
         parted, name = min(one.drift[0], MOST), one.drift[1]
-        much = f"{parted:.0%}" if parted < 100 else "more than 100 times"
-        why = f"the ranks' weights drift apart, by {much}" if parted > TOLERANCE else ""
+        why = f"the ranks' weights drift apart, by {share(parted)}" if parted > TOLERANCE else ""
         if one.wrong or why:
             worst = tuple((name, min(error, MOST)) for name, error in one.errors.items())[:5]
             worst = worst if one.wrong else ((name, parted),)  # this rank alone is right
