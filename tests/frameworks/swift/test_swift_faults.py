@@ -27,6 +27,7 @@ WATCHING = (
     "vlmguard_torch.freezing:check",
     "vlmguard_transformers.dry_run:rehearse",
     "vlmguard_transformers.loss_scale:_if_ignored",
+    "vlmguard_transformers.router_loss:_of",
     "vlmguard_transformers.steps:start",
     "vlmguard_transformers.steps:before",
     "vlmguard_transformers.steps:left",
