@@ -105,9 +105,9 @@ PLACES = {
     ("/env/lib/python3.12/site-packages/deepspeed/checkpoint/ds_to_universal.py", "merge_tp_slices"): "VG550",
     ("/env/lib/python3.12/site-packages/colossalai/checkpoint_io/utils.py", "shard"): "VG550",
     ("/env/lib/python3.12/site-packages/ray/_private/services.py", "start_raylet"): "VG591",
-    ("/work/verl/workers/rollout/vllm_rollout/spmd.py", "__init__"): "VG566",
-    ("/work/verl/utils/dataset/rl_dataset.py", "__getitem__"): "VG554",
-    ("/work/verl/utils/reward_score/math.py", "compute_score"): "VG581",
+    ("/opt/verl/workers/rollout/vllm_rollout/spmd.py", "__init__"): "VG566",
+    ("/opt/verl/utils/dataset/rl_dataset.py", "__getitem__"): "VG554",
+    ("/opt/verl/utils/reward_score/math.py", "compute_score"): "VG581",
     ("/env/lib/python3.12/site-packages/megatron/core/utils.py", "ensure_divisibility"): "VG594",
     ("/env/lib/python3.12/site-packages/ray/_private/worker.py", "get_objects"): "unknown",
 }
