@@ -14,7 +14,8 @@ CUT = 3  # lines of code and carets behind a last frame
 
 _START = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, in (.{1,200}))?')
-_RICH = re.compile(r"^│ (/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
+_RICH = re.compile(r"^│ ((?:[A-Za-z]:\\)?/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
+_HALF = re.compile(r"^│ ([/~.\w][^\s│]{2,300}(?: in)?)\s{0,300}│?$")  # of one that is wrapped
 # A notebook's frames: "File ~/x/trainer.py:19, in Trainer.train(self, …)", before IPython 8
 # "~/x/trainer.py in train(self, …)", in Colab "[/x/trainer.py](https://…) in train(self, …)".
 _CELL = re.compile(
@@ -130,6 +131,7 @@ class _Lane:
         self.spawned: int | None = None  # of torch.multiprocessing: whose traceback comes
         self.behind = 0  # lines since the last frame
         self.before: list[str] = []  # lines of source, where no traceback is open
+        self.half = ""  # of a frame that rich wrapped
         self.stack = False  # a logger's own stack is no traceback
 
     @property
@@ -164,7 +166,7 @@ def _cut(event: Event) -> bool:
 
 
 def _step(lane: _Lane, line: Line) -> Event | None:
-    text = line.text
+    text = _whole(lane, line.text)
     lane.behind += 0 if not text.strip() or _NUMBERED.match(text) else 1
     if text.startswith("Stack (most recent call last)"):
         lane.stack = True
@@ -225,6 +227,19 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     elif not lane.open:
         lane.before = [*lane.before[-2:], text] if text.startswith("    ") else []
     return None
+
+
+def _whole(lane: _Lane, text: str) -> str:
+    """``text``, or the frame of which rich wrote the first half on the line before."""
+    if not text.startswith("│ "):
+        lane.half = ""
+        return text
+    half, rest = lane.half, text.strip(" │")
+    told = (f"│ {half}{gap}{rest}" for gap in ("", " ")) if half else ()
+    whole = next((one for one in told if _RICH.match(one)), "")
+    match = None if whole else _HALF.match(text)
+    lane.half = match[1] if match and ("/" in match[1] or "\\" in match[1]) else ""
+    return whole or text
 
 
 def _frame(text: str) -> tuple[str, int, str] | None:

@@ -49,6 +49,8 @@ _SOURCES = re.compile(
 _ACTOR = re.compile(r"^\(([\w.]{1,60}) pid=(\d{1,8})(?:, ip=[\d.]{7,15})?\)\s?")
 _RAYLET = re.compile(r"^\(raylet(?:, ip=[\d.]{7,15})?\)\s?")  # in front of the first line only
 _POD = re.compile(r"^\[(?:pod/)?[\w.-]{1,80}/[\w.-]{1,60}\] ")
+_TOLD = re.compile(r"^\[(?:INFO|ERROR|WARNING|DEBUG|STDERR|STDOUT)\] ?", re.IGNORECASE)
+_TOLD_FRAME = re.compile(r"\] \[(?:INFO|ERROR|WARNING|DEBUG)\] {1,6}File \"[^\"\n]{1,400}\", line ")
 _JOINED = re.compile(r"(?<=[^\n])(?=\[rank\d{1,5}\]: )")  # two ranks on one line
 # Python's logging of what a child printed, one record or several on a line.
 _RELAYED = re.compile(
@@ -80,6 +82,7 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
     tee = _all_marked(texts[0][1]) if texts else False
     columns = terminal.width([text for _, text in texts])
     hosts = _hosts(texts[0][1]) if texts else set()
+    told = any(_relays(text) for _, text in texts)
     for piece, text in texts:
         number, at = piece.line, piece.at
         for raw, feeds, size in terminal.lines(text, columns):
@@ -87,7 +90,7 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
             at += size
             number += feeds
             for part in _parts(_NUMBER.sub("", raw) if numbered else raw):
-                yield _line(part, source, number_here, at_here, rank, labelled, tee, hosts)
+                yield _line(part, source, number_here, at_here, rank, labelled, tee, hosts, told)
 
 
 def _parts(raw: str) -> Iterator[str]:
@@ -129,6 +132,11 @@ def _hosts(head: str) -> set[str]:
     return named if most and len(some) > 3 and len(named) <= 64 else set()
 
 
+def _relays(text: str) -> bool:
+    """Whether a logger's level stands before a traceback's frames, too: it relays what it read."""
+    return "] " in text and bool(_TOLD_FRAME.search(text))
+
+
 def _all_marked(head: str) -> bool:
     """Whether a launcher (torchrun --role rank --tee 3) marks every line, not only exceptions."""
     some = [line for line in head.split("\n", 400)[:400] if line.strip()]
@@ -146,6 +154,7 @@ def _line(
     labelled: bool,
     tee: bool,
     hosts: set[str],
+    told: bool,
 ) -> Line:
     text, time, level, lane, marked = raw, None, "", "", False
     if match := _TABLE.match(text):
@@ -174,6 +183,8 @@ def _line(
             marked = marked or (text.startswith("[rank") and not tee)
         elif match := _SHORT.match(text):
             level = match[1]
+        elif told and (match := _TOLD.match(text)):
+            pass
         elif match := _GLOG.match(text):
             time = time or _glog(match)
             level = match[1]

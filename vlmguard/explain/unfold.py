@@ -24,6 +24,12 @@ _GLUED = re.compile(
     r"(?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}(?:Error|Exception): )"
 )
 _COMMAND = re.compile(r"WARNING: command error: '(.{1,2000})'!$")  # xtuner's, of any exception
+# torchrun's last words in one line, as a parent that relays or a chat wrote them.
+_ROOT = "Root Cause (first observed failure)"
+_ROWS = re.compile(
+    r"\s(?:stderr: )?(?=(?:\[\d{1,5}\]:|(?:time|host|rank|exitcode|error_file|traceback) {1,9}: "
+    r"|Root Cause|Traceback \(|-{20}|={20}))"
+)
 # Ranks that write one exception at once: "ImportErrorImportError: : no xno x".
 _DOUBLED = re.compile(
     r"\b((?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}?(?:Error|Exception))\1{1,15}(?:: ?){1,16}"
@@ -36,6 +42,8 @@ def parts(raw: str) -> list[str]:
         found = _object(raw)
         if found:
             return found
+    if _ROOT in raw and "exitcode" in raw and len(rows := _ROWS.split(raw)) > 1:
+        return [part for row in rows for part in parts(row)]
     if _HEAD in raw and _FLAT.search(raw):
         raw = raw.replace("\\r", "").replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
         return raw.rstrip("\n").split("\n")

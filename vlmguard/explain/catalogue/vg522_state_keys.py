@@ -87,6 +87,8 @@ FAILURE = Known(
         Sign("Vocabulary size mismatch after resizing"),
         Sign("Incompatible shapes found for LoRA weights"),
         Sign("Expected pattern"),
+        Sign("Reward model is not correctly loaded"),
+        Sign("While copying the parameter named"),
     ),
     examples=(
         Example(

@@ -80,6 +80,8 @@ FAILURE = Known(
         Sign("please pass along an `offload_folder`"),
         Sign("Calculated loss must be on the original device"),
         Sign("doesn't have any device set"),
+        Sign("indices must be on the current device"),
+        Sign("must be on the current device"),
     ),
     examples=(
         Example(

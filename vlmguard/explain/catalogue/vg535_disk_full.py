@@ -48,6 +48,7 @@ FAILURE = Known(
         Sign("Disk quota exceeded", where="line"),
         Sign("OutOfDiskError", releases="Ray"),
         Sign("Local disk is full", releases="Ray"),
+        Sign("Error while serializing", also=("No space",)),
     ),
     examples=(
         Example("OSError: [Errno 28] No space left on device", "made by causing it, /dev/full"),

@@ -108,6 +108,9 @@ FAILURE = Known(
             no=("_cuda_",),
         ),
         Sign("flash_attn_2_cuda", also=("ImportError",)),
+        Sign("No operator found for this attention"),
+        Sign("xformers/ops/fmha/dispatch.py", where="raised"),
+        Sign("xformers/ops/fmha/", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

@@ -75,6 +75,8 @@ FAILURE = Known(
             also=("ERROR",),
             releases="modelscope",
         ),
+        Sign("Can't load ", also=("ake sure",)),
+        Sign("OSError: Can't load "),
     ),
     examples=(
         Example(

@@ -76,6 +76,9 @@ FAILURE = Known(
         Sign("-packages/httpcore/", where="raised"),
         Sign("urllib/request.py", where="raised"),
         Sign("HuggingFace seems to be down", releases="unsloth"),
+        Sign("We could not connect to"),
+        Sign("Network is unreachable", also=("urllib3",)),
+        Sign("Temporary failure in name resolution", also=("urllib3",)),
     ),
     examples=(
         Example(

@@ -76,7 +76,6 @@ FAILURE = Known(
         Sign("Is this even a TFRecord file"),
         Sign("invalid load key"),
         Sign("file not fully covered"),
-        Sign("SafetensorError"),
         Sign("not a ZIP archive"),
         Sign("Unable to load weights from pytorch checkpoint file"),
         Sign("You seem to have cloned a repository without having git-lfs installed"),
@@ -104,6 +103,7 @@ FAILURE = Known(
         Sign("hash mismatch", also=("ownload",)),
         Sign("does not contain the valid metadata"),
         Sign("containing more than one `.index.json`"),
+        Sign("SafetensorError", no=("while serializing",)),
     ),
     examples=(
         Example(

@@ -59,6 +59,7 @@ FAILURE = Known(
         Sign("only supports head dimension"),
         Sign("flash_attn_cuda", where="trace", also=("negative dimension",)),
         Sign("/flash_attn/", where="raised"),
+        Sign("must be Tensor, not BlockMask"),
     ),
     examples=(
         Example(

@@ -133,6 +133,7 @@ FAILURE = Known(
         Sign(".ckpt does not exist"),
         Sign("core/saving.py", where="raised", releases="Lightning"),
         Sign("guess_load_checkpoint", where="trace", also=("Cannot find",), releases="xtuner"),
+        Sign("in deepspeed_reinit()", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

@@ -274,6 +274,10 @@ FAILURE = Known(
         Sign("-packages/mmengine/registry/", where="raised"),
         Sign("is only supported when `fast_inference=True`", releases="unsloth"),
         Sign("Can only load in 4bit or 8bit", releases="unsloth"),
+        Sign("`dataset_text_field` or `formatting_func`"),
+        Sign("model must be a PreTrainedModelWrapper"),
+        Sign("has to be of type", also=("onfig",)),
+        Sign("'function' object has no attribute 'modules'", releases="TRL"),
     ),
     examples=(
         Example(

@@ -311,6 +311,12 @@ FAILURE = Known(
         Sign("unsloth_zoo/dataset_utils.py", where="raised"),
         Sign("axolotl/utils/data/", where="raised"),
         Sign("axolotl/core/datasets/", where="raised"),
+        Sign("in data_collator", where="raised", also=("KeyError",)),
+        Sign("in collate_fn", where="raised", also=("KeyError",)),
+        Sign("in __getitem__", where="raised", also=("KeyError", "_utils/fetch.py")),
+        Sign("datasets/arrow_dataset.py in _getitem()", where="within", no=("out of memory",)),
+        Sign("datasets/arrow_dataset.py in __getitem__()", where="within", no=("out of memory",)),
+        Sign("datasets/formatting/", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

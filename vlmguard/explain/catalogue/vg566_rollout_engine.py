@@ -120,6 +120,11 @@ FAILURE = Known(
         Sign("Server launch failed"),
         Sign("in _wait_for_server", where="raised"),
         Sign("in wait_for_server", where="raised"),
+        Sign("vllm_client.py", where="trace", also=("onnection",)),
+        Sign("vllm_utils.py", where="raised"),
+        Sign("full cuda graph", releases="vLLM"),
+        Sign("WorkerProc hit an exception", where="line", releases="vLLM"),
+        Sign("WorkerProc failed to start", where="line", releases="vLLM"),
     ),
     examples=(
         Example(

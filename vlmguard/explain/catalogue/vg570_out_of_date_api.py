@@ -122,6 +122,9 @@ FAILURE = Known(
         Sign("some weights are not initialized. Please try updating Unsloth", releases="unsloth"),
         Sign("Unsupported torch version detected", releases="LLaMA-Factory"),
         Sign("You are using the old version of InternLM2 model", releases="xtuner"),
+        Sign("version of PEFT you are using is not compatible"),
+        Sign("Unexpected keyword argument"),
+        Sign("PEFT version", also=("not compatible",)),
     ),
     examples=(
         Example(

@@ -112,6 +112,11 @@ FAILURE = Known(
         Sign("Cannot resize embedding layers of a quantized model", releases="LLaMA-Factory"),
         Sign("merge adapters before quantizing", releases="LLaMA-Factory"),
         Sign("in _get_quantization_dataset", where="raised", releases="LLaMA-Factory"),
+        Sign("You must implement either the backward or vjp method"),
+        Sign("'Params4bit' object has no attribute"),
+        Sign("'Int8Params' object has no attribute"),
+        Sign("'Linear4bit' object has no attribute"),
+        Sign("'Linear8bitLt' object has no attribute"),
     ),
     examples=(
         Example(

@@ -73,6 +73,9 @@ FAILURE = Known(
         Sign("buffer nbytes != file bytes", where="line", releases="DeepSpeed's swap to NVMe"),
         Sign("== num_file_bytes", where="line", also=("Assertion",)),
         Sign("TMPDIR is set to"),
+        Sign("Error while serializing", also=("IoError",), no=("No space", "code: 28")),
+        Sign("No such file or directory", also=(".lock'",)),
+        Sign("error closing file", also=("OSError",), releases="pyarrow"),
     ),
     examples=(
         Example(

@@ -73,6 +73,7 @@ FAILURE = Known(
         Sign("should only be initialized inside your training function"),
         Sign("causing issues once the `notebook_launcher"),
         Sign("An issue was found when launching the training"),
+        Sign("spawn.py in _fixup_main_from_path()", where="within"),
     ),
     examples=(
         Example(

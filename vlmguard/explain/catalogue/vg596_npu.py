@@ -83,6 +83,9 @@ FAILURE = Known(
         Sign("-packages/torch_npu/", where="raised"),
         Sign("vllm_ascend/", where="raised"),
         Sign("-packages/mindspeed/", where="raised"),
+        Sign("Ascend Error"),
+        Sign("AclNN_"),
+        Sign("aclnn"),
     ),
     examples=(
         Example(
