@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vlmguard.explain import clean, events, launcher, lines, progress, runs
+from vlmguard.explain import clean, events, launcher, lines, progress, quoted, runs
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
 from vlmguard.explain.launcher import Exit
@@ -79,10 +79,12 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest = Digest(source, number, reading)
     kept, digest.before = runs.last(list(lines.lines(reading.pieces, number, source.rank)))
     digest.first = kept[0].number if kept else 1
+    everything, kept = kept, quoted.spoken(kept)
+    digest.progress = progress.of(kept)
+    kept = quoted.unfenced(kept, digest.progress.first)
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
     digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)
-    digest.progress = progress.of(kept)
     digest.watched = list(_watched(kept))
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _STOPPING)]
     digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MAX_TELLING]
@@ -94,7 +96,7 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     if digest.before:  # the facts of an earlier run are not this one's
         ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
     digest.text = "\n".join(dict.fromkeys(ends))
-    for line in kept:
+    for line in everything:
         if line.text.strip():
             digest.finals[line.rank] = line
     return digest

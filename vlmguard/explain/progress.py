@@ -25,6 +25,7 @@ _EPOCH = re.compile(
     r"\b[Ee]poch(?:\([a-z]{1,9}\))?:?\s{0,4}\[?\s{0,4}\d{1,6}\]?:?\s{0,4}"
     r"\[\s{0,9}(\d{1,9})/\s{0,4}(\d{1,9})\]"
 )
+_MLPERF = re.compile(r'"(?:epoch_num|samples_count|step_num)": (\d{1,12})')
 _LOSS = re.compile(
     r"['\"]?\b(?:loss|grad[_ ]norm|lm[_ ]loss|"
     r"train_loss)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|-?inf|"
@@ -39,36 +40,37 @@ _ZERO = re.compile(r"['\"]loss['\"]: ['\"]?(?:0|0\.0{1,8})['\"]?[,}]")
 _SOUND = re.compile(r"['\"]loss['\"]: ['\"]?-?(?:[1-9]|0\.0{0,12}[1-9])")
 _NO_SFT = ("reward", "kl", "logp", "advantage", "completion", "teacher", "entropy")
 _MASKED = "tokenization mismatch: "  # LLaVA's: all of this row is masked
-_DONE = (
+_MARKS = (
     "'train_runtime'",
     '"train_runtime"',
     "train_runtime  ",
     "train_runtime =",
     "***** train metrics *****",
-    "Training completed",
-    "training completed",
-    "Training finished",
-    "training finished",
-    "Finished training",
-    "finished training",
-    "Training complete",
-    "training complete",
-    "Training done",
-    "training done",
     "End time of running main",
     "exits successfully",
     "Training success",
-    "Training has been completed",
-    "Training ended",
     "Job finished successfully",
-    "TRAINING COMPLETE",
-    "Finished Training",
     "Final validation metrics",
     "Training took ",
     "Total training time",
     "evaluating finished",
     "valuation finished",
+    '"key": "run_stop"',  # MLPerf's
+    "epochs completed in ",  # ultralytics'
+    "`Trainer.fit` stopped: ",  # Lightning's
+    "State: COMPLETED (exit code 0)",  # Slurm's seff
+    "Process finished with exit code 0",
+    "进程已结束，退出代码为 0",  # the same in Chinese
 )
+# A script's own words for its end; not for an epoch's, a fold's.
+_WORDS = re.compile(
+    r"(?i)\b(?:pre-?|fine-?|re)?(?:train|tun)ing (?:(?:runs?|job|process|loop|is|was|has|been) ){0,3}"
+    r"(?:completed?|finished|done|ended)\b"
+    r"|\b(?:finished|completed|done) (?:all |the )?(?:pre-?|fine-?)?(?:train|tun)ing\b"
+    r"|(?:训练|微调)(?:已|全部)?(?:完成|结束)"
+)
+_PART = re.compile(r"(?i)epoch|fold|round|stage|step|iter|轮|折|步")
+_OF_PART = re.compile(r"(?i):?\s{0,3}(?:for |of |on )?(?:epoch|fold|round|stage|step|iter)")
 
 
 KEPT = 64
@@ -126,6 +128,11 @@ class Progress:
         self.steps.append((at, number, total))
         del self.steps[:-KEPT]
 
+    @property
+    def first(self) -> int | None:
+        """Where the first step stands."""
+        return min((places[0] for places in self._growth.values() if places), default=None)
+
     def after(self, at: int) -> int:
         """How many steps more are told after ``at``, on the bar that grew most."""
         grown = (len(places) - bisect_right(places, at) for places in self._growth.values())
@@ -177,7 +184,7 @@ def of(lines: Iterable[Line]) -> Progress:
         if not text.strip():
             continue
         told.final = line
-        if any(mark in text for mark in _DONE) and "Error" not in text:
+        if _done(text):
             told.done.append(line.at)
             told.end = line
         if "Running Evaluation" in text or "Evaluating" in text[:40]:
@@ -217,9 +224,26 @@ def of(lines: Iterable[Line]) -> Progress:
     return told
 
 
+def _done(text: str) -> bool:
+    """Whether a line says that the training is over."""
+    if "Error" in text:
+        return False
+    if any(mark in text for mark in _MARKS):
+        return True
+    worded = "ing" in text or "ING" in text or "训" in text or "微" in text
+    match = _WORDS.search(text, 0, 600) if worded else None
+    if match is None:
+        return False
+    before = _PART.search(text, max(match.start() - 30, 0), match.start())
+    return before is None and _OF_PART.match(text, match.end()) is None
+
+
 def _step(text: str) -> tuple[int, int] | None:
     if match := _COUNTED.search(text):
         return int(match[1]), int(match[2])
+    if ":::MLLOG" in text:
+        match = _MLPERF.search(text)
+        return (int(match[1]), 0) if match else None
     if "%|" in text:
         match = _BAR.match(text)
         return (int(match[1]), int(match[2])) if match else None

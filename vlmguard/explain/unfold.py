@@ -12,6 +12,7 @@ _TEXTS = ("log", "message", "msg", "textPayload", "text", "line", "event", "body
 _RAISED = ("exc_info", "exc_text", "exception", "traceback", "stack_trace", "stacktrace", "stack")
 _TIMES = ("time", "timestamp", "@timestamp", "asctime", "ts")
 _LEVELS = ("levelname", "level", "severity")
+_LOGGERS = (*_TIMES, *_LEVELS, "record", "stream", "kubernetes", "logger", "pod", "container")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 _HEAD = "Traceback (most recent call last)"
 _FLAT = re.compile(r"Traceback \(most recent call last\):(?:\\r)?\\n")
@@ -34,10 +35,29 @@ _ROWS = re.compile(
 _DOUBLED = re.compile(
     r"\b((?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}?(?:Error|Exception))\1{1,15}(?:: ?){1,16}"
 )
+# A row of a data set: a conversation, an instruction, a completion. What it says is nobody's error.
+_ROW = re.compile(
+    r"""['"](?:role|from)['"]: ?['"](?:user|assistant|system|human|gpt|tool|observation)['"]"""
+    r"""|^\{['"](?:instruction|conversations|messages|prompt|completion|chosen|rejected|question"""
+    r"""|response|text)['"]: ?['"\[{]"""
+)
+_SAID = re.compile(r"Traceback|Error\b|Exception\b|ERROR|WARN")
+
+
+def is_row(raw: str) -> bool:
+    """Whether ``raw`` is a row that a run prints, and no complaint about one."""
+    if "'" not in raw and '"' not in raw:
+        return False
+    match = _ROW.search(raw, 0, LONGEST)
+    if match is None or _SAID.search(raw, 0, match.start()):
+        return False
+    return '"text"' not in match[0] or not (raw.startswith("{") and _object(raw))
 
 
 def parts(raw: str) -> list[str]:
     """The lines that ``raw`` holds; itself alone, where it is one."""
+    if _HEAD in raw and is_row(raw):
+        return [raw]
     if raw.startswith("{") and raw.rstrip().endswith("}") and len(raw) <= LONGEST:
         found = _object(raw)
         if found:
@@ -83,6 +103,8 @@ def _object(raw: str) -> list[str]:
     payload = entry.get("jsonPayload")
     inner = {**entry, **payload} if isinstance(payload, dict) else entry
     told = [inner[key] for key in _TEXTS if isinstance(inner.get(key), str)][:1]
+    if told and told[0] is inner.get("text") and not any(key in inner for key in _LOGGERS):
+        return []  # a row
     told += [inner[key] for key in _RAISED if isinstance(inner.get(key), str)][:1]
     if not told:
         return []

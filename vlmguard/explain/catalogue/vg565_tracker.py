@@ -20,7 +20,7 @@ FAILURE = Known(
     signs=(
         Sign("api_key not configured (no-tty)"),
         Sign("wandb.errors"),
-        Sign("wandb: ERROR"),
+        Sign("wandb: ERROR", no=("Error while calling W&B API",)),  # its own process tries again
         Sign("wandb: ERROR api_key not configured", where="line"),
         Sign("wandb: ERROR Unable to", where="line"),
         Sign("CommError"),
