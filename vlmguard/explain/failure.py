@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from vlmguard.explain import already
+from vlmguard.explain import already, named
 from vlmguard.explain.logfacts import Facts
 
 # Which of two failures caused the other, where neither a launcher nor a clock tells: a lower one
@@ -57,11 +57,26 @@ class Sign:
 
 @dataclass(frozen=True)
 class Do:
-    """One thing to change: an action that `flags` spells for the framework, or plain words."""
+    """One thing to change: an action that `flags` spells for the framework, or plain words.
+
+    Attributes:
+        action: may hold {names} of `named`; where the failure does not tell one, it is left out.
+        when: literals: said only where the failure's words have one of them.
+        unless: literals: not said where they have one of them.
+        kind: of steps of one kind only the first that fits is said.
+    """
 
     action: str
     cost: str = ""
     values: tuple[tuple[str, str], ...] = ()
+    when: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    kind: str = ""
+
+    def fits(self, said: str) -> bool:
+        """Whether these words of a failure are what it is for."""
+        asked = not self.when or any(text in said for text in self.when)
+        return asked and not any(text in said for text in self.unless)
 
 
 @dataclass(frozen=True)
@@ -74,6 +89,12 @@ class Example:
 
 Told = str | Callable[[Facts], str]
 Remedies = tuple[Do, ...] | Callable[[Facts], tuple[Do, ...]]
+
+
+def _first_of_kind(steps: tuple[Do, ...]) -> tuple[Do, ...]:
+    """Without those that say less exactly what an earlier one says."""
+    firsts = {step.kind: step for step in reversed(steps)}
+    return tuple(step for step in steps if not step.kind or firsts[step.kind] is step)
 
 
 @dataclass(frozen=True)
@@ -113,10 +134,17 @@ class Known:
         """What to change, without what the run had already, unless nothing else is left; last, what
         it has by default."""
         found = self.do if isinstance(self.do, tuple) else self.do(facts)
+        said, values = facts.message, named.of(facts)
+        fit = tuple(d for d in found if d.fits(said) and named.wants(d.action) <= values.keys())
+        found = _first_of_kind(fit) or found
         found = tuple(d for d in found if not already.so(d.action, facts)) or found
         late = [d for d in found if already.by_default(d.action, facts)]
         told = [replace(d, cost=f"{d.cost}; the default: only if yours differs") for d in late]
         return (*(d for d in found if d not in late), *told)
+
+    def steps(self) -> tuple[Do, ...]:
+        """Every step that is written down for a failure of which nothing is told, for its page."""
+        return self.do if isinstance(self.do, tuple) else self.do(Facts())
 
     def match(self, message: str, trace: str = "") -> Sign | None:
         """The sign that an exception bears. ``message`` holds type and message, `flat`."""

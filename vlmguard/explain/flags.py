@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vlmguard.explain import named
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
 
@@ -44,11 +45,11 @@ _SPELT: dict[str, dict[str, str]] = {
         "": "DistributedDataParallel(…, find_unused_parameters=False)",
     },
     "static_graph": {
-        "ms-swift": "--ddp_static_graph true",
+        "hf": "--ddp_static_graph true (transformers 5)",
         "": "DistributedDataParallel(…, static_graph=True)",
     },
     "no_static_graph": {
-        "ms-swift": "--ddp_static_graph false",
+        "hf": "--ddp_static_graph false (transformers 5)",
         "": "DistributedDataParallel(…, static_graph=False)",
     },
     "checkpointing": {
@@ -81,6 +82,83 @@ _SPELT: dict[str, dict[str, str]] = {
         "yaml": "per_device_train_batch_size: {micro}, gradient_accumulation_steps: {accumulation}",
         "axolotl": "micro_batch_size: {micro}, gradient_accumulation_steps: {accumulation}",
         "": "micro-batch {micro}, gradient accumulation {accumulation}",
+    },
+    "halve": {
+        "hf": "half of --per_device_train_batch_size and twice --gradient_accumulation_steps: "
+        "the global batch stays the same",
+        "yaml": "half of per_device_train_batch_size and twice gradient_accumulation_steps: "
+        "the global batch stays the same",
+        "axolotl": "half of micro_batch_size and twice gradient_accumulation_steps: "
+        "the global batch stays the same",
+        "": "half the micro-batch and twice the accumulation (per_device_train_batch_size or "
+        "train_micro_batch_size_per_gpu, gradient_accumulation_steps): the global batch stays "
+        "the same",
+    },
+    "resume": {
+        "hf": "ls -td {output}/checkpoint-* | head -1, and that folder behind "
+        "--resume_from_checkpoint (OUTPUT: the run's output_dir)",
+        "yaml": "ls -td {output}/checkpoint-* | head -1, and resume_from_checkpoint: that folder "
+        "(OUTPUT: the run's output_dir)",
+        "": "resume from the newest checkpoint: ls -td {output}/checkpoint-* | head -1 "
+        "(OUTPUT: the run's output folder)",
+    },
+    "other_port": {
+        "ms-swift": "MASTER_PORT={otherport} in front of the command",
+        "LLaMA-Factory": "MASTER_PORT={otherport} in front of the command",
+        "accelerate": "accelerate launch --main_process_port {otherport} …",
+        "TRL": "accelerate launch --main_process_port {otherport} …, "
+        "torchrun --master_port {otherport} …",
+        "": "torchrun --master_port {otherport} … (deepspeed --master_port, "
+        "accelerate launch --main_process_port)",
+    },
+    "all_linear": {
+        "ms-swift": "--target_modules all-linear",
+        "LLaMA-Factory": "lora_target: all",
+        "TRL": "--lora_target_modules all-linear",
+        "axolotl": "lora_target_linear: true",
+        "": 'LoraConfig(target_modules="all-linear")',
+    },
+    "no_tracker": {
+        "hf": "--report_to none",
+        "yaml": "report_to: none",
+        "": 'TrainingArguments(report_to="none"), WANDB_MODE=disabled',
+    },
+    "own_code": {
+        "LLaMA-Factory": "trust_remote_code: true",
+        "axolotl": "trust_remote_code: true",
+        "ms-swift": "--model_type TYPE by hand (ms-swift runs the model's own code by itself)",
+        "": "trust_remote_code=True (--trust_remote_code true)",
+    },
+    "no_compile": {
+        "hf": "TORCHDYNAMO_DISABLE=1 in front of the command, --torch_compile false",
+        "yaml": "TORCHDYNAMO_DISABLE=1 in front of the command, torch_compile: false",
+        "": "TORCHDYNAMO_DISABLE=1 in front of the command",
+    },
+    "less_engine": {
+        "hf": "--vllm_gpu_memory_utilization 0.4",
+        "": "gpu_memory_utilization=0.4 for the engine (rollout.gpu_memory_utilization in verl)",
+    },
+    "more_engine": {
+        "hf": "--vllm_gpu_memory_utilization 0.7",
+        "": "gpu_memory_utilization=0.9 for the engine (lower beside a training process)",
+    },
+    "short_engine": {
+        "ms-swift": "--vllm_max_model_len 8192",
+        "TRL": "--vllm_max_model_length 8192",
+        "": "max_model_len=8192 for the engine (rows with their answers must fit)",
+    },
+    "template": {
+        "ms-swift": "--template NAME, of the list of swift sft's models and templates",
+        "LLaMA-Factory": "template: NAME, of the table of models and templates in its README",
+        "TRL": "--chat_template_path FOLDER_OR_FILE, an instruct checkpoint's",
+        "": "the instruct checkpoint, whose tokenizer brings a chat template",
+    },
+    "trainer_group": {
+        "ms-swift": "NPROC_PER_NODE=N swift sft …: it starts the ranks by itself",
+        "LLaMA-Factory": "FORCE_TORCHRUN=1 llamafactory-cli train FILE.yaml",
+        "FlagEmbedding": "torchrun --nproc_per_node N -m FlagEmbedding.finetune…",
+        "": "torchrun --nproc_per_node N SCRIPT.py … (accelerate launch, deepspeed), "
+        "not python SCRIPT.py",
     },
     "eval_batch": {
         "hf": "--per_device_eval_batch_size 1 --eval_accumulation_steps 1",
@@ -165,6 +243,13 @@ _SPELT: dict[str, dict[str, str]] = {
         "yaml": "dataloader_num_workers: 0",
         "": "DataLoader(num_workers=0)",
     },
+    "map_workers": {
+        "ms-swift": "--dataset_num_proc 1",
+        "TRL": "--dataset_num_proc 1",
+        "LLaMA-Factory": "preprocessing_num_workers: 1",
+        "axolotl": "dataset_processes: 1",
+        "": "dataset.map(…, num_proc=1)",
+    },
     "preprocess": {
         "ms-swift": "--lazy_tokenize true, or prepare once with `swift export "
         "--to_cached_dataset true`",
@@ -241,13 +326,21 @@ _SPELT: dict[str, dict[str, str]] = {
 
 def say(do: Do, facts: Facts) -> str:
     """``do`` as flags of the framework that the log shows, or as plain words."""
+    values = named.of(facts)
     spelt = _SPELT.get(do.action)
     if spelt is None:
-        return do.action
+        return named.filled(do.action, values)
     name = facts.framework
     family = "hf" if name in _HF else "yaml" if name in _YAML else ""
     words = spelt.get(name) or spelt.get(family) or spelt[""]
-    return words.format_map({"micro": "1", **dict(do.values)})
+    return words.format_map(_Values({**dict(do.values), **values}))
+
+
+class _Values(dict[str, str]):
+    """A value that nobody tells is its name in capitals: OUTPUT."""
+
+    def __missing__(self, name: str) -> str:
+        return name.upper()
 
 
 def known(actions: Iterable[str]) -> list[str]:

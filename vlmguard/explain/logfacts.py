@@ -54,6 +54,12 @@ class Facts:
     def fsdp(self) -> bool:
         return self.strategy.startswith("fsdp")
 
+    @property
+    def vision(self) -> bool:
+        """Whether the log tells that the model sees: an argument of a tower, or its name."""
+        told = self.kinds or self.freeze_tower is not None or _SEEING & self.said.keys()
+        return bool(told) or _SEEING_MODEL.search(self.model) is not None
+
     def at(self, message: str, trace: str, phase: str) -> Facts:
         """The same run, at one failure."""
         return replace(self, message=message, trace=trace, phase=phase)
@@ -67,6 +73,14 @@ class Facts:
         return None
 
 
+_SEEING = frozenset(
+    "vit_gradient_checkpointing freeze_aligner freeze_multi_modal_projector max_pixels "
+    "image_max_pixels".split()
+)
+_SEEING_MODEL = re.compile(
+    r"(?i)vl\b|vl[-_]|llava|vision|internvl|minicpm-?v|minicpm-?o|omni|gemma-?3|paligemma|idefics|"
+    r"smolvlm|pixtral|glm-?4\.?\d?v|phi-?3\.5-v|ovis|molmo|kimi-vl"
+)
 _FRAMEWORKS = (
     (
         "ms-swift",
@@ -123,7 +137,7 @@ _WANTED = frozenset(
     zero_stage train_batch_size train_micro_batch_size_per_gpu use_reentrant
     gradient_checkpointing_kwargs dataloader_num_workers nproc_per_node num_processes
     padding_free packing model_type use_reentrant_gc output_dir distributed_type
-    micro_batch_size sequence_len zero_optimization_stage distributed_world_size
+    micro_batch_size sequence_len overlap_comm zero_optimization_stage distributed_world_size
     """.split()
 )
 _DOTTED = re.compile(r"\b([a-z][a-z_]{3,48}) \.{3,60} (\S{1,80})")  # DeepSpeed's dump of its config

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vlmguard.core.annotations import annotation
 from vlmguard.core.findings import Finding
-from vlmguard.explain import clean, flags, watchdog
+from vlmguard.explain import clean, flags, named, watchdog
 from vlmguard.explain.candidates import WRAPPERS
 from vlmguard.explain.digest import Digest
+from vlmguard.explain.failure import Known
 from vlmguard.explain.judge import Answer
 from vlmguard.explain.language import chinese
 from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
 
+_JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
 LONGEST = 320  # characters of an evidence line
-_WAIT = (
-    "py-spy dump --pid PID on each rank (pip install py-spy; pgrep "
-    "-f for the PIDs): who stands where",
-    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
-    "TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE="
-    "/shared/nccl_trace_ in the next run: the flight recorder then says which collective hangs",
+_ALIVE = (
+    "is it alive? on each of the run's machines: nvidia-smi; ps -eo pid,etime,pcpu,rss,args | grep "
+    "'[p]ython'",
+    "alive: pip install py-spy; for p in $(pgrep -u $USER -f '[p]ython'); do py-spy dump "
+    "--pid $p; done "
+    "(who stands where: run it twice, a minute apart; in containers it needs SYS_PTRACE)",
+    "gone: dmesg -T | grep -i -E 'killed process|oom|xid', on each machine; under Slurm sacct -j "
+    "{job} --format=JobID,State%30,ExitCode,MaxRSS,Elapsed",
+    "the next run, with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/SHARED/nccl_trace_ in front of the command (SHARED: a disk "
+    "that all nodes see): after a time-out the flight recorder says which collective hangs",
 )
-_COLLECT = (
-    "all ranks' logs: torchrun --log-dir LOGS --redirects 3 …, then vlmguard explain LOGS",
-    "the traceback, and the releases of torch, transformers, peft, DeepSpeed and the framework",
+_EACH = {
+    "deepspeed": "deepspeed --enable_each_rank_log=LOGS …",
+    "accelerate": "accelerate launch --log_dir LOGS --tee 3 …",
+    "": "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command (torchrun --log-dir LOGS "
+    "--redirects 3; swift and llamafactory-cli start torchrun, and it reads them)",
+}
+_RELEASES = (
+    "python -m pip list | grep -i -E 'torch|transformers|peft|accelerate|deepspeed|trl|swift|"
+    "llamafactory': the releases, beside the traceback, for whoever is asked"
 )
 
 
@@ -59,8 +73,8 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield from _known(answer)
     elif answer.verdict == "unknown":
         yield f"what it means: {_unknown(answer)}"
-        yield "collect:"
-        yield from (f"  - {line}" for line in _COLLECT)
+        yield "type next:"
+        yield from (f"  - {line}" for line in _next(answer, digests))
     else:
         yield from _unfinished(answer, digests)
     if answer.table is not None:
@@ -105,6 +119,30 @@ def _unknown(answer: Answer) -> str:
             "in this log"
         )
     return "not in the catalogue; this is the first failure that the log shows"
+
+
+def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
+    """What to type where the failure is not known."""
+    event = answer.pick.event if answer.pick else None
+    place = event.where if event is not None else None
+    if event is None or event.type.rpartition(".")[2] in WRAPPERS:
+        texts = " ".join(line.raw for d in digests for line in answer.evidence)
+        deepspeed = "exits with return code" in texts  # its launcher's words
+        known = "deepspeed" if deepspeed else "accelerate" if "accelerate/" in texts else ""
+        yield f"{_EACH[known]}, then vlmguard explain LOGS: every rank's own last words"
+        if answer.code in (-6, 134):
+            yield "PYTHONFAULTHANDLER=1 TORCH_SHOW_CPP_STACKTRACES=1 in front of the command"
+    elif place is not None:
+        file = named.quoted(place[0])
+        if file:
+            yield f"sed -n {max(place[1] - 5, 1)},{place[1] + 3}p {file}: the line that raised it"
+    yield _RELEASES
+
+
+def _job(digests: Sequence[Digest]) -> str:
+    """Slurm's number of the job, from a log's name: slurm-%j.out, slurm-%A_%a.out."""
+    found = (_JOB.search(digest.source.name) for digest in digests)
+    return next((match[1] for match in found if match is not None), "")
 
 
 def _guard(answer: Answer) -> Iterator[str]:
@@ -203,13 +241,22 @@ def _known(answer: Answer) -> Iterator[str]:
         yield f"  {number}. {clean.shown(flags.say(do, facts))}{cost}"
     yield f"when that is wrong: {known.wrong}"
     if known.prevented:
-        rules = ", ".join(known.prevented)
-        yield (
-            f"vlmguard: where it is installed, {rules} would have seen this before it happened; "
-            "beforehand: vlmguard check -- and the command"
-        )
+        yield f"vlmguard: sees it beforehand where the cause is one of these: {_rules(known)}"
+        yield "  try: vlmguard check -- and the command, as it was typed"
     else:
         yield "vlmguard: has no rule that sees this beforehand"
+
+
+def _rules(known: Known) -> str:
+    """The rules that see it, each with what it sees."""
+    from vlmguard.rules import RULES  # which read the catalogue
+
+    titles = {
+        str(getattr(rule, "CODE", "")): (rule.__doc__ or "").strip().split("\n")[0].rstrip(".")
+        for rule in RULES
+    }
+    told = (f"{code} ({titles[code]})" if code in titles else code for code in known.prevented)
+    return "; ".join(told)
 
 
 def _unfinished(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
@@ -218,7 +265,8 @@ def _unfinished(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         "without a word"
     )
     yield "type next:"
-    yield from (f"  - {line}" for line in _WAIT)
+    job = _job(digests) or "JOBID"
+    yield from (f"  - {line.replace('{job}', job)}" for line in _ALIVE)
     yield "who is where (last line of each):"
     for line in answer.evidence[:16]:
         who = f"rank {line.rank}" if line.rank is not None else "log"

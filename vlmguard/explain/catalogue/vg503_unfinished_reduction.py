@@ -60,6 +60,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             find,
             *variant,
         )
+    if not facts.vision:
+        return (
+            find,
+            *variant,
+            names,
+            Do("freeze_tower", "where the tower is what was not used: it no longer learns"),
+            Do("dummy_image", "where a batch without an image was: one small forward of the tower"),
+        )
     return (
         Do("freeze_tower", "the tower no longer learns; right if it was not meant to"),
         Do("dummy_image", "one small forward of the tower"),

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 
 def _why(facts: Facts) -> str:
+    if _FIRST.search(facts.message):
+        return (
+            "it is one of the run's first collectives, before any row is read: the ranks cannot "
+            "reach each other on the way that NCCL chose (PCIe, NVLink, InfiniBand, a wrong "
+            "interface), or one of them is not there; images have nothing to do with it"
+        )
     start = (
         "one rank waits in a collective that another never entered: that one went another way, "
         "or it failed or was killed, which its own log then tells"
@@ -25,7 +33,46 @@ def _why(facts: Facts) -> str:
     return f"{start}. In vision-language training most often one rank had an image and another none"
 
 
+# The first collectives of a run come before any row: what hangs in them are the ranks' links.
+_FIRST = re.compile(r"SeqNum=[1-3], ")
+_LINKS = (
+    Do(
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in front of the command: it names the "
+        "links that "
+        "it takes",
+        "a long log",
+    ),
+    Do(
+        "NCCL_P2P_DISABLE=1, then NCCL_IB_DISABLE=1, in front of the command, as a test: with "
+        "which "
+        "of them does it run?",
+        "slower: it names the link that is broken",
+    ),
+    Do(
+        "NCCL_SOCKET_IFNAME=eth0, on several nodes: the interface (ip -br addr) that all of them "
+        "share",
+        "none",
+    ),
+)
+_FIND = (
+    Do(
+        "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command (torchrun's own switches, "
+        "read by swift and llamafactory-cli too), then vlmguard explain LOGS: a log each; an "
+        "exception in another rank's is the cause",
+        "none",
+    ),
+    Do(
+        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 in front of the command: "
+        "the next time-out writes down which rank was where (gloo, small runs: "
+        "TORCH_DISTRIBUTED_DEBUG=DETAIL)",
+        "none",
+    ),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if _FIRST.search(facts.message):
+        return (*_LINKS, *_FIND)
     found = [Do("dummy_image", "one small forward of the tower in batches of text")]
     if facts.zero == 3 or facts.fsdp:
         if (
@@ -41,15 +88,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         found.append(Do("freeze_tower", "the tower no longer learns"))
     if facts.strategy in ("ddp", ""):
         found.append(Do("find_unused", "under DDP only; not with reentrant checkpointing"))
-    found.append(
-        Do(
-            "TORCH_DISTRIBUTED_DEBUG=DETAIL (gloo, small runs) or "
-            "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
-            "TORCH_NCCL_DUMP_ON_TIMEOUT=1: the next time-out says which "
-            "rank was where"
-        )
-    )
-    return tuple(found)
+    return (*found, *_FIND) if facts.vision else (_FIND[0], *found, _FIND[1])
 
 
 FAILURE = Known(

@@ -8,12 +8,19 @@ from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+# index_put's words: features are written where the tokens are.
+_SHAPES = re.compile(
+    r"value tensor of shape \[(\d{1,9}), \d{1,9}\] cannot be broadcast to indexing result of "
+    r"shape \[(\d{1,9}), \d{1,9}\]"
+)
 _COUNTS = re.compile(r"tokens:? (\d{1,9}),? features:? (\d{1,9})")
 
 
 def _counts(facts: Facts) -> tuple[int, int] | None:
-    match = _COUNTS.search(facts.message)
-    return (int(match[1]), int(match[2])) if match else None
+    if match := _COUNTS.search(facts.message):
+        return int(match[1]), int(match[2])
+    match = _SHAPES.search(facts.message)
+    return (int(match[2]), int(match[1])) if match else None
 
 
 def _why(facts: Facts) -> str:
@@ -51,7 +58,9 @@ def _why(facts: Facts) -> str:
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     counts = _counts(facts)
-    raised = Do("max_length", "more memory for long rows", limits.longer(facts))
+    raised = Do(
+        "max_length", "more memory for long rows", limits.longer(facts, max(counts or (0,)))
+    )
     pixels = Do("max_pixels", "smaller images", limits.fewer_pixels(facts))
     if counts is not None and counts[0] == 0:
         return (

@@ -21,9 +21,12 @@ def _why(facts: Facts) -> str:
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     look = Do(
-        "print the trainable parameters' names before training; none "
-        "means a wrong freeze or target_modules"
+        "print([n for n, p in model.named_parameters() if p.requires_grad]) before training; none "
+        "means a wrong freeze or target_modules",
+        "none",
     )
+    if "empty parameter list" in facts.message:
+        return (look,)
     if facts.use_reentrant is False:
         return (look,)
     return (

@@ -18,7 +18,16 @@ _PHASE = {
 }
 
 
+# What vLLM says of its own part of the card.
+_CACHE = ("cache blocks", "KV cache", "desired GPU memory utilization")
+
+
 def _why(facts: Facts) -> str:
+    if any(words in facts.message for words in _CACHE):
+        return (
+            "vLLM takes its share of the card before anything else, and what is left in it after "
+            "the weights (or on the card, for that share) does not hold the cache of one long row"
+        )
     told = memory.read(facts.message)
     parts = [f"the GPU's memory ran out {_PHASE.get(facts.phase, '')}".rstrip()]
     if told.asked is not None:
@@ -43,12 +52,11 @@ def _batch(facts: Facts) -> tuple[Do, ...]:
     smaller = memory.smaller(facts.micro, facts.accumulation)
     if smaller is None and facts.micro == 1:
         return ()
+    loss = ""
+    if facts.framework == "FlagEmbedding":
+        loss = "; an embedder also sees fewer in-batch negatives (a reranker has none)"
     if smaller is None:
-        words = Do(
-            "halve the micro-batch and double the accumulation: the global batch stays the same",
-            "slower steps",
-        )
-        return (words,)
+        return (Do("halve", f"slower steps{loss}"),)
     micro, accumulation = smaller
     kept = micro * accumulation
     return (
@@ -56,7 +64,7 @@ def _batch(facts: Facts) -> tuple[Do, ...]:
             "batch",
             f"slower; {facts.micro} × {facts.accumulation or 1} = {micro} × "
             f"{accumulation} = {kept} rows per rank and step, so the global "
-            f"batch stays the same",
+            f"batch stays the same{loss}",
             (("micro", str(micro)), ("accumulation", str(accumulation))),
         ),
     )
@@ -75,9 +83,21 @@ def _shard(facts: Facts) -> tuple[Do, ...]:
     )
 
 
+_ENGINE = (
+    Do("more_engine", "less room for the training on the same card", unless=("desired GPU",)),
+    Do("less_engine", "a smaller cache", when=("desired GPU",)),
+    Do("short_engine", "longer rows are refused"),
+    Do("nvidia-smi: end what else runs on this card, or take another one"),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if any(words in facts.message for words in _CACHE):
+        return _ENGINE
     told = memory.read(facts.message)
     first: tuple[Do, ...] = ()
+    if "in replica" in facts.message:
+        first += (Do("trainer_group", "none: DataParallel keeps everything on the first card"),)
     if told.other is not None and told.other > 1:
         first += (Do("nvidia-smi: end what else runs on this card, or take another one"),)
     if told.fragmented:
@@ -125,9 +145,12 @@ def _do(facts: Facts) -> tuple[Do, ...]:
                 "one more step by hand",
             ),
         )
+    batch = _batch(facts)
+    if facts.framework == "FlagEmbedding":  # whose loss knows the rows of the micro-batch
+        return (*first, Do("checkpointing", "about a third slower"), length, *batch, *_shard(facts))
     return (
         *first,
-        *_batch(facts),
+        *batch,
         Do("checkpointing", "about a third slower"),
         Do("tower_checkpointing", "the tower's forward runs twice"),
         pixels,

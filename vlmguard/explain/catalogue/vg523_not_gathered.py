@@ -37,21 +37,24 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("use_orig_params", "none"),
             Do("call the wrapped model itself, not a method or module inside it"),
         )
-    return (
-        Do(
-            "call the engine or the wrapped model itself: a module that is "
-            "used from outside its own forward is not gathered"
-        ),
-        Do(
-            "with deepspeed.zero.GatheredParameters(module.parameters()): "
-            "round code that reads weights"
-        ),
-        Do(
-            "deepspeed.zero.register_external_parameter(module, parameter) "
-            "where one module uses another's weight"
-        ),
-        Do("zero2", "more memory: every rank holds all parameters"),
-    )
+    if facts.framework:  # a user of it does not write the forward
+        return (Do("zero2", "more memory: every rank holds all parameters"), *_BY_HAND)
+    return (*_BY_HAND, Do("zero2", "more memory: every rank holds all parameters"))
+
+
+_BY_HAND = (
+    Do(
+        "call the engine or the wrapped model itself: a module that is "
+        "used from outside its own forward is not gathered"
+    ),
+    Do(
+        "with deepspeed.zero.GatheredParameters(module.parameters()): round code that reads weights"
+    ),
+    Do(
+        "deepspeed.zero.register_external_parameter(module, parameter) "
+        "where one module uses another's weight"
+    ),
+)
 
 
 FAILURE = Known(

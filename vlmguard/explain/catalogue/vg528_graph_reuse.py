@@ -15,15 +15,21 @@ FAILURE = Known(
     "to the next",
     do=(
         Do(
+            "detach() what is kept from one step to the next (hidden states, outputs, losses that "
+            "are summed up); loss.backward() once per forward",
+            "none",
+            when=("second time",),
+        ),
+        Do(
+            "torch.autograd.set_detect_anomaly(True) before one step: it names the forward line",
+            "slow",
+        ),
+        Do(
             "write image features by masked_scatter or clone() into the "
             "embeddings, not by slice assignment",
             "a little memory",
         ),
-        Do("detach() what is kept between steps"),
-        Do(
-            "torch.autograd.set_detect_anomaly(True) for one step: it names the forward line",
-            "slow",
-        ),
+        Do("detach() what is kept between steps", "none", unless=("second time",)),
     ),
     wrong="retain_graph=True keeps memory growing and hides the second backward.",
     signs=(

@@ -19,17 +19,24 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
+            "sacct -j {job} --format=JobID,State,Start,End,Elapsed,Timelimit: compare its end with "
+            "the time of the last step; a long silence before it is a hang",
+            "none",
+            kind="job",
+        ),
+        Do(
             "compare the time of the last step with the job's end: sacct -j JOBID "
             "--format=Start,End,Elapsed,Timelimit; a long silence before the end is a hang",
             "none",
+            kind="job",
         ),
-        Do(
-            "resume from the last checkpoint, if one was written: --resume_from_checkpoint with "
-            "the newest folder",
-            "the steps since it was written",
-        ),
+        Do("resume", "the steps since it was written"),
         Do("ask for more time (#SBATCH --time), or save more often (save_steps)", "more disk"),
-        Do("#SBATCH --signal=B:USR1@300 with a trap that saves", "none"),
+        Do(
+            "#SBATCH --signal=B:USR1@300 with a trap that saves",
+            "none",
+            unless=("PBS", "MOAB", "LSF", "TERM_RUNLIMIT"),
+        ),
     ),
     wrong="A job that hangs runs into its limit too: look at the time of the last step.",
     signs=(

@@ -12,10 +12,8 @@ FAILURE = Known(
     why="the scheduler or a person took the machine away; nothing was "
     "wrong with the training itself",
     do=(
-        Do(
-            "resume from the last checkpoint when the job runs again",
-            "the steps since it was written",
-        ),
+        Do("sacct -j {job} --format=JobID,State%30,Reason,End: a person, or preemption?", "none"),
+        Do("resume", "the steps since it was written"),
         Do("#SBATCH --requeue and a save on SIGTERM, or save more often", "more disk"),
         Do("a queue or an instance that is not preempted"),
     ),

@@ -23,12 +23,33 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
-            "dmesg -T | grep -i 'killed process', or sacct -j JOB "
-            "--format=MaxRSS,ReqMem, or kubectl describe pod",
+            "dmesg -T | grep -i -E 'killed process|oom', on that machine; under Slurm "
+            "sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem, in Kubernetes "
+            "kubectl describe pod NAME (OOMKilled)",
             "none: it tells whether it was memory",
+            unless=(
+                "oom-kill",
+                "oom_kill",
+                "out-of-memory",
+                "Killed process",
+                "OOM Killed",
+                "MemoryError",
+                "bad_alloc",
+            ),
+        ),
+        Do(
+            "sacct -j {job} --format=JobID,State,MaxRSS,ReqMem: how much was asked for, how "
+            "much used",
+            "none",
+            when=("oom-kill", "oom_kill", "out-of-memory", "OUT_OF_ME"),
+        ),
+        Do(
+            "free -g; ps -eo pid,rss,args --sort=-rss | head: who holds the memory?",
+            "none",
+            when=("MemoryError", "bad_alloc", "allocate memory"),
         ),
         Do("ask for more memory (#SBATCH --mem, the pod's limit)", "none"),
-        Do("fewer or no data-loader workers, less prefetch: each holds a copy", "slower loading"),
+        Do("workers", "slower loading: each worker holds a copy"),
         Do(
             "load the model on one rank at a time, or with low_cpu_mem_usage; no optimizer offload",
             "more GPU memory",

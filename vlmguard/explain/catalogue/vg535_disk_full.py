@@ -11,14 +11,20 @@ FAILURE = Known(
     zh="磁盘已满或配额用尽",
     why="a write failed for want of room: a checkpoint, a cache, a log, or /tmp",
     do=(
+        Do("df -h {folder}; df -i {folder}; quota -s", "none", kind="room"),
+        Do("df -h {output} /tmp ~; df -i {output} /tmp; quota -s", "none", kind="room"),
         Do(
             "df -h and df -i on output_dir, /tmp and the caches (HF_HOME, "
             "TMPDIR, TRITON_CACHE_DIR); quota -s",
             "none",
+            kind="room",
         ),
         Do("delete the newest checkpoint if it was cut, before you resume", "none"),
         Do("another output_dir, HF_HOME and TMPDIR on a larger disk", "none"),
-        Do("save_less", "older checkpoints are deleted; no optimizer state to resume from"),
+        Do(
+            "save_less",
+            "older checkpoints are deleted; no optimizer state to resume from",
+        ),
     ),
     wrong="A full /dev/shm says nearly the same: VG543.",
     signs=(

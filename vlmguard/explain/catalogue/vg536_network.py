@@ -14,23 +14,37 @@ FAILURE = Known(
     "without the fabric",
     do=(
         Do(
-            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in the next run: "
+            "ssh NODE hostname, from the first node: it must answer without asking for a password "
+            "(ssh-copy-id NODE); torchrun or srun on each node need no ssh",
+            "none",
+            when=("publickey", "ssh:", "Host key verification", "pdsh"),
+        ),
+        Do(
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in front of the command: "
             "it names interface and peer",
             "a long log",
         ),
         Do(
-            "NCCL_SOCKET_IFNAME=eth0 (GLOO_SOCKET_IFNAME too): the interface that all nodes share",
+            "ip -br addr, on each node; NCCL_SOCKET_IFNAME=eth0 (GLOO_SOCKET_IFNAME too): the "
+            "interface that all nodes share",
             "none",
         ),
         Do(
-            "NCCL_IB_DISABLE=1 as a test: if it then works, the fabric is at fault",
+            "ibstat; ulimit -l (unlimited, in containers too); NCCL_IB_GID_INDEX=3 on RoCE",
+            "none",
+            when=("IB", "ibv", "mlx"),
+        ),
+        Do(
+            "NCCL_IB_DISABLE=1 in front of the command, as a test: if it then works, the fabric is "
+            "at fault",
             "much slower between nodes",
         ),
-        Do("ibstat, and ulimit -l unlimited in containers", "none"),
+        Do("ibstat, and ulimit -l unlimited in containers", "none", unless=("IB", "ibv", "mlx")),
         Do(
             "launchers that use ssh (deepspeed with a hostfile, pdsh, mpirun): ssh NODE hostname "
             "must answer from the first node without asking for a password",
             "none; torchrun or srun on each node need no ssh",
+            unless=("publickey", "ssh:"),
         ),
     ),
     wrong="If another rank failed first (its exception is in the log), "

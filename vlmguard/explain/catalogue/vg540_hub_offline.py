@@ -14,11 +14,39 @@ FAILURE = Known(
     "its cache",
     do=(
         Do(
+            "hf download {repo} where there is a network, into a disk that the nodes share "
+            "(huggingface-cli download before hub 0.34; modelscope download --model …)",
+            "disk",
+            kind="load",
+        ),
+        Do(
+            "curl -sSI https://huggingface.co | head -1, on the node itself: an answer means that "
+            "the network is there",
+            "none",
+            unless=("swanlab", "wandb", "modelscope"),
+        ),
+        Do(
+            "curl -sSI https://www.modelscope.cn | head -1, on the node itself: an answer "
+            "means that "
+            "the network is there",
+            "none",
+            when=("modelscope",),
+        ),
+        Do(
+            "python -m pip install -U datasets: releases before 2.20 fetch a script for each "
+            "data set",
+            "none",
+            when=("raw.githubusercontent.com",),
+        ),
+        Do("no_tracker", "no curves on line", when=("swanlab", "wandb")),
+        Do(
             "download once where there is a network (hf download, "
             "modelscope download), into a disk that the nodes share",
             "disk",
+            kind="load",
+            unless=("swanlab", "wandb"),
         ),
-        Do("local_model", "none"),
+        Do("local_model", "none", unless=("swanlab", "wandb")),
         Do("HF_HOME on that shared disk and HF_HUB_OFFLINE=1 in the job", "none"),
         Do("HTTPS_PROXY or HF_ENDPOINT, where your site has one", "none"),
     ),

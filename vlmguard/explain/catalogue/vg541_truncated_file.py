@@ -24,7 +24,9 @@ def _why(facts: Facts) -> str:
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _NONE in facts.message:
         return (
-            Do("ls -l FOLDER beside the files that the model's page lists", "none"),
+            Do("ls -l {path}: beside the files that the model's page lists", "none", kind="ls"),
+            Do("ls -l FOLDER beside the files that the model's page lists", "none", kind="ls"),
+            Do("hf download {model}", "the files again", unless=("checkpoint-",)),
             Do(
                 "an adapter: the base model as the model, this folder as the adapter "
                 "(--model_base in LLaVA, PeftModel.from_pretrained elsewhere)",
@@ -33,6 +35,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("a checkpoint of ZeRO-3: python zero_to_fp32.py . OUTPUT in its folder", "minutes"),
         )
     return (
+        Do("ls -l {path}: beside its size on the model's page", "none", kind="ls"),
         Do(
             "which file: for f in FOLDER/*.safetensors; do python -c 'import sys, safetensors; "
             'safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo "broken: $f"; done',

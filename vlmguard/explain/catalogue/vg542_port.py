@@ -12,8 +12,17 @@ FAILURE = Known(
     why="another process, often an earlier run that is still alive or "
     "a second run on the same machine, listens on MASTER_PORT",
     do=(
-        Do("torchrun --standalone, or another --master_port (MASTER_PORT=29501)", "none"),
-        Do("ss -ltnp | grep 29500, and end the process that is left from an earlier run", "none"),
+        Do("other_port", "none", (("otherport", "29501"),)),
+        Do(
+            "ss -ltnp 'sport = :{port}': who listens there; end it if it is left from an earlier "
+            "run of yours",
+            "none",
+            kind="who",
+        ),
+        Do("torchrun --standalone on one machine: it takes a free port", "none"),
+        Do(
+            "ss -ltnp | grep 29500: who listens; MASTER_PORT names another port", "none", kind="who"
+        ),
     ),
     wrong="Ending every python process on a shared machine ends other people's runs.",
     signs=(

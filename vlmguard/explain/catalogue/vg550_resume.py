@@ -13,12 +13,37 @@ FAILURE = Known(
     "belongs to another number of ranks, another set of trainable "
     "parameters, another strategy or another torch",
     do=(
+        Do(
+            "python -m pip install -U transformers deepspeed accelerate (torch 2.6 loads weights "
+            "only; newer ones name what they stored), or 'torch<2.6', for files that you wrote",
+            "none",
+            when=("Weights only load failed", "weights_only", "WeightsUnpickler"),
+        ),
+        Do(
+            "python -m pip install 'torch>=2.6', or weights in safetensors",
+            "none",
+            when=("upgrade torch to at least v2.6",),
+        ),
+        Do(
+            "ls -la {path} {folder}: is it there, with trainer_state.json and the states of "
+            "every rank?",
+            "none",
+            kind="ls",
+        ),
+        Do(
+            "ls -la CHECKPOINT: trainer_state.json, the weights, optimizer.pt or a "
+            "global_step folder "
+            "with a file for every rank must be there",
+            "none",
+            kind="ls",
+        ),
         Do("no_resume", "the steps between"),
         Do("resume_weights", "optimizer state and data position are lost"),
         Do("the same number of ranks, ZeRO stage and freezing as the run that saved it", "none"),
         Do(
             'DeepSpeed: "checkpoint": {"load_universal": true} after ds_to_universal.py',
             "one step by hand",
+            when=("world size", "niversal", "partition", "global state", "zero", "ZeRO"),
         ),
     ),
     wrong="weights_only=False executes what a checkpoint says: only for "

@@ -12,12 +12,39 @@ FAILURE = Known(
     why="an import failed: a package is not installed in this "
     "environment, or two packages' releases do not fit each other",
     do=(
-        Do("pip install the package that the message names, in the environment of the job", "none"),
         Do(
-            "cannot import name …: install the release that the framework "
-            "pins (pip check; its requirements)",
+            "python -m pip install 'ms-swift<4': swift.llm is of ms-swift 2 and 3; or the caller's "
+            "newest release",
+            "none",
+            when=("No module named 'swift.llm", "from 'swift.llm"),
+        ),
+        Do("python -m pip install -U 'trl>=0.14'", "none", when=("'GRPOConfig'", "'GRPOTrainer'")),
+        Do("python -m pip install {package}, in the environment of the job (which python)", "none"),
+        Do(
+            "{unlisted} is no package that is known here: cd to the repository that has a "
+            "folder or "
+            "file of this name, then python -m pip install -e . or export PYTHONPATH=$PWD; "
+            "a package: what its page says to install",
             "none",
         ),
+        Do(
+            "python -m pip show {partpackage}: it is there and this release has no {part}; install "
+            "the release that the caller was written for (its requirements; python -m pip check)",
+            "none",
+        ),
+        Do(
+            "python -m pip show {sourcepackage}; python -m pip check: install the release of "
+            "{sourcepackage} that has {name} (older ones lack what is new, newer ones what was "
+            "taken out): the one in the requirements of the program that imports it",
+            "none",
+        ),
+        Do("python -m pip install '{wanted}'", "none"),
+        Do(
+            "python -m pip install -U 'accelerate>=1.1'",
+            "none",
+            when=("requires `accelerate",),
+        ),
+        Do("python -m pip check: it names what the packages here want and do not have", "none"),
         Do("which python, in the job script: is it the environment that you think it is?", "none"),
     ),
     wrong="A file of yours with the package's name (datasets.py, trl.py) hides the package.",

@@ -13,17 +13,60 @@ FAILURE = Known(
     "flag of another release, a misspelling, or a value that does "
     "not fit",
     do=(
+        Do("{newname} instead of {argument}: it has another name in this release", "none"),
+        Do("leave {argument} out: {dropped}", "none"),
         Do(
-            "the program's --help in this environment: flags move between "
-            "releases (ms-swift 4 renamed --train_type to --tuner_type)",
+            "{program} --help | grep -i {argument}, in this environment: arguments move between "
+            "releases; a misspelt or unknown one is to be corrected or left out",
             "none",
+            kind="help",
         ),
         Do(
-            "evaluation_strategy became eval_strategy, tokenizer= became "
-            "processing_class= in newer transformers",
+            "grep -n {argument} in the script's own parser and the file of arguments: correct it, "
+            "or leave it out",
+            "none",
+            kind="help",
+        ),
+        Do(
+            "one of the values behind 'choose from'; {choice} needs another release of the program "
+            "(python -m pip install -U it)",
+            "none",
+            kind="help",
+        ),
+        Do(
+            "--save_strategy and --eval_strategy alike (steps and steps, with the same number), or "
+            "--load_best_model_at_end false",
+            "none",
+            when=("load_best_model_at_end",),
+        ),
+        Do(
+            "--max_steps N: streamed data have no length",
+            "none",
+            when=("max_steps has to be specified",),
+        ),
+        Do(
+            "use_reentrant=False by hand: gradient_checkpointing_kwargs={'use_reentrant': False}",
+            "none",
+            when=("pass in use_reentrant=True or",),
+        ),
+        Do(
+            "the message names the argument and what it takes; PROGRAM --help in this environment "
+            "shows the rest (swift sft, llamafactory-cli train, trl sft: flags move between "
+            "releases)",
+            "none",
+            kind="help",
+        ),
+        Do(
+            "quote JSON values in single quotes",
+            "none",
+            when=("JSON", "json", "{", "Expecting"),
+        ),
+        Do(
+            "python -m pip show ms-swift transformers trl: ms-swift 4 renamed --train_type to "
+            "--tuner_type, transformers 4.46 evaluation_strategy to eval_strategy, TRL 1 "
+            "max_seq_length to max_length",
             "none",
         ),
-        Do("quote JSON values in single quotes", "none"),
     ),
     wrong="Ignoring unknown arguments lets the run go on without what you asked for.",
     signs=(

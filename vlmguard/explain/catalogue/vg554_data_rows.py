@@ -12,7 +12,51 @@ FAILURE = Known(
     why="a data file is missing, is no valid JSON, or its rows have "
     "other columns than the template expects",
     do=(
-        Do("python -c with json.loads on each line: it names the line that is broken", "none"),
+        Do(
+            "no row was left after filtering: print(len(dataset)) after each step of it; a "
+            "split or "
+            "column of another name, or a max_length that drops every row, leaves none",
+            "none",
+            when=("num_samples=0", "at least one example", "is empty", "empty dataset"),
+        ),
+        Do(
+            "python -c 'from datasets import load_dataset; d = load_dataset(PATH); print(d)': is "
+            "{key} one of the columns or splits? rename one to it, or name yours to the framework",
+            "none",
+        ),
+        Do(
+            "ls -l {path}, on every node: a relative path counts from the job's working directory",
+            "none",
+            when=("No such file", "not find", "doesn't exist", "does not exist", "not exist"),
+        ),
+        Do(
+            "python -m json.tool {path} > /dev/null (--json-lines for .jsonl): it names the line "
+            "that is broken",
+            "none",
+            when=("JSON", "json", "Expecting", "Extra data", "delimiter"),
+            kind="json",
+        ),
+        Do(
+            "python -m json.tool FILE > /dev/null (--json-lines for .jsonl): it names the "
+            "line that "
+            "is broken",
+            "none",
+            when=("JSON", "json", "Expecting", "Extra data", "delimiter", "ArrowInvalid"),
+            kind="json",
+        ),
+        Do(
+            "the error names the data set that dataset_info.json must define (a key there, with "
+            "file_name); dataset_dir names its folder",
+            "none",
+            when=("dataset_info", "Undefined dataset"),
+        ),
+        Do(
+            "rm -rf ~/.cache/huggingface/datasets/NAME_OF_THE_DATA_SET: the cache is of another "
+            "release of datasets",
+            "the data set is prepared again",
+            when=("NonMatching", "ExpectedMoreSplits", "Feature type 'List'", "Feature type"),
+        ),
+        Do("head -c 600 FILE: look at the first row beside the form that is wanted", "none"),
         Do(
             "the columns that the framework wants: messages and images for "
             "ms-swift and TRL, conversations in ShareGPT's form for "

@@ -11,12 +11,29 @@ FAILURE = Known(
     zh="图像或视频文件缺失或损坏",
     why="a row names a media file that is not there, is cut, or is none",
     do=(
+        Do("ls -l {path}, on the node that failed: not there, or cut?", "none"),
         Do(
-            "find the row: open every image once before training (PIL.Image.open(path).load())",
+            "ffprobe -v error {path}; ffmpeg -v error -i {path} -f null - shows what is broken",
             "none",
+            when=("video", "DECORD", "decord", ".mp4", ".avi", "moov", "av."),
+        ),
+        Do(
+            "python -c 'import sys; from PIL import Image; Image.open(sys.argv[1]).load()' {path}",
+            "none",
+            unless=("video", "DECORD", "decord", ".mp4", ".avi", "moov"),
+        ),
+        Do(
+            "find FOLDER -type f -size -2k: empty and tiny files; every image once before "
+            "training: "
+            "PIL.Image.open(path).load() in a loop that prints the path of each that raises",
+            "a few minutes",
         ),
         Do("eager_rows", "the run stops at a bad row instead of replacing it"),
-        Do("PIL.ImageFile.LOAD_TRUNCATED_IMAGES = True, where cut files are wanted", "grey areas"),
+        Do(
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES = True, where cut files are wanted",
+            "grey areas",
+            when=("truncated",),
+        ),
     ),
     wrong="Skipping bad rows on one rank alone makes its batches differ: the others wait (VG505).",
     signs=(

@@ -14,17 +14,38 @@ FAILURE = Known(
     "does not fit it",
     do=(
         Do(
-            "pip install -U transformers, to the release that the model's page names",
-            "other defaults: see vlmguard compat",
-        ),
-        Do(
-            "--trust_remote_code true, where the model brings its own code and you trust it",
-            "runs the model's own code",
-        ),
-        Do(
-            "--model_type and --template by hand (ms-swift), for a local copy under another name",
+            "ls -l {model} and grep -n model_type {model}/config.json: the folder must be the "
+            "model's own, with a config.json",
             "none",
+            when=("Should have a `model_type`", "config.json"),
         ),
+        Do(
+            "the image processor's files are missing in the folder: copy preprocessor_config.json "
+            "and the tokenizer's files from the base model into it",
+            "none",
+            when=("Processor was not found",),
+        ),
+        Do("own_code", "runs the model's own code", when=("trust_remote_code",)),
+        Do(
+            "python -m pip install -U ms-swift: {modeltype} must be in its list of models; a local "
+            "copy under another name: --model_type NAME (and --template NAME) by hand",
+            "none",
+            when=("is not registered", "model_type"),
+            unless=("Should have", "Transformers does not recognize"),
+        ),
+        Do(
+            "python -m pip install -U transformers: {modeltype} is newer than the one that is here "
+            "(or the release that the model's page names)",
+            "other defaults: see vlmguard compat",
+            unless=("auto_map",),
+            kind="newer",
+        ),
+        Do(
+            "python -m pip install -U transformers, to the release that the model's page names",
+            "other defaults: see vlmguard compat",
+            kind="newer",
+        ),
+        Do("own_code", "runs the model's own code", unless=("trust_remote_code",)),
     ),
     wrong="A folder without config.json, or with another model's, says the same.",
     signs=(

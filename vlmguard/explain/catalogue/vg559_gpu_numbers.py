@@ -27,11 +27,17 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 
 _NUMBERS = (
     Do(
+        "nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES, in the job: how many cards does it see?", "none"
+    ),
+    Do(
         "as many processes per node as nvidia-smi -L lists "
         "(NPROC_PER_NODE, --nproc_per_node, --num_processes)",
         "none",
     ),
-    Do("look at CUDA_VISIBLE_DEVICES in the job: it counts from 0 anew", "none"),
+    Do(
+        "CUDA_VISIBLE_DEVICES left out, or with every card of the run: ranks count from 0 anew",
+        "none",
+    ),
     Do(
         "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before "
         "anything else, in a script of your own",

@@ -13,7 +13,10 @@ FAILURE = Known(
     "compiled extension that does not fit, an index out of range, "
     "or memory that ran out inside the library",
     do=(
-        Do("CUDA_LAUNCH_BLOCKING=1 in the next run: the traceback then names the line", "slow"),
+        Do(
+            "CUDA_LAUNCH_BLOCKING=1 in front of the command: the traceback then names the line",
+            "slow",
+        ),
         Do("sdpa", "slower; tells whether flash-attention is at fault"),
         Do(
             "reinstall compiled packages for this torch (VG538), and look "

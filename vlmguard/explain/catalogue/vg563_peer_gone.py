@@ -13,8 +13,10 @@ FAILURE = Known(
     "ended is in its own log, which is not among these lines",
     do=(
         Do(
-            "explain the logs of all ranks and nodes: torchrun --log-dir "
-            "LOGS --redirects 3, then vlmguard explain LOGS",
+            "the logs of all ranks and nodes in one folder: PET_LOG_DIR=LOGS PET_REDIRECTS=3 "
+            "in front "
+            "of the same command (torchrun --log-dir LOGS --redirects 3), then vlmguard "
+            "explain LOGS",
             "none",
         ),
         Do(

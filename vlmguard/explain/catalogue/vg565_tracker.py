@@ -11,10 +11,19 @@ FAILURE = Known(
     zh="实验记录工具（wandb 等）启动失败",
     why="the run was told to report to a tracker that has no key, no network or no project here",
     do=(
-        Do("--report_to none (report_to: none), or WANDB_MODE=offline", "no curves on line"),
+        Do("no_tracker", "no curves on line"),
         Do(
-            "wandb login on the machine that the job runs on, or its key in the environment", "none"
+            "WANDB_MODE=offline in front of the command",
+            "no curves on line; wandb sync later",
+            when=("wandb", "api_key", "WANDB"),
         ),
+        Do(
+            "wandb login, on the machine that the job runs on, or WANDB_API_KEY in its environment",
+            "none",
+            when=("wandb", "api_key", "WANDB"),
+        ),
+        Do("python -m pip install 'swanlab[dashboard]'", "none", when=("swanlab[dashboard]",)),
+        Do("swanlab login, on the machine that the job runs on", "none", when=("swanlab",)),
     ),
     wrong="A tracker's warning during training ends nothing.",
     signs=(

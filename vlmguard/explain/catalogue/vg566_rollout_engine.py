@@ -14,12 +14,53 @@ FAILURE = Known(
     "the model, or a server that is not up",
     do=(
         Do(
-            "a smaller --vllm_gpu_memory_utilization or "
-            "vllm_max_model_len, or server mode on a card of its own",
-            "slower rollouts",
+            "more_engine",
+            "less room for the training on the same card",
+            when=("cache blocks", "KV cache", "No available memory"),
         ),
-        Do("the release of vLLM that the framework names for this transformers", "none"),
-        Do("start the server first and wait for it (vllm_server_timeout)", "none"),
+        Do(
+            "short_engine",
+            "longer rows are refused",
+            when=(
+                "cache blocks",
+                "KV cache",
+                "max_model_len",
+                "decoder prompt",
+                "No available memory",
+                "max seq len",
+            ),
+        ),
+        Do(
+            "start the server first (trl vllm-serve --model …; swift rollout --model …) and wait "
+            "until curl -s http://HOST:8000/health answers; vllm_server_timeout is how long the "
+            "trainer waits",
+            "none",
+            when=("can't be reached", "server", "Server"),
+        ),
+        Do(
+            "limit_mm_per_prompt of the engine at the number of images that a row has",
+            "memory of the engine",
+            when=("may be provided in one",),
+        ),
+        Do(
+            "the engine's maximal LoRA rank at your rank: --vllm_max_lora_rank in ms-swift, "
+            "max_lora_rank of the engine",
+            "a little memory",
+            when=("max_lora_rank",),
+        ),
+        Do(
+            "python -m pip show vllm transformers: the pair that the framework names "
+            "(trl: python -m pip install 'trl[vllm]'); a model that this vLLM does not know "
+            "needs a "
+            "newer one: python -m pip install -U vllm",
+            "none",
+        ),
+        Do("less_engine", "slower rollouts", unless=("cache blocks", "KV cache", "architectures")),
+        Do(
+            "the lines above the first 'EngineCore' or 'Engine' error: the engine's own reason",
+            "none",
+            when=("EngineCore", "EngineDead", "Engine core"),
+        ),
     ),
     wrong="If the training ranks failed first, the engine only followed.",
     signs=(

@@ -13,7 +13,10 @@ FAILURE = Known(
     "holds, or that a killed run or the file system left behind",
     do=(
         Do(
-            "end what still runs, then remove *.lock in the cache folder that the message names",
+            "find ~/.cache/huggingface ~/.cache/torch_extensions ~/.cache/modelscope -name "
+            "'*.lock' "
+            "-mmin +10: nothing of yours that still runs (pgrep -u $USER -a python)? remove those "
+            "files",
             "none",
         ),
         Do("download or build once, on one process, before the ranks start", "none"),

@@ -2,7 +2,55 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    Do(
+        "python -m pip show {ownerpackage}; python -m pip check: this release has no "
+        "{owner}.{attribute}; install the one in the requirements of the program that asks "
+        "for it",
+        "none",
+        kind="check",
+    ),
+    Do(
+        "python -m pip check; python -m pip list | grep -i -E 'torch|transformers|peft|trl|"
+        "accelerate|deepspeed|swift': the releases beside those in the requirements of the "
+        "program that raises it",
+        "none",
+        kind="check",
+    ),
+    Do("the framework's newest release: python -m pip install -U {framework}", "none"),
+    Do(
+        "for a model with its own code (trust_remote_code): the "
+        "transformers that its config.json names",
+        "none",
+    ),
+)
+# Of the vision-language classes of transformers, which got new insides in 4.52.
+_MOVED = re.compile(
+    r"'((?:Qwen2|Qwen2_5_)\w{0,4}VL(?:Model|ForConditionalGeneration))' object has no attribute "
+    r"'(visual|embed_tokens|layers|norm|language_model)'"
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    moved = _MOVED.search(facts.message)
+    if moved is None:
+        return _STEPS
+    if moved[2] == "language_model":
+        newer = (
+            "python -m pip install 'transformers>=4.52,<5': older ones have no {attribute} there"
+        )
+        return (Do(newer, "none"), *_STEPS)
+    older = (
+        "python -m pip install 'transformers<4.52', where {owner} still has {attribute}; or the "
+        "newest release of the program that asks for it"
+    )
+    return (Do(older, "none"), *_STEPS)
+
 
 FAILURE = Known(
     code="VG570",
@@ -11,14 +59,7 @@ FAILURE = Known(
     zh="依赖包版本互不兼容（API 变更）",
     why="code calls something that the installed release of a package "
     "no longer has, or does not have yet",
-    do=(
-        Do("the releases that the framework pins: its requirements, vlmguard doctor", "none"),
-        Do(
-            "for a model with its own code (trust_remote_code): the "
-            "transformers that its config.json names",
-            "none",
-        ),
-    ),
+    do=_do,
     wrong="A typing mistake in code of your own says the same.",
     signs=(
         Sign("init_process_group() got multiple values for keyword argument"),

@@ -17,20 +17,42 @@ FAILURE = Known(
     ),
     do=(
         Do(
-            "use the instruct checkpoint, whose tokenizer brings a chat "
-            "template, or name one: --template (ms-swift, LLaMA-Factory), "
-            "--chat_template_path (TRL)",
-            "a base model does not know the template's tokens",
+            "tokenizer.pad_token = tokenizer.eos_token before training, or a token of the "
+            "vocabulary that is not used",
+            "the end token is masked in the loss where it is the padding token",
+            when=("pad token", "padding token", "pad_token", "Pad_token"),
         ),
         Do(
-            "roles as the template wants them: user and assistant in turn, a "
-            "system message first or none",
+            "python -m pip install -U llamafactory: {template} is a template of a newer "
+            "release, or "
+            "misspelt: the table of models and templates in its README",
+            "none",
+            when=("Template ",),
+        ),
+        Do(
+            "template",
+            "a base model does not know the template's tokens",
+            unless=("pad token", "padding token", "pad_token", "roles must", "Only user"),
+        ),
+        Do(
+            "roles as the template wants them: user and assistant in turn, "
+            "a system message first or none",
             "rows change",
         ),
         Do(
             "tokenizer.pad_token = tokenizer.eos_token, or a token of the "
             "vocabulary that is not used",
             "the end token is masked in the loss where it is the padding token",
+            unless=(
+                "chat_template",
+                "chat template",
+                "roles",
+                "Template",
+                "pad token",
+                "padding token",
+                "pad_token",
+                "Pad_token",
+            ),
         ),
     ),
     wrong="A template of another model makes the error go away and teaches the wrong tokens.",

@@ -15,11 +15,49 @@ FAILURE = Known(
         "that can, and adapters on top"
     ),
     do=(
-        Do("train adapters on top: LoRA (QLoRA), not the whole model", "fewer weights learn"),
+        Do(
+            "python -m pip install -U bitsandbytes",
+            "none",
+            when=(
+                "latest version of bitsandbytes",
+                "str2optimizer",
+                "bitsandbytes`",
+                "pip install bitsandbytes",
+                "-U bitsandbytes",
+            ),
+        ),
+        Do(
+            "python -m pip install gptqmodel optimum",
+            "none",
+            when=("gptqmodel", "auto-gptq", "optimum (`pip install"),
+        ),
+        Do("python -m pip install autoawq", "none", when=("auto-awq library",)),
+        Do(
+            "merge into the model that is not quantised: the base model as --model, the adapter as "
+            "--adapters (ms-swift), adapter_name_or_path (LLaMA-Factory); quantise afterwards",
+            "more memory",
+            when=("merge-lora", "Cannot merge", "merge adapters before"),
+        ),
+        Do(
+            'device_map={"": int(os.environ["LOCAL_RANK"])}: the whole model on each rank\'s '
+            "own card, "
+            "no .to() and no .half()",
+            "memory for a whole model on each card",
+            when=(
+                "dispatched on the CPU",
+                "different device",
+                "is not supported for `4-bit",
+                "is not supported for `8-bit",
+                "CPU or disk device",
+                "cannot cast",
+            ),
+        ),
+        Do("lora", "fewer weights learn"),
         Do("the checkpoint that is not quantised, with lora under ZeRO-2 or ZeRO-3", "more memory"),
         Do(
             'one whole model for each rank: device_map={"": local_rank}, no .to() and no .half()',
             "memory for a whole model on each card",
+            unless=("dispatched on the CPU", "different device", "is not supported for"),
         ),
         Do("pip install -U bitsandbytes (or the package that the message names)", "none"),
     ),

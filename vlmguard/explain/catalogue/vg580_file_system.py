@@ -15,12 +15,26 @@ FAILURE = Known(
         "is gone, a stale handle, input/output error)"
     ),
     do=(
-        Do("touch the folder from the job itself, on the node: id; ls -ld; df -h; mount", "none"),
-        Do("a folder of your own: --output_dir, HF_HOME, TRITON_CACHE_DIR, TMPDIR", "none"),
-        Do("in a container: mount the folder, and run as the user who owns it", "none"),
         Do(
-            "an input/output error or a mount that is gone: tell the cluster's "
-            "people, and resume from the last whole checkpoint",
+            "id; ls -ld {path} {folder}; df -h {folder}, from the job itself, on its node",
+            "none",
+            kind="look",
+        ),
+        Do("id; ls -ld {path}; df -h ., from the job itself, on its node", "none", kind="look"),
+        Do(
+            "touch the folder from the job itself, on the node: id; ls -ld; df -h; mount",
+            "none",
+            kind="look",
+        ),
+        Do("a folder of your own: --output_dir, HF_HOME, TRITON_CACHE_DIR, TMPDIR", "none"),
+        Do(
+            "in a container: mount the folder, and run as the user who owns it",
+            "none",
+            when=("Permission denied", "Read-only", "not permitted"),
+        ),
+        Do(
+            "an input/output error or a mount that is gone: tell the "
+            "cluster's people, and resume from the last whole checkpoint",
             "the steps since then",
         ),
     ),

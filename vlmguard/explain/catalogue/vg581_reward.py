@@ -16,9 +16,22 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "def {function}(completions, **kwargs): take what is not used by **kwargs; one "
+            "float (or "
+            "None) for each completion",
+            "none",
+            kind="def",
+        ),
+        Do(
+            "--reward_funcs {choice} must be a key of orms in the file behind --external_plugins",
+            "none",
+            when=("is not implemented in swift",),
+        ),
+        Do(
             "def reward(completions, **kwargs): take what is not used by "
             "**kwargs; one float (or None) for each completion",
             "none",
+            kind="def",
         ),
         Do(
             "call it once by hand with two rows and their completions; "

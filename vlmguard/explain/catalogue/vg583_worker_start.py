@@ -19,21 +19,41 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "multiprocessing.set_start_method('spawn', force=True) first in the script's "
+            "if __name__ == '__main__': (VLLM_WORKER_MULTIPROC_METHOD=spawn for vLLM)",
+            "slower start",
+            when=(
+                "fork",
+                "Re-initialize",
+                "re-initialize",
+                "initialization error",
+                "bootstrapping",
+            ),
+        ),
+        Do(
+            "notebook_launcher: nothing on the GPU in an earlier cell; restart the kernel and "
+            "start "
+            "training first",
+            "none",
+            when=("notebook_launcher", "notebook"),
+        ),
+        Do(
+            "functions at a module's top level instead of lambdas and nested ones; files opened in "
+            "the worker",
+            "none",
+            when=("pickle", "Pickl", "pickling"),
+        ),
+        Do("workers", "slower batches"),
+        Do(
             "do nothing on the GPU before the workers start; in them nothing on the GPU at all",
             "none",
         ),
         Do(
-            "multiprocessing.set_start_method('spawn'), "
-            "VLLM_WORKER_MULTIPROC_METHOD=spawn; the script under if __name__ "
-            "== '__main__':",
-            "slower start",
-        ),
-        Do(
-            "functions at a module's top level instead of lambdas and nested "
-            "ones; files opened in the worker",
+            "functions at a module's top level instead of lambdas and nested ones; "
+            "files opened in the worker",
             "none",
+            unless=("pickle", "Pickl", "pickling", "fork"),
         ),
-        Do("workers", "slower batches"),
     ),
     wrong=(
         "num_proc=1 in datasets' map helps against pickling, not against CUDA in a forked worker."

@@ -15,17 +15,19 @@ FAILURE = Known(
         "init_process_group (or after its end, or it was made twice)"
     ),
     do=(
+        Do("trainer_group", "none"),
         Do(
-            "torchrun --nproc_per_node N script.py …, accelerate launch or "
-            "deepspeed, not python script.py",
+            "under srun: one torchrun for each node (--ntasks-per-node=1), or in each task "
+            "export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS "
+            "MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -1) "
+            "MASTER_PORT=29500",
             "none",
         ),
         Do(
-            "under srun: one torchrun for each node, or export "
-            "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID and MASTER_ADDR",
+            "grep -rn init_process_group . : one place only makes the group, before the first "
+            "collective; not both the script and the framework",
             "none",
         ),
-        Do("one place only that makes the group: not both the script and the framework", "none"),
     ),
     wrong=(
         "Setting RANK=0 WORLD_SIZE=1 by hand trains on one card alone, and four "

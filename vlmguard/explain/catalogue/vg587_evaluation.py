@@ -17,16 +17,21 @@ FAILURE = Known(
     ),
     do=(
         Do(
-            "no data set: pass eval_dataset, or --eval_strategy no (and no --do_eval)",
+            "--eval_strategy no and no --do_eval, or pass eval_dataset (--val_dataset in ms-swift, "
+            "eval_dataset or val_size in LLaMA-Factory)",
             "no evaluation",
+            when=("eval_dataset", "requires an eval", "evaluation requires"),
         ),
         Do(
-            "before decoding: preds and labels = np.where(x != -100, x, tokenizer.pad_token_id)",
+            "in compute_metrics, before decoding: preds and labels = np.where(x != -100, x, "
+            "tokenizer.pad_token_id)",
             "none",
+            unless=("eval_dataset", "evaluation requires"),
         ),
         Do(
             "preprocess_logits_for_metrics: take the argmax there; a tuple's first part only",
             "less memory, too",
+            unless=("eval_dataset", "evaluation requires"),
         ),
         Do(
             "run trainer.evaluate() on ten rows before trainer.train(): it fails at once or never",

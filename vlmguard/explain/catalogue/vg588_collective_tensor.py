@@ -16,6 +16,19 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "python -m pip install -U accelerate, for an evaluation: since 0.22 it makes tensors "
+            "contiguous before it gathers them; in your own code x.contiguous() before the "
+            "collective",
+            "a copy",
+            when=("contiguous",),
+        ),
+        Do(
+            "the same dtype on both sides: out = torch.empty_like(x) for the output tensor; "
+            "reduce_bucket or communication dtype left out of DeepSpeed's config",
+            "none",
+            when=("same type", "dtype"),
+        ),
+        Do(
             "a tensor on the CPU (offloaded weights, a checkpoint that is read): "
             "init_process_group('cpu:gloo,cuda:nccl'), or move it to the rank's GPU first",
             "none",

@@ -35,6 +35,13 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
+            "the class with a head: AutoModelForCausalLM, AutoModelForImageTextToText, …, instead "
+            "of AutoModel",
+            "none",
+            when=("last_hidden_state", "argument 'labels'"),
+            kind="head",
+        ),
+        Do(
             "a column named labels in every row, or a collator that makes it "
             "(DataCollatorForLanguageModeling(tokenizer, mlm=False))",
             "none",
@@ -43,6 +50,7 @@ FAILURE = Known(
             "the class with a head: AutoModelForCausalLM, AutoModelForImageTextToText, …, instead "
             "of AutoModel",
             "none",
+            kind="head",
         ),
         Do(
             "label_names=['…'] in TrainingArguments if the model names its labels otherwise", "none"

@@ -24,6 +24,24 @@ _STARTERS = (
 
 _SCHEDULER = (
     Do(
+        "sbatch --version; sbatch --help | grep -e {flag}: an older Slurm spells it otherwise "
+        "(--gres=gpu:8 for --gpus-per-node=8)",
+        "none",
+        when=("unrecognized option", "nvalid option"),
+    ),
+    Do(
+        "scontrol show node | grep -i gres, then --gres=gpu:TYPE:COUNT with a type that "
+        "stands there",
+        "none",
+        when=("GPU", "gpu", "gres", "GRES"),
+    ),
+    Do(
+        "sacctmgr show assoc user=$USER format=account%30,partition,qos, then "
+        "--account=ONE_OF_THEM",
+        "none",
+        when=("ccount",),
+    ),
+    Do(
         "the line itself names what was refused; sinfo -o '%P %G %l %m' shows what there is, "
         "sbatch --test-only job.sh tries a script without running it",
         "none",
@@ -45,9 +63,21 @@ _CONTAINER = (
 )
 _COMMAND = (
     Do(
+        "ls -l {path}, in the job: cd to the folder where it lies, or give its whole path",
+        "none",
+        kind="there",
+    ),
+    Do(
+        "command -v {command}, in the job: activate the environment there (source …/activate, "
+        "conda activate NAME), or python -m pip install what brings it",
+        "none",
+        kind="there",
+    ),
+    Do(
         "command -v torchrun and ls of the script, in the job: activate the environment there, "
         "cd to the working directory",
         "none",
+        kind="there",
     ),
     Do("chmod +x and a first line #!/bin/bash, where a script itself is started", "none"),
 )

@@ -17,20 +17,46 @@ FAILURE = Known(
     do=(
         Do(
             "ranks = dp × tp × pp × cp: choose the parallel sizes so that their product divides "
+            "the number of ranks ({numbers})",
+            "none",
+            when=("orld size", "orld_size", "world", "ranks", "GPUs"),
+            kind="ranks",
+        ),
+        Do(
+            "grep -E 'num_(attention|key_value)_heads' {model}/config.json: tp and sp must "
+            "divide both "
+            "(under text_config in a vision-language model)",
+            "none",
+            when=("head",),
+            kind="heads",
+        ),
+        Do(
+            "the rows of a step (train_batch_size × samples per prompt; the last batch of a "
+            "validation as well) must divide by the number of ranks that share them: another "
+            "batch size, drop_last, or a number of cards that divides ({numbers})",
+            "the global batch changes, unless the accumulation makes up for it",
+            when=("chunk", "batch", "DataProto", "generations"),
+            kind="rows",
+        ),
+        Do(
+            "ranks = dp × tp × pp × cp: choose the parallel sizes so that their product divides "
             "the number of ranks",
             "none",
+            kind="ranks",
         ),
         Do(
             "tp and sp must divide the number of attention heads (of key-value heads too): "
             "num_attention_heads and num_key_value_heads of config.json, under text_config "
             "in a vision-language model",
             "none",
+            kind="heads",
         ),
         Do(
             "the rows of a step (train_batch_size × samples per prompt; the last batch of a "
             "validation as well) must divide by the number of ranks that share them: another "
             "batch size, drop_last, or a number of cards that divides",
             "the global batch changes, unless the accumulation makes up for it",
+            kind="rows",
         ),
     ),
     wrong="A size of 1 always divides: as a test it shows which of the sizes is at fault.",

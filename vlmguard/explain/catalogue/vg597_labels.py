@@ -15,15 +15,22 @@ FAILURE = Known(
         "loss wants floats (or the other way round)"
     ),
     do=(
+        Do(
+            "print({k: v.shape for k, v in batch.items()}), before the loss: input_ids and labels "
+            "must have one shape (rows × tokens), and labels not be empty",
+            "none",
+            when=("batch_size", "shape", "size"),
+        ),
+        Do(
+            "--problem_type regression, or labels as whole numbers for single_label_classification "
+            "(int64) and floats for multi_label_classification",
+            "none",
+            when=("Float", "Long", "dtype", "float"),
+        ),
         Do("num_labels=N in from_pretrained, labels from 0 to N - 1, and -100 for ignored", "none"),
         Do(
             "labels padded and cut together with input_ids: one collator for both "
             "(DataCollatorForSeq2Seq, DataCollatorForTokenClassification), not the tokenizer alone",
-            "none",
-        ),
-        Do(
-            "problem_type: single_label_classification wants int64 labels, "
-            "multi_label_classification and regression float labels",
             "none",
         ),
         Do(

