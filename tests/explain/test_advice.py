@@ -9,11 +9,14 @@ import pytest
 
 from tests.explain import compose
 from vlmguard.explain import flags, named, packages
+from vlmguard.explain.beforehand import TITLES
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.command import explain
 from vlmguard.explain.failure import Do
-from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.logfacts import Facts, of_text
 from vlmguard.explain.show import text
+from vlmguard.rules import RULES
+from vlmguard_colossalai.rules import RULES as GEMINI
 
 KNOWN = {known.code: known for known in load()}
 
@@ -57,6 +60,13 @@ FIRST = {
     "ssh": ("VG536", "localhost: u@localhost: Permission denied (publickey,password).", "", "ssh NODE hostname"),
     "a terminal": ("VG569", "Sending process 1 closing signal SIGHUP", "", "nohup COMMAND"),
     "a Qwen-VL of before 4.52": ("VG570", "AttributeError: 'Qwen2_5_VLForConditionalGeneration' object has no attribute 'visual'", "", "python -m pip install 'transformers<4.52'"),
+    "Hydra": ("VG553", "omegaconf.errors.ConfigAttributeError: Key 'actor' is not in struct full_key: actor", "", "+NAME=VALUE adds a key that Hydra's file lacks (NAME with its dots: actor"),
+    "PBS": ("VG530", "=>> PBS: job killed: walltime 259217 exceeded limit 259200", "", "qstat -xf JOBID"),
+    "NVLink SHARP": ("VG562", "[7] transport/nvls.cc:157 NCCL WARN Cuda failure 1 'invalid argument'", "", "NCCL_NVLS_ENABLE=0"),
+    "labels are there already": ("VG589", "ValueError: The model did not return a loss from the inputs, only the following keys: logits. For reference, the inputs it received are input_ids,attention_mask,labels.", "", "one run without what replaces the loss"),
+    "other ranks than before": ("VG550", "The checkpoint being loaded used a DP world size of 8 but the current world size is 16.", "", "as many ranks as the run that saved it"),
+    "a checkpoint": ("VG550", "ValueError: Can't find a valid checkpoint at /data/output/v0-20240318/checkpoint-100", "", "ls -la /data/output/v0-20240318/checkpoint-100"),
+    "who does not answer": ("VG517", "DistNetworkError: The client socket has timed out after 300000ms while trying to connect to (10.0.0.7, 41331).", "", "nc -vz 10.0.0.7 41331"),
 }  # fmt: skip
 
 
@@ -84,6 +94,25 @@ def test_sizes_are_those_that_fit():
     graph = Facts(framework="TRL", micro=2, accumulation=8)
     whole = [flags.say(do, graph) for do in KNOWN["VG514"].remedies(graph)][-1]
     assert whole == "--per_device_train_batch_size 16 --gradient_accumulation_steps 1"
+
+
+def test_placeholders_of_vllm():
+    said = "ValueError: Attempted to assign 702 = 702 multimodal tokens to 703 placeholders"
+    assert KNOWN["VG506"].told(Facts(message=said)).startswith("703 placeholders for 702 features")
+
+
+def test_the_trainers_own_words_tell_the_batch():
+    words = "  Instantaneous batch size per device = 4\n  Total train batch size (w. parallel, distributed & accumulation) = 64\n  Gradient Accumulation steps = 2\n"
+    facts = of_text([words])
+    assert (facts.micro, facts.accumulation, facts.world) == (4, 2, 8)
+    facts = of_text(["--per_device_train_batch_size 1 ", words])
+    assert facts.micro == 1
+
+
+def test_an_output_folder_is_named_where_the_log_tells_it():
+    told = steps("VG530", "DUE TO TIME LIMIT", framework="TRL", said={"output_dir": "/out/my run"})
+    assert "ls -td '/out/my run'/checkpoint-* | head -1, and that folder behind --resume_from_checkpoint" in told
+    assert any("OUTPUT: the run's output folder" in one for one in steps("VG530", "DUE TO TIME LIMIT"))
 
 
 def test_torchvision_of_this_torch():
@@ -161,6 +190,13 @@ def test_a_rule_is_named_with_what_it_sees(tmp_path):
     assert "sees it beforehand where the cause is one of these: VG106 (A tower" in said
     path.write_text(compose.failing(1, "torch.OutOfMemoryError: CUDA out of memory."))
     assert "has no rule that sees this beforehand" in text(*explain([str(path)]))
+
+
+def test_titles_are_the_rules_own():
+    own = {rule.CODE: rule.__doc__.strip().split("\n")[0].rstrip(".") for rule in (*RULES, *GEMINI)}
+    told = {code for known in load() for code in known.prevented}
+    assert told == TITLES.keys()
+    assert {code: own[code] for code in told} == TITLES
 
 
 def test_what_to_type_where_nothing_is_known(tmp_path):

@@ -60,11 +60,12 @@ _SPELT: dict[str, dict[str, str]] = {
     },
     "tower_checkpointing": {
         "ms-swift": "--vit_gradient_checkpointing true",
-        "": "gradient checkpointing of the vision tower as well as the language model",
+        "": "model.visual.gradient_checkpointing = True (or the tower's name in this model), where "
+        "gradient_checkpointing_enable() leaves the tower out",
     },
     "no_tower_checkpointing": {
         "ms-swift": "--vit_gradient_checkpointing false",
-        "": "no gradient checkpointing in the vision tower",
+        "": "model.visual.gradient_checkpointing = False (or the tower's name in this model)",
     },
     "freeze_tower": {
         "ms-swift": "--freeze_vit true --freeze_aligner true",
@@ -96,11 +97,10 @@ _SPELT: dict[str, dict[str, str]] = {
     },
     "resume": {
         "hf": "ls -td {output}/checkpoint-* | head -1, and that folder behind "
-        "--resume_from_checkpoint (OUTPUT: the run's output_dir)",
-        "yaml": "ls -td {output}/checkpoint-* | head -1, and resume_from_checkpoint: that folder "
-        "(OUTPUT: the run's output_dir)",
-        "": "resume from the newest checkpoint: ls -td {output}/checkpoint-* | head -1 "
-        "(OUTPUT: the run's output folder)",
+        "--resume_from_checkpoint{where}",
+        "yaml": "ls -td {output}/checkpoint-* | head -1, and resume_from_checkpoint: that "
+        "folder{where}",
+        "": "resume from the newest checkpoint: ls -td {output}/checkpoint-* | head -1{where}",
     },
     "other_port": {
         "ms-swift": "MASTER_PORT={otherport} in front of the command",
@@ -173,7 +173,7 @@ _SPELT: dict[str, dict[str, str]] = {
     "max_pixels": {
         "ms-swift": "--max_pixels {pixels} (or MAX_PIXELS={pixels})",
         "LLaMA-Factory": "image_max_pixels: {pixels}",
-        "": "max_pixels={pixels} of the image processor",
+        "": "AutoProcessor.from_pretrained(…, max_pixels={pixels})",
     },
     "max_length": {
         "ms-swift": "--max_length {length}",
@@ -190,11 +190,19 @@ _SPELT: dict[str, dict[str, str]] = {
     "zero1": {"ms-swift": "--deepspeed zero1", "": "DeepSpeed ZeRO-1"},
     "zero2": {
         "ms-swift": "--deepspeed zero2",
+        "axolotl": "deepspeed: deepspeed_configs/zero2.json",
+        "FlagEmbedding": '--deepspeed FILE.json with "zero_optimization": {{"stage": 2}}',
+        "hf": "accelerate launch --use_deepspeed --zero_stage 2 … in place of torchrun",
+        "accelerate": "accelerate launch --use_deepspeed --zero_stage 2 …",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z2_config.json",
         "": "DeepSpeed ZeRO-2",
     },
     "zero3": {
         "ms-swift": "--deepspeed zero3",
+        "axolotl": "deepspeed: deepspeed_configs/zero3.json",
+        "FlagEmbedding": '--deepspeed FILE.json with "zero_optimization": {{"stage": 3}}',
+        "hf": "accelerate launch --use_deepspeed --zero_stage 3 … in place of torchrun",
+        "accelerate": "accelerate launch --use_deepspeed --zero_stage 3 …",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_config.json",
         "": "DeepSpeed ZeRO-3",
     },
@@ -220,7 +228,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--torch_dtype bfloat16 --bf16 true",
         "hf": "--bf16 true",
         "yaml": "bf16: true",
-        "": "bfloat16 (autocast, or the model's dtype)",
+        "": 'bf16=True in TrainingArguments; in a loop of your own: with torch.autocast("cuda", '
+        'dtype=torch.bfloat16): (DeepSpeed: "bf16": {{"enabled": true}})',
     },
     "fp16": {
         "ms-swift": "--torch_dtype float16 --fp16 true --bf16 false",
@@ -333,6 +342,7 @@ def say(do: Do, facts: Facts) -> str:
     name = facts.framework
     family = "hf" if name in _HF else "yaml" if name in _YAML else ""
     words = spelt.get(name) or spelt.get(family) or spelt[""]
+    values["where"] = "" if "output" in values else " (OUTPUT: the run's output folder)"
     return words.format_map(_Values({**dict(do.values), **values}))
 
 

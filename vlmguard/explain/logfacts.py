@@ -159,6 +159,7 @@ def of_text(texts: Iterable[str]) -> Facts:
             name = match[1].lower().replace("-", "_")
             if name in _WANTED:
                 said.setdefault(name, match[match.lastindex or 2].strip("'\" "))
+        _trainer(text, said)
         if told := _WORLD.search(text):
             said.setdefault("world_size", told[1] or told[2])
         for match in _RELEASE.finditer(text):
@@ -175,6 +176,30 @@ def of_text(texts: Iterable[str]) -> Facts:
         kept = {**releases, name: release} if release else releases
         facts = replace(facts, framework=name, strategy=strategy, world=world, releases=kept)
     return facts
+
+
+# What transformers' Trainer prints before the first step, whichever framework it is in.
+_TRAINER = {
+    "per_device_train_batch_size": re.compile(
+        r"Instantaneous batch size per device = ([\d,]{1,9})"
+    ),
+    "gradient_accumulation_steps": re.compile(r"Gradient Accumulation steps = ([\d,]{1,9})"),
+    "": re.compile(r"Total train batch size[^=\n]{0,80} = ([\d,]{1,12})"),
+}
+
+
+def _trainer(text: str, said: dict[str, str]) -> None:
+    """Micro-batch, accumulation and ranks, of the Trainer's own words."""
+    told = {}
+    for name, pattern in _TRAINER.items():
+        if match := pattern.search(text):
+            told[name] = int(match[1].replace(",", ""))
+    total = told.pop("", 0)
+    for name, value in told.items():
+        said.setdefault(name, str(value))
+    rows = told.get("per_device_train_batch_size", 0) * told.get("gradient_accumulation_steps", 0)
+    if rows and total % rows == 0 and total:
+        said.setdefault("num_processes", str(total // rows))
 
 
 def _from(

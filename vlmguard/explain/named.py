@@ -84,7 +84,7 @@ _REWARD = re.compile(r"reward_function ['\"]?([\w-]{1,60})")
 _NUMBERS = re.compile(
     r"(\d{1,6})[^\d\n]{0,30}(?:divisible by|chunk)[^\d\n]{0,24}(\d{1,6})[^\d\n]{0,20}(\d{0,6})"
 )
-_KEY = re.compile(r"KeyError: ['\"]([\w.-]{1,80})['\"]")
+_KEY = re.compile(r"(?:KeyError:|Key) ['\"]([\w.-]{1,80})['\"]")
 _MODEL = re.compile(
     r"(?:model type ['\"`]|model_type: ?['\"]|model_type['\"]? ['\"]|architectures \[['\"]|"
     r"KeyError: ['\"])([\w.-]{2,60})"
@@ -114,7 +114,8 @@ def of(facts: Facts) -> dict[str, str]:
         "choice": _first(_CHOICE, said) or _first(_REWARD, said),
         "line": _first(_LINE, said),
         "output": facts.said.get("output_dir", ""),
-        "model": facts.model,
+        "modelfolder": facts.model if facts.model.startswith(("/", "./", "../")) else "",
+        "modelrepo": facts.model if re.fullmatch(r"\w[\w.-]*/[\w.-]+", facts.model) else "",
         "lib": _first(_LIB, said),
         "command": _first(_COMMAND, said),
         "vision": _vision(facts),
@@ -253,7 +254,7 @@ DROPPED = {
 }
 # Words of a step that a value of the log takes the place of: {package}, {path}, …
 _PLACE = re.compile(
-    r"\{(attribute|argument|choice|command|driver|dropped|flag|folder|framework|function|host|job|key|lib|library|line|model|modeltype|"
+    r"\{(attribute|argument|choice|command|driver|dropped|flag|folder|framework|function|host|job|key|lib|library|line|modelfolder|modelrepo|modeltype|"
     r"module|name|newname|numbers|otherport|output|owner|ownerpackage|package|part|partpackage|path|port|program|repo|"
     r"source|sourcepackage|template|unlisted|vision|wanted|wheels)\}"
 )

@@ -64,7 +64,8 @@ _MARKS = (
 )
 # A script's own words for its end; not for an epoch's, a fold's.
 _WORDS = re.compile(
-    r"(?i)\b(?:pre-?|fine-?|re)?(?:train|tun)ing (?:(?:runs?|job|process|loop|is|was|has|been) ){0,3}"
+    r"(?i)\b(?:pre-?|fine-?|re)?(?:train|tun)ing "
+    r"(?:(?:runs?|job|process|loop|is|was|has|been) ){0,3}"
     r"(?:completed?|finished|done|ended)\b"
     r"|\b(?:finished|completed|done) (?:all |the )?(?:pre-?|fine-?)?(?:train|tun)ing\b"
     r"|(?:训练|微调)(?:已|全部)?(?:完成|结束)"

@@ -10,6 +10,7 @@ from typing import Any
 from vlmguard.core.annotations import annotation
 from vlmguard.core.findings import Finding
 from vlmguard.explain import clean, flags, named, watchdog
+from vlmguard.explain.beforehand import TITLES
 from vlmguard.explain.candidates import WRAPPERS
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
@@ -32,6 +33,11 @@ _ALIVE = (
     "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/SHARED/nccl_trace_ in front of the command (SHARED: a disk "
     "that all nodes see): after a time-out the flight recorder says which collective hangs",
 )
+_ZH = {
+    "unknown": "未知故障：目录中没有对应的类别",
+    "unfinished": "日志中断：没有结束标记，也没有报错；训练可能仍在运行、卡住或被杀死",
+    "finished": "训练已正常结束",
+}
 _EACH = {
     "deepspeed": "deepspeed --enable_each_rank_log=LOGS …",
     "accelerate": "accelerate launch --log_dir LOGS --tee 3 …",
@@ -61,8 +67,8 @@ def text(answer: Answer, digests: Sequence[Digest]) -> str:
 
 def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     yield headline(answer)
-    if answer.known is not None and chinese():
-        yield answer.known.zh
+    if chinese():
+        yield answer.known.zh if answer.known is not None else _ZH[answer.verdict]
     yield f"run: {_run(answer)}"
     yield from _appended(digests)
     if answer.verdict == "finished":
@@ -235,7 +241,7 @@ def _known(answer: Answer) -> Iterator[str]:
     known, facts = answer.known, answer.facts
     assert known is not None
     yield f"what it means: {clean.shown(known.told(facts))}"
-    yield "what to change, in this order, one after the other until it runs:"
+    yield "what to do, in this order, one after the other until it runs:"
     for number, do in enumerate(known.remedies(facts), 1):
         cost = f"  [cost: {do.cost}]" if do.cost else ""
         yield f"  {number}. {clean.shown(flags.say(do, facts))}{cost}"
@@ -249,14 +255,7 @@ def _known(answer: Answer) -> Iterator[str]:
 
 def _rules(known: Known) -> str:
     """The rules that see it, each with what it sees."""
-    from vlmguard.rules import RULES  # which read the catalogue
-
-    titles = {
-        str(getattr(rule, "CODE", "")): (rule.__doc__ or "").strip().split("\n")[0].rstrip(".")
-        for rule in RULES
-    }
-    told = (f"{code} ({titles[code]})" if code in titles else code for code in known.prevented)
-    return "; ".join(told)
+    return "; ".join(f"{code} ({TITLES[code]})" for code in known.prevented)
 
 
 def _unfinished(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:

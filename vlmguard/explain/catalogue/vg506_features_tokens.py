@@ -8,6 +8,7 @@ from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+_ENGINE = re.compile(r"= (\d{1,9}) multimodal tokens to (\d{1,9}) placeholders")  # vLLM's
 # index_put's words: features are written where the tokens are.
 _SHAPES = re.compile(
     r"value tensor of shape \[(\d{1,9}), \d{1,9}\] cannot be broadcast to indexing result of "
@@ -19,6 +20,8 @@ _COUNTS = re.compile(r"tokens:? (\d{1,9}),? features:? (\d{1,9})")
 def _counts(facts: Facts) -> tuple[int, int] | None:
     if match := _COUNTS.search(facts.message):
         return int(match[1]), int(match[2])
+    if match := _ENGINE.search(facts.message):
+        return int(match[2]), int(match[1])
     match = _SHAPES.search(facts.message)
     return (int(match[2]), int(match[1])) if match else None
 

@@ -42,7 +42,8 @@ FAILURE = Known(
             when=("classifier.", "score.weight", "for classifier"),
         ),
         Do(
-            "grep transformers_version {model}/config.json; python -m pip show transformers: load "
+            "grep transformers_version {modelfolder}/config.json; python -m pip show "
+            "transformers: load "
             "with the release that saved it",
             "none",
             kind="release",

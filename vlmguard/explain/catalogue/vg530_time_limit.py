@@ -25,6 +25,14 @@ FAILURE = Known(
             kind="job",
         ),
         Do(
+            "qstat -xf JOBID: compare resources_used.walltime's end with the time of the last "
+            "step; a "
+            "long silence before it is a hang",
+            "none",
+            when=("PBS",),
+            kind="job",
+        ),
+        Do(
             "compare the time of the last step with the job's end: sacct -j JOBID "
             "--format=Start,End,Elapsed,Timelimit; a long silence before the end is a hang",
             "none",

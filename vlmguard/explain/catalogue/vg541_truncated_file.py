@@ -26,7 +26,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (
             Do("ls -l {path}: beside the files that the model's page lists", "none", kind="ls"),
             Do("ls -l FOLDER beside the files that the model's page lists", "none", kind="ls"),
-            Do("hf download {model}", "the files again", unless=("checkpoint-",)),
+            Do("hf download {modelrepo}", "the files again", unless=("checkpoint-",)),
             Do(
                 "an adapter: the base model as the model, this folder as the adapter "
                 "(--model_base in LLaVA, PeftModel.from_pretrained elsewhere)",

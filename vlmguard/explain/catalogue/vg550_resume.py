@@ -25,6 +25,13 @@ FAILURE = Known(
             when=("upgrade torch to at least v2.6",),
         ),
         Do(
+            "as many ranks as the run that saved it (the message names both numbers), or "
+            '"checkpoint": {"load_universal": true} in DeepSpeed\'s config after '
+            "ds_to_universal.py",
+            "one step by hand",
+            when=("world size",),
+        ),
+        Do(
             "ls -la {path} {folder}: is it there, with trainer_state.json and the states of "
             "every rank?",
             "none",
@@ -43,7 +50,8 @@ FAILURE = Known(
         Do(
             'DeepSpeed: "checkpoint": {"load_universal": true} after ds_to_universal.py',
             "one step by hand",
-            when=("world size", "niversal", "partition", "global state", "zero", "ZeRO"),
+            when=("niversal", "partition", "global state", "zero"),
+            unless=("world size",),
         ),
     ),
     wrong="weights_only=False executes what a checkpoint says: only for "

@@ -40,6 +40,13 @@ FAILURE = Known(
             when=("load_best_model_at_end",),
         ),
         Do(
+            "+NAME=VALUE adds a key that Hydra's file lacks (NAME with its dots: {key} is not "
+            "in it); "
+            "without the plus it must be there: misspelt, or of another release",
+            "none",
+            when=("is not in struct",),
+        ),
+        Do(
             "--max_steps N: streamed data have no length",
             "none",
             when=("max_steps has to be specified",),

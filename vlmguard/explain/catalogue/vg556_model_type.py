@@ -14,7 +14,7 @@ FAILURE = Known(
     "does not fit it",
     do=(
         Do(
-            "ls -l {model} and grep -n model_type {model}/config.json: the folder must be the "
+            "ls -l {path}; grep -n model_type {path}/config.json: the folder must be the "
             "model's own, with a config.json",
             "none",
             when=("Should have a `model_type`", "config.json"),

@@ -14,6 +14,11 @@ FAILURE = Known(
     "or memory that ran out inside the library",
     do=(
         Do(
+            "NCCL_NVLS_ENABLE=0 in front of the command: without NVLink SHARP",
+            "a little slower",
+            when=("nvls",),
+        ),
+        Do(
             "CUDA_LAUNCH_BLOCKING=1 in front of the command: the traceback then names the line",
             "slow",
         ),

@@ -14,6 +14,13 @@ FAILURE = Known(
     "the model, or a server that is not up",
     do=(
         Do(
+            "an adapter on the language model alone (--freeze_vit true --freeze_aligner "
+            "true), or merge "
+            "it first: swift export --adapters FOLDER --merge_lora true, llamafactory-cli export",
+            "none",
+            when=("expected target modules",),
+        ),
+        Do(
             "more_engine",
             "less room for the training on the same card",
             when=("cache blocks", "KV cache", "No available memory"),
@@ -55,7 +62,12 @@ FAILURE = Known(
             "newer one: python -m pip install -U vllm",
             "none",
         ),
-        Do("less_engine", "slower rollouts", unless=("cache blocks", "KV cache", "architectures")),
+        Do(
+            "less_engine",
+            "slower rollouts",
+            when=("memory", "EngineCore", "Engine core", "EngineDead", "OOM"),
+            unless=("cache blocks", "KV cache"),
+        ),
         Do(
             "the lines above the first 'EngineCore' or 'Engine' error: the engine's own reason",
             "none",

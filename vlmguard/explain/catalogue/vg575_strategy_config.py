@@ -77,6 +77,12 @@ FAILURE = Known(
             when=("untested ZeRO Optimizer", "not a ZeRO supported optimizer"),
         ),
         Do(
+            '"zero_force_ds_cpu_optimizer": false in DeepSpeed\'s file, or its own '
+            "DeepSpeedCPUAdam",
+            "a slower step with an optimizer that is not DeepSpeed's",
+            when=("client provided optimizer",),
+        ),
+        Do(
             '"stage3_gather_16bit_weights_on_model_save": true in the zero_optimization section',
             "time and memory at each save",
             when=("16bit model weights", "stage3_gather_16bit"),

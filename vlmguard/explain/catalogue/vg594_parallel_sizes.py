@@ -23,7 +23,7 @@ FAILURE = Known(
             kind="ranks",
         ),
         Do(
-            "grep -E 'num_(attention|key_value)_heads' {model}/config.json: tp and sp must "
+            "grep -E 'num_(attention|key_value)_heads' {modelfolder}/config.json: tp and sp must "
             "divide both "
             "(under text_config in a vision-language model)",
             "none",

@@ -20,13 +20,14 @@ FAILURE = Known(
     ),
     do=(
         Do(
-            "read the lines under the error: the code (EZ: operator, EE and E3: runtime and "
-            "driver, EI and EJ: HCCL), Possible Cause and Solution; the longer log is in "
-            "~/ascend/log/debug/plog",
+            "grep -rh ERROR ~/ascend/log/debug/plog | tail -n 40, and the lines under the "
+            "error: the code (EZ: operator, EE and E3: runtime and "
+            "driver, EI and EJ: HCCL), Possible Cause and Solution",
             "none",
         ),
         Do(
-            "ASCEND_LAUNCH_BLOCKING=1 in the next run: calls are asynchronous, the traceback "
+            "ASCEND_LAUNCH_BLOCKING=1 in front of the command: calls are asynchronous, the "
+            "traceback "
             "then names the line",
             "slow",
         ),
