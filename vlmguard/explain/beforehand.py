@@ -1,4 +1,4 @@
-"""The titles of the rules that would have seen a failure beforehand, as `vlmguard rule` has them."""
+"""Titles of the rules that would have seen a failure beforehand, as `vlmguard rule` has them."""
 
 from __future__ import annotations
 
