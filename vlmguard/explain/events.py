@@ -51,11 +51,15 @@ _NAMED = re.compile(r"\brank=(\d{1,5})\]")
 _DEBUGGER = re.compile(r"^Exception has occurred: ([A-Za-z_][\w.]{0,120})")  # VS Code's
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
 _RAISE = re.compile(r"^\s*raise (?:\w{1,60}\.){0,4}([A-Z]\w{0,60})\(")
-_IGNORED = re.compile(r"^Exception (?:ignored in|in thread|in threading)")
+_IGNORED = re.compile(
+    r"^Exception (?:ignored in|in thread|in threading)"
+    r"|^Uncaught exception in compile_worker subprocess"  # inductor's, at the rank's end
+)
 _RECORD = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|rank)"
     r"|^\[ERROR(?!\] \d{4}-[\d:-]{14,16} \(PID:)"  # torch_npu's own is part of its message
     r"|^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,80}:"  # Python's own format
+    r"|^(?:DEBUG|INFO|WARNING|ERROR|FATAL): {2,8}\S"  # Apptainer's
     r"|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
 )
 
@@ -291,8 +295,13 @@ def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:
     return event
 
 
+def _recorded(event: Event, line: Line) -> bool:
+    """Whether a logger wrote the line, and the exception not, or by another level."""
+    return bool(line.level) and (line.level in "IW" or line.level != (event.last or line).level)
+
+
 def _more(lane: _Lane, line: Line, text: str) -> None:
-    if lane.done is None or _RECORD.match(line.text) or (line.level and line.level in "IW"):
+    if lane.done is None or _RECORD.match(line.text) or _recorded(lane.done, line):
         lane.fresh = 0
         return
     if not text.strip() and lane.fresh < MAX_MESSAGE - 1 and len(lane.done.message) > 200:

@@ -70,11 +70,12 @@ class Exit:
 def exits(lines: Iterable[Line]) -> list[Exit]:
     """Every process that is said to have failed, in order."""
     found: list[Exit] = []
-    root = False
+    root = cancelled = False
     rank: int | None = None
     time: Time | None = None
     for line in lines:
         text = line.text
+        cancelled = cancelled or " CANCELLED AT " in text
         if match := _STATUS.search(text):
             found.append(Exit(line, 1, int(match[1]), line.time))
             continue
@@ -108,7 +109,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             elif match := _SHELL.search(text) or _BARE.search(text):
                 found.append(Exit(line, _SIGNALS[match[1]], None, line.time))
             elif match := _SRUN.match(text):
-                found.append(Exit(line, _srun(match[3]), None, line.time))
+                found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
             elif text.startswith("====") and root:
                 root = False
             continue
@@ -128,7 +129,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             if int(match[1]) != 0:
                 found.append(Exit(line, int(match[1]), None, line.time))
         elif match := _SRUN.match(text):
-            found.append(Exit(line, _srun(match[3]), None, line.time))
+            found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
         elif match := _MPI.search(text):
             found.append(Exit(line, -int(match[1] or 1), _int(match[2]), line.time))
     return found
@@ -138,7 +139,10 @@ def _int(text: str | None) -> int | None:
     return int(text) if text else None
 
 
-def _srun(what: str) -> int:
+def _srun(what: str, cancelled: bool = False) -> int:
+    """The exit code in srun's words; of a step that was cancelled "Killed" is the cancelling."""
+    if cancelled and "Killed" in what:
+        return -15
     if match := re.search(r"exit code (\d{1,3})", what):
         return int(match[1])
     signals = {

@@ -226,6 +226,7 @@ FAILURE = Known(
         Sign("torch/distributed/run.py in config_from_args()", where="within"),
         Sign("in config_from_args()", where="within"),
         Sign("do not support sequence parallel", releases="ms-swift 3"),
+        Sign("in self.args.debug", where="trace", also=("is not iterable",)),
         Sign("grpo_trainer.py", where="trace", also=("range() arg 3 must not be zero",)),
         Sign("is not registered. Available", releases="EvalScope"),
         Sign(

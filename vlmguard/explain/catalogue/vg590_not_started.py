@@ -19,6 +19,12 @@ _STARTERS = (
     "srun",
     "python",
     "python3",
+    "apptainer",
+    "singularity",
+    "docker",
+    "podman",
+    "enroot",
+    "ray",
 )
 
 
@@ -85,11 +91,12 @@ _COMMAND = (
 
 def _contained(line: str) -> bool:
     words = ("ontainer", "daemon", "mage", "FATAL", "OCI", "device driver")
-    return any(word in line for word in words)
+    inside = "executable file not found" in line or "_entrypoint.sh" in line
+    return any(word in line for word in words) and not inside
 
 
 def _absent(line: str) -> bool:
-    words = ("not found", "open file", "execve", "不是内部", "cmdlet", "external command")
+    words = ("not found", "interpreter", "open file", "execve", "不是内部", "cmdlet", "external command")
     return any(word in line for word in words)
 
 
@@ -165,6 +172,9 @@ FAILURE = Known(
         Sign("while loading runtime", where="line", also=("FATAL",), releases="Apptainer"),
         Sign("could not open image", where="line", also=("FATAL",), releases="Apptainer"),
         Sign("container creation failed", where="line", releases="Apptainer, Singularity"),
+        Sign(": executable file not found in $PATH", where="line", releases="Apptainer, docker"),
+        Sign("nvidia_entrypoint.sh: line ", where="line", also=(": exec: ", "not found")),
+        Sign(": bad interpreter: ", where="line", releases="bash"),
         Sign(": can't open file '", where="line", also=("python", "[Errno 2]")),
         *(Sign(f"{name}: command not found", where="line") for name in _STARTERS),
         *(Sign(f": {name}: not found", where="line") for name in _STARTERS),
