@@ -60,7 +60,7 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     places = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {places}")
     found = best(message, trace, catalogue)
-    if event.cause is not None and depth < 4 and (found is None or found.order != "cause"):
+    if event.cause is not None and depth < 4 and (found is None or _vague(found)):
         found = classify(event.cause, catalogue, depth + 1) or found
     if found is None and event.final:
         found = _by_beginning(message.rstrip(" .…"), catalogue)
@@ -69,6 +69,11 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
         or _by_place(event, message, trace, catalogue)
         or _within(event, message, trace, catalogue)
     )
+
+
+def _vague(known: Known) -> bool:
+    """Whether what an exception was raised from says more than it does."""
+    return known.order != "cause" or known.narrow < 0
 
 
 def _unnamed(event: Event) -> str:

@@ -154,7 +154,7 @@ def _why_they_ended(some: list[Candidate]) -> list[Candidate]:
     """
     told = {c.known.code for c in some if c.known is not None and c.event is None}
     other = {c.known.code if c.known is not None else "" for c in some}
-    if "VG532" in told and other <= {"VG532", "VG544", "VG531", "VG583", ""}:
+    if "VG532" in told and other <= {"VG532", "VG544", "VG531", "VG583", "VG543", ""}:
         return [c for c in some if c.known is not None and c.known.code == "VG532"]
     if "VG534" in told and other <= {"VG534", "VG562", ""}:
         return [c for c in some if c.known is not None and c.known.code == "VG534"]

@@ -21,6 +21,7 @@ _CHILDREN = re.compile(  # torch 1.9 to 1.11
     r"Child process \d{1,9} \(local_rank (\d{1,4})\) FAILED \(exitcode (-?\d{1,4})\)"
 )
 _RETURN = re.compile(r"exits with return code = (-?\d{1,4})")
+_SEFF = re.compile(r"^State: FAILED \(exit code (\d{1,3})\)")  # Slurm's report behind a job
 _SRUN = re.compile(
     r"^(?:\[\d{4}[^\]]{0,30}\] )?srun: error: (\S{1,80}): tasks? ([\d,-]{1,60}): (.{1,120})"
 )
@@ -30,11 +31,15 @@ _NUMBERS = {"KILL": -9, "SEGV": -11, "ABRT": -6, "BUS": -7, "TERM": -15}
 _CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
 _LSF = re.compile(r"^Exited with exit code (\d{1,3})\.")
 _MPI = re.compile(r"exited on signal (\d{1,2}) \(|mpirun noticed that process rank (\d{1,5})")
-_SHELL = re.compile(
-    r"(?:^|line \d{1,5}: +)\d{2,9} (Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
+_SHELL = re.compile(  # bash's, of a Chinese locale, too
+    r"(?:^|line \d{1,5}: +|行 ?\d{0,5}\s?[:：] +)\d{2,9} "
+    r"(Killed|Segmentation fault|Aborted|Bus error|Terminated"
+    r"|已杀死|被杀死|段错误|已放弃|已中止|总线错误|已终止)(?![A-Za-z])"
 )
 # As a shell ends a progress bar's line; a bar that turns: "eta 1:02 \\Terminated".
-_BARE = re.compile(r"(?:^|it/s\]|s/it\]|\d [\\/|-])\s{0,3}(Killed|Terminated)$")
+_BARE = re.compile(
+    r"(?:^|it/s\]|s/it\]|\d [\\/|-])\s{0,3}(Killed|Terminated|已杀死|被杀死|已终止)$"
+)
 _TOLD = re.compile(r"Main process received SIG(INT|TERM), exiting")  # DeepSpeed
 _STATUS = re.compile(  # what torchrun's agent of old wrote of each worker
     r'"torchelastic\.worker\.status\.FAILED".{1,200}"global_rank": (\d{1,6})'
@@ -52,6 +57,13 @@ _SIGNALS = {
     "Aborted": -6,
     "Bus error": -7,
     "Terminated": -15,
+    "已杀死": -9,
+    "被杀死": -9,
+    "段错误": -11,
+    "已放弃": -6,
+    "已中止": -6,
+    "总线错误": -7,
+    "已终止": -15,
 }
 
 
@@ -107,7 +119,9 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             if _ROOT in text:
                 root = True
             elif match := _SHELL.search(text) or _BARE.search(text):
-                found.append(Exit(line, _SIGNALS[match[1]], None, line.time))
+                code = _SIGNALS[match[1]]
+                ended = cancelled and code == -9
+                found.append(Exit(line, -15 if ended else code, None, line.time))
             elif match := _SRUN.match(text):
                 found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
             elif text.startswith("====") and root:
@@ -125,7 +139,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             found.append(Exit(line, int(match[1]), None, line.time, local=int(match[2])))
         elif match := _CHILDREN.search(text):
             found.append(Exit(line, int(match[2]), None, line.time, local=int(match[1])))
-        elif match := _RETURN.search(text) or _LSF.match(text):
+        elif match := _RETURN.search(text) or _LSF.match(text) or _SEFF.match(text):
             if int(match[1]) != 0:
                 found.append(Exit(line, int(match[1]), None, line.time))
         elif match := _SRUN.match(text):

@@ -46,12 +46,16 @@ _SOURCES = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (\S{1,80} [\w./-]{1,60}(?:\[\d{1,8}\])?): ?"
     r"|([A-Za-z][\w.-]{0,60}[-_]\d{1,5}|[a-z][a-z0-9_.-]{1,60})[ \t]{1,40}\| ?)"
 )
-_ACTOR = re.compile(r"^\(([\w.]{1,60}) pid=(\d{1,8})(?:, ip=[\d.]{7,15})?\)\s?")
+_ACTOR = re.compile(
+    r"^\(([\w.]{1,60}(?:\([\w.-]{1,60}\))?) pid=(\d{1,8})(?:, ip=[\d.]{7,15})?\)\s?"
+)
 _RAYLET = re.compile(r"^\(raylet(?:, ip=[\d.]{7,15})?\)\s?")  # in front of the first line only
 _POD = re.compile(r"^\[(?:pod/)?[\w.-]{1,80}/[\w.-]{1,60}\] ")
 _TOLD = re.compile(r"^\[(?:INFO|ERROR|WARNING|DEBUG|STDERR|STDOUT)\] ?", re.IGNORECASE)
 _TOLD_FRAME = re.compile(r"\] \[(?:INFO|ERROR|WARNING|DEBUG)\] {1,6}File \"[^\"\n]{1,400}\", line ")
 _JOINED = re.compile(r"(?<=[^\n])(?=\[rank\d{1,5}\]: )")  # two ranks on one line
+# torchrun's record behind a bar, or behind a question that nobody answered.
+_BEHIND = re.compile(r"(?<=\S )(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d{3,9} \d{1,9} \S{1,200}/elastic/)")
 # Python's logging of what a child printed, one record or several on a line.
 _RELAYED = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - [\w.]{1,60} - [A-Z]{4,8} - (?=\[rank\d)"
@@ -99,8 +103,10 @@ def _parts(raw: str) -> Iterator[str]:
         short = one
         if len(one) > LONGEST:
             short = one[: LONGEST // 2] + " … " + one[-LONGEST // 2 :]
+        if "/elastic/" in short:
+            short = _BEHIND.sub("\n", short)
         if "[rank" not in short:
-            yield short
+            yield from short.split("\n")
             continue
         if " - [rank" in short:
             short = _RELAYED.sub("\n", short).lstrip("\n")

@@ -91,6 +91,7 @@ FAILURE = Known(
         Sign("/processing_", where="raised"),
         Sign("should be the same as in the number of provided images"),
         Sign("mm_plugin.py", where="raised"),
+        Sign(": 151339 is not in list", releases="GLM-4V: a row without an image"),
     ),
     examples=(
         Example(

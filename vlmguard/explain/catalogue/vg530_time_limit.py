@@ -67,6 +67,8 @@ FAILURE = Known(
         Sign("MaxWaitTimeExceeded", where="line", releases="SageMaker"),
         Sign("exceeds job hard limit", where="line", also=("h_rt",), releases="SGE"),
         Sign("exceeds job hard limit", where="line", also=("h_cpu",), releases="SGE"),
+        Sign("State: TIMEOUT", where="line", releases="seff"),
+        Sign("JobState=TIMEOUT", where="line", releases="Slurm"),
     ),
     examples=(
         Example(

@@ -43,6 +43,9 @@ FAILURE = Known(
         Sign("has been revoked", where="line", also=("allocation",), releases="Slurm"),
         Sign("srun: Job has been cancelled", where="line", releases="Slurm"),
         Sign("Job deleted at request of", where="line", releases="PBS"),
+        Sign("State: CANCELLED", where="line", releases="seff"),
+        Sign("State: PREEMPTED", where="line", releases="seff"),
+        Sign("JobState=PREEMPTED", where="line", releases="Slurm"),
     ),
     examples=(
         Example(

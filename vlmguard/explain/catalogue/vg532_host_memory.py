@@ -107,6 +107,11 @@ FAILURE = Known(
         Sign("used more memory than it was allocated", where="line", releases="Galaxy"),
         Sign("exceeds job hard limit", where="line", also=("vmem",), releases="SGE"),
         Sign("exceeds job hard limit", where="line", also=("_rss",), releases="SGE"),
+        Sign("State: OUT_OF_MEMORY", where="line", releases="seff"),
+        Sign("JobState=OUT_OF_MEMORY", where="line", releases="Slurm"),
+        Sign("[Errno 12]"),
+        Sign("WinError 1455", releases="Windows: its page file is too small"),
+        Sign("WinError 8]", releases="Windows"),
     ),
     examples=(
         Example(

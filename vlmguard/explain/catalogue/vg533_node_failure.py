@@ -56,6 +56,8 @@ FAILURE = Known(
         Sign("Worker node is lost", where="line"),
         Sign("node has crashed"),
         Sign("has been marked dead because the detector", where="line", releases="Ray"),
+        Sign("State: NODE_FAIL", where="line", releases="seff"),
+        Sign("JobState=NODE_FAIL", where="line", releases="Slurm"),
     ),
     examples=(
         Example("srun: error: Node failure on gpu-node-17", "slurm/src/api/step_launch.c, 23.11"),

@@ -55,6 +55,7 @@ FAILURE = Known(
         Sign("OutOfDiskError", releases="Ray"),
         Sign("Local disk is full", releases="Ray"),
         Sign("Error while serializing", also=("No space",)),
+        Sign("WinError 112]", releases="Windows"),
     ),
     examples=(
         Example("OSError: [Errno 28] No space left on device", "made by causing it, /dev/full"),

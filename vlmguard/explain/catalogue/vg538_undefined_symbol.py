@@ -160,6 +160,9 @@ FAILURE = Known(
         Sign("No operator found for this attention"),
         Sign("xformers/ops/fmha/dispatch.py", where="raised"),
         Sign("xformers/ops/fmha/", where="within", no=("out of memory",)),
+        Sign("WinError 126]", releases="Windows: a DLL is missing"),
+        Sign("WinError 127]", releases="Windows"),
+        Sign("WinError 1114]", releases="Windows"),
     ),
     examples=(
         Example(

@@ -112,6 +112,7 @@ FAILURE = Known(
         ),
         Sign("Can't load ", also=("ake sure",)),
         Sign("OSError: Can't load "),
+        Sign("No config file found - are you sure the `model_name`", releases="unsloth"),
     ),
     examples=(
         Example(

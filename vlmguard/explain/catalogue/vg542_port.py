@@ -38,6 +38,9 @@ FAILURE = Known(
         Sign("Port is already in use"),
         Sign("EJ0003", releases="HCCL"),
         Sign("Failed to bind the IP port", releases="HCCL"),
+        Sign("[Errno 98]"),
+        Sign("[Errno 48] ", releases="macOS"),
+        Sign("WinError 10048", releases="Windows"),
     ),
     examples=(
         Example(

@@ -64,7 +64,7 @@ FAILURE = Known(
         Sign("attributes from module"),
         Sign("has no attribute '__version__'"),
         Sign("PackageNotFoundError"),
-        Sign("is required for a normal functioning"),
+        Sign("is required for a normal functioning", no=("but found",)),
         Sign("DistributionNotFound"),
         Sign("partially initialized module"),
         Sign("Error while finding module specification", where="line"),

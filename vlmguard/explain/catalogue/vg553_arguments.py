@@ -329,6 +329,13 @@ FAILURE = Known(
         Sign("model must be a PreTrainedModelWrapper"),
         Sign("has to be of type", also=("onfig",)),
         Sign("'function' object has no attribute 'modules'", releases="TRL"),
+        Sign(
+            "is not compatible with `device_map`. Please set NPROC_PER_NODE", releases="ms-swift 3"
+        ),
+        Sign("Please provide `model_name_or_path`", releases="LLaMA-Factory"),
+        Sign("errors.pydantic.dev/", where="line", also=("/v/",), releases="pydantic 2"),
+        Sign("yaml.constructor.ConstructorError: while constructing a mapping"),
+        Sign("DataCollator is only for image models", releases="unsloth"),
     ),
     examples=(
         Example(

@@ -361,6 +361,7 @@ FAILURE = Known(
         Sign("datasets/arrow_dataset.py in _getitem()", where="within", no=("out of memory",)),
         Sign("datasets/arrow_dataset.py in __getitem__()", where="within", no=("out of memory",)),
         Sign("datasets/formatting/", where="within", no=("out of memory",)),
+        Sign("next(self.sampler_iter)", where="trace", also=("StopIteration",)),
     ),
     examples=(
         Example(

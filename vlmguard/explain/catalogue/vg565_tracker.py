@@ -66,6 +66,7 @@ FAILURE = Known(
         Sign("lightning/pytorch/loggers/", where="raised"),
         Sign("pytorch_lightning/loggers/", where="raised"),
         Sign("-packages/swanboard/", where="raised"),
+        Sign("weave and wandb must be", releases="weave"),
     ),
     examples=(
         Example(
@@ -75,5 +76,5 @@ FAILURE = Known(
         ),
     ),
     evidence="wandb's own message.",
-    narrow=1,
+    narrow=3,
 )

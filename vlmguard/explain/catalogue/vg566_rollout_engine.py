@@ -178,6 +178,8 @@ FAILURE = Known(
         Sign("full cuda graph", releases="vLLM"),
         Sign("WorkerProc hit an exception", where="line", releases="vLLM"),
         Sign("WorkerProc failed to start", where="line", releases="vLLM"),
+        Sign("Sleep mode can only be used for one instance", releases="vLLM"),
+        Sign("Invalid attention backend: ", releases="vLLM"),
     ),
     examples=(
         Example(

@@ -166,6 +166,13 @@ FAILURE = Known(
         Sign("version of PEFT you are using is not compatible"),
         Sign("Unexpected keyword argument"),
         Sign("PEFT version", also=("not compatible",)),
+        Sign(
+            "`model_kwargs` are not used by the model",
+            releases="transformers, of a newer processor",
+        ),
+        Sign("got multiple values for keyword argument"),
+        Sign("got multiple values for argument"),
+        Sign("is required for a normal functioning", also=("but found",), releases="transformers"),
     ),
     examples=(
         Example(

@@ -105,6 +105,7 @@ FAILURE = Known(
         Sign("unsloth_zoo/tokenizer_utils.py", where="raised"),
         Sign("axolotl/utils/chat_templates/", where="raised"),
         Sign("xtuner/v1/data_proto/templates", where="raised"),
+        Sign("chat_template_utils.py", where="raised", releases="transformers"),
     ),
     examples=(
         Example(

@@ -90,6 +90,8 @@ FAILURE = Known(
         Sign("Error while serializing", also=("IoError",), no=("No space", "code: 28")),
         Sign("No such file or directory", also=(".lock'",)),
         Sign("error closing file", also=("OSError",), releases="pyarrow"),
+        Sign("WinError 5]", releases="Windows"),
+        Sign("WinError 32]", releases="Windows: in use by another process"),
     ),
     examples=(
         Example(

@@ -86,6 +86,7 @@ FAILURE = Known(
         Sign("Reward function is not implemented for", releases="verl"),
         Sign("verl/utils/reward_score/", where="raised"),
         Sign("verl/workers/reward_manager/", where="raised"),
+        Sign("Reward function file ", also=("not found",), releases="verl"),
     ),
     examples=(
         Example(

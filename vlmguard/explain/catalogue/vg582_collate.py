@@ -59,6 +59,7 @@ FAILURE = Known(
         Sign("pixel_values of shape", also=("expect to be of",)),
         Sign("You can't use batches of different size with `dispatch_batches=True`"),
         Sign("Can only concatenate tensors but got"),
+        Sign("Sizes of tensors must match except in dimension 0. Expected"),
     ),
     examples=(
         Example(

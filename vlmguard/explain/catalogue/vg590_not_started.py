@@ -96,7 +96,16 @@ def _contained(line: str) -> bool:
 
 
 def _absent(line: str) -> bool:
-    words = ("not found", "interpreter", "open file", "execve", "不是内部", "cmdlet", "external command")
+    words = (
+        "not found",
+        "未找到命令",
+        "interpreter",
+        "open file",
+        "execve",
+        "不是内部",
+        "cmdlet",
+        "external command",
+    )
     return any(word in line for word in words)
 
 
@@ -178,6 +187,7 @@ FAILURE = Known(
         Sign(": can't open file '", where="line", also=("python", "[Errno 2]")),
         *(Sign(f"{name}: command not found", where="line") for name in _STARTERS),
         *(Sign(f": {name}: not found", where="line") for name in _STARTERS),
+        *(Sign(f"{name}: 未找到命令", where="line") for name in _STARTERS),
         Sign("is not recognized as an internal or external command", where="line"),
         Sign("is not recognized as the name of a cmdlet", where="line"),
         Sign("不是内部或外部命令", where="line"),

@@ -103,6 +103,11 @@ FAILURE = Known(
         Sign("should be an integer multiple of number of pipeline"),
         Sign("must be divisible by ulysses sequence size"),
         Sign("deepspeed", where="trace", also=("cannot be divided by world size",)),
+        Sign("ipeline parallel size should be smaller than", releases="LLaMA-Factory"),
+        Sign(
+            "cannot reshape tensor of 0 elements into shape [-1, 0]",
+            releases="a device mesh of 0 ranks",
+        ),
     ),
     examples=(
         Example(
