@@ -49,6 +49,7 @@ FAILURE = Known(
     ),
     wrong="A folder without config.json, or with another model's, says the same.",
     signs=(
+        Sign("in `transformers`. If this is a custom class"),
         Sign("configuration_auto.py", where="trace", also=("KeyError: '",)),
         Sign("KeyError: 'qwen"),
         Sign("KeyError: 'llava"),

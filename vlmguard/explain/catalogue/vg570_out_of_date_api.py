@@ -62,6 +62,7 @@ FAILURE = Known(
     do=_do,
     wrong="A typing mistake in code of your own says the same.",
     signs=(
+        Sign("KeyError: 'prompt_input_ids'", releases="trl, of another release"),
         Sign("init_process_group() got multiple values for keyword argument"),
         Sign("has no attribute", also=("AttributeError", "module '"), no=("NoneType",)),
         Sign("has no attribute", also=("AttributeError", "transformers_modules"), no=("NoneType",)),
