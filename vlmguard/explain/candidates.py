@@ -22,6 +22,13 @@ WRAPPERS = (
 _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray's, for another's
 _OWN_FAULT = ("NameError", "UnboundLocalError", "SyntaxError", "KeyboardInterrupt", "SystemExit")
 _CALLED = re.compile(r"(?:^|[\s.=(])([A-Za-z_]\w{2,60})\(")  # by the last line of a cut traceback
+# Who asked for what is not there comes before these.
+_ASKED = ("__getattr__", "__getattribute__", "get_parameter", "get_submodule", "get_buffer")
+# What a check raises, and no slip of the code.
+_CHECKS = ("ValueError", "AssertionError", "NotImplementedError")
+_IMPORTED = ", in an import by another module"
+# The frame before one that is a module being imported.
+_IMPORTS = ("<module>", "_call_with_frames_removed", "import_module", "_get_module", "__getattr__")
 _SCHEDULER = ("VG530", "VG531")
 _TRACKER = "VG565"
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
@@ -68,6 +75,7 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
         found
         or _by_place(event, message, trace, catalogue)
         or _within(event, message, trace, catalogue)
+        or _by_words(event, message, catalogue)
     )
 
 
@@ -117,8 +125,9 @@ def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]
     """What the frame that raised it betrays; the longest sign is the most exact place."""
     if not event.type or not event.frames or _own_fault(event):
         return None
-    path, _, name = event.frames[-1]
-    raised = _place(f"{path} in {name}")
+    own = [f for f in event.frames if f[2] not in _ASKED] or event.frames
+    path, _, name = own[-1]
+    raised = _place(f"{path} in {name}") + _imported(own)
     signs = ((known.match_raised(message, trace, raised), known) for known in catalogue)
     found = [(len(sign.text), known) for sign, known in signs if sign is not None]
     return max(found, key=lambda f: f[0])[1] if found else None
@@ -129,6 +138,13 @@ def _place(frame: str) -> str:
     frame = frame.replace("\\", "/")
     at = max(frame.rfind("/site-packages/"), frame.rfind("/dist-packages/"))
     return frame[max(at, 0) :]
+
+
+def _imported(frames: Sequence[tuple[str, int, str]]) -> str:
+    """Whether the innermost frame is an installed module that another one imports."""
+    path, _, name = frames[-1] if frames else ("", 0, "")
+    chain = len(frames) > 1 and frames[-2][2] in _IMPORTS
+    return _IMPORTED if chain and name == "<module>" and "-packages" in path else ""
 
 
 def _own_fault(event: Event) -> bool:
@@ -144,13 +160,25 @@ def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) 
         return None
     called = _CALLED.findall(_source(event).rpartition(", in ")[2])
     frames = [(path, name) for path, _, name in event.frames] + [("", name) for name in called[-1:]]
-    for path, name in reversed(frames):
-        frame = _place(f"{path} in {name}()")
+    for number, (path, name) in enumerate(reversed(frames)):
+        frame = _place(f"{path} in {name}()") + ("" if number else _imported(event.frames))
         signs = ((known.match_within(message, trace, frame), known) for known in catalogue)
         found = [(len(sign.text), known) for sign, known in signs if sign is not None]
         if found:
             return max(found, key=lambda f: f[0])[1]
     return None
+
+
+def _by_words(event: Event, message: str, catalogue: Sequence[Known]) -> Known | None:
+    """What an unknown check speaks of: a topic's words, or those of a refused value."""
+    kind = event.type.rpartition(".")[2]
+    if kind not in _CHECKS:
+        return None
+    if kind == "AssertionError" and event.frames and "-packages" not in event.frames[-1][0]:
+        return None  # a script's own assertion may speak of anything
+    signs = ((known.match_else(message), known) for known in catalogue)
+    found = [(len(sign.text), known) for sign, known in signs if sign is not None]
+    return max(found, key=lambda f: f[0])[1] if found else None
 
 
 def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Candidate]:

@@ -10,11 +10,12 @@ from vlmguard.explain.lines import Line, Time
 
 MAX_MESSAGE = 24  # lines
 MAX_TRACE = 120  # frames' lines
+NEXT = 3  # lines behind a message in which a program says that it went on
 CUT = 3  # lines of code and carets behind a last frame
 
 _START = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, in (.{1,200}))?')
-_RICH = re.compile(r"^│ ((?:[A-Za-z]:\\)?/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
+_RICH = re.compile(r"^│ ?((?:[A-Za-z]:\\)?/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
 _HALF = re.compile(r"^│ ([/~.\w][^\s│]{2,300}(?: in)?)\s{0,300}│?$")  # of one that is wrapped
 # A notebook's frames: "File ~/x/trainer.py:19, in Trainer.train(self, …)", before IPython 8
 # "~/x/trainer.py in train(self, …)", in Colab "[/x/trainer.py](https://…) in train(self, …)".
@@ -55,6 +56,8 @@ _IGNORED = re.compile(
     r"^Exception (?:ignored in|in thread|in threading)"
     r"|^Uncaught exception in compile_worker subprocess"  # inductor's, at the rank's end
 )
+# What a program says that went on without what failed.
+_WENT_ON = re.compile(r"(?:WARN|INFO).{0,300}\b(?:[Ff]alling back|[Ff]all back|[Rr]etrying)\b")
 _RECORD = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|rank)"
     r"|^\[ERROR(?!\] \d{4}-[\d:-]{14,16} \(PID:)"  # torch_npu's own is part of its message
@@ -156,10 +159,16 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
     for lane in lanes.values():
         for event in lane.open:
             event.buried = not (_cut(event) or event.traced or (event.frames and lane.cut))
-        found += [e for e in lane.open if e.frames and (not e.buried or e.under)]
+        found += [e for e in lane.open if _tells(e, len(lane.open) == 1)]
         if lane.done is not None and lane.fresh:
             lane.done.final = True
     yield from sorted(found, key=lambda e: (e.source, e.at))
+
+
+def _tells(event: Event, alone: bool) -> bool:
+    """Whether a traceback that never ended tells anything; a notebook's may be a title alone."""
+    told = bool(event.frames) or (bool(event.titled) and alone)
+    return told and (not event.buried or bool(event.under))
 
 
 def _cut(event: Event) -> bool:
@@ -171,6 +180,8 @@ def _cut(event: Event) -> bool:
 
 def _step(lane: _Lane, line: Line) -> Event | None:
     text = _whole(lane, line.text)
+    if lane.fresh > MAX_MESSAGE - NEXT and lane.done is not None and _WENT_ON.search(line.raw):
+        lane.done.caught = True
     lane.behind += 0 if not text.strip() or _NUMBERED.match(text) else 1
     if text.startswith("Stack (most recent call last)"):
         lane.stack = True

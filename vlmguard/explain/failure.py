@@ -13,7 +13,7 @@ from vlmguard.explain.logfacts import Facts
 # Which of two failures caused the other, where neither a launcher nor a clock tells: a lower one
 # comes first. "peer": only tells that another rank is gone. "end": someone ended the processes.
 Order = Literal["cause", "hang", "peer", "end"]
-Where = Literal["message", "trace", "raised", "within", "line"]
+Where = Literal["message", "trace", "raised", "within", "line", "else"]
 
 _SPACE = re.compile(r"\s+")
 
@@ -34,6 +34,8 @@ class Sign:
             message is known: a package's own checks say what it is about, in words of any release.
             "within": in any frame, likewise, and only where the raising frame tells nothing
             either: what was being done when it failed. Heard of a traceback that is cut, too.
+            "else": in the message of a check (ValueError, AssertionError, …), heard only where
+            no message, place or frame tells: a topic's word, or how values are refused.
             "line": in any line of a log, exception or not.
         also: literals, all of which must be in the exception (or line) as well.
         no: literals, none of which may be.
@@ -160,6 +162,11 @@ class Known:
         """The sign that one of the frames bears: "path.py in function", the innermost first."""
         told = (s for s in self.signs if s.where == "within")
         return next((s for s in told if s.matches(message, trace, frames)), None)
+
+    def match_else(self, message: str) -> Sign | None:
+        """The sign that a check's message bears, of those for checks that are known nowhere."""
+        told = (s for s in self.signs if s.where == "else")
+        return next((s for s in told if s.matches(message)), None)
 
     def match_line(self, line: str) -> Sign | None:
         return next((s for s in self.signs if s.where == "line" and s.matches(line)), None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vlmguard.explain.lines import Line, Time, _clock
 
 _ROOT = "Root Cause (first observed failure)"
+_CUT = ("Failures:", "Unexpected error: <class ")  # what is left of a table or a traceback
 _RANK = re.compile(r"^\s*(?:│ )?rank\s{1,9}: (\d{1,6}) \(local_rank: (\d{1,4})\)")
 _CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4}) \(pid: (\d{1,9})\)")
 _TIME = re.compile(r"^\s*(?:│ )?time\s{1,9}: (\d{4}-\d\d-\d\d)[_T ](\d\d:\d\d:\d\d)()")
@@ -85,9 +86,12 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     root = cancelled = False
     rank: int | None = None
     time: Time | None = None
+    cut: Line | None = None
     for line in lines:
         text = line.text
         cancelled = cancelled or " CANCELLED AT " in text
+        if text.startswith(_CUT):
+            cut = line
         if match := _STATUS.search(text):
             found.append(Exit(line, 1, int(match[1]), line.time))
             continue
@@ -146,6 +150,8 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
         elif match := _MPI.search(text):
             found.append(Exit(line, -int(match[1] or 1), _int(match[2]), line.time))
+    if cut is not None and not found:
+        found.append(Exit(cut, 1, None, cut.time))
     return found
 
 

@@ -125,6 +125,7 @@ FAILURE = Known(
         Sign("mage placeholder span length does not match"),
         Sign("spatial tokens, got"),
         Sign("multimodal tokens to", also=("placeholder",), releases="vLLM"),
+        Sign("shape of the mask", also=("loss_scale",)),
     ),
     examples=(
         Example(

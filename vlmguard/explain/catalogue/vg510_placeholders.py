@@ -92,6 +92,9 @@ FAILURE = Known(
         Sign("should be the same as in the number of provided images"),
         Sign("mm_plugin.py", where="raised"),
         Sign(": 151339 is not in list", releases="GLM-4V: a row without an image"),
+        Sign("<image>", where="else"),
+        Sign("image token", where="else"),
+        Sign("number of images", where="else"),
     ),
     examples=(
         Example(

@@ -52,6 +52,10 @@ FAILURE = Known(
         Sign("The size of tensor a (", also=("embeddings += position_embeddings", "must match")),
         Sign("Token indices sequence length is longer", also=("Error",)),
         Sign("check if the max_length is appropriate", releases="ms-swift 2"),
+        Sign("max_length", where="else"),
+        Sign("max_seq_len", where="else"),
+        Sign("maximum sequence length", where="else"),
+        Sign("context length", where="else"),
     ),
     examples=(
         Example(

@@ -215,6 +215,8 @@ FAILURE = Known(
         Sign("CUDA Error: out of memory", where="line", releases="vLLM's cumem allocator"),
         Sign("Evaluation hit an out-of-memory error"),
         Sign("No or negligible GPU memory available", releases="unsloth"),
+        Sign("If reserved but unallocated memory is large try setting", where="line"),
+        Sign("If reserved memory is >> allocated memory try setting", where="line"),
     ),
     examples=(
         Example(

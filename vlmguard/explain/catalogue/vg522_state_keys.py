@@ -118,6 +118,9 @@ FAILURE = Known(
         Sign("Expected pattern"),
         Sign("Reward model is not correctly loaded"),
         Sign("While copying the parameter named"),
+        Sign("expected shape", also=("but got", "torch.Size")),
+        Sign("state_dict", where="else"),
+        Sign("state dict", where="else"),
     ),
     examples=(
         Example(

@@ -104,6 +104,8 @@ FAILURE = Known(
         Sign("partition_parameters.py in _all_gather", where="raised"),
         Sign("partition_parameters.py in wait", where="raised"),
         Sign("gather_16bit_weights_on_model_save=True", releases="xtuner, DeepSpeed"),
+        Sign("partitioned", where="else"),
+        Sign("ds_id", where="else"),
     ),
     examples=(Example("RuntimeError: 'weight' must be 2-D", "made by causing it, torch 2.13.0"),),
     evidence="hiyouga/LlamaFactory#4557; row 24.",

@@ -36,6 +36,9 @@ FAILURE = Known(
         Sign("expected self and mask to have same dtype"),
         Sign("can't be cast to the desired output type"),
         Sign("must be on the same device and the same dtype except `step`"),
+        Sign("dtype", also=("does not match", "dtype torch.")),
+        Sign("only supports torch.uint8"),
+        Sign("only supports torch.bool"),
     ),
     examples=(
         Example(

@@ -82,6 +82,10 @@ FAILURE = Known(
         Sign("doesn't have any device set"),
         Sign("indices must be on the current device"),
         Sign("must be on the current device"),
+        Sign("in get_balanced_memory", where="raised"),
+        Sign("device_map", where="else"),
+        Sign("same device", where="else"),
+        Sign("meta device", where="else"),
     ),
     examples=(
         Example(

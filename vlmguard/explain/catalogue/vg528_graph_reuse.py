@@ -38,6 +38,9 @@ FAILURE = Known(
         Sign("a leaf Variable that requires grad is being used in an in-place operation"),
         Sign("a view of a leaf Variable that requires grad is being used in an in-place"),
         Sign("Output 0 of", also=("is a view and is being modified inplace",)),
+        Sign(
+            "one of the variables needed for gradient computation has been modified", where="line"
+        ),
     ),
     examples=(
         Example(

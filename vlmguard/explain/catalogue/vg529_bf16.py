@@ -34,6 +34,8 @@ FAILURE = Known(
         Sign("bfloat16 is not supported on your"),
         Sign("fp16 mixed precision requires a GPU"),
         Sign("not implemented for 'BFloat16'"),
+        Sign("bfloat16", where="else"),
+        Sign("bf16", where="else"),
     ),
     examples=(
         Example(

@@ -51,7 +51,6 @@ FAILURE = Known(
             "I/O error: No space",
         ),
         Sign("No usable temporary directory found"),
-        Sign("Disk quota exceeded", where="line"),
         Sign("OutOfDiskError", releases="Ray"),
         Sign("Local disk is full", releases="Ray"),
         Sign("Error while serializing", also=("No space",)),

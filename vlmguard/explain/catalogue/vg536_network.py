@@ -111,6 +111,8 @@ FAILURE = Known(
         Sign("Host key verification failed", where="line", releases="ssh"),
         Sign("ORTE was unable to reliably start", where="line", releases="mpirun"),
         Sign("An ORTE daemon has unexpectedly failed", where="line", releases="mpirun"),
+        Sign("oneCCL:"),
+        Sign("ProcessGroupCCL"),
     ),
     examples=(
         Example(

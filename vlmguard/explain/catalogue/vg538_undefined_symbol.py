@@ -163,6 +163,10 @@ FAILURE = Known(
         Sign("WinError 126]", releases="Windows: a DLL is missing"),
         Sign("WinError 127]", releases="Windows"),
         Sign("WinError 1114]", releases="Windows"),
+        Sign("with arguments from the '", also=("Could not run '",), no=("aten::", "'Meta'")),
+        Sign("'_OpNamespace'"),
+        Sign("bitsandbytes/cextension.py", where="within"),
+        Sign("bitsandbytes/cuda_setup/", where="within"),
     ),
     examples=(
         Example(

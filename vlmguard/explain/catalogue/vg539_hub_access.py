@@ -94,7 +94,6 @@ FAILURE = Known(
         Sign("403 Forbidden"),
         Sign("401 Unauthorized"),
         Sign("Repo id must use alphanumeric"),
-        Sign("Invalid user token"),
         Sign("not exists on modelscope"),
         Sign("Failed to login"),
         Sign("modelscope/hub/", where="raised"),

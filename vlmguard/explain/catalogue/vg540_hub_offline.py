@@ -107,6 +107,15 @@ FAILURE = Known(
         Sign("We could not connect to"),
         Sign("Network is unreachable", also=("urllib3",)),
         Sign("Temporary failure in name resolution", also=("urllib3",)),
+        Sign("huggingface_hub/utils/_http.py", where="within", no=("out of memory",)),
+        Sign("huggingface_hub/file_download.py", where="within", no=("out of memory",)),
+        Sign("huggingface_hub/hf_api.py", where="within", no=("out of memory",)),
+        Sign("huggingface_hub/_snapshot_download.py", where="within", no=("out of memory",)),
+        Sign("-packages/httpx/", where="within", no=("out of memory",)),
+        Sign("-packages/urllib3/", where="within", no=("out of memory",)),
+        Sign("requests/adapters.py", where="within", no=("out of memory",)),
+        Sign("huggingface.co", where="else"),
+        Sign("the Hub", where="else"),
     ),
     examples=(
         Example(

@@ -107,6 +107,7 @@ FAILURE = Known(
         Sign("does not contain the valid metadata"),
         Sign("containing more than one `.index.json`"),
         Sign("SafetensorError", no=("while serializing",)),
+        Sign("The safetensors archive passed at"),
     ),
     examples=(
         Example(

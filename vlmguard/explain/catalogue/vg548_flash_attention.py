@@ -80,6 +80,12 @@ FAILURE = Known(
         Sign("flash_attn_cuda", where="trace", also=("negative dimension",)),
         Sign("/flash_attn/", where="raised"),
         Sign("must be Tensor, not BlockMask"),
+        Sign("attn_implementation", where="else"),
+        Sign("lash attention", where="else"),
+        Sign("Flash Attention", where="else"),
+        Sign("flash_attn", where="else"),
+        Sign("FlashAttention", where="else"),
+        Sign("attention implementation", where="else"),
     ),
     examples=(
         Example(

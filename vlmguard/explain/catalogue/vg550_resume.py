@@ -167,6 +167,8 @@ FAILURE = Known(
         Sign("core/saving.py", where="raised", releases="Lightning"),
         Sign("guess_load_checkpoint", where="trace", also=("Cannot find",), releases="xtuner"),
         Sign("in deepspeed_reinit()", where="within", no=("out of memory",)),
+        Sign("resume_from_checkpoint", where="else"),
+        Sign(" checkpoint", where="else", no=("checkpointing",)),
     ),
     examples=(
         Example(

@@ -9,8 +9,8 @@ FAILURE = Known(
     name="explain-missing-module",
     title="A module is missing, or lacks what another expects",
     zh="缺少模块，或依赖版本不兼容（ImportError）",
-    why="an import failed: a package is not installed in this "
-    "environment, or two packages' releases do not fit each other",
+    why="an import failed: a package, or a program that one calls (ffmpeg, git, gcc), is not "
+    "installed in this environment, or two packages' releases do not fit each other",
     do=(
         Do(
             "python -m pip install 'ms-swift<4': swift.llm is of ms-swift 2 and 3; or the caller's "
@@ -86,6 +86,14 @@ FAILURE = Known(
         Sign("bitsandbytes is not available, please install"),
         Sign("Kernels are not available. Please install"),
         Sign("requires the `kernels` package"),
+        Sign("in an import by another module", where="raised"),
+        Sign("in an import by another module", where="within"),
+        Sign("import_utils.py in _get_module", where="raised"),
+        Sign("FileNotFoundError", also=("in _execute_child",)),
+        Sign("s not installed", where="else"),
+        Sign("lease install", where="else"),
+        Sign("to be installed", where="else"),
+        Sign("nstall it with", where="else"),
     ),
     examples=(
         Example(

@@ -362,6 +362,15 @@ FAILURE = Known(
         Sign("datasets/arrow_dataset.py in __getitem__()", where="within", no=("out of memory",)),
         Sign("datasets/formatting/", where="within", no=("out of memory",)),
         Sign("next(self.sampler_iter)", where="trace", also=("StopIteration",)),
+        Sign("forward() missing", also=("required positional argument",)),
+        Sign("datasets/table.py", where="within", no=("out of memory",)),
+        Sign("pyarrow/", where="within", no=("out of memory",)),
+        Sign("torch/utils/data/_utils/fetch.py in fetch()", where="within", no=("out of memory",)),
+        Sign("torch/utils/data/dataset.py in __getitem", where="within", no=("out of memory",)),
+        Sign("dataset.py in __getitem__()", where="within", no=("out of memory",)),
+        Sign("data.py in __getitem__()", where="within", no=("out of memory",)),
+        Sign("dataset", where="else"),
+        Sign("train_dataset` must be", where="else"),
     ),
     examples=(
         Example(

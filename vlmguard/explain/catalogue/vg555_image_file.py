@@ -124,6 +124,10 @@ FAILURE = Known(
         Sign("soundfile.py", where="raised"),
         Sign("-packages/audioread/", where="raised"),
         Sign("no more frames left to decode"),
+        Sign("image file", where="else"),
+        Sign("video file", where="else"),
+        Sign("PIL Image", where="else"),
+        Sign("PIL image", where="else"),
     ),
     examples=(
         Example(

@@ -121,6 +121,9 @@ FAILURE = Known(
         Sign("only works on transformers", releases="unsloth"),
         Sign("Please download llava models with hf-compatible format", releases="LLaMA-Factory"),
         Sign("in a Hugging Face–compatible format", releases="LLaMA-Factory"),
+        Sign("model_type", where="else"),
+        Sign("model type", where="else"),
+        Sign("trust_remote_code", where="else"),
     ),
     examples=(
         Example(

@@ -82,6 +82,7 @@ FAILURE = Known(
             no=("(2)", "(38)", "(10)", "(35)"),
             releases="torch ≤ 1.7, Lua torch",
         ),
+        Sign("cublasLt ran into an error"),
     ),
     examples=(
         Example(

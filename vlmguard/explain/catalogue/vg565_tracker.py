@@ -67,6 +67,12 @@ FAILURE = Known(
         Sign("pytorch_lightning/loggers/", where="raised"),
         Sign("-packages/swanboard/", where="raised"),
         Sign("weave and wandb must be", releases="weave"),
+        Sign("wandb", where="else"),
+        Sign("ensorboard", where="else"),
+        Sign("mlflow", where="else"),
+        Sign("ClearML", where="else"),
+        Sign("swanlab", where="else"),
+        Sign("tracker", where="else"),
     ),
     examples=(
         Example(

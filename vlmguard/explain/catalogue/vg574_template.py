@@ -106,6 +106,12 @@ FAILURE = Known(
         Sign("axolotl/utils/chat_templates/", where="raised"),
         Sign("xtuner/v1/data_proto/templates", where="raised"),
         Sign("chat_template_utils.py", where="raised", releases="transformers"),
+        Sign("chat template", where="else"),
+        Sign("chat_template", where="else"),
+        Sign("pad token", where="else"),
+        Sign("padding token", where="else"),
+        Sign("tokenizer", where="else"),
+        Sign("rocessing_class", where="else"),
     ),
     examples=(
         Example(

@@ -276,6 +276,11 @@ FAILURE = Known(
         Sign("or a base64 encoded string. Received", where="line", releases="accelerate"),
         Sign("lightning/fabric/strategies/deepspeed.py", where="raised"),
         Sign("strategies/deepspeed.py in _", where="raised", releases="Lightning"),
+        Sign("not supported between instances of 'str'", also=("warmup_num_steps",)),
+        Sign("not supported between instances of 'str'", also=("deepspeed/",)),
+        Sign("DeepSpeed", where="else"),
+        Sign("deepspeed", where="else"),
+        Sign("ZeRO", where="else"),
     ),
     examples=(
         Example(

@@ -109,6 +109,8 @@ FAILURE = Known(
         Sign("is only supported when using PyTorch FSDP"),
         Sign("strategies/fsdp.py in _", where="raised", releases="Lightning"),
         Sign("strategies/model_parallel.py", where="raised", releases="Lightning"),
+        Sign("FSDP", where="else"),
+        Sign("fsdp", where="else"),
     ),
     examples=(
         Example(

@@ -44,7 +44,6 @@ FAILURE = Known(
         "eager run that is slower than without compile."
     ),
     signs=(
-        Sign("torch._dynamo"),
         Sign("torch._inductor"),
         Sign("BackendCompilerFailed"),
         Sign("InductorError"),
@@ -91,6 +90,15 @@ FAILURE = Known(
         Sign("torch/_inductor/", where="within", no=("out of memory",)),
         Sign("-packages/triton/", where="within", no=("out of memory",)),
         Sign("module 'triton.language' has no attribute"),
+        Sign("data type is not supported on CUDA arch"),
+        Sign("torch._dynamo", no=("must be a `LightningModule`",)),
+        Sign("triton/compiler/", where="within", no=("out of memory",)),
+        Sign("triton/runtime/", where="within", no=("out of memory",)),
+        Sign("torch/_functorch/", where="within", no=("out of memory",)),
+        Sign("torch.compile", where="else"),
+        Sign("Triton", where="else"),
+        Sign("inductor", where="else"),
+        Sign("dynamo", where="else"),
     ),
     examples=(
         Example(

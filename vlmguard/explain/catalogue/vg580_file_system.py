@@ -92,6 +92,9 @@ FAILURE = Known(
         Sign("error closing file", also=("OSError",), releases="pyarrow"),
         Sign("WinError 5]", releases="Windows"),
         Sign("WinError 32]", releases="Windows: in use by another process"),
+        Sign("[Errno 95]"),
+        Sign("[Errno 38]"),
+        Sign("Operation not supported", also=("OSError",)),
     ),
     examples=(
         Example(

@@ -87,6 +87,9 @@ FAILURE = Known(
         Sign("verl/utils/reward_score/", where="raised"),
         Sign("verl/workers/reward_manager/", where="raised"),
         Sign("Reward function file ", also=("not found",), releases="verl"),
+        Sign("reward function", where="else"),
+        Sign("reward_func", where="else"),
+        Sign("reward model", where="else"),
     ),
     examples=(
         Example(

@@ -60,6 +60,7 @@ FAILURE = Known(
         Sign("You can't use batches of different size with `dispatch_batches=True`"),
         Sign("Can only concatenate tensors but got"),
         Sign("Sizes of tensors must match except in dimension 0. Expected"),
+        Sign("torch/utils/data/_utils/collate.py", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

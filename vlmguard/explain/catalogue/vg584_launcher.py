@@ -90,6 +90,16 @@ FAILURE = Known(
         Sign("Distributed training has not been initialized", releases="FlagEmbedding"),
         Sign("only works in SLURM or via torchelastic", releases="Lightning ≤ 1.5"),
         Sign("plugins/environments/", where="raised", releases="Lightning"),
+        Sign("INTERNAL ASSERT FAILED", also=("ProcessGroup",)),
+        Sign("KeyError: 'CUDA_VISIBLE_DEVICES'"),
+        Sign("KeyError: 'NODE_RANK'"),
+        Sign("KeyError: 'LOCAL_WORLD_SIZE'"),
+        Sign("KeyError: 'GROUP_RANK'"),
+        Sign("KeyError: 'NNODES'"),
+        Sign("KeyError: 'NPROC_PER_NODE'"),
+        Sign("KeyError: 'SLURM_"),
+        Sign("KeyError: 'OMPI_"),
+        Sign("KeyError: 'PMI_"),
     ),
     examples=(
         Example(

@@ -92,6 +92,12 @@ FAILURE = Known(
         Sign("unsloth/models/llama.py in get_peft_model", where="raised"),
         Sign("unsloth/models/vision.py in get_peft_model", where="raised"),
         Sign("in validate_loftq_config", where="raised", releases="unsloth"),
+        Sign("adapter", where="else"),
+        Sign("PEFT", where="else"),
+        Sign("LoRA", where="else"),
+        Sign("lora_", where="else"),
+        Sign("TrainableTokensLayer"),
+        Sign("marked to be trained fully"),
     ),
     examples=(
         Example(

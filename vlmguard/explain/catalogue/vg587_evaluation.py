@@ -69,6 +69,9 @@ FAILURE = Known(
         Sign("-packages/jiwer/", where="raised"),
         Sign("in compute_metrics()", where="within"),
         Sign("in preprocess_logits_for_metrics()", where="within"),
+        Sign("eval_dataset", where="else"),
+        Sign("compute_metrics", where="else"),
+        Sign("evaluation dataset", where="else"),
     ),
     examples=(
         Example(

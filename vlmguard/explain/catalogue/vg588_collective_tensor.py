@@ -80,6 +80,11 @@ FAILURE = Known(
         Sign("passed to `broadcast`", also=("Unsupported types",)),
         Sign("passed to `_gpu_broadcast", also=("Unsupported types",)),
         Sign("DistributedOperationException"),
+        Sign("all_gather", where="else"),
+        Sign("all_reduce", where="else"),
+        Sign("allreduce", where="else"),
+        Sign("reduce_scatter", where="else"),
+        Sign("process group", where="else"),
     ),
     examples=(
         Example(

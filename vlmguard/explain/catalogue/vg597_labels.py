@@ -56,6 +56,7 @@ FAILURE = Known(
         Sign("size mismatch (got input:", also=("target:",)),
         Sign("Label values must be <= vocab_size"),
         Sign("nll_loss", also=("not implemented for",)),
+        Sign("num_labels", where="else"),
     ),
     examples=(
         Example(
