@@ -70,7 +70,7 @@ def _framed(kept: Sequence[Line]) -> Iterator[Line]:
         if unfold.is_row(line.raw):
             yield line
             continue
-        now = lanes.get(line.lane)
+        now, ended = lanes.get(line.lane), ""
         if now is not None:
             now.lines.append(line)
             now.sure = now.sure or "┃" in text
@@ -79,9 +79,10 @@ def _framed(kept: Sequence[Line]) -> Iterator[Line]:
                 yield from now.lines if ended == _WHOLE else now.lines[:-1]
             if ended or len(now.lines) > LONGEST:
                 del lanes[line.lane]
-        if (now is None or ended != _WHOLE) and (kind := _begins(text, above.get(line.lane, ""))):
-            if now is None or ended or kind == now.kind == "chat":
-                lanes[line.lane] = _Open(kind, [line], kind != "table" or bool(_NAMED.search(text)))
+        kind = "" if ended == _WHOLE else _begins(text, above.get(line.lane, ""))
+        if kind and (now is None or ended or kind == now.kind == "chat"):
+            sure = kind != "table" or _NAMED.search(text) is not None
+            lanes[line.lane] = _Open(kind, [line], sure)
         above[line.lane] = text
 
 

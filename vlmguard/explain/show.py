@@ -33,6 +33,7 @@ _ALIVE = (
     "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/SHARED/nccl_trace_ in front of the command (SHARED: a disk "
     "that all nodes see): after a time-out the flight recorder says which collective hangs",
 )
+_CUT = "a traceback whose last line is not in this log"
 _ZH = {
     "unknown": "未知故障：目录中没有对应的类别",
     "unfinished": "日志中断：没有结束标记，也没有报错；训练可能仍在运行、卡住或被杀死",
@@ -169,7 +170,9 @@ def headline(answer: Answer) -> str:
         return f"{answer.known.code} {answer.known.title}{f' ({where})' if where else ''}"
     if answer.verdict == "unknown":
         what = answer.pick.event if answer.pick else None
-        said = f"{what.type}: {_first(what.message)}" if what else "a process failed without a word"
+        said = "a process failed without a word"
+        if what is not None:
+            said = f"{what.type}: {_first(what.message)}" if what.type else _CUT
         if what is not None and what.cause is not None:
             said += f", after {what.cause.type}: {_first(what.cause.message)}"
         where = _who(answer)
