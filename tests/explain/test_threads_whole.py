@@ -57,6 +57,11 @@ SHAPES = {
     "axolotl-ai-cloud/axolotl#2791 pydantic's words, cut": (
         "  Input should be 'alpaca' or 'aya' [type=enum, input_value='phi_35_vl', input_type=str]\n    For further information visit https://errors.pydantic.dev/2.10/v/enum\n", "VG553", None),
     "pydantic's warning": ("PydanticDeprecatedSince20: deprecated, see https://errors.pydantic.dev/2.10/migration/\n" + BAR + "\n{'train_runtime': 42.0}\n", "finished", None),
+    "bmaltais/kohya_ss#3128 a page's words behind a launcher's failure": (
+        "    raise subprocess.CalledProcessError(returncode=process.returncode, cmd=cmd)\nsubprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 1.\n"
+        "08:36:33-604009 INFO     Training has ended.\n", "unknown", None),
+    "johnson7788 a coroutine that was cancelled at the end": (
+        f"{BAR}\n{{'train_runtime': 42.0}}\n" + compose.traced("asyncio.exceptions.CancelledError", None), "finished", None),
     "TIGER-AI-Lab/VLM2Vec#66 a processor that this release lacks": (
         compose.traced("ValueError: Could not find module Qwen2VLImageProcessorFast in `transformers`. If this is a custom class, it should be registered", 1), "VG556", (1,)),
 }

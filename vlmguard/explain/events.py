@@ -297,6 +297,7 @@ def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:
         event.trace = lane.before
     lane.before = []
     event.type, event.message, event.last = kind, message, line
+    event.ignored = event.ignored or kind.endswith("CancelledError")  # asyncio's: never a start
     if event.rank is None:
         event.rank = line.rank
     if lane.chained and event.cause is None and event is not lane.done:

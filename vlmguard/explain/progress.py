@@ -74,6 +74,9 @@ _PART = re.compile(r"(?i)epoch|fold|round|stage|step|iter|轮|折|步")
 _OF_PART = re.compile(r"(?i):?\s{0,3}(?:for |of |on )?(?:epoch|fold|round|stage|step|iter)")
 
 
+# A web page's or a script's "training has ended" right behind these is no end that is meant.
+_LAUNCHERS = ("subprocess.CalledProcessError: Command", "torch.distributed.elastic.multiproc")
+AFTER = 3  # lines
 KEPT = 64
 ZEROS = 5  # losses of 0.0 in a row, from the first on
 MASKED = 3  # rows
@@ -180,12 +183,15 @@ def of(lines: Iterable[Line]) -> Progress:
     """The progress of one log."""
     told = Progress()
     bars: tuple[int, int] | None = None
+    failed = -AFTER
     for line in lines:
         text = line.text
         if not text.strip():
             continue
         told.final = line
-        if _done(text):
+        if text.startswith(_LAUNCHERS):
+            failed = line.number
+        if line.number - failed > AFTER and _done(text):
             told.done.append(line.at)
             told.end = line
         if "Running Evaluation" in text or "Evaluating" in text[:40]:

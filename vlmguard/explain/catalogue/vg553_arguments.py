@@ -77,6 +77,7 @@ FAILURE = Known(
     ),
     wrong="Ignoring unknown arguments lets the run go on without what you asked for.",
     signs=(
+        Sign("rocessor should be provided"),
         Sign("max_steps has to be specified"),
         Sign("max_steps must be"),
         Sign("Liger is not supported for"),

@@ -62,6 +62,11 @@ FAILURE = Known(
     do=_do,
     wrong="A typing mistake in code of your own says the same.",
     signs=(
+        Sign(
+            "not in ALL_PARALLEL_STYLES",
+            where="trace",
+            releases="transformers 4.51, torch before 2.5",
+        ),
         Sign("KeyError: 'prompt_input_ids'", releases="trl, of another release"),
         Sign("init_process_group() got multiple values for keyword argument"),
         Sign("has no attribute", also=("AttributeError", "module '"), no=("NoneType",)),
