@@ -62,6 +62,8 @@ SHAPES = {
         "08:36:33-604009 INFO     Training has ended.\n", "unknown", None),
     "johnson7788 a coroutine that was cancelled at the end": (
         f"{BAR}\n{{'train_runtime': 42.0}}\n" + compose.traced("asyncio.exceptions.CancelledError", None), "finished", None),
+    "amazingvince/nanoVLM a loader's own thread, and nothing after it": (
+        "Using device: cuda\nException in thread Thread-3 (_producer):\n" + compose.traced("AttributeError: GemmaTokenizerFast has no attribute r1c5. Did you mean: 'r1c1'?", None, ("_producer", "__getitem__", "__getattr__")), "unknown", None),
     "TIGER-AI-Lab/VLM2Vec#66 a processor that this release lacks": (
         compose.traced("ValueError: Could not find module Qwen2VLImageProcessorFast in `transformers`. If this is a custom class, it should be registered", 1), "VG556", (1,)),
 }

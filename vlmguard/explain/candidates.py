@@ -265,6 +265,9 @@ def _ended(candidate: Candidate, digest: Digest) -> bool:
         later = [e.type.rpartition(".")[2] for e in digest.events if e.at > candidate.at]
         return known and all(name in WRAPPERS for name in later)
     told = digest.progress
+    after = told.after(candidate.at) or told.finished(candidate.at)
+    if any(name == "__getitem__" for _, _, name in frames) and not after:
+        return all(_launchers(e) for e in digest.events if e.at > candidate.at)  # a loader's thread
     # Of a log without steps or an end a wait or an op that was not built tells enough; what a
     # tracker's thread or a destructor says at the end of a healthy run does not.
     enough = candidate.known is not None and (

@@ -52,6 +52,9 @@ FAILURE = Known(
     ),
     wrong="One failed attempt that is repeated with success is noise.",
     signs=(
+        Sign("urllib3.exceptions."),
+        Sign("requests.exceptions.ConnectionError"),
+        Sign("requests.exceptions.ChunkedEncodingError"),
         Sign("couldn't find them in the cached files"),
         Sign("We couldn't connect to"),
         Sign("OfflineModeIsEnabled"),

@@ -76,6 +76,7 @@ FAILURE = Known(
     ),
     wrong="If the training ranks failed first, the engine only followed.",
     signs=(
+        Sign("No modalities found in the mm_positions", releases="vLLM"),
         Sign("EngineCore"),
         Sign("Engine core initialization failed"),
         Sign("EngineDeadError"),
