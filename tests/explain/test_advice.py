@@ -66,6 +66,15 @@ FIRST = {
     "labels are there already": ("VG589", "ValueError: The model did not return a loss from the inputs, only the following keys: logits. For reference, the inputs it received are input_ids,attention_mask,labels.", "", "one run without what replaces the loss"),
     "other ranks than before": ("VG550", "The checkpoint being loaded used a DP world size of 8 but the current world size is 16.", "", "as many ranks as the run that saved it"),
     "a checkpoint": ("VG550", "ValueError: Can't find a valid checkpoint at /data/output/v0-20240318/checkpoint-100", "", "ls -la /data/output/v0-20240318/checkpoint-100"),
+    "a file that is not there": ("VG554", "FileNotFoundError: Unable to find '/root/data/mocked_512.json'", "", "ls -l /root/data/mocked_512.json"),
+    "DeepSpeed's file": ("VG575", "ValueError: Expected a string path to an existing deepspeed config, or a dictionary, or a base64 encoded string. Received: configs/ds_z9.json", "TRL", "ls -l configs/ds_z9.json"),
+    "a package in other words": ("VG552", "ImportError: DeepSpeed is not installed => run `pip3 install deepspeed` or build it from source.", "accelerate", "python -m pip install deepspeed"),
+    "a tracker's package": ("VG565", "ValueError: You are using swanlab as `report_to`, please install swanlab by `pip install swanlab`", "ms-swift", "python -m pip install swanlab"),
+    "PEFT is too old": ("VG570", "ValueError: The version of PEFT you are using is not compatible, please use a version that is greater than 0.5.0", "", "python -m pip install -U peft"),
+    "an image of very many tokens": ("VG506", "ValueError: Image features and image tokens do not match, tokens: 2992, features: 262144", "ms-swift", "--max_pixels"),
+    "a port that nobody gave": ("VG517", "ValueError: The port number of the rendezvous endpoint 'None:None' must be an integer between 0 and 65536.", "accelerate", "accelerate launch --main_process_port 29500"),
+    "one dimension more": ("VG597", "ValueError: Target size (torch.Size([10])) must be the same as input size (torch.Size([10, 1]))", "", "logits.squeeze(-1)"),
+    "an adapter's folder": ("VG550", "ValueError: Can't find 'adapter_config.json' at 'out/checkpoint-700'", "", "ls -la out/checkpoint-700"),
     "who does not answer": ("VG517", "DistNetworkError: The client socket has timed out after 300000ms while trying to connect to (10.0.0.7, 41331).", "", "nc -vz 10.0.0.7 41331"),
 }  # fmt: skip
 
@@ -146,6 +155,7 @@ def test_a_value_is_one_word_of_a_shell(message):
 
 def test_no_log_names_a_package_to_install():
     """What is not in our own list is not installed by the name that a log gives."""
+    assert not any("evil" in one for one in steps("VG552", "ImportError: x is not installed => run `pip install evil`"))
     for module in ("evil", "requests2", "torch_npu_x", "numpy;x"):
         told = steps("VG552", f"ModuleNotFoundError: No module named '{module}'")
         assert not any(f"pip install {module}" in one for one in told)

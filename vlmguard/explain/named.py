@@ -12,6 +12,7 @@ import shlex
 
 from vlmguard.explain import clean, packages
 from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.renamed import DROPPED, RENAMED
 
 _PATH = r"((?:[A-Za-z]:[\\/]|\.{0,2}/)?[\w.@+~-][\w./\\@+~ -]{1,220}|/[\w./@+~ -]{1,220})"
 _MODULE = re.compile(r"No module named ['\"‘]?([A-Za-z_][\w.]{0,80})")
@@ -43,6 +44,8 @@ _FILES = [
                r"unable to open file|Failed to fetch video idx \d{1,9} from|image file is truncated"
                r"|while deserializing header|found in directory|Error opening)"
                r":? ['\"]?(/[\w./@+~-]{1,220}|[\w.@+~-][\w./@+~-]{1,200}\.\w{1,12})"),
+    re.compile(r"(?:Received: |Can't find '[\w.]{1,40}' at |Unable to find )['\"]?"
+               r"([\w.@+~/][\w./@+~-]{1,200})"),
     re.compile(r"(?:Checkpoint at |^|\s)([\w.@+~-][\w./@+~-]{1,200}\."
                r"(?:ckpt|pth|pt|swp|safetensors|bin))(?: not found|: buffer nbytes)"),
     re.compile(r"(?:File|file|directory|folder|path|dataset|checkpoint at)s? ['\"]?"
@@ -78,6 +81,10 @@ _COMMAND = re.compile(
     r"|execve\(\): ([A-Za-z][\w.-]{1,40}):"
 )
 _DRIVER = re.compile(r"found version (1[0-9])0(\d)0\)")
+_INSTALL = re.compile(
+    r"(?:pip3? install (?:-U |--upgrade )?[`'\"]?|ImportError: No |requires |install )"
+    r"([A-Za-z][\w-]{1,40})"
+)
 _FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 _FUNCTION = re.compile(r"TypeError: (?:[\w.<>]{1,60}\.)?([a-z]\w{1,60}(?<!__))\(\)")
 _REWARD = re.compile(r"reward_function ['\"]?([\w-]{1,60})")
@@ -198,6 +205,8 @@ def _modules(said: str) -> dict[str, str]:
         found["partpackage" if inner else "package"] = package
         if not package and not inner:
             found["unlisted"] = module
+    elif match := _INSTALL.search(said):
+        found["package"] = packages.listed(match[1])
     if match := _LIBRARY.search(said):
         found["library"] = packages.of(match[1])
     if match := _ASKED.search(said):
@@ -215,43 +224,6 @@ def _arguments(said: str) -> dict[str, str]:
     return {"flag": flag, "argument": bare, "newname": new, "dropped": DROPPED.get(bare, "")}
 
 
-# Old name → the one that took its place: fields of TrainingArguments in transformers 4.49 and
-# 5.23, of TRL 0.16 and 1.16, of ms-swift 3.2 and 4.6; and back, for a release that is too old.
-RENAMED = {
-    "evaluation_strategy": "eval_strategy",
-    "eval_strategy": "evaluation_strategy",
-    "no_cuda": "use_cpu",
-    "use_cpu": "no_cuda",
-    "tokenizer": "processing_class",
-    "processing_class": "tokenizer",
-    "max_seq_length": "max_length",
-    "per_gpu_train_batch_size": "per_device_train_batch_size",
-    "per_gpu_eval_batch_size": "per_device_eval_batch_size",
-    "group_by_length": "train_sampling_strategy",
-    "include_inputs_for_metrics": "include_for_metrics",
-    "include_tokens_per_second": "include_num_input_tokens_seen",
-    "push_to_hub_token": "hub_token",
-    "push_to_hub_model_id": "hub_model_id",
-    "fsdp_transformer_layer_cls_to_wrap": "fsdp_config",
-    "use_liger": "use_liger_kernel",
-    "sft_type": "tuner_type",
-    "train_type": "tuner_type",
-    "tuner_type": "train_type",
-    "gpu_memory_utilization": "vllm_gpu_memory_utilization",
-    "tensor_parallel_size": "vllm_tensor_parallel_size",
-    "dtype": "torch_dtype",
-    "torch_dtype": "dtype",
-}
-# Names that newer releases do not have any more, and why nothing takes their place.
-DROPPED = {
-    "overwrite_output_dir": "transformers 5 always writes into the folder",
-    "save_safetensors": "transformers 5 always saves safetensors",
-    "logging_dir": "transformers 5 reads TENSORBOARD_LOGGING_DIR instead",
-    "half_precision_backend": "bf16 or fp16 alone decide",
-    "max_prompt_length": "TRL 1 bounds the whole row by max_length",
-    "vllm_device": "vllm_mode colocate or server decides now",
-    "use_legacy_prediction_loop": "there is one loop only",
-}
 # Words of a step that a value of the log takes the place of: {package}, {path}, …
 _PLACE = re.compile(
     r"\{(attribute|argument|choice|command|driver|dropped|flag|folder|framework|function|host|job|key|lib|library|line|modelfolder|modelrepo|modeltype|"

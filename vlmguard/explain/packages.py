@@ -43,3 +43,9 @@ BUILT = ("flash-attn", "causal-conv1d", "mamba-ssm", "xformers", "deepspeed")
 def of(module: str) -> str:
     """The package that brings ``module``, or "" where it is not known."""
     return PYPI.get(module.partition(".")[0], "")
+
+
+def listed(name: str) -> str:
+    """The package of this name, as PyPI has it, or "" where it is not one of those above."""
+    plain = name.lower().replace("_", "-")
+    return next((one for one in PYPI.values() if one.lower().replace("_", "-") == plain), "")

@@ -26,6 +26,9 @@ def _counts(facts: Facts) -> tuple[int, int] | None:
     return (int(match[2]), int(match[1])) if match else None
 
 
+MANY = 32768  # features, beyond which images are made smaller before rows are made longer
+
+
 def _why(facts: Facts) -> str:
     counts = _counts(facts)
     if counts is None:
@@ -81,6 +84,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("find the row: as many images as <image> in its text, every file readable"),
             Do("eager_rows"),
         )
+    if counts is not None and counts[1] > MANY:  # one image alone: the row cannot be that long
+        return (pixels, raised, Do("drop_long", "the longest rows are not trained on"))
     return (raised, pixels, Do("drop_long", "the longest rows are not trained on"))
 
 

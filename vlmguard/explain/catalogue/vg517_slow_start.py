@@ -14,6 +14,14 @@ FAILURE = Known(
     "compiled, or had already failed",
     do=(
         Do(
+            "accelerate launch --main_process_port 29500 --main_process_ip "
+            "ADDRESS_OF_THE_FIRST_NODE …: "
+            "the port was not given",
+            "none",
+            when=("'None:None'", "port number of the rendezvous"),
+            kind="reach",
+        ),
+        Do(
             "nc -vz {host} {port}, on the node that waited; ss -ltnp 'sport = :{port}' on {host}: "
             "nobody listens, or a firewall is between them",
             "none",

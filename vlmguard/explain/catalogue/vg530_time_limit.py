@@ -7,7 +7,8 @@ from vlmguard.explain.logfacts import Facts
 
 
 def _why(facts: Facts) -> str:
-    last = f", at step {facts.steps[0]} of {facts.steps[1]}" if facts.steps else ""
+    of = f" of {facts.steps[1]}" if facts.steps and facts.steps[1] else ""
+    last = f", at step {facts.steps[0]}{of}" if facts.steps else ""
     return f"the job ran until its wall-clock limit{last}; the limit says nothing of the training"
 
 

@@ -23,6 +23,11 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
+            "qsub -l h_vmem=… with more than the line says (each slot counts by itself)",
+            "none",
+            when=("h_vmem",),
+        ),
+        Do(
             "dmesg -T | grep -i -E 'killed process|oom', on that machine; under Slurm "
             "sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem, in Kubernetes "
             "kubectl describe pod NAME (OOMKilled)",

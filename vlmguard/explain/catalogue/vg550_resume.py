@@ -38,6 +38,11 @@ FAILURE = Known(
             kind="ls",
         ),
         Do(
+            "ls -la {path}: is it there (relative to where the job starts), and whole?",
+            "none",
+            kind="ls",
+        ),
+        Do(
             "ls -la CHECKPOINT: trainer_state.json, the weights, optimizer.pt or a "
             "global_step folder "
             "with a file for every rank must be there",

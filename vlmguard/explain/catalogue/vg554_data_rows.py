@@ -27,13 +27,22 @@ FAILURE = Known(
         Do(
             "ls -l {path}, on every node: a relative path counts from the job's working directory",
             "none",
-            when=("No such file", "not find", "doesn't exist", "does not exist", "not exist"),
+            when=(
+                "No such file",
+                "FileNotFound",
+                "Unable to find",
+                "not find",
+                "doesn't exist",
+                "does not exist",
+                "not exist",
+            ),
         ),
         Do(
             "python -m json.tool {path} > /dev/null (--json-lines for .jsonl): it names the line "
             "that is broken",
             "none",
             when=("JSON", "json", "Expecting", "Extra data", "delimiter"),
+            unless=("FileNotFound", "Unable to find"),
             kind="json",
         ),
         Do(
@@ -42,6 +51,7 @@ FAILURE = Known(
             "is broken",
             "none",
             when=("JSON", "json", "Expecting", "Extra data", "delimiter", "ArrowInvalid"),
+            unless=("FileNotFound", "Unable to find"),
             kind="json",
         ),
         Do(

@@ -11,6 +11,12 @@ FAILURE = Known(
     zh="实验记录工具（wandb 等）启动失败",
     why="the run was told to report to a tracker that has no key, no network or no project here",
     do=(
+        Do(
+            "python -m pip install {package}",
+            "none",
+            when=("please install", "Please install", "pip install", "to be installed"),
+            unless=("swanlab[dashboard]",),
+        ),
         Do("no_tracker", "no curves on line"),
         Do(
             "WANDB_MODE=offline in front of the command",

@@ -8,6 +8,7 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _STEPS = (
+    Do("python -m pip install -U peft", "none", when=("version of PEFT", "PEFT version")),
     Do(
         "python -m pip show {ownerpackage}; python -m pip check: this release has no "
         "{owner}.{attribute}; install the one in the requirements of the program that asks "

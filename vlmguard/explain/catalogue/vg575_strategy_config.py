@@ -18,6 +18,11 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "ls -l {path}: DeepSpeed's file is looked for there (relative to where the job starts)",
+            "none",
+            when=("existing deepspeed config", "Expected a string path", "No such file"),
+        ),
+        Do(
             "python -m json.tool DS_CONFIG.json: line {line} is where it breaks (a comma too many, "
             "a comment, True for true)",
             "none",

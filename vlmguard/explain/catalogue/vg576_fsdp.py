@@ -16,6 +16,13 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            '--fsdp "full_shard auto_wrap": full_shard, shard_grad_op, hybrid_shard, '
+            "no_shard, offload "
+            "and auto_wrap are what it takes",
+            "none",
+            when=("Unknown `fsdp` option",),
+        ),
+        Do(
             "fsdp_transformer_layer_cls_to_wrap: the decoder layer of this "
             "model and the tower's block (print the model's classes: "
             "{type(m).__name__ for m in model.modules()})",

@@ -30,6 +30,11 @@ _STARTERS = (
 
 _SCHEDULER = (
     Do(
+        "srun --cpu-bind=none …, or unset SLURM_CPU_BIND in front of it",
+        "none",
+        when=("cpu bind", "CPU bind"),
+    ),
+    Do(
         "sbatch --version; sbatch --help | grep -e {flag}: an older Slurm spells it otherwise "
         "(--gres=gpu:8 for --gpus-per-node=8)",
         "none",

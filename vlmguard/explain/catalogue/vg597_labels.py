@@ -16,6 +16,13 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "logits.squeeze(-1) before the loss, or labels.unsqueeze(-1): one of them has a "
+            "dimension "
+            "of 1 more",
+            "none",
+            when=("must be the same as input size",),
+        ),
+        Do(
             "print({k: v.shape for k, v in batch.items()}), before the loss: input_ids and labels "
             "must have one shape (rows × tokens), and labels not be empty",
             "none",
