@@ -75,6 +75,11 @@ FIRST = {
     "a port that nobody gave": ("VG517", "ValueError: The port number of the rendezvous endpoint 'None:None' must be an integer between 0 and 65536.", "accelerate", "accelerate launch --main_process_port 29500"),
     "one dimension more": ("VG597", "ValueError: Target size (torch.Size([10])) must be the same as input size (torch.Size([10, 1]))", "", "logits.squeeze(-1)"),
     "an adapter's folder": ("VG550", "ValueError: Can't find 'adapter_config.json' at 'out/checkpoint-700'", "", "ls -la out/checkpoint-700"),
+    "what is asked for": ("VG552", "ImportError: Using the `Trainer` with `PyTorch` requires `accelerate>=0.20.1`: Please run `pip install transformers[torch]`", "", "python -m pip install 'accelerate>=0.20.1'"),
+    "liger": ("VG552", "ImportError: liger-kernel >= 0.3.0 is not available. Please install it with `pip install liger-kernel`", "TRL", "python -m pip install liger-kernel"),
+    "a torch that is too old": ("VG550", "ValueError: `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6", "", "python -m pip install 'torch>=2.6'"),
+    "a page is no model": ("VG540", "OSError: We couldn't connect to 'https://huggingface.co'; see 'https://huggingface.co/docs/transformers/installation#offline-mode'.", "", "curl -sSI https://huggingface.co"),
+    "a folder that is not there": ("VG539", "ValueError: path: '/data/models/Qwen2-VL-7B-Instruct' not found", "ms-swift", "ls -l /data/models/Qwen2-VL-7B-Instruct"),
     "who does not answer": ("VG517", "DistNetworkError: The client socket has timed out after 300000ms while trying to connect to (10.0.0.7, 41331).", "", "nc -vz 10.0.0.7 41331"),
 }  # fmt: skip
 
@@ -156,6 +161,7 @@ def test_a_value_is_one_word_of_a_shell(message):
 def test_no_log_names_a_package_to_install():
     """What is not in our own list is not installed by the name that a log gives."""
     assert not any("evil" in one for one in steps("VG552", "ImportError: x is not installed => run `pip install evil`"))
+    assert not any("evil" in one for one in steps("VG552", "ImportError: this requires `evil>=1.0`"))
     for module in ("evil", "requests2", "torch_npu_x", "numpy;x"):
         told = steps("VG552", f"ModuleNotFoundError: No module named '{module}'")
         assert not any(f"pip install {module}" in one for one in told)

@@ -58,10 +58,12 @@ _REPO = [
     re.compile(r"https?://(?:huggingface\.co|hf-mirror\.com)/(?:api/(?:models|datasets)/|datasets/)?"
                r"([\w.-]{1,96}/[\w.-]{1,96})"),
     re.compile(r"looks like ([\w.-]{1,96}/[\w.-]{1,96}) is not the path"),
-    re.compile(r"(?:access model|Repository Not Found for|Access to model|not exist in:|"
+    re.compile(r"(?:access model|the (?:model|tokenizer) for|Repository Not Found for|"
+               r"Access to model|not exist in:|"
                r"Access to dataset|load) ['\"]?([\w.-]{1,96}/[\w.-]{1,96})"),
     re.compile(r"^[\w.]{0,80}: ['\"]?([\w.-]{1,96}/[\w.-]{1,96})['\"]? is not a local folder"),
 ]  # fmt: skip
+_PAGES = ("docs", "models", "datasets", "spaces", "settings", "join", "blog", "api")
 _JOB = re.compile(r"(?:JOB|STEP|Job|job|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?\b")
 _HOST = re.compile(
     r"(?: ON | on node |Node |host )([A-Za-z][\w.-]{1,60})"
@@ -100,7 +102,7 @@ _TEMPLATE = re.compile(r"[Tt]emplate ['\"`]?([\w.-]{1,60})['\"`]? (?:does not ex
 _CHOICE = re.compile(r"invalid choice: ['\"]([\w.-]{1,60})['\"]")
 _LINE = re.compile(r"\bline (\d{1,9})(?: column \d{1,6})?")
 _ASKED = re.compile(
-    r"(?:requires?|needs|install) [`'\"]?([A-Za-z][\w-]{1,40}(?:[<>=!]=?[\w.]{1,20}))"
+    r"(?:requires?|needs|install) [`'\"]?(([A-Za-z][\w-]{1,40})[<>=!]=?[\w.]{1,20})"
 )
 
 
@@ -205,12 +207,15 @@ def _modules(said: str) -> dict[str, str]:
         found["partpackage" if inner else "package"] = package
         if not package and not inner:
             found["unlisted"] = module
-    elif match := _INSTALL.search(said):
-        found["package"] = packages.listed(match[1])
+    else:
+        asked = (packages.listed(name) for name in _INSTALL.findall(said))
+        found["package"] = next(filter(None, asked), "")
     if match := _LIBRARY.search(said):
         found["library"] = packages.of(match[1])
-    if match := _ASKED.search(said):
-        found["wanted"] = match[1]
+    for match in _ASKED.finditer(said):
+        if packages.listed(match[2]):
+            found["wanted"] = match[1]
+            break
     return found
 
 
@@ -267,6 +272,7 @@ def _path(said: str) -> str:
 
 def _repo(said: str) -> str:
     for pattern in _REPO:
-        if match := pattern.search(said):
-            return match[1].removesuffix("/resolve").rstrip(".")
+        for match in pattern.finditer(said):
+            if match[1].partition("/")[0] not in _PAGES:
+                return match[1].removesuffix("/resolve").rstrip(".")
     return ""

@@ -13,6 +13,13 @@ FAILURE = Known(
     "token that may read it, or no such repository exists",
     do=(
         Do(
+            "ls -l {path}, on the node itself: a local folder that is not there is taken for "
+            "a name on "
+            "the hub",
+            "none",
+            when=("path: '/", "' not found"),
+        ),
+        Do(
             "--hub_private_repo false, or room on https://huggingface.co/settings/billing: "
             "the private "
             "storage is full; --push_to_hub false keeps the model on this machine",

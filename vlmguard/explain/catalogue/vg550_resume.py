@@ -18,6 +18,7 @@ FAILURE = Known(
             "only; newer ones name what they stored), or 'torch<2.6', for files that you wrote",
             "none",
             when=("Weights only load failed", "weights_only", "WeightsUnpickler"),
+            unless=("upgrade torch",),
         ),
         Do(
             "python -m pip install 'torch>=2.6', or weights in safetensors",

@@ -19,7 +19,12 @@ FAILURE = Known(
             when=("No module named 'swift.llm", "from 'swift.llm"),
         ),
         Do("python -m pip install -U 'trl>=0.14'", "none", when=("'GRPOConfig'", "'GRPOTrainer'")),
-        Do("python -m pip install {package}, in the environment of the job (which python)", "none"),
+        Do("python -m pip install {wanted}, in the environment of the job", "none", kind="install"),
+        Do(
+            "python -m pip install {package}, in the environment of the job (which python)",
+            "none",
+            kind="install",
+        ),
         Do(
             "{unlisted} is no package that is known here: cd to the repository that has a "
             "folder or "
@@ -37,12 +42,6 @@ FAILURE = Known(
             "{sourcepackage} that has {name} (older ones lack what is new, newer ones what was "
             "taken out): the one in the requirements of the program that imports it",
             "none",
-        ),
-        Do("python -m pip install '{wanted}'", "none"),
-        Do(
-            "python -m pip install -U 'accelerate>=1.1'",
-            "none",
-            when=("requires `accelerate",),
         ),
         Do("python -m pip check: it names what the packages here want and do not have", "none"),
         Do("which python, in the job script: is it the environment that you think it is?", "none"),

@@ -13,6 +13,11 @@ FAILURE = Known(
     "flag of another release, a misspelling, or a value that does "
     "not fit",
     do=(
+        Do(
+            "val_size: 0.05, or eval_dataset: NAME, or eval_strategy: no",
+            "rows that are not trained on; or no evaluation",
+            when=("eval_dataset be provided", "specify `eval_dataset`"),
+        ),
         Do("{newname} instead of {argument}: it has another name in this release", "none"),
         Do("leave {argument} out: {dropped}", "none"),
         Do(
