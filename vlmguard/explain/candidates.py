@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vlmguard.explain import kinds, places, sentences
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
@@ -64,19 +65,30 @@ class Candidate:
 def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known | None:
     """The catalogue's failure that an exception is; through what it was raised from, too."""
     message = flat(f"{event.type}: {event.message or _unnamed(event)}")[:6000]
-    places = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
-    trace = flat(f"{' '.join(event.trace)} {places}")
+    where = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
+    trace = flat(f"{' '.join(event.trace)} {where}")
     found = best(message, trace, catalogue)
     if event.cause is not None and depth < 4 and (found is None or _vague(found)):
         found = classify(event.cause, catalogue, depth + 1) or found
     if found is None and event.final:
         found = _by_beginning(message.rstrip(" .…"), catalogue)
-    return (
-        found
-        or _by_place(event, message, trace, catalogue)
-        or _within(event, message, trace, catalogue)
-        or _by_words(event, message, catalogue)
-    )
+    if found is not None:
+        return found
+    surely = not (event.ignored or event.buried)
+    code = kinds.by_type(message) if surely else None
+    if code is None:
+        code = _by_place(event, message, trace, catalogue)
+    if code is None and surely:
+        code = sentences.told(message)
+    if code is None and (found := _within(event, message, trace, catalogue)) is not None:
+        code = found.code
+    if code is None and surely and not _own_assertion(event):
+        path = event.frames[-1][0] if event.frames else ""
+        code = kinds.by_path(event.type, path)
+        if code is None and (found := _by_words(event, message, catalogue)) is not None:
+            code = found.code
+        code = code or kinds.by_words(event.type, message)
+    return next((known for known in catalogue if known.code == code), None)
 
 
 def _vague(known: Known) -> bool:
@@ -121,16 +133,21 @@ def _by_beginning(message: str, catalogue: Sequence[Known]) -> Known | None:
     return longest[1] if longest[0] else None
 
 
-def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
-    """What the frame that raised it betrays; the longest sign is the most exact place."""
+def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> str | None:
+    """What the frame that raised it betrays; the longest text is the most exact place."""
     if not event.type or not event.frames or _own_fault(event):
         return None
     own = [f for f in event.frames if f[2] not in _ASKED] or event.frames
-    path, _, name = own[-1]
-    raised = _place(f"{path} in {name}") + _imported(own)
-    signs = ((known.match_raised(message, trace, raised), known) for known in catalogue)
-    found = [(len(sign.text), known) for sign, known in signs if sign is not None]
-    return max(found, key=lambda f: f[0])[1] if found else None
+    imported = _imported(own)
+    for path, name in places.innermost(own):
+        raised = _place(f"{path} in {name}") + imported
+        signs = ((known.match_raised(message, trace, raised), known) for known in catalogue)
+        found = [(len(sign.text), known.code) for sign, known in signs if sign is not None]
+        found += [(len(text), code) for text, code in places.told(raised, event.type)]
+        if found:
+            return max(found)[1]
+        imported = ""
+    return None
 
 
 def _place(frame: str) -> str:
@@ -169,13 +186,20 @@ def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) 
     return None
 
 
+def _own_assertion(event: Event) -> bool:
+    """A script's own assertion may speak of anything."""
+    kind = event.type.rpartition(".")[2]
+    return (
+        kind == "AssertionError"
+        and "-packages" not in (event.frames or [("-packages", 0, "")])[-1][0]
+    )
+
+
 def _by_words(event: Event, message: str, catalogue: Sequence[Known]) -> Known | None:
     """What an unknown check speaks of: a topic's words, or those of a refused value."""
     kind = event.type.rpartition(".")[2]
     if kind not in _CHECKS:
         return None
-    if kind == "AssertionError" and event.frames and "-packages" not in event.frames[-1][0]:
-        return None  # a script's own assertion may speak of anything
     signs = ((known.match_else(message), known) for known in catalogue)
     found = [(len(sign.text), known) for sign, known in signs if sign is not None]
     return max(found, key=lambda f: f[0])[1] if found else None

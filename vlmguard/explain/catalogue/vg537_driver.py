@@ -84,6 +84,7 @@ FAILURE = Known(
         Sign("device kernel image is invalid"),
         Sign("Found no NVIDIA driver on your system"),
         Sign("CUDA initialization: Unexpected error from cudaGetDeviceCount"),
+        Sign("Unable to proceed, no GPU resources available"),
         Sign("No CUDA GPUs are available"),
         Sign("no CUDA-capable device is detected"),
         Sign("forward compatibility was attempted"),

@@ -54,7 +54,7 @@ FAILURE = Known(
         Sign("ImportError"),
         Sign("requires the following packages that were not found"),
         Sign("is required but not installed"),
-        Sign("requires `"),
+        Sign("requires `", also=("ImportError",)),
         Sign("is not installed"),
         Sign("registry group", also=("is not in",), releases="modelscope"),
         Sign("Cannot import available module of", releases="modelscope"),

@@ -173,7 +173,7 @@ FAILURE = Known(
             "--load_best_model_at_end requires",
         ),
         Sign("not a valid IntervalStrategy"),
-        Sign("is not a valid"),
+        Sign("is not a valid", no=("dtype", "image", "JSON", "json")),
         Sign(
             "unknown argument",
         ),

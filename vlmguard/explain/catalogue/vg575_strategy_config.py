@@ -153,7 +153,6 @@ FAILURE = Known(
             "not a field in DeepSpeed",
         ),
         Sign("launcher 'pdsh' not installed"),
-        Sign("Unable to proceed, no GPU resources available"),
         Sign("not found in hostfile"),
         Sign("Hostfile contains"),
         Sign("is not a ZeRO supported optimizer"),
