@@ -104,6 +104,8 @@ TYPES: dict[str, tuple[str, ...]] = {
 }
 _TYPES = tuple((text, code) for code, texts in TYPES.items() for text in texts)
 
+# Their own places are in tables: what is not there tells nothing.
+NAMELESS = ("torch", "deepspeed", "transformers", "huggingface_hub", "colossalai", "triton")
 CHECKS = ("ValueError", "AssertionError", "NotImplementedError", "Exception", "ImportError")
 # A topic: (class, words of which one must be in the message, words of which none may be).
 Topic = tuple[str, tuple[str, ...], tuple[str, ...]]
@@ -155,6 +157,9 @@ TOPICS: tuple[Topic, ...] = (
             "hoose from",
             "hoose one of",
             "must be positive",
+            "must be > 0",
+            "> 0, got",
+            "annot be used",
             "must be greater than",
             "hould be greater than",
             "must be a positive",
@@ -187,9 +192,86 @@ TOPICS: tuple[Topic, ...] = (
             "`args.",
             "TrainingArguments",
             "--",
+            "cannot both be True",
+            "` to be set",
+            "requires `",
+            "does not work with",
+            "not compatible with",
+            "Must be '",
+            "is not recognized",
+            "not a recognized",
+            "Supported: ",
+            "Available: ",
+            "available: ",
+            "must inherit from",
         ),
         (),
     ),
+    (
+        "VG553",
+        ("ValueError: Unknown ", "ValueError: Invalid ", "ValueError: Unsupported "),
+        (
+            "image",
+            "video",
+            "audio",
+            "shape",
+            "tensor",
+            "token",
+            "input",
+            "key",
+            "index",
+            "<class",
+            "state",
+            "data",
+            "file",
+            "path",
+            "line",
+            "URL",
+            "url",
+            "rank",
+            "layer",
+        ),
+    ),
+)
+# What a package's file is about, by its name; of a check alone, and where nothing else tells.
+PATHS: tuple[Topic, ...] = (
+    ("VG596", ("npu_", "_npu", "ascend"), ()),
+    ("VG566", ("/vllm", "vllm_", "/sglang", "sglang_", "rollout"), ()),
+    ("VG576", ("fsdp",), ("config", "schemas")),
+    ("VG575", ("/deepspeed",), ("config", "schemas")),
+    ("VG585", ("/peft", "/lora.py", "/adapter"), ("config", "schemas", "kernels", "adapters/")),
+    ("VG577", ("quantiz", "nvfp4", "bnb", "gptq", "awq"), ("config", "schemas", "args")),
+    ("VG574", ("chat_template", "/template", "tokenizer.py"), ()),
+    ("VG554", ("dataset", "/data/", "data_loader.py"), ("config", "schemas")),
+    ("VG582", ("collat",), ()),
+    ("VG581", ("/reward_manager", "/reward_score", "reward_func"), ("config",)),
+    (
+        "VG553",
+        ("/config", "_config.py", "config.py", "schemas/", "/args.py", "arguments.py", "parser.py"),
+        (),
+    ),
+    ("VG553", ("/optimizers/", "/optim/", "/schedulers/", "/losses/"), ("torch/",)),
+)
+
+OPERATORS = ("RuntimeError", "NotImplementedError", "TypeError", "IndexError")
+# Of what torch's operators refuse (where a tensor lies, its type), and what any code tells.
+OPERANDS: tuple[Topic, ...] = (
+    ("VG552", ("pip install", "has not been installed"), ()),
+    ("VG522", ("eys in checkpoint", "eys in the checkpoint", "eys when loading"), ()),
+    (
+        "VG527",
+        (
+            "same device",
+            "same type of device",
+            "to be a CPU tensor",
+            "to be a CUDA tensor",
+            "a CUDA tensor, but",
+            "different devices",
+            "CPU tensors can be pinned",
+        ),
+        ("collective", "process group"),
+    ),
+    ("VG526", ("same dtype", "same data type", "same scalar type", "scalar type"), ("index",)),
 )
 
 
@@ -200,10 +282,23 @@ def by_type(message: str) -> str | None:
 
 
 def by_words(kind: str, message: str) -> str | None:
-    """The class of the topic of which a check of the type ``kind`` speaks."""
-    if kind.rpartition(".")[2] not in CHECKS:
-        return None
-    for code, some, none in TOPICS:
+    """The class of the topic of which a check, or torch's operator, of the type ``kind`` speaks."""
+    name = kind.rpartition(".")[2]
+    if name in CHECKS and (code := _topic(TOPICS, message)) is not None:
+        return code
+    return _topic(OPERANDS, message) if name in OPERATORS else None
+
+
+def by_path(kind: str, path: str) -> str | None:
+    """The class that a check's file tells by its name, of an installed package."""
+    inside = "-packages/" in path and not any(f"-packages/{own}/" in path for own in NAMELESS)
+    name = kind.rpartition(".")[2]
+    near = "/".join(["", *path.lower().rsplit("/", 2)[-2:]])  # the file and its folder
+    return _topic(PATHS, near) if inside and name in CHECKS[:3] else None
+
+
+def _topic(topics: tuple[Topic, ...], message: str) -> str | None:
+    for code, some, none in topics:
         if any(text in message for text in some) and not any(text in message for text in none):
             return code
     return None

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 PLACES: dict[str, tuple[str, ...]] = {
     "": (
+        "torch/distributed/tensor/_dtensor_spec.py",
+        "torch/distributed/tensor/_ops/_math_ops.py",
+        "torch/distributed/elastic/multiprocessing/redirects.py",
+        "torch/utils/data/datapipes/",
+        "deepspeed/ops/op_builder/npu/quantizer.py",
+        "colossalai/pipeline/schedule/generate.py",
         "torch/distributed/tensor/_ops/single_dim",
         "torch/distributed/tensor/_tp_conv.py",
         "deepspeed/runtime/zero/test.py",
@@ -46,6 +52,9 @@ PLACES: dict[str, tuple[str, ...]] = {
         "zero/stage_1_and_2.py in _load_",
         "zero/stage_1_and_2.py in _restore",
         "deepspeed/runtime/checkpoint_engine/",
+        "deepspeed/runtime/engine.py in _save_",
+        "deepspeed/runtime/engine.py in save_",
+        "torch/distributed/optim/named_optimizer.py in load_state_dict",
         "colossalai/utils/safetensors.py",
         "megatron/training/checkpointing.py",
         "megatron/core/dist_checkpointing/",
@@ -114,6 +123,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "VG562": ("torch/cuda/_utils.py in _check_cuda", "torch/cuda/__init__.py in check_error"),
     "VG566": ("deepspeed/runtime/rollout/",),
     "VG575": (
+        "deepspeed/compile/init_",
+        "deepspeed/compile/config.py",
         "deepspeed/runtime/engine.py",
         "deepspeed/runtime/zero/",
         "deepspeed/runtime/chunked_cross_entropy.py",
@@ -140,6 +151,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "torch/distributed/elastic/rendezvous/utils.py in parse",
         "torch/distributed/elastic/rendezvous/utils.py in _parse",
         "torch/distributed/rendezvous.py",
+        "deepspeed/comm/mori.py in _ensure",
         "torch/distributed/distributed_c10d.py in get_group_rank",
         "torch/distributed/distributed_c10d.py in _find_pg",
         "torch/distributed/elastic/agent/",

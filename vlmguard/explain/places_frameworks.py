@@ -48,6 +48,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "transformers/trainer_callback.py in load_from_json",
     ),
     "VG552": (
+        "llamafactory/v1/plugins/model_plugins/kernels/",
         "transformers/utils/versions.py",
         "transformers/utils/import_utils.py",
         "peft/import_utils.py",
@@ -79,7 +80,9 @@ PLACES: dict[str, tuple[str, ...]] = {
         "transformers/utils/kernel_config.py",
         "transformers/utils/quantization_config.py",
         "transformers/distributed/configuration_utils.py",
+        "transformers/modeling_utils.py in __init__",
         "transformers/modeling_utils.py in _get_dtype",
+        "/modeling_ in __init__",
         "transformers/modeling_utils.py in set_use_kernels",
         "accelerate/parallelism_config.py",
         "accelerate/utils/environment.py",
@@ -95,7 +98,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "_trainer.py in _compute_loss",
         "_trainer.py in dpo_loss",
         "_trainer.py in _get_train_sampler",
-        "swift/callbacks/",
+        "swift/callbacks/activation_cpu_offload.py in enable",
         "swift/optimizers/",
         "swift/plugin/optimizer.py",
         "swift/megatron/init.py",
@@ -119,6 +122,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
     "VG554": (
         "trl/data_utils.py",
+        "transformers/image_utils.py in make_",
         "trl/experimental/utils.py",
         "trl/trainer/utils.py in pad",
         "transformers/tokenization_utils_tokenizers.py in _encode_plus",
@@ -180,6 +184,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "model/adapter.py in init_adapter_quantized",
     ),
     "VG581": ("trl/rewards/", "in _calculate_rewards"),
+    "VG597": ("in get_batch_logps", "in get_per_token_logps"),
     "VG582": (
         "transformers/feature_extraction_sequence_utils.py in pad",
         "transformers/tokenization_utils_base.py in pad",

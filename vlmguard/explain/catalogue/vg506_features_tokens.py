@@ -100,6 +100,7 @@ FAILURE = Known(
     signs=(
         Sign("split_with_sizes expects split_sizes to sum", also=("image_grid_thw",)),
         Sign("split_with_sizes expects split_sizes to sum", also=("get_image_features",)),
+        Sign("number of elements in source < number of ones in mask"),
         Sign("mage features and image tokens do not match", releases="transformers ≥ 4.45"),
         Sign("ideo features and video tokens do not match", releases="transformers ≥ 4.45"),
         Sign("ideos features and video tokens do not match"),

@@ -175,6 +175,7 @@ FAILURE = Known(
         "torch.cuda.empty_cache() frees nothing that is in use."
     ),
     signs=(
+        Sign("NVML_SUCCESS == r INTERNAL ASSERT"),
         Sign("CUDA out of memory", releases="torch 1.x to 2.15"),
         Sign("OutOfMemoryError", no=("SIGKILL",)),
         Sign("CUDA error: out of memory"),

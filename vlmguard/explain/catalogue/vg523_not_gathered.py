@@ -66,6 +66,8 @@ FAILURE = Known(
     do=_do,
     wrong="Under a single process or DDP these messages mean wrong shapes of the data.",
     signs=(
+        Sign("'status': 'NOT_AVAILABLE'", also=("AssertionError",)),
+        Sign("'status': 'INFLIGHT'", also=("AssertionError",)),
         Sign("'weight' must be 2-D"),
         Sign("mat2 must be a matrix"),
         Sign("weight should be 2-D"),

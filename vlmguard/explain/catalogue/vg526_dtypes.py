@@ -22,6 +22,8 @@ FAILURE = Known(
     ),
     wrong="Casting inside the model's code hides a tower that was loaded in the wrong dtype.",
     signs=(
+        Sign("cannot be converted to type at::"),
+        Sign("Promotion for Float8 Types is not supported"),
         Sign("must have the same dtype"),
         Sign("to have the same dtype"),
         Sign("expected scalar type"),

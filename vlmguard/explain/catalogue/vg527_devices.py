@@ -41,6 +41,10 @@ FAILURE = Known(
     do=_do,
     wrong="Moving the one tensor by hand mends one place; the next one follows.",
     signs=(
+        Sign("tensors are not at the same device"),
+        Sign("have incompatible tensor type", also=("set_data",)),
+        Sign("device type for generator but found"),
+        Sign("cannot pin '", also=("dense CPU tensors",)),
         Sign("Expected all tensors to be on the same device"),
         Sign("don't have any device in common"),
         Sign("tensors on the same device", also=("found at least two",)),

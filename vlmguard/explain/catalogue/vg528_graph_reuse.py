@@ -33,6 +33,9 @@ FAILURE = Known(
     ),
     wrong="retain_graph=True keeps memory growing and hides the second backward.",
     signs=(
+        Sign("Can't detach views in-place"),
+        Sign("Inference tensors cannot be saved for backward"),
+        Sign("Only Tensors created explicitly by the user"),
         Sign("modified by an inplace operation"),
         Sign("Trying to backward through the graph a second time"),
         Sign("a leaf Variable that requires grad is being used in an in-place operation"),

@@ -61,6 +61,7 @@ FAILURE = Known(
     do=_do,
     wrong="A file written by another format (a .bin named .safetensors) says the same.",
     signs=(
+        Sign("Unable to open file (truncated file"),
         Sign("incomplete metadata, file not fully covered"),
         Sign("MetadataIncompleteBuffer"),
         Sign("Error while deserializing header"),

@@ -41,6 +41,7 @@ FAILURE = Known(
     ),
     wrong="Casting to half around the call hides a model that was loaded in float32.",
     signs=(
+        Sign("No available kernel. Aborting execution"),
         Sign("FlashAttention only support"),
         Sign("FlashAttention only supports"),
         Sign("FlashAttention2 has been toggled on, but it cannot be used"),

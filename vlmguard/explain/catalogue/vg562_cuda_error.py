@@ -31,6 +31,7 @@ FAILURE = Known(
     ),
     wrong="cuBLAS' 'not initialized' and 'alloc failed' are often plain lack of memory (VG512).",
     signs=(
+        Sign("FIND was unable to find an engine"),
         Sign("CUDA error: an illegal memory access"),
         Sign("an illegal memory access was encountered"),
         Sign("CUBLAS_STATUS_"),

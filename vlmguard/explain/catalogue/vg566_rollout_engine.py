@@ -77,6 +77,10 @@ FAILURE = Known(
     wrong="If the training ranks failed first, the engine only followed.",
     signs=(
         Sign("No modalities found in the mm_positions", releases="vLLM"),
+        Sign("for VllmConfig", also=("validation error",)),
+        Sign("for ModelConfig", also=("validation error", "pydantic")),
+        Sign("for EngineArgs", also=("validation error",)),
+        Sign("for ParallelConfig", also=("validation error",)),
         Sign("EngineCore"),
         Sign("Engine core initialization failed"),
         Sign("EngineDeadError"),

@@ -51,6 +51,7 @@ FAILURE = Known(
         "vision-language model's image tokens were expanded in input_ids only, see VG506."
     ),
     signs=(
+        Sign("that is different to the input size", also=("ValueError",)),
         Sign("Expected input batch_size", also=("to match target batch_size",)),
         Sign("must be the same as input size", also=("arget size",)),
         Sign("0D or 1D target tensor expected"),
