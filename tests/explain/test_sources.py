@@ -50,6 +50,17 @@ def test_the_place_tells(tmp_path, frames):
     told_right(tmp_path, raised(frames, "ValueError: words of a release to come"), TOLD[frames], (1,))
 
 
+def test_a_file_of_a_package_that_nobody_knows(tmp_path):
+    for path, code in {
+        "newpackage/utils/fsdp_utils.py": "VG576",
+        "newpackage/schemas/model.py": "VG553",
+        "newpackage/data/collator.py": "VG554",
+        "torch/nn/modules/config.py": "unknown",
+    }.items():
+        log = raised((f"{path} in prepare",), "ValueError: words of a release to come")
+        told_right(tmp_path, log, code, (1,))
+
+
 def test_a_slip_is_no_check_of_arguments(tmp_path):
     log = raised(("transformers/optimization.py in get_scheduler",), "KeyError: 'bounding_boxes'")
     told_right(tmp_path, log, "unknown", (1,))
@@ -69,6 +80,9 @@ ALONE = {
     "ValueError: the frobnicator cannot be mixed with LoRA layers": "VG585",
     # A user's own words tell nothing; nor do words in what is no check.
     "ValueError: the frobnicator is not happy": "unknown",
+    # torch's operands, in words of any operator.
+    "RuntimeError: frob(): expected grid to be on the same device, but input is on cuda:0": "VG527",
+    "RuntimeError: frob(): expected x and y to have the same scalar type, but got Half": "VG526",
     "RuntimeError: the LoRA frobnicator is not happy": "unknown",
 }
 
@@ -76,6 +90,23 @@ ALONE = {
 @pytest.mark.parametrize("line", ALONE)
 def test_alone(tmp_path, line):
     told_right(tmp_path, compose.traced(line, 1, ("train",)).splitlines()[0] + "\n" + line + "\n", ALONE[line], None)
+
+
+# What a command line's parser prints before exit 2; no exception.
+USAGES = (
+    "Usage: axolotl train [OPTIONS] CONFIG\nTry 'axolotl train -h' for help.\n\nError: Invalid value for 'CONFIG': File 'x.yml' does not exist.\n",
+    "Usage: main.py [OPTIONS]\n\nError: No such option: --lora_rankk Did you mean --lora_rank?\n",
+    "Usage: tune.py [OPTIONS]\n╭─ Error ─────────────────────╮\n│ No such option: --foo       │\n╰─────────────────────────────╯\n",
+    "╭─ Unrecognized options ──────╮\n│ Unrecognized options: --foo │\n╰─────────────────────────────╯\n",
+    "ERROR: Could not consume arg: --foo\nUsage: train.py <flags>\n",
+    "FATAL Flags parsing error: Unknown command line flag 'foo'\nPass --helpshort or --helpfull to see help on flags.\n",
+    "train.py: error: ambiguous option: --lo could match --logging_dir, --local_rank\n",
+)
+
+
+@pytest.mark.parametrize("log", USAGES)
+def test_a_parser_refuses(tmp_path, log):
+    told_right(tmp_path, log, "VG553", None)
 
 
 def test_a_sentence_is_found_without_its_frame(tmp_path):

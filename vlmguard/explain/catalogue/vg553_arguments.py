@@ -4,6 +4,25 @@ from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
+# What click, typer, tyro, fire and absl print instead of an exception, each before exit 2.
+USAGE = (
+    "Error: No such option: ",
+    "Error: No such command ",
+    "Error: Invalid value for ",
+    "Error: Missing option ",
+    "Error: Missing argument ",
+    "Error: Got unexpected extra argument",
+    "│ No such option: ",
+    "│ No such command ",
+    "│ Invalid value for ",
+    "│ Missing option ",
+    "│ Missing argument ",
+    "│ Unrecognized options: ",
+    "ERROR: Could not consume arg: ",
+    "FATAL Flags parsing error: ",
+    ": error: ambiguous option: ",
+)
+
 FAILURE = Known(
     code="VG553",
     name="explain-arguments",
@@ -163,6 +182,7 @@ FAILURE = Known(
         Sign("error: unrecognized arguments", where="line"),
         Sign("error: the following arguments are required", where="line"),
         Sign(": error: argument ", where="line"),
+        *(Sign(text, where="line") for text in USAGE),
         Sign("conflicting option string"),
         Sign("are mutually exclusive"),
         Sign("At most one of fp16 and bf16 can be True"),
@@ -173,7 +193,7 @@ FAILURE = Known(
             "--load_best_model_at_end requires",
         ),
         Sign("not a valid IntervalStrategy"),
-        Sign("is not a valid", no=("dtype", "image", "JSON", "json")),
+        Sign("is not a valid", no=("dtype", "image", "JSON", "json", "pyarrow", "string")),
         Sign(
             "unknown argument",
         ),

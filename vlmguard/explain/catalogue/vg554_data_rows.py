@@ -130,8 +130,8 @@ FAILURE = Known(
         Sign(
             "KeyError: 'chosen'",
         ),
-        Sign("FileNotFoundError", also=(".json",)),
-        Sign("FileNotFoundError", also=("data",)),
+        Sign("FileNotFoundError", also=(".json",), no=("dapter", "config.json")),
+        Sign("FileNotFoundError", also=("data",), no=("dapter",)),
         Sign("Undefined dataset"),
         Sign("ArrowInvalid"),
         Sign("UnicodeDecodeError"),

@@ -42,7 +42,7 @@ FAILURE = Known(
     signs=(
         Sign("[Errno 13]"),
         Sign("[Errno 1] Operation not permitted"),
-        Sign("PermissionError"),
+        Sign("PermissionError", no=("Authentication",)),
         Sign("Permission denied"),
         Sign("[Errno 30]"),
         Sign("Read-only file system"),

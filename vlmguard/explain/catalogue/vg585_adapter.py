@@ -30,6 +30,8 @@ FAILURE = Known(
     ),
     wrong="target_modules='all-linear' quietens some of these and reaches the frozen tower, too.",
     signs=(
+        Sign("dapter", also=("FileNotFoundError",)),
+        Sign("dapter_config.json", also=("OSError",)),
         Sign("You passed a `PeftModel` instance together with a `peft_config`"),
         Sign("Adapter with name", also=("already exists",)),
         Sign("adapter(s) could not be found"),
