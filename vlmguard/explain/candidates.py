@@ -82,12 +82,12 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
         code = sentences.told(message)
     if code is None and (found := _within(event, message, trace, catalogue)) is not None:
         code = found.code
-    if code is None and surely and not _own_assertion(event):
+    if code is None and surely and not _own_words(event):
         path = event.frames[-1][0] if event.frames else ""
         code = kinds.by_path(event.type, path)
+        code = code or kinds.by_words(event.type, message)
         if code is None and (found := _by_words(event, message, catalogue)) is not None:
             code = found.code
-        code = code or kinds.by_words(event.type, message)
     return next((known for known in catalogue if known.code == code), None)
 
 
@@ -186,13 +186,12 @@ def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) 
     return None
 
 
-def _own_assertion(event: Event) -> bool:
-    """A script's own assertion may speak of anything."""
+def _own_words(event: Event) -> bool:
+    """A script's own assertion may speak of anything; so may torch's inner checks."""
     kind = event.type.rpartition(".")[2]
-    return (
-        kind == "AssertionError"
-        and "-packages" not in (event.frames or [("-packages", 0, "")])[-1][0]
-    )
+    path = event.frames[-1][0] if event.frames else "-packages"
+    own = kind == "AssertionError" and "-packages" not in path
+    return own or (kind in _CHECKS and "-packages/torch/" in path)
 
 
 def _by_words(event: Event, message: str, catalogue: Sequence[Known]) -> Known | None:
