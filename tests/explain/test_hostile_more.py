@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 import zipfile
 from pathlib import Path
 
@@ -116,3 +117,32 @@ def test_a_traceback_without_its_end(tmp_path, capfd):
     path.write_text('  File "a.py", line 3, in f\n    x()\n' * 9)
     assert main([str(path), "--format", "json"]) == 3
     assert "a traceback whose last line is not in this log" in json.loads(capfd.readouterr().out)["headline"]
+
+
+def test_many_launchers_last_words(tmp_path):
+    """Each of them is weighed against all: 8,000 took 200 seconds."""
+    path = tmp_path / "train.log"
+    said = "Root Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 3)\n"
+    path.write_text(said * 8000)
+    start = time.process_time()
+    answer, _ = explain([str(path)])
+    assert (answer.verdict, answer.ranks) == ("unknown", (0,))
+    assert time.process_time() - start < 20
+
+
+def test_a_thousand_ranks_are_not_all_shown(tmp_path, capfd):
+    path = tmp_path / "train.log"
+    path.write_text(
+        "".join(
+            f"[rank{r}]:[E816 00:34:01.33 ProcessGroupNCCL.cpp:629] [Rank {r}] Watchdog caught collective operation timeout: "
+            "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=3, NumelOut=3, Timeout(ms)=600000) ran for 600060 milliseconds before timing out.\n"
+            for r in range(1000)
+        )
+    )
+    assert main([str(path)]) == 1
+    out = capfd.readouterr().out
+    assert "… and 936 more (--format json has all)" in out
+    assert "rank 0 waits in ALLREDUCE #9" in out
+    assert "rank 999 waits in ALLREDUCE #9" in out
+    assert main([str(path), "--format", "json"]) == 1
+    assert len(json.loads(capfd.readouterr().out)["ranks_side_by_side"]) == 1000

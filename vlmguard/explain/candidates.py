@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -302,13 +303,13 @@ def _ended(candidate: Candidate, digest: Digest) -> bool:
 
 def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
     """Whether the run went on after it: more steps, or an end that is marked."""
-    ends = [place for place in digest.stopped if place >= at]
-    ends += [e.line.at for e in digest.exits if e.line.at >= at]
-    after = max(ends, default=at)
+    place = bisect_left(digest.ends, at)
+    ends = digest.ends[place : place + 1]  # the first of them behind it
+    after = digest.ends[-1] if ends else at
     told = digest.progress
     if told.finished(after) or told.after(after) >= STEPS_THAT_PROVE:
         return True
-    if ends and told.after(at) - told.after(min(ends)) >= STEPS_THAT_PROVE:
+    if ends and told.after(at) - told.after(ends[0]) >= STEPS_THAT_PROVE:
         return True  # many steps between it and the end: not what ended the run
     if told.steps or told.done:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,6 +57,11 @@ class Digest:
     ours: list[Line] = field(default_factory=list)
     before: int = 0
     first: int = 1
+
+    @functools.cached_property
+    def ends(self) -> list[int]:
+        """Places at which a launcher ended processes or told how one ended, in order."""
+        return sorted([*self.stopped, *(e.line.at for e in self.exits)])
 
 
 _NO_NAME = re.compile(r"network addresses? of \(([^,()]{1,200}), \d{1,5}\) cannot be retrieved")

@@ -21,6 +21,7 @@ from vlmguard.explain.notes import NOTES
 
 _JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
 LONGEST = 320  # characters of an evidence line
+SIDE = 32  # ranks
 _ALIVE = (
     "is it alive? on each of the run's machines: nvidia-smi; ps -eo pid,etime,pcpu,rss,args | grep "
     "'[p]ython'",
@@ -86,7 +87,7 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield from _unfinished(answer, digests)
     if answer.table is not None:
         yield "ranks side by side:"
-        yield from (f"  {row}" for row in answer.table.rows())
+        yield from (f"  {row}" for row in _beside(answer.table.rows()))
     if answer.followed:
         yield f"what followed: {'; '.join(clean.shown(f) for f in answer.followed)}"
     if answer.verdict != "unfinished":
@@ -101,6 +102,14 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield from (f"  - {line}" for line in _guard(answer))
     if answer.known is not None:
         yield f"page: vlmguard rule {answer.known.code}{_page(answer)}"
+
+
+def _beside(rows: list[str]) -> list[str]:
+    """Of very many ranks the first and the last; who never came is the last row."""
+    if len(rows) <= 2 * SIDE:
+        return rows
+    left = len(rows) - 2 * SIDE
+    return [*rows[:SIDE], f"… and {left} more (--format json has all)", *rows[-SIDE:]]
 
 
 def _appended(digests: Sequence[Digest]) -> Iterator[str]:
