@@ -20,6 +20,9 @@ WRAPPERS = (
     "ProcessRaisedException",
     "ProcessExitedException",
     "SystemExit",
+    "AlgorithmError",  # SageMaker's, AzureML's: what ran there says more
+    "UnexpectedStatusException",
+    "ActivityFailedException",
 )
 _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray's, for another's
 _OWN_FAULT = ("NameError", "UnboundLocalError", "SyntaxError", "KeyboardInterrupt", "SystemExit")
@@ -33,6 +36,7 @@ _IMPORTED = ", in an import by another module"
 _IMPORTS = ("<module>", "_call_with_frames_removed", "import_module", "_get_module", "__getattr__")
 _SCHEDULER = ("VG530", "VG531")
 _TRACKER = "VG565"
+_ENDED = "VG569"  # of what had come to its end nothing is lost
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
 CUT = 24  # characters of a cut message that tell it
 WORK = 10  # lines with a bar
@@ -226,12 +230,15 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
         here = _marked(here)
         found += _last_of_each(here, digest)
         found += _loose(digest, digests)
+        aside = [(e.line.at, e.at) for e in digest.events if e.ignored]
         found += [
             Candidate(known, line, None, line.rank)
             for line, known in digest.telling
-            if not _interrupted(line.text, line.at, digest)
+            if not (known.order == "peer" and any(a <= line.at <= b for a, b in aside))
+            and not _interrupted(line.text, line.at, digest)
             and not (_outlived if known.code in _SCHEDULER else survived)(line.at, digest, digests)
             and not _synced(known, line, digest)
+            and not (known.code == _ENDED and digest.progress.over(line.at))
         ]
     return found
 

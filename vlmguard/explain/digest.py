@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vlmguard.explain import clean, events, launcher, lines, progress, quoted, runs
+from vlmguard.explain import clean, events, launcher, lines, progress, quoted, runs, stacks
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
 from vlmguard.explain.launcher import Exit
@@ -37,6 +37,7 @@ class Digest:
         loose: lines that hold an exception's words but not its form, as ranks write into one
             another; only where the log has no other exception.
         ours: lines that vlmguard's guard wrote.
+        stacks: of processes that somebody looked into while they hung.
         before: how many runs stand in this file before the one that is told.
         first: the line, from 1, where the one that is told begins.
     """
@@ -55,6 +56,7 @@ class Digest:
     unresolved: frozenset[str] = frozenset()
     loose: list[tuple[Line, Known]] = field(default_factory=list)
     ours: list[Line] = field(default_factory=list)
+    stacks: list[stacks.Stack] = field(default_factory=list)
     before: int = 0
     first: int = 1
 
@@ -92,6 +94,7 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)
     digest.watched = list(_watched(kept))
+    digest.stacks = stacks.of(kept)
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _STOPPING)]
     digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MAX_TELLING]
     digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
@@ -168,6 +171,8 @@ def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple
     for line in kept:
         raw = line.raw
         if line.level and line.level in "WI" and _SIGNALLED not in raw:
+            continue
+        if "():" in raw and events.TRACKER.match(raw):
             continue
         bears = [
             (known.narrow, len(text), known)

@@ -52,6 +52,11 @@ _NAMED = re.compile(r"\brank=(\d{1,5})\]")
 _DEBUGGER = re.compile(r"^Exception has occurred: ([A-Za-z_][\w.]{0,120})")  # VS Code's
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
 _RAISE = re.compile(r"^\s*raise (?:\w{1,60}\.){0,4}([A-Z]\w{0,60})\(")
+# A record of wandb's own debug.log, behind its clock: what it tells there it survived.
+TRACKER = re.compile(
+    r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]{4,8}\s{1,5}\S{1,60}:\d{1,9} "
+    r"\[\w{1,40}\.py:\w{1,60}\(\):"
+)
 _IGNORED = re.compile(
     r"^Exception (?:ignored in|in thread|in threading)"
     r"|^Uncaught exception in compile_worker subprocess"  # inductor's, at the rank's end
@@ -139,6 +144,7 @@ class _Lane:
         self.behind = 0  # lines since the last frame
         self.before: list[str] = []  # lines of source, where no traceback is open
         self.half = ""  # of a frame that rich wrapped
+        self.tracker = False  # within a record of wandb's own log
         self.stack = False  # a logger's own stack is no traceback
 
     @property
@@ -183,6 +189,8 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     if lane.fresh > MAX_MESSAGE - NEXT and lane.done is not None and _WENT_ON.search(line.raw):
         lane.done.caught = True
     lane.behind += 0 if not text.strip() or _NUMBERED.match(text) else 1
+    if line.raw[4:5] == "-" and line.raw[:4].isdigit():
+        lane.tracker = TRACKER.match(line.raw) is not None
     if text.startswith("Stack (most recent call last)"):
         lane.stack = True
     if _START in text:
@@ -191,8 +199,10 @@ def _step(lane: _Lane, line: Line) -> Event | None:
             event.titled = match[1]
         if event.rank is None:
             event.rank, lane.spawned = lane.spawned, None
-        event.ignored, event.caught = lane.ignored, _logged(line)
+        event.ignored, event.caught = lane.ignored, _logged(line) or lane.tracker
         event.cause = lane.done if lane.chained else None
+        if event.rank is None and lane.done and (lane.chained or text.startswith("Original ")):
+            event.rank = lane.done.rank
         lane.open.append(event)
         lane.fresh, lane.chained, lane.ignored = 0, False, False
         return None

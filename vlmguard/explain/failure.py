@@ -155,13 +155,15 @@ class Known:
 
     def match_raised(self, message: str, trace: str, raised: str) -> Sign | None:
         """The sign that the frame which raised an exception bears: "path.py in function"."""
-        told = (s for s in self.signs if s.where == "raised")
-        return next((s for s in told if s.matches(message, trace, raised)), None)
+        return self._longest("raised", message, trace, raised)
 
     def match_within(self, message: str, trace: str, frames: str) -> Sign | None:
         """The sign that one of the frames bears: "path.py in function", the innermost first."""
-        told = (s for s in self.signs if s.where == "within")
-        return next((s for s in told if s.matches(message, trace, frames)), None)
+        return self._longest("within", message, trace, frames)
+
+    def _longest(self, where: Where, message: str, trace: str, place: str) -> Sign | None:
+        told = (s for s in self.signs if s.where == where and s.matches(message, trace, place))
+        return max(told, key=lambda s: len(s.text), default=None)
 
     def match_else(self, message: str) -> Sign | None:
         """The sign that a check's message bears, of those for checks that are known nowhere."""

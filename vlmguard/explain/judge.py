@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from vlmguard.explain import launcher, phases, watchdog
+from vlmguard.explain import launcher, phases, stacks, watchdog
 from vlmguard.explain.candidates import WRAPPERS, Candidate, collected, survived
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.events import Event
@@ -243,6 +243,8 @@ def _told_elsewhere(
 def _exit_class(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
     """A process that was killed leaves no exception: its exit code is what there is."""
     found = [e for d in digests for e in d.exits if not survived(e.line.at - 1, d, digests)]
+    over = [e for d in digests for e in d.exits if e.code == -15 and d.progress.over(e.line.at)]
+    found = [e for e in found if e not in over]
     ended = (
         launcher.first(found)
         or next((e for e in found if e.code in _BY_EXIT and e.code not in (-15, 143)), None)
@@ -274,7 +276,15 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
             last = digest.progress.losses[-1][0]
             pick = Candidate(known, line, None, line.rank)
             return Answer("explained", known, pick, how="the logged losses", evidence=[line, last])
-    failed = [e for d in digests for e in d.exits if not survived(e.line.at - 1, d, digests)]
+    if (hung := _hung(digests, by_code)) is not None:
+        return hung
+    failed = [
+        e
+        for d in digests
+        for e in d.exits
+        if not survived(e.line.at - 1, d, digests)
+        and not (e.code == -15 and d.progress.over(e.line.at))
+    ]
     if not failed and (empty := _unlabelled(digests, by_code)) is not None:
         return empty
     if failed:
@@ -296,6 +306,31 @@ def _silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
         ends = [d.progress.end for d in digests if d.progress.end is not None]
         return Answer("finished", evidence=ends[-1:])
     return Answer("unfinished", evidence=_where_each(digests))
+
+
+def _hung(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
+    """Stacks that somebody took of processes that hang: what they wait for, who is elsewhere."""
+    found = [s for d in digests for s in d.stacks]
+    code, there = stacks.waiting(found)
+    if code not in by_code:
+        return None
+    elsewhere = stacks.odd(found) if code == "VG505" else ()
+    how = "it stands elsewhere than the others" if elsewhere else ""
+    pick = Candidate(by_code[code], there[0].line, None, there[0].rank)
+    evidence = [s.line for s in there[:8]]
+    return Answer(
+        "explained",
+        by_code[code],
+        pick,
+        elsewhere,
+        how,
+        bool(elsewhere),
+        (),
+        [],
+        None,
+        Facts(),
+        evidence,
+    )
 
 
 def _unlabelled(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
@@ -409,13 +444,17 @@ def _by_absence(
     said = answer.pick.known if answer.pick is not None else answer.known
     heard = {c.rank for c in candidates if c.known is said and c.rank is not None}
     named = {e.rank for d in digests for e in d.exits if e.rank is not None}
-    world = world or max(heard | named, default=-1) + 1
+    told, world = world, world or max(heard | named, default=-1) + 1
     others = set(range(world)) - heard
     if not heard or world > MANY:
         return
-    if others and len(others) <= max(len(heard), 1):
+    guessed = told is None and len(others) > 1  # ranks beyond the highest heard may be
+    if others and len(others) <= max(len(heard), 1) and not guessed:
         answer.ranks, answer.sure = tuple(sorted(others)), len(others) == 1
         answer.how = "it is the one that the others waited for"
     elif not others and world > 1:
         answer.ranks, answer.sure = tuple(sorted(heard)), False
         answer.how = "all of them say the same"
+    elif others and answer.ranks and set(answer.ranks) <= heard:
+        answer.ranks, answer.sure = (), False
+        answer.how = f"{watchdog.ranks(heard)} only waited: the logs of the others tell who began"

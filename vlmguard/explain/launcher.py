@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from vlmguard.explain.jobs import Jobs
 from vlmguard.explain.lines import Line, Time, _clock
 
 _ROOT = "Root Cause (first observed failure)"
 _CUT = ("Failures:", "Unexpected error: <class ")  # what is left of a table or a traceback
 _RANK = re.compile(r"^\s*(?:│ )?rank\s{1,9}: (\d{1,6}) \(local_rank: (\d{1,4})\)")
-_CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4}) \(pid: (\d{1,9})\)")
+_CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4})(?: \(pid: \d{1,9}\)|\s*$)")
 _TIME = re.compile(r"^\s*(?:│ )?time\s{1,9}: (\d{4}-\d\d-\d\d)[_T ](\d\d:\d\d:\d\d)()")
 _FAILED = re.compile(
     r"failed \(exitcode: (-?\d{1,4})\)[^\n]{0,300}? local_rank: (\d{1,4}) "
@@ -31,7 +32,6 @@ _SPAWNED = re.compile(r"process (\d{1,5}) terminated with signal SIG(KILL|SEGV|A
 _NUMBERS = {"KILL": -9, "SEGV": -11, "ABRT": -6, "BUS": -7, "TERM": -15}
 _CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
 _LSF = re.compile(r"^Exited with exit code (\d{1,3})\.")
-_MPI = re.compile(r"exited on signal (\d{1,2}) \(|mpirun noticed that process rank (\d{1,5})")
 _SHELL = re.compile(  # bash's, of a Chinese locale, too
     r"(?:^|line \d{1,5}: +|行 ?\d{0,5}\s?[:：] +)\d{2,9} "
     r"(Killed|Segmentation fault|Aborted|Bus error|Terminated"
@@ -47,7 +47,8 @@ _STATUS = re.compile(  # what torchrun's agent of old wrote of each worker
 )
 _PANIC = "thread '"  # Rust's: tokenizers, safetensors
 # Hydra's and Ray's words before or instead of an exception.
-_DRIVER = ("Error executing job with overrides:", "A worker died or was killed while executing")
+_DRIVER = ("Error executing job with overrides:",)
+_DIED_RAY = "A worker died or was killed while executing"
 _ASCEND = re.compile(
     r"\(PID:\d{1,9}, Device:-?\d{1,4}, RankID:-?\d{1,5}\) ERR99999 UNKNOWN applica"
 )
@@ -87,9 +88,13 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     rank: int | None = None
     time: Time | None = None
     cut: Line | None = None
+    jobs = Jobs()
     for line in lines:
         text = line.text
         cancelled = cancelled or " CANCELLED AT " in text
+        if (told := jobs.told(text)) is not None:
+            found.append(Exit(line, told[0], told[1], line.time))
+            continue
         if text.startswith(_CUT):
             cut = line
         if match := _STATUS.search(text):
@@ -98,7 +103,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
         if text.startswith(_PANIC) and " panicked at " in text:
             found.append(Exit(line, 1, None, line.time))
             continue
-        if text.startswith(_DRIVER) and _STOPPED not in text:
+        if (text.startswith(_DRIVER) or _DIED_RAY in text) and _STOPPED not in text:
             found.append(Exit(line, 1, None, line.time))
             continue
         if "ERR99999" in text and _ASCEND.search(text):  # torch_npu, as a rank's Python ends
@@ -148,15 +153,9 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
                 found.append(Exit(line, int(match[1]), None, line.time))
         elif match := _SRUN.match(text):
             found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
-        elif match := _MPI.search(text):
-            found.append(Exit(line, -int(match[1] or 1), _int(match[2]), line.time))
     if cut is not None and not found:
         found.append(Exit(cut, 1, None, cut.time))
     return found
-
-
-def _int(text: str | None) -> int | None:
-    return int(text) if text else None
 
 
 def _srun(what: str, cancelled: bool = False) -> int:

@@ -53,6 +53,7 @@ _MARKS = (
     "Final validation metrics",
     "Training took ",
     "Total training time",
+    "completed with exit code: 0",
     "evaluating finished",
     "valuation finished",
     '"key": "run_stop"',  # MLPerf's
@@ -77,6 +78,9 @@ _OF_PART = re.compile(r"(?i):?\s{0,3}(?:for |of |on )?(?:epoch|fold|round|stage|
 # A web page's or a script's "training has ended" right behind these is no end that is meant.
 _LAUNCHERS = ("subprocess.CalledProcessError: Command", "torch.distributed.elastic.multiproc")
 AFTER = 3  # lines
+# A trainer that says how long it ran when somebody ended it.
+_INTERRUPTED = ("KeyboardInterrupt", "eyboard interruption", "eyboard interrupt")
+NEAR = 12  # lines
 KEPT = 64
 ZEROS = 5  # losses of 0.0 in a row, from the first on
 MASKED = 3  # rows
@@ -100,6 +104,7 @@ class Progress:
         final: the last line with any text.
         evaluating, saving: where an evaluation, a checkpoint last began.
         synced: where wandb last said that it has all of the run.
+        full: that the end is told by a full bar only.
     """
 
     steps: list[tuple[int, int, int]] = field(default_factory=list)
@@ -117,6 +122,7 @@ class Progress:
     evaluating: int = -1
     saving: int = -1
     synced: int = -1
+    full: bool = False
     _growth: dict[int, list[int]] = field(default_factory=dict)
     _highest: dict[int, int] = field(default_factory=dict)
 
@@ -145,6 +151,11 @@ class Progress:
     def resumed(self, at: int) -> bool:
         """Whether a bar that had grown before ``at`` grew on after it."""
         return any(places[0] <= at < places[-1] for places in self._growth.values() if places)
+
+    def over(self, at: int) -> bool:
+        """Whether an end was marked before ``at``, and no step was taken between."""
+        marks = [place for place in self.done if place < at]
+        return bool(marks) and not self.full and not any(a > marks[-1] for a, _, _ in self.steps)
 
     def finished(self, at: int) -> bool:
         """Whether an end is marked after ``at``."""
@@ -184,6 +195,7 @@ def of(lines: Iterable[Line]) -> Progress:
     told = Progress()
     bars: tuple[int, int] | None = None
     failed = -AFTER
+    interrupted = -NEAR
     for line in lines:
         text = line.text
         if not text.strip():
@@ -191,7 +203,10 @@ def of(lines: Iterable[Line]) -> Progress:
         told.final = line
         if text.startswith(_LAUNCHERS):
             failed = line.number
-        if line.number - failed > AFTER and _done(text):
+        if any(words in text for words in _INTERRUPTED):
+            interrupted = line.number
+        aside = interrupted < line.number < interrupted + NEAR
+        if line.number - failed > AFTER and not aside and _done(text):
             told.done.append(line.at)
             told.end = line
         if "Running Evaluation" in text or "Evaluating" in text[:40]:
@@ -226,6 +241,7 @@ def of(lines: Iterable[Line]) -> Progress:
     longest = max(told._growth, default=0)
     full = bars is not None and bars[0] == bars[1] == longest and longest > 1
     if full and told.last and not told.done:
+        told.full = True
         told.done.append(told.last.at)  # the bar is full: the last step was taken
         told.end = told.last
     return told

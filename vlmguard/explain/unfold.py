@@ -24,6 +24,11 @@ _GLUED = re.compile(
     r"(?:(?<=[\])%}])|(?<=it/s)|(?<=s/it)|(?<=\d)(?<![A-Za-z_.]\d)(?<![A-Za-z_.]\d\d))"
     r"(?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}(?:Error|Exception): )"
 )
+# torchrun's agent's own report of a worker's or its own exception.
+_REPORTED = re.compile(
+    r'^\s{2,8}"message": "((?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)): '
+    r'(.{0,4000}?)",?$'
+)
 _COMMAND = re.compile(r"WARNING: command error: '(.{1,2000})'!$")  # xtuner's, of any exception
 # torchrun's last words in one line, as a parent that relays or a chat wrote them.
 _ROOT = "Root Cause (first observed failure)"
@@ -69,6 +74,8 @@ def parts(raw: str) -> list[str]:
         return raw.rstrip("\n").split("\n")
     if _HEAD in raw and len(_SPACED.findall(raw[: 1 << 15])) > 1:
         return _spaced(raw)
+    if '"message": "' in raw and (match := _REPORTED.match(raw)):
+        return [f"{match[1]}: {match[2].strip() or '(no message)'}"]
     if "command error: '" in raw and (match := _COMMAND.search(raw)):
         return [f"CommandError: {match[1]}"]
     if ": : " in raw and (match := _DOUBLED.search(raw)):

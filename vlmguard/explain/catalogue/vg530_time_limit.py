@@ -49,6 +49,9 @@ FAILURE = Known(
     ),
     wrong="A job that hangs runs into its limit too: look at the time of the last step.",
     signs=(
+        Sign("TERM_CPULIMIT", where="line", releases="LSF"),
+        Sign("TERM_DEADLINE", where="line", releases="LSF"),
+        Sign("hit its timeout of", where="line", releases="Modal"),
         Sign("DUE TO TIME LIMIT", where="line"),
         Sign("PBS: job killed: walltime", where="line"),
         Sign("TERM_RUNLIMIT", where="line"),

@@ -62,6 +62,7 @@ FAILURE = Known(
     ),
     wrong="kill -9 by a person or a watchdog script looks the same; dmesg tells.",
     signs=(
+        Sign("TERM_SWAP", where="line", releases="LSF"),
         Sign("oom-kill event", where="line"),
         Sign("oom_kill event", where="line"),
         Sign("Detected 1 oom_kill", where="line"),

@@ -36,6 +36,8 @@ FAILURE = Known(
     ),
     wrong="A node that an out-of-memory kill made unresponsive looks the same: see its kernel log.",
     signs=(
+        Sign("Machine Check Exception", where="line", releases="the kernel's"),
+        Sign("Fatal machine check", where="line", releases="the kernel's"),
         Sign("DUE TO NODE FAILURE", where="line"),
         Sign("Node failure on", where="line"),
         Sign("NODE_FAIL", where="line"),

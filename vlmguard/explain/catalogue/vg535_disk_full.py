@@ -28,6 +28,8 @@ FAILURE = Known(
     ),
     wrong="A full /dev/shm says nearly the same: VG543.",
     signs=(
+        Sign("LustreError", also=("rc = -28",), releases="Lustre"),
+        Sign("LustreError", also=("rc = -122",), releases="Lustre"),
         Sign("No space left on device"),
         Sign("Disk quota exceeded"),
         Sign("[Errno 28]"),

@@ -149,6 +149,9 @@ FAILURE = Known(
             releases="Lightning",
         ),
         Sign("HIP error: invalid device function"),
+        Sign("hipErrorNoBinaryForGpu", releases="ROCm"),
+        Sign("hipErrorNoBinaryForGpu", where="line", releases="ROCm"),
+        Sign("Unable to find code object for all current devices", where="line", releases="ROCm"),
     ),
     examples=(
         Example(

@@ -132,6 +132,8 @@ FAILURE = Known(
         Sign("in load_accelerator_state()", where="within", no=("out of memory",)),
         Sign("in load_fsdp_optimizer()", where="within", no=("out of memory",)),
         Sign("in load_fsdp_model()", where="within", no=("out of memory",)),
+        Sign("fsdp_utils.py in load_fsdp_model()", where="within", no=("out of memory",)),
+        Sign("fsdp_utils.py in load_fsdp_optimizer()", where="within", no=("out of memory",)),
         Sign("in _load_best_model()", where="within", no=("out of memory",)),
         Sign("in _load_scaler()", where="within", no=("out of memory",)),
         Sign("in load_deepspeed_checkpoint()", where="within", no=("out of memory",)),

@@ -57,6 +57,11 @@ FAILURE = Known(
         Sign("Connection closed by peer", where="line"),
         Sign("TCPStore server has shut down too early", where="line"),
         Sign('failed to check the "should dump" flag'),
+        Sign("Horovod has been shut down"),
+        Sign("Horovod has been shut down", where="line"),
+        Sign("The actor died unexpectedly before finishing", releases="Ray"),
+        Sign("actor is dead because its worker process has died", releases="Ray"),
+        Sign("The worker died unexpectedly while executing", releases="Ray"),
     ),
     examples=(
         Example(

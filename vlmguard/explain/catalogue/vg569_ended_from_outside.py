@@ -31,6 +31,9 @@ FAILURE = Known(
     wrong="If it hung before it was ended, the hang is the question: "
     "look at the time of the last step.",
     signs=(
+        Sign("TERM_EXTERNAL_SIGNAL", where="line", releases="LSF"),
+        Sign("TERM_ADMIN", where="line", releases="LSF"),
+        Sign("TERM_FORCE_ADMIN", where="line", releases="LSF"),
         Sign("KeyboardInterrupt"),
         Sign("SignalException"),
         Sign("got signal: 15"),

@@ -40,6 +40,7 @@ FAILURE = Known(
     ),
     wrong="--overwrite_output_dir starts anew: to go on, name the checkpoint.",
     signs=(
+        Sign("LustreError", also=("rc = -",), no=("rc = -28", "rc = -122"), releases="Lustre"),
         Sign("[Errno 13]"),
         Sign("[Errno 1] Operation not permitted"),
         Sign("PermissionError", no=("Authentication",)),

@@ -34,6 +34,7 @@ FAILURE = Known(
         "such processes train four models."
     ),
     signs=(
+        Sign("EI0004: ", where="line", no=("arning",), releases="HCCL: the table of ranks"),
         Sign("environment variable", also=("expected, but not set",)),
         Sign("Default process group has not been initialized"),
         Sign("trying to initialize the default process group twice"),
@@ -52,6 +53,9 @@ FAILURE = Known(
         Sign("Missing rank"),
         Sign("rank parameter missing"),
         Sign("LOCAL_RANK ("),
+        Sign("The port number of the rendezvous endpoint", releases="torch ≥ 1.9"),
+        Sign("The rendezvous endpoint must be", releases="torch ≥ 1.9"),
+        Sign("The hostname of the rendezvous endpoint", releases="torch ≥ 1.9"),
         Sign("does not support `nn.DataParallel`"),
         Sign("process group has been destroyed"),
         Sign("is not part of the group"),
