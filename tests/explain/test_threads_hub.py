@@ -81,6 +81,11 @@ SHAPES = {
         "OSError: Can't load tokenizer for 'org/name'. If you were trying to load it from 'https://huggingface.co/models', make sure you don't have a local directory with the same name.\n", "VG539", None),
     "huggingface/peft#2653 a layer of another kind": ("ValueError: TrainableTokensLayer wraps an unknown layer type, maybe you are targeting the wrong layer?\n", "VG585", None),
     "huggingface/peft#2394 tensor parallelism of another layer": (compose.traced("NotImplementedError: ColwiseParallel currently only support nn.Linear and nn.Embedding!", 3), "VG594", (3,)),
+    "huggingface/transformers#25503 a cell's own source says that it ends": (
+        'IndexError                                Traceback (most recent call last)\nCell In[13], line 2\n      1 print("Start training")\n----> 2 trainer.train()\n      4 print("Done training")\n\nFile ~/lib/python3.10/site-packages/transformers/trainer.py:1662, in Trainer.train(self)\n-> 1662 return inner_training_loop(\n', "unknown", None),
+    "OptimalScale/LMFlow#840 cut in a wrapper of datasets": (
+        cut(("/job/train.py", "main"), (f"{LIB}/datasets/arrow_dataset.py", "wrapper"), last="    out: Union"), "VG554", None),
+    "hiyouga/LlamaFactory#5784 Triton's of another release": ("AttributeError: 'tensor' object has no attribute 'cast'.\n", "VG570", None),
     "a mask's type": ("RuntimeError: all only supports torch.uint8 and torch bool dtypes\n", "VG526", None),
 }
 

@@ -249,7 +249,7 @@ def of(lines: Iterable[Line]) -> Progress:
 
 def _done(text: str) -> bool:
     """Whether a line says that the training is over."""
-    if "Error" in text:
+    if "Error" in text or "print(" in text:  # a source line says what it would write
         return False
     if any(mark in text for mark in _MARKS):
         return True

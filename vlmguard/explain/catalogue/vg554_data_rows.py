@@ -381,6 +381,7 @@ FAILURE = Known(
         Sign("data.py in __getitem__()", where="within", no=("out of memory",)),
         Sign("dataset", where="else"),
         Sign("train_dataset` must be", where="else"),
+        Sign("datasets/arrow_dataset.py in wrapper()", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

@@ -206,6 +206,7 @@ FAILURE = Known(
         Sign("or newer is required", where="else"),
         Sign("or higher is required", where="else"),
         Sign("s deprecated and", where="else"),
+        Sign("tensor' object has no attribute 'cast'"),
     ),
     examples=(
         Example(
