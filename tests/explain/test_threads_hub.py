@@ -86,6 +86,13 @@ SHAPES = {
     "OptimalScale/LMFlow#840 cut in a wrapper of datasets": (
         cut(("/job/train.py", "main"), (f"{LIB}/datasets/arrow_dataset.py", "wrapper"), last="    out: Union"), "VG554", None),
     "hiyouga/LlamaFactory#5784 Triton's of another release": ("AttributeError: 'tensor' object has no attribute 'cast'.\n", "VG570", None),
+    "zhaochen0110/OpenThinkIMG#12 an engine that was not prepared": (
+        cut(("/job/train.py", "main"), (f"{LIB}/accelerate/accelerator.py", "backward"), last="    self.deepspeed_engine_wrapped.backward(loss, **kwargs)") + "AttributeError: 'NoneType' object has no attribute 'backward'\n", "VG575", None),
+    "hiyouga/LlamaFactory#7052 no processor was loaded": ("AttributeError: 'NoneType' object has no attribute 'image_processor'\n", "VG556", None),
+    "hiyouga/LlamaFactory#5319 cut while the rows are made": (
+        cut(("/src/llamafactory/data/loader.py", "get_dataset"), ("/src/llamafactory/data/loader.py", "_get_preprocessed_dataset"), last="    dataset = dataset.map(preprocess_func, batched=True, remove_columns=colu"), "VG554", None),
+    "ftarlaci/GPT2sQA#7 the echo of Ctrl-C": (
+        "12/27/2022 20:56:23 - INFO - __main__ -     Num steps = 12216\n  0% 0/4073 [00:00<?, ?it/s]\nEpoch:   0% 0/3 [00:00<?, ?it/s]^C\n", "VG569", None),
     "a mask's type": ("RuntimeError: all only supports torch.uint8 and torch bool dtypes\n", "VG526", None),
 }
 

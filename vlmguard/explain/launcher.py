@@ -10,6 +10,7 @@ from vlmguard.explain.jobs import Jobs
 from vlmguard.explain.lines import Line, Time, _clock
 
 _ROOT = "Root Cause (first observed failure)"
+_TYPED = ("it/s]^C", "s/it]^C")  # Ctrl-C's echo behind a bar; Colab's out of memory, too
 _CUT = ("Failures:", "Unexpected error: <class ")  # what is left of a table or a traceback
 _RANK = re.compile(r"^\s*(?:│ )?rank\s{1,9}: (\d{1,6}) \(local_rank: (\d{1,4})\)")
 _CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4})(?: \(pid: \d{1,9}\)|\s*$)")
@@ -89,8 +90,10 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     time: Time | None = None
     cut: Line | None = None
     jobs = Jobs()
+    last: Line | None = None
     for line in lines:
         text = line.text
+        last = line if text.strip() else last
         cancelled = cancelled or " CANCELLED AT " in text
         if (told := jobs.told(text)) is not None:
             found.append(Exit(line, told[0], told[1], line.time))
@@ -153,6 +156,8 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
                 found.append(Exit(line, int(match[1]), None, line.time))
         elif match := _SRUN.match(text):
             found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
+    if last is not None and not found and last.text.rstrip().endswith(_TYPED):
+        found.append(Exit(last, -2, None, last.time))
     if cut is not None and not found:
         found.append(Exit(cut, 1, None, cut.time))
     return found

@@ -154,6 +154,7 @@ FAILURE = Known(
         Sign("due to ProcessGroupNCCL watchdog hang"),
         Sign("due to ProcessGroupNCCL watchdog hang", where="line"),
         Sign("Heartbeat monitor timed out", where="line", releases="torch ≥ 2.2"),
+        Sign("partitioned_param_coordinator.py in reset_step()", where="within"),
     ),
     examples=(
         Example(

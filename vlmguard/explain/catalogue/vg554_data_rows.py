@@ -382,6 +382,8 @@ FAILURE = Known(
         Sign("dataset", where="else"),
         Sign("train_dataset` must be", where="else"),
         Sign("datasets/arrow_dataset.py in wrapper()", where="within", no=("out of memory",)),
+        Sign(" in _get_preprocessed_dataset()", where="within", no=("out of memory",)),
+        Sign(" in preprocess_dataset()", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

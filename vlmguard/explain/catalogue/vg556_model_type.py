@@ -124,6 +124,7 @@ FAILURE = Known(
         Sign("model_type", where="else"),
         Sign("model type", where="else"),
         Sign("trust_remote_code", where="else"),
+        Sign("'NoneType' object has no attribute 'image_processor'"),
     ),
     examples=(
         Example(

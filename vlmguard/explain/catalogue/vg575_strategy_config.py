@@ -285,6 +285,7 @@ FAILURE = Known(
         Sign("DeepSpeed", where="else"),
         Sign("deepspeed", where="else"),
         Sign("ZeRO", where="else"),
+        Sign("'NoneType' object has no attribute 'backward'", also=("deepspeed_engine_wrapped",)),
     ),
     examples=(
         Example(
