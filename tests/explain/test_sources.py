@@ -68,7 +68,7 @@ def test_a_slip_is_no_check_of_arguments(tmp_path):
 
 # A line without frames, as people quote it → class.
 ALONE = {
-    "botocore.exceptions.NoCredentialsError: Unable to locate credentials": "VG540",
+    "botocore.exceptions.NoCredentialsError: Unable to locate credentials": "VG598",
     "pandas.errors.EmptyDataError: No columns to parse from file": "VG554",
     "huggingface_hub.errors.StrictDataclassFieldValidationError: Validation error for field 'rope_theta':": "VG553",
     "pydantic_core._pydantic_core.ValidationError: 1 validation error for TrainConfig": "VG553",
