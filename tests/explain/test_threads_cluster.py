@@ -76,6 +76,8 @@ SHAPES = {
     "wandb's own debug.log": (
         "2025-12-03 05:22:23,843 ERROR   wandb-AsyncioManager-main:24641 [asyncio_manager.py:fn_wrap_exceptions():183] Uncaught exception in run_soon callback.\n"
         + compose.traced("ConnectionResetError: Connection lost", None), "unfinished", None),
+    "wandb's own log of an upload": (
+        "2023-07-04 14:47:36,868 ERROR   wandb-upload_0:15750 [internal_api.py:upload_file():2099] upload_file exception https://storage.googleapis.com/x: ('Connection aborted.', ConnectionResetError(104, 'Connection reset by peer'))\n", "unfinished", None),
     "an object store without credentials": (compose.traced("botocore.exceptions.NoCredentialsError: Unable to locate credentials", 2), "VG598", (2,)),
     "Vertex AI's word for memory": ("The replica workerpool0-0 ran out-of-memory and exited with a non-zero status of 137(SIGKILL).\n", "VG532", None),
     "zsh's word": ("[1]    12345 killed     python train.py\n", "VG532", None),

@@ -58,7 +58,6 @@ FAILURE = Known(
         Sign("download failed: s3://", where="line", releases="aws s3"),
         Sign("upload failed: ", where="line", also=("s3://",), releases="aws s3"),
         Sign("DefaultCredentialsError", releases="google-auth"),
-        Sign("storage.googleapis.com", also=("rror",), no=("Retry",)),
         Sign("google.api_core.exceptions.", releases="Google Cloud"),
         Sign("does not have storage.objects", releases="Google Cloud"),
         Sign("azure.core.exceptions.", releases="Azure"),
