@@ -38,6 +38,7 @@ _SCHEDULER = ("VG530", "VG531")
 _TRACKER = "VG565"
 _ENDED = "VG569"  # of what had come to its end nothing is lost
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
+_NO_ROW = "Failed to retrieve the dataset"  # ms-swift's, after it logged what each row failed with
 CUT = 24  # characters of a cut message that tell it
 WORK = 10  # lines with a bar
 NEAR = 30  # lines between two exceptions of one stream that belong together
@@ -73,7 +74,8 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     where = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {where}")
     found = best(message, trace, catalogue)
-    if event.cause is not None and depth < 4 and (found is None or _vague(found)):
+    weak = found is None or _vague(found) or event.message.startswith(_NO_ROW)
+    if event.cause is not None and depth < 4 and weak:
         found = classify(event.cause, catalogue, depth + 1) or found
     if found is None and event.final:
         found = _by_beginning(message.rstrip(" .…"), catalogue)
@@ -121,7 +123,8 @@ def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
     for known in catalogue:
         sign = known.match(message, trace)
         if sign is not None:
-            found.append((known.narrow, len(sign.text) + sum(map(len, sign.also)), known))
+            size = sum(map(len, (sign.text, *sign.also, *sign.beside)))
+            found.append((known.narrow, size, known))
     return max(found, key=lambda f: f[:2])[2] if found else None
 
 
@@ -214,6 +217,9 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
     for digest in digests:
         raised = [e for e in digest.events if not e.caught and not survived(e.at, digest, digests)]
         raised = [e for e in raised if not _interrupted(e.type, e.at, digest)]
+        for event in raised:
+            if event.message.startswith(_NO_ROW) and event.cause is None:
+                event.cause = _logged_before(event, digest.events)
         inner = {id(e.cause) for e in raised if e.cause is not None and e.type}
         here = [
             Candidate(classify(e, catalogue), e.line, e, e.rank)
@@ -241,6 +247,12 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             and not (known.code == _ENDED and digest.progress.over(line.at))
         ]
     return found
+
+
+def _logged_before(event: Event, events: Sequence[Event]) -> Event | None:
+    """What the last row failed with, as a logger wrote it before there was none left."""
+    rows = [e for e in events if e.caught and e.source == event.source and e.at < event.at]
+    return next((e for e in reversed(rows) if any("dataset" in f[0] for f in e.frames)), None)
 
 
 def _synced(known: Known, line: Line, digest: Digest) -> bool:

@@ -213,7 +213,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         lane.ignored, lane.fresh = True, 0
         return None
     if not lane.open and not lane.fresh and (frame := _frame(text)) and frame[2]:
-        lane.open.append(Event(line, rank=line.rank))  # its beginning was not kept
+        lane.open.append(Event(line, rank=line.rank, caught=line.level == "W"))  # it was cut
     if lane.open and (frame := _frame(text)):
         lane.open[-1].frames.append(frame)
         lane.behind = 0

@@ -39,6 +39,8 @@ class Sign:
             "line": in any line of a log, exception or not.
         also: literals, all of which must be in the exception (or line) as well.
         no: literals, none of which may be.
+        beside: literals, all of which must be in the message (or line) itself: the traceback of a
+            whole log holds nearly every common word.
         releases: what prints it.
     """
 
@@ -47,11 +49,12 @@ class Sign:
     also: tuple[str, ...] = ()
     no: tuple[str, ...] = ()
     releases: str = ""
+    beside: tuple[str, ...] = ()
 
     def matches(self, message: str, trace: str = "", raised: str = "") -> bool:
         """Whether an exception with this message and traceback, or this line, bears the sign."""
         inside = {"trace": trace, "raised": raised, "within": raised}.get(self.where, message)
-        if self.text not in inside:
+        if self.text not in inside or not all(b in message for b in self.beside):
             return False
         everything = f"{message} {trace}"
         return all(a in everything for a in self.also) and not any(n in everything for n in self.no)

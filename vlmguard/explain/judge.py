@@ -130,6 +130,8 @@ def _started(
     some = _no_afterthoughts([c for c in candidates if c.order == lowest], candidates)
     if lowest == 2:
         some = [c for c in candidates if _to_launcher(c)] or some
+    if lowest == 2 and _aborted(ended, some):
+        return None  # it said nothing itself: the peers only saw its end
     if (
         lowest >= 2
         and not _to_launcher(some[0])
@@ -144,6 +146,12 @@ def _started(
     answer.followed = _followed(pick, candidates, digests)
     answer.evidence = _evidence(pick)
     return answer
+
+
+def _aborted(ended: launcher.Exit | None, peers: Sequence[Candidate]) -> bool:
+    """Whether the rank that ended first aborted, without a word on a lost connection of its own."""
+    ranks = {c.rank for c in peers}
+    return ended is not None and ended.code in (-6, 134) and ended.rank not in ranks | {None}
 
 
 def _why_they_ended(some: list[Candidate]) -> list[Candidate]:

@@ -51,7 +51,7 @@ FAILURE = Known(
         Sign("differentiated Tensors does not require grad"),
         Sign("loss must be a scalar tensor", releases="DeepSpeed 0.19"),
         Sign("must be a scalar tensor", also=("requires_grad",)),
-        Sign("is not needed when a module doesn't have any parameters that require a gradient"),
+        Sign("is not needed when a module doesn't have any parameter"),
         Sign(
             "No inf checks were recorded for this optimizer",
             releases="torch.amp: no gradient at all",

@@ -78,6 +78,8 @@ FAILURE = Known(
     wrong="CUDA_VISIBLE_DEVICES set to nothing or to a wrong number "
     "gives 'no CUDA-capable device', too.",
     signs=(
+        Sign("Cuda is not available"),
+        Sign("Your assigned backend nccl is not available", releases="accelerate"),
         Sign("CUDA driver version is insufficient"),
         Sign("The NVIDIA driver on your system is too old"),
         Sign("no kernel image is available for execution"),

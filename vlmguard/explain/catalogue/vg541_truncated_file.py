@@ -62,6 +62,13 @@ FAILURE = Known(
     wrong="A file written by another format (a .bin named .safetensors) says the same.",
     signs=(
         Sign("Unable to open file (truncated file"),
+        # No pickle: a page of HTML, a pointer of git-lfs, a cut file. 149 is a newer protocol.
+        Sign(
+            "Weights only load failed",
+            beside=("Unsupported operand",),
+            no=("Unsupported operand 149",),
+        ),
+        Sign("Weights only load failed", beside=("invalid load key",)),
         Sign("incomplete metadata, file not fully covered"),
         Sign("MetadataIncompleteBuffer"),
         Sign("Error while deserializing header"),

@@ -63,6 +63,7 @@ FAILURE = Known(
     wrong="weights_only=False executes what a checkpoint says: only for "
     "files that you wrote yourself.",
     signs=(
+        Sign("in get_last_checkpoint", where="raised"),
         Sign("is not a checkpoint file"),
         Sign("mmengine/runner/checkpoint.py", where="raised"),
         Sign("mmcv/runner/checkpoint.py", where="raised"),

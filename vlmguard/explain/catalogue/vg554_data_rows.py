@@ -130,8 +130,16 @@ FAILURE = Known(
         Sign(
             "KeyError: 'chosen'",
         ),
-        Sign("FileNotFoundError", also=(".json",), no=("dapter", "config.json")),
-        Sign("FileNotFoundError", also=("data",), no=("dapter",)),
+        Sign(
+            "FileNotFoundError",
+            beside=(".json",),
+            no=("dapter", "in makedirs", "to_abspath", "config.json"),
+        ),
+        Sign(
+            "FileNotFoundError",
+            beside=("data",),
+            no=("dapter", "in makedirs", "to_abspath", ".yaml'"),
+        ),
         Sign("Undefined dataset"),
         Sign("ArrowInvalid"),
         Sign("UnicodeDecodeError"),

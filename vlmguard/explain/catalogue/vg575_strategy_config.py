@@ -276,6 +276,8 @@ FAILURE = Known(
         Sign("that was not initialized for DeepSpeed"),
         Sign("couldn't find a valid DeepSpeed"),
         Sign("accelerate/utils/deepspeed.py", where="trace", also=("JSONDecodeError",)),
+        Sign("_init_deepspeed", where="trace", also=("JSONDecodeError",), releases="ms-swift"),
+        Sign("integrations/deepspeed.py", where="trace", also=("JSONDecodeError",)),
         Sign("deepspeed/runtime/config.py", where="trace", also=("JSONDecodeError",)),
         Sign("or a base64 encoded string. Received", where="line", releases="accelerate"),
         Sign("lightning/fabric/strategies/deepspeed.py", where="raised"),

@@ -76,6 +76,8 @@ FAILURE = Known(
         Sign("[Errno 112] Host is down"),
         Sign("`.` cannot be created"),
         Sign("FileNotFoundError", also=("checkpoint-", "->")),
+        Sign("FileNotFoundError", also=(" in makedirs",)),
+        Sign("NotADirectoryError", also=(" in makedirs",)),
         Sign("[Errno 524]"),
         Sign(": Permission denied", where="line", also=("bash",)),
         Sign("slurmstepd: error: couldn't chdir", where="line"),

@@ -71,6 +71,8 @@ FAILURE = Known(
         Sign("does not support alltoall"),
         Sign("does not support reduce_scatter"),
         Sign("ProcessGroupGloo::", also=("unsupported",)),
+        Sign("ProcessGroupGloo::", beside=(": invalid ",)),
+        Sign("ProcessGroupGloo::", beside=(": requires ",)),
         Sign("Invalid function argument. Expected parameter", also=("ensor",)),
         Sign("Invalid usage of tensors with different dtypes"),
         Sign("Cannot apply desired operation due to shape mismatches", releases="accelerate"),
