@@ -33,8 +33,8 @@ FIRST = {
     "a stranger's name": ("VG552", "ModuleNotFoundError: No module named 'llava_utils'", "", "llava_utils is no package that is known here: cd to the repository"),
     "a part that moved": ("VG552", "ModuleNotFoundError: No module named 'swift.llm'", "ms-swift", "python -m pip install 'ms-swift<4'"),
     "a name": ("VG552", "ImportError: cannot import name 'EvalBackend' from 'evalscope.constants' (/x.py)", "", "python -m pip show evalscope"),
-    "a port": ("VG542", "DistNetworkError: port: 51216, useIpv6: false, code: -98, name: EADDRINUSE", "ms-swift", "MASTER_PORT=51217 in front of"),
-    "a port, accelerate": ("VG542", "DistNetworkError: port: 29500, name: EADDRINUSE", "accelerate", "accelerate launch --main_process_port 29501"),
+    "a port": ("VG542", "DistNetworkError: port: 51216, useIpv6: false, code: -98, name: EADDRINUSE", "ms-swift", "ss -ltnp 'sport = :51216'"),
+    "a port, accelerate": ("VG542", "DistNetworkError: port: 29500, name: EADDRINUSE", "accelerate", "ss -ltnp 'sport = :29500'"),
     "an old name": ("VG553", "TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'evaluation_strategy'", "", "eval_strategy instead of evaluation_strategy"),
     "no longer there": ("VG553", "TypeError: __init__() got an unexpected keyword argument 'overwrite_output_dir'", "TRL", "leave overwrite_output_dir out"),
     "an unknown flag": ("VG553", "sft.py: error: unrecognized arguments: --lora_rnk 8", "ms-swift", "swift sft --help | grep -i lora_rnk"),
@@ -80,6 +80,12 @@ FIRST = {
     "a torch that is too old": ("VG550", "ValueError: `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6", "", "python -m pip install 'torch>=2.6'"),
     "a page is no model": ("VG540", "OSError: We couldn't connect to 'https://huggingface.co'; see 'https://huggingface.co/docs/transformers/installation#offline-mode'.", "", "curl -sSI https://huggingface.co"),
     "a folder that is not there": ("VG539", "ValueError: path: '/data/models/Qwen2-VL-7B-Instruct' not found", "ms-swift", "ls -l /data/models/Qwen2-VL-7B-Instruct"),
+    "a number, not a gradient": ("VG505", "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4417, OpType=ALLREDUCE, NumelIn=1, NumelOut=1", "ms-swift", "PET_LOG_DIR=LOGS"),
+    "which card": ("VG529", "ValueError: Your setup doesn't support bf16/gpu.", "", "python -c 'import torch"),
+    "what was being written": ("VG535", "OSError: [Errno 28] No space left on device: 'out/checkpoint-20/optimizer.pt'", "", "df -h out/checkpoint-20"),
+    "tied, LLaMA-Factory": ("VG546", "RuntimeError: Some tensors share memory", "LLaMA-Factory", "save_safetensors: false"),
+    "two that belong together": ("VG503", "RuntimeError: Expected to have finished reduction in the prior iteration", "TRL", "--ddp_find_unused_parameters true --gradient_checkpointing_kwargs '{\"use_reentrant\": false}'"),
+    "an accumulation that nobody tells": ("VG512", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.28 GiB.", "LLaMA-Factory", "half of per_device_train_batch_size and twice"),
     "who does not answer": ("VG517", "DistNetworkError: The client socket has timed out after 300000ms while trying to connect to (10.0.0.7, 41331).", "", "nc -vz 10.0.0.7 41331"),
 }  # fmt: skip
 
@@ -88,6 +94,16 @@ FIRST = {
 def test_the_first_step(name):
     code, message, framework, first = FIRST[name]
     assert steps(code, message, framework=framework)[0].startswith(first)
+
+
+@pytest.mark.parametrize(("accumulation", "said"), [(None, "2 (2 × yours, if you set one)"), (4, "8")])
+def test_a_batch_is_halved_by_what_is_known(accumulation, said):
+    told = steps("VG512", "CUDA out of memory.", framework="LLaMA-Factory", micro=2, accumulation=accumulation)
+    assert told[0] == f"per_device_train_batch_size: 1, gradient_accumulation_steps: {said}"
+
+
+def test_another_port_is_the_same_on_every_node():
+    assert "MASTER_PORT=51217 in front of the command" in steps("VG542", "port: 51216, EADDRINUSE", framework="ms-swift")
 
 
 def test_every_class_has_a_step_for_every_message():

@@ -144,7 +144,7 @@ class Known:
         found = _first_of_kind(fit) or found
         found = tuple(d for d in found if not already.so(d.action, facts)) or found
         late = [d for d in found if already.by_default(d.action, facts)]
-        told = [replace(d, cost=f"{d.cost}; the default: only if yours differs") for d in late]
+        told = [replace(d, cost=f"{d.cost}; the default: only if you changed it") for d in late]
         return (*(d for d in found if d not in late), *told)
 
     def steps(self) -> tuple[Do, ...]:

@@ -17,6 +17,11 @@ _HF = ("TRL", "transformers", "FlagEmbedding", "ms-swift")
 _YAML = ("LLaMA-Factory", "axolotl")
 _KWARGS = "--gradient_checkpointing_kwargs '{{{{\"use_reentrant\": {value}}}}}'"
 
+_AUTO = (
+    '"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", '
+    '"gradient_accumulation_steps": "auto" in DeepSpeed\'s config'
+)
+
 # action → framework (or "hf", "yaml", "") → words. {name} is filled in from the action's values.
 _SPELT: dict[str, dict[str, str]] = {
     "non_reentrant": {
@@ -38,6 +43,14 @@ _SPELT: dict[str, dict[str, str]] = {
         "yaml": "ddp_find_unused_parameters: true",
         "ColossalAI": "TorchDDPPlugin(find_unused_parameters=True)",
         "": "DistributedDataParallel(…, find_unused_parameters=True)",
+    },
+    "find_unused_safe": {
+        "hf": f"--ddp_find_unused_parameters true {_KWARGS.format(value='false')}",
+        "LLaMA-Factory": "ddp_find_unused_parameters: true, use_reentrant_gc: false",
+        "axolotl": "ddp_find_unused_parameters: true, "
+        "gradient_checkpointing_kwargs: {{use_reentrant: false}}",
+        "": "DistributedDataParallel(…, find_unused_parameters=True), and use_reentrant=False "
+        "where blocks are checkpointed",
     },
     "no_find_unused": {
         "hf": "--ddp_find_unused_parameters false",
@@ -170,6 +183,11 @@ _SPELT: dict[str, dict[str, str]] = {
         "yaml": "prediction_loss_only: true",
         "": "keep the loss alone of an evaluation, not the logits",
     },
+    "fewer_answers": {
+        "ms-swift": "half of --num_generations, or a shorter --max_completion_length",
+        "TRL": "half of --num_generations, or a shorter --max_completion_length",
+        "": "fewer generations or rows at once, or shorter answers (max_new_tokens)",
+    },
     "max_pixels": {
         "ms-swift": "--max_pixels {pixels} (or MAX_PIXELS={pixels})",
         "LLaMA-Factory": "image_max_pixels: {pixels}",
@@ -298,6 +316,7 @@ _SPELT: dict[str, dict[str, str]] = {
     "save_bin": {
         "ms-swift": "--save_safetensors false",
         "hf": "--save_safetensors false (transformers 4)",
+        "yaml": "save_safetensors: false (transformers 4)",
         "": "save_pretrained(…, safe_serialization=False) (transformers 4)",
     },
     "save_less": {
@@ -316,8 +335,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "": "clip gradients at 1.0, and a smaller learning rate",
     },
     "auto_batch": {
-        "hf": '"auto" for the three batch sizes in DeepSpeed\'s config',
-        "yaml": '"auto" for the three batch sizes in DeepSpeed\'s config',
+        "hf": _AUTO,
+        "yaml": _AUTO,
         "": "train_batch_size = micro-batch per GPU × accumulation × ranks in DeepSpeed's config",
     },
     "hub": {

@@ -396,7 +396,11 @@ def _evidence(pick: Candidate) -> list[Line]:
     if pick.event is None:
         return [pick.line]
     last = pick.event.last
-    return [pick.line] if last is None or last is pick.line else [pick.line, last]
+    if last is None:
+        return [pick.line]
+    more = " ".join(pick.event.message.split("\n")[1:])  # of a message of several lines
+    last = replace(last, raw=f"{last.raw.rstrip()} {flat(more).strip()}".rstrip())
+    return [last] if last.number == pick.line.number else [pick.line, last]
 
 
 def _facts(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:

@@ -36,7 +36,8 @@ _PORT = re.compile(
 )
 _FILES = [
     re.compile(r"(?:No such file or directory|Is a directory|Not a directory|Permission denied|"
-               r"Read-only file system|File exists|Stale file handle|Input/output error)"
+               r"Read-only file system|File exists|Stale file handle|Input/output error|"
+               r"No space left on device|Disk quota exceeded)"
                rf"[:\]]{{0,2}} ['\"]{_PATH}['\"]"),
     re.compile(rf"['\"]{_PATH}['\"] (?:does not exist|is not a (?:valid )?(?:file|directory))"),
     re.compile(r"(?:Unable to find|Cannot find|cannot find|Couldn't find|could not find|"
@@ -44,8 +45,8 @@ _FILES = [
                r"unable to open file|Failed to fetch video idx \d{1,9} from|image file is truncated"
                r"|while deserializing header|found in directory|Error opening)"
                r":? ['\"]?(/[\w./@+~-]{1,220}|[\w.@+~-][\w./@+~-]{1,200}\.\w{1,12})"),
-    re.compile(r"(?:Received: |Can't find '[\w.]{1,40}' at |Unable to find )['\"]?"
-               r"([\w.@+~/][\w./@+~-]{1,200})"),
+    re.compile(r"(?:Received: |valid checkpoint at |Can't find '[\w.]{1,40}' at |Unable to find )"
+               r"['\"]?([\w.@+~/][\w./@+~-]{1,200})"),
     re.compile(r"(?:Checkpoint at |^|\s)([\w.@+~-][\w./@+~-]{1,200}\."
                r"(?:ckpt|pth|pt|swp|safetensors|bin))(?: not found|: buffer nbytes)"),
     re.compile(r"(?:File|file|directory|folder|path|dataset|checkpoint at)s? ['\"]?"
@@ -134,7 +135,7 @@ def of(facts: Facts) -> dict[str, str]:
         "numbers": _numbers(said),
     }
     found["otherport"] = str(int(found["port"]) % 60000 + 1) if found["port"] else ""
-    found["folder"] = found["path"].rpartition("/")[0] if found["path"].startswith("/") else ""
+    found["folder"] = found["path"].rpartition("/")[0] if found["path"][:1] != "-" else ""
     if match := _ATTRIBUTE.search(said):
         found["owner"], found["attribute"] = match[1] or match[2], match[3]
         found["ownerpackage"] = packages.of(match[2] or "") or _owner(facts.trace)

@@ -244,8 +244,9 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
     if answer.how and (who or only):
         plain = answer.how.startswith(("it ", "all ", "only "))
         parts.append(answer.how if plain else f"told by {answer.how}")
-    if len(answer.alike) > 1 and set(answer.alike) != set(answer.ranks):
-        parts.append(f"the same on {watchdog.ranks(answer.alike)}")
+    alike = set(answer.alike)
+    if len(alike) > 1 and alike > set(answer.ranks):  # not those that waited for another one
+        parts.append(f"the same failure on {watchdog.ranks(answer.alike)}: told is the first")
     return clean.shown(", ".join(parts))
 
 
@@ -253,14 +254,14 @@ def _known(answer: Answer) -> Iterator[str]:
     known, facts = answer.known, answer.facts
     assert known is not None
     yield f"what it means: {clean.shown(known.told(facts))}"
-    yield "what to do, in this order, one after the other until it runs:"
+    yield "what to do, in this order:"
     for number, do in enumerate(known.remedies(facts), 1):
         cost = f"  [cost: {do.cost}]" if do.cost else ""
         yield f"  {number}. {clean.shown(flags.say(do, facts))}{cost}"
     yield f"when that is wrong: {known.wrong}"
     if known.prevented:
         yield f"vlmguard: sees it beforehand where the cause is one of these: {_rules(known)}"
-        yield "  try: vlmguard check -- and the command, as it was typed"
+        yield "  before the next start: vlmguard check -- YOUR COMMAND"
     else:
         yield "vlmguard: has no rule that sees this beforehand"
 

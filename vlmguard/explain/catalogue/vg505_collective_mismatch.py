@@ -15,6 +15,13 @@ def _why(facts: Facts) -> str:
             "reach each other on the way that NCCL chose (PCIe, NVLink, InfiniBand, a wrong "
             "interface), or one of them is not there; images have nothing to do with it"
         )
+    if _NUMBER.search(facts.message):
+        return (
+            "the others wait in a collective of a single number (a loss, a metric, a flag), which "
+            "one rank never entered: it does something alone (evaluates, saves, logs, uploads), "
+            "left the loop earlier, or it failed or was killed, which its own log then tells; "
+            "gradients are not what they wait for"
+        )
     start = (
         "one rank waits in a collective that another never entered: that one went another way, "
         "or it failed or was killed, which its own log then tells"
@@ -35,6 +42,12 @@ def _why(facts: Facts) -> str:
 
 # The first collectives of a run come before any row: what hangs in them are the ranks' links.
 _FIRST = re.compile(r"SeqNum=[1-3], ")
+_NUMBER = re.compile(r"NumelIn=1,")
+_ALONE = Do(
+    "what one rank does alone (if rank == 0: evaluate, save, push) on all ranks, or let the others "
+    "wait for it with a longer ddp_timeout",
+    "none",
+)
 _LINKS = (
     Do(
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in front of the command: it names the "
@@ -73,6 +86,8 @@ _FIND = (
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _FIRST.search(facts.message):
         return (*_LINKS, *_FIND)
+    if _NUMBER.search(facts.message):
+        return (*_FIND, _ALONE, Do("dummy_image", "one small forward of the tower"))
     found = [Do("dummy_image", "one small forward of the tower in batches of text")]
     if facts.zero == 3 or facts.fsdp:
         if (
@@ -94,7 +109,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 FAILURE = Known(
     code="VG505",
     name="explain-collective-mismatch",
-    title="The ranks wait for each other in different collectives",
+    title="Ranks wait in a collective for one that does not come",
     zh="各 rank 执行了不同的集合通信，互相等待直至超时（常见原因：有的 rank 有图像，有的没有）",
     why=_why,
     do=_do,

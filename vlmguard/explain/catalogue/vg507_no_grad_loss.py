@@ -47,6 +47,7 @@ FAILURE = Known(
     signs=(
         Sign("One of the differentiated Tensors appears to not have been used"),
         Sign("element 0 of tensors does not require grad", releases="torch 1.x to 2.15"),
+        Sign("element 0 of variables does not require grad", releases="torch 0.4"),
         Sign("optimizer got an empty parameter list"),
         Sign("differentiated Tensors does not require grad"),
         Sign("loss must be a scalar tensor", releases="DeepSpeed 0.19"),

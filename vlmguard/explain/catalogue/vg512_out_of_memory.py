@@ -59,10 +59,14 @@ def _batch(facts: Facts) -> tuple[Do, ...]:
         return (Do("halve", f"slower steps{loss}"),)
     micro, accumulation = smaller
     kept = micro * accumulation
+    if facts.accumulation is None:  # nobody's default is known for sure: the user's own counts
+        cost = f"slower; the global batch stays the same{loss}"
+        twice = f"{accumulation} ({accumulation} × yours, if you set one)"
+        return (Do("batch", cost, (("micro", str(micro)), ("accumulation", twice))),)
     return (
         Do(
             "batch",
-            f"slower; {facts.micro} × {facts.accumulation or 1} = {micro} × "
+            f"slower; {facts.micro} × {facts.accumulation} = {micro} × "
             f"{accumulation} = {kept} rows per rank and step, so the global "
             f"batch stays the same{loss}",
             (("micro", str(micro)), ("accumulation", str(accumulation))),
@@ -126,14 +130,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if facts.phase == "generation":
         return (
             *first,
-            Do(
-                "fewer generations or rows at once, shorter max_completion_length",
-                "slower rollouts",
-            ),
-            Do(
-                "a smaller share of the card for the engine (vllm_gpu_memory_utilization 0.4)",
-                "a smaller cache",
-            ),
+            Do("fewer_answers", "slower rollouts"),
+            *((Do("less_engine", "a smaller cache"),) if "vllm" in facts.trace else ()),
             pixels,
         )
     if facts.phase == "save":

@@ -19,7 +19,13 @@ FAILURE = Known(
             "none",
             kind="room",
         ),
-        Do("delete the newest checkpoint if it was cut, before you resume", "none"),
+        Do(
+            "ls -la {folder}: what was being written ({path}) is cut; delete that checkpoint "
+            "before you resume",
+            "none",
+            kind="cut",
+        ),
+        Do("delete the newest checkpoint if it was cut, before you resume", "none", kind="cut"),
         Do("another output_dir, HF_HOME and TMPDIR on a larger disk", "none"),
         Do(
             "save_less",

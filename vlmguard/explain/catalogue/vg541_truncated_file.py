@@ -35,14 +35,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("a checkpoint of ZeRO-3: python zero_to_fp32.py . OUTPUT in its folder", "minutes"),
         )
     return (
-        Do("ls -l {path}: beside its size on the model's page", "none", kind="ls"),
+        Do("ls -lL {path}: beside its size on the model's page", "none", kind="ls"),
         Do(
             "which file: for f in FOLDER/*.safetensors; do python -c 'import sys, safetensors; "
             'safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo "broken: $f"; done',
             "none",
         ),
         Do(
-            "ls -l beside the sizes on the hub; a file of about 130 bytes "
+            "ls -lL beside the sizes on the hub; a file of about 130 bytes "
             "is a git-lfs pointer: git lfs pull",
             "none",
         ),

@@ -12,17 +12,20 @@ FAILURE = Known(
     why="another process, often an earlier run that is still alive or "
     "a second run on the same machine, listens on MASTER_PORT",
     do=(
-        Do("other_port", "none", (("otherport", "29501"),)),
         Do(
             "ss -ltnp 'sport = :{port}': who listens there; end it if it is left from an earlier "
             "run of yours",
             "none",
             kind="who",
         ),
-        Do("torchrun --standalone on one machine: it takes a free port", "none"),
         Do(
-            "ss -ltnp | grep 29500: who listens; MASTER_PORT names another port", "none", kind="who"
+            "ss -ltnp | grep 29500 (or your MASTER_PORT): who listens there; end it if it is left "
+            "from an earlier run of yours",
+            "none",
+            kind="who",
         ),
+        Do("other_port", "none; the same one on every node", (("otherport", "29501"),)),
+        Do("torchrun --standalone on one machine: it takes a free port", "none"),
     ),
     wrong="Ending every python process on a shared machine ends other people's runs.",
     signs=(

@@ -12,7 +12,7 @@ _SIZES = re.compile(r"(\d{1,9}) != (\d{1,7}) \* (\d{1,7}) \* (\d{1,7})")
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    auto = Do("auto_batch", "none")
+    auto = Do("auto_batch", "none; the global batch is then micro-batch × accumulation × ranks")
     if (sizes := _SIZES.search(facts.message)) is None:
         return (auto, _OUT)
     micro, accumulation, ranks = (int(n) for n in sizes.groups()[1:])

@@ -144,6 +144,7 @@ FAILURE = Known(
         Sign("error: the following arguments are required"),
         Sign("Arguments.__init__() got an unexpected keyword argument"),
         Sign("Config.__init__() got an unexpected keyword argument"),
+        Sign("Args.__init__() got an unexpected keyword argument"),
         Sign("Invalid beta parameter"),
         Sign("Invalid learning rate: "),
         Sign("Unsupported reward_model_plugin", releases="ms-swift 4"),

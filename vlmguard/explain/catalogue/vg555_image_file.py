@@ -22,11 +22,14 @@ FAILURE = Known(
             "none",
             unless=("video", "DECORD", "decord", ".mp4", ".avi", "moov"),
         ),
+        Do("copy {path} anew, or take its row out of the data", "none"),
+        Do("find {folder} -type f -size -2k: are there more such files?", "none", kind="more"),
         Do(
             "find FOLDER -type f -size -2k: empty and tiny files; every image once before "
             "training: "
             "PIL.Image.open(path).load() in a loop that prints the path of each that raises",
             "a few minutes",
+            kind="more",
         ),
         Do("eager_rows", "the run stops at a bad row instead of replacing it"),
         Do(

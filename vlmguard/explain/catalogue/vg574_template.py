@@ -60,6 +60,7 @@ FAILURE = Known(
         Sign("assert cur_len == total_len", where="trace", releases="LLaVA's kind"),
         Sign("tokenizer.chat_template is not set"),
         Sign("does not have a chat template"),
+        Sign("does not have a {% if add_generation_prompt %}", releases="unsloth"),
         Sign("Cannot use chat template"),
         Sign("No chat template is set"),
         Sign("Invalid chat template name"),

@@ -37,6 +37,8 @@ FAILURE = Known(
         Sign("EI0004: ", where="line", no=("arning",), releases="HCCL: the table of ranks"),
         Sign("environment variable", also=("expected, but not set",)),
         Sign("Default process group has not been initialized"),
+        Sign("model parallel group is not initialized"),
+        Sign("data parallel group is not initialized"),
         Sign("trying to initialize the default process group twice"),
         Sign("KeyError: 'LOCAL_RANK'"),
         Sign("KeyError: 'RANK'"),
