@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from vlmguard.explain import clean, judge, logfacts, matcher, ours, reader, show, sources
 from vlmguard.explain import digest as digests_
+from vlmguard.explain.answer import Answer
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
-from vlmguard.explain.judge import Answer
 from vlmguard.explain.notes import NOTES
 
 STATUS = {"finished": 0, "explained": 1, "unknown": 3, "unfinished": 4}

@@ -10,11 +10,11 @@ from typing import Any
 from vlmguard.core.annotations import annotation
 from vlmguard.core.findings import Finding
 from vlmguard.explain import clean, flags, named, watchdog
+from vlmguard.explain.answer import Answer
 from vlmguard.explain.beforehand import TITLES
 from vlmguard.explain.candidates import WRAPPERS
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
-from vlmguard.explain.judge import Answer
 from vlmguard.explain.language import chinese
 from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
