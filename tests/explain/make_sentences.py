@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vlmguard.explain import sentences
-from vlmguard.explain.candidates import classify
 from vlmguard.explain.catalogue import load
+from vlmguard.explain.classify import classify
 from vlmguard.explain.events import Event
 from vlmguard.explain.lines import Line
 

@@ -7,8 +7,9 @@ import pytest
 
 from tests.explain import compose
 from tests.explain.test_shapes import told_right
-from vlmguard.explain import kinds, places, places_engines, places_frameworks, sentences
+from vlmguard.explain import kinds, places, places_engines, places_frameworks, sentences, topics
 from vlmguard.explain.catalogue import load
+from vlmguard.explain.command import explain
 from vlmguard.explain.failure import flat
 
 PACKAGES = "/env/lib/python3.12/site-packages"
@@ -66,6 +67,32 @@ def test_a_slip_is_no_check_of_arguments(tmp_path):
     told_right(tmp_path, log, "unknown", (1,))
 
 
+# A user's own check, or code that was not written, and what stood in its frames.
+OWN = (
+    ("train.py in check", "AssertionError: the dataset column frob must be one of a, b"),
+    ("reward_model.py in score", "ValueError: evaluation dataset: compute_metrics has no such metric"),
+    ("data/rows.py in __getitem__", "ValueError: chat template: <image> in a column of the dataset"),
+    ("model.py in forward", "NotImplementedError: bfloat16 LoRA adapter is not supported"),
+)
+
+
+@pytest.mark.parametrize(("frame", "words"), OWN)
+def test_a_users_own_check_speaks_of_anything(tmp_path, frame, words):
+    path, _, name = frame.partition(" in ")
+    fetch = "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py"
+    kind = words.partition(":")[0]
+    log = (
+        "[rank1]: Traceback (most recent call last):\n"
+        f'[rank1]:   File "{fetch}", line 54, in fetch\n[rank1]:     data = [self.dataset[i] for i in possibly]\n'
+        f'[rank1]:   File "/job/{path}", line 7, in {name}\n[rank1]:     raise {kind}(text)\n[rank1]: {words}\n'
+    )
+    told_right(tmp_path, log, "unknown", (1,))
+    named = log.replace(f"/job/{path}", "/opt/venv/lib/python3.11/site-packages/frob/x.py")
+    (tmp_path / "named.log").write_text(named, encoding="utf-8")
+    answer, _ = explain([str(tmp_path / "named.log")])
+    assert answer.known is not None  # a framework's words do tell
+
+
 # A line without frames, as people quote it → class.
 ALONE = {
     "botocore.exceptions.NoCredentialsError: Unable to locate credentials": "VG598",
@@ -76,8 +103,13 @@ ALONE = {
     # Words of the topic, of no release that is known.
     "ValueError: `beta` must be one of ['a', 'b'], got 'c'": "VG553",
     "ValueError: frobnicating needs frob: pip install frob": "VG552",
-    "AssertionError: 40 heads are not divisible by the tensor-parallel degree 3": "VG594",
-    "ValueError: the frobnicator cannot be mixed with LoRA layers": "VG585",
+    "AssertionError: world_size 6 must be a multiple of tp_size 4": "VG594",
+    "ValueError: the frobnicator cannot be mixed with the LoRA adapter": "VG585",
+    # One of its words alone may stand in any package's check.
+    "AssertionError: 40 heads are not divisible by 3": "unknown",
+    "ValueError: the frobnicator cannot be mixed with LoRA layers": "unknown",
+    "NotImplementedError: frob is not implemented": "unknown",
+    "ValueError: bfloat16 frobs are not supported": "unknown",
     # A user's own words tell nothing; nor do words in what is no check.
     "ValueError: the frobnicator is not happy": "unknown",
     # torch's operands, in words of any operator.
@@ -130,7 +162,7 @@ def test_places_and_types_are_of_the_catalogue():
     codes = {known.code for known in load()} | {""}
     for table in (places_engines.PLACES, places_frameworks.PLACES, kinds.TYPES):
         assert set(table) <= codes
-    assert {code for code, _, _ in kinds.TOPICS} <= codes
+    assert {code for code, _, _ in topics.TOPICS} <= codes
     texts = [text for text, _ in places._TABLE]
     assert [text for text in texts if not any(mark in text for mark in ("/", ".py", "in "))] == []
     assert sorted({text for text in texts if texts.count(text) > 1}) == []

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vlmguard.explain import kinds, places, sentences
+from vlmguard.explain.classify import NO_ROW, classify
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.events import Event
-from vlmguard.explain.failure import Known, flat
+from vlmguard.explain.failure import Known
 from vlmguard.explain.lines import Line
 
 _ORDER = {"cause": 0, "hang": 1, "peer": 2, "end": 3}
@@ -25,21 +24,10 @@ WRAPPERS = (
     "ActivityFailedException",
 )
 _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray's, for another's
-_OWN_FAULT = ("NameError", "UnboundLocalError", "SyntaxError", "KeyboardInterrupt", "SystemExit")
-_CALLED = re.compile(r"(?:^|[\s.=(])([A-Za-z_]\w{2,60})\(")  # by the last line of a cut traceback
-# Who asked for what is not there comes before these.
-_ASKED = ("__getattr__", "__getattribute__", "get_parameter", "get_submodule", "get_buffer")
-# What a check raises, and no slip of the code.
-_CHECKS = ("ValueError", "AssertionError", "NotImplementedError")
-_IMPORTED = ", in an import by another module"
-# The frame before one that is a module being imported.
-_IMPORTS = ("<module>", "_call_with_frames_removed", "import_module", "_get_module", "__getattr__")
 _SCHEDULER = ("VG530", "VG531")
 _TRACKER = "VG565"
 _ENDED = "VG569"  # of what had come to its end nothing is lost
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
-_NO_ROW = "Failed to retrieve the dataset"  # ms-swift's, after it logged what each row failed with
-CUT = 24  # characters of a cut message that tell it
 WORK = 10  # lines with a bar
 NEAR = 30  # lines between two exceptions of one stream that belong together
 
@@ -68,157 +56,13 @@ class Candidate:
         return "", self.event.type if self.event else self.line.text[:40]
 
 
-def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known | None:
-    """The catalogue's failure that an exception is; through what it was raised from, too."""
-    message = flat(f"{event.type}: {event.message or _unnamed(event)}")[:6000]
-    where = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
-    trace = flat(f"{' '.join(event.trace)} {where}")
-    found = best(message, trace, catalogue)
-    weak = found is None or _vague(found) or event.message.startswith(_NO_ROW)
-    if event.cause is not None and depth < 4 and weak:
-        found = classify(event.cause, catalogue, depth + 1) or found
-    if found is None and event.final:
-        found = _by_beginning(message.rstrip(" .…"), catalogue)
-    if found is not None:
-        return found
-    surely = not (event.ignored or event.buried)
-    code = kinds.by_type(message) if surely else None
-    if code is None:
-        code = _by_place(event, message, trace, catalogue)
-    if code is None and surely:
-        code = sentences.told(message)
-    if code is None and (found := _within(event, message, trace, catalogue)) is not None:
-        code = found.code
-    if code is None and surely and not _own_words(event):
-        path = event.frames[-1][0] if event.frames else ""
-        code = kinds.by_path(event.type, path)
-        code = code or kinds.by_words(event.type, message)
-        if code is None and (found := _by_words(event, message, catalogue)) is not None:
-            code = found.code
-    return next((known for known in catalogue if known.code == code), None)
-
-
-def _vague(known: Known) -> bool:
-    """Whether what an exception was raised from says more than it does."""
-    return known.order != "cause" or known.narrow < 0
-
-
-def _unnamed(event: Event) -> str:
-    """Of a traceback without an exception's name what may hold the message.
-
-    That is what stands under it, where other ranks wrote over the name, or the last lines of
-    source, where it is cut: they may hold what was raised.
-    """
-    return " ".join(event.under[:6]) or _source(event)
-
-
-def _source(event: Event) -> str:
-    """Of a traceback that is cut, its last lines of source: they may hold what was raised."""
-    return "" if event.last is not None else " ".join(event.trace[-4:])
-
-
-def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
-    """Of all that match, the narrowest; of equals the one whose sign is longest."""
-    found = []
-    for known in catalogue:
-        sign = known.match(message, trace)
-        if sign is not None:
-            size = sum(map(len, (sign.text, *sign.also, *sign.beside)))
-            found.append((known.narrow, size, known))
-    return max(found, key=lambda f: f[:2])[2] if found else None
-
-
-def _by_beginning(message: str, catalogue: Sequence[Known]) -> Known | None:
-    """Of a log that was cut within a message: the sign whose beginning is the message's end."""
-    found: list[tuple[int, Known]] = []
-    for known in catalogue:
-        for sign in known.signs:
-            if sign.where == "message" and not sign.also:
-                sizes = range(len(sign.text) - 1, CUT - 1, -1)
-                size = next((n for n in sizes if message.endswith(sign.text[:n])), 0)
-                found.append((size, known))
-    longest = max(found, key=lambda f: f[0])
-    return longest[1] if longest[0] else None
-
-
-def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> str | None:
-    """What the frame that raised it betrays; the longest text is the most exact place."""
-    if not event.type or not event.frames or _own_fault(event):
-        return None
-    own = [f for f in event.frames if f[2] not in _ASKED] or event.frames
-    imported = _imported(own)
-    for path, name in places.innermost(own):
-        raised = _place(f"{path} in {name}") + imported
-        signs = ((known.match_raised(message, trace, raised), known) for known in catalogue)
-        found = [(len(sign.text), known.code) for sign, known in signs if sign is not None]
-        found += [(len(text), code) for text, code in places.told(raised, event.type)]
-        if found:
-            return max(found)[1]
-        imported = ""
-    return None
-
-
-def _place(frame: str) -> str:
-    """A frame without its environment's folder, which may bear a package's name."""
-    frame = frame.replace("\\", "/")
-    at = max(frame.rfind("/site-packages/"), frame.rfind("/dist-packages/"))
-    return frame[max(at, 0) :]
-
-
-def _imported(frames: Sequence[tuple[str, int, str]]) -> str:
-    """Whether the innermost frame is an installed module that another one imports."""
-    path, _, name = frames[-1] if frames else ("", 0, "")
-    chain = len(frames) > 1 and frames[-2][2] in _IMPORTS
-    return _IMPORTED if chain and name == "<module>" and "-packages" in path else ""
-
-
-def _own_fault(event: Event) -> bool:
-    """A slip of the code itself: the place says where it is, not what the run did wrong."""
-    kind = event.type.rpartition(".")[2]
-    nothing = kind == "AttributeError" and event.message.startswith("'NoneType' object")
-    return kind in _OWN_FAULT or nothing
-
-
-def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
-    """What was being done when it failed: the innermost frame that tells; of a cut one, too."""
-    if _own_fault(event):
-        return None
-    called = _CALLED.findall(_source(event).rpartition(", in ")[2])
-    frames = [(path, name) for path, _, name in event.frames] + [("", name) for name in called[-1:]]
-    for number, (path, name) in enumerate(reversed(frames)):
-        frame = _place(f"{path} in {name}()") + ("" if number else _imported(event.frames))
-        signs = ((known.match_within(message, trace, frame), known) for known in catalogue)
-        found = [(len(sign.text), known) for sign, known in signs if sign is not None]
-        if found:
-            return max(found, key=lambda f: f[0])[1]
-    return None
-
-
-def _own_words(event: Event) -> bool:
-    """A script's own assertion may speak of anything; so may torch's inner checks."""
-    kind = event.type.rpartition(".")[2]
-    path = event.frames[-1][0] if event.frames else "-packages"
-    own = kind == "AssertionError" and "-packages" not in path
-    return own or (kind in _CHECKS and "-packages/torch/" in path)
-
-
-def _by_words(event: Event, message: str, catalogue: Sequence[Known]) -> Known | None:
-    """What an unknown check speaks of: a topic's words, or those of a refused value."""
-    kind = event.type.rpartition(".")[2]
-    if kind not in _CHECKS:
-        return None
-    signs = ((known.match_else(message), known) for known in catalogue)
-    found = [(len(sign.text), known) for sign, known in signs if sign is not None]
-    return max(found, key=lambda f: f[0])[1] if found else None
-
-
 def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Candidate]:
     found: list[Candidate] = []
     for digest in digests:
         raised = [e for e in digest.events if not e.caught and not survived(e.at, digest, digests)]
         raised = [e for e in raised if not _interrupted(e.type, e.at, digest)]
         for event in raised:
-            if event.message.startswith(_NO_ROW) and event.cause is None:
+            if event.message.startswith(NO_ROW) and event.cause is None:
                 event.cause = _logged_before(event, digest.events)
         inner = {id(e.cause) for e in raised if e.cause is not None and e.type}
         here = [

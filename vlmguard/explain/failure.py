@@ -35,7 +35,8 @@ class Sign:
             "within": in any frame, likewise, and only where the raising frame tells nothing
             either: what was being done when it failed. Heard of a traceback that is cut, too.
             "else": in the message of a check (ValueError, AssertionError, …), heard only where
-            no message, place or frame tells: a topic's word, or how values are refused.
+            no message, place or frame tells: a topic's word, or how values are refused. Of a
+            check without frames two of them are needed, of a user's own check none counts.
             "line": in any line of a log, exception or not.
         also: literals, all of which must be in the exception (or line) as well.
         no: literals, none of which may be.
@@ -168,10 +169,9 @@ class Known:
         told = (s for s in self.signs if s.where == where and s.matches(message, trace, place))
         return max(told, key=lambda s: len(s.text), default=None)
 
-    def match_else(self, message: str) -> Sign | None:
-        """The sign that a check's message bears, of those for checks that are known nowhere."""
-        told = (s for s in self.signs if s.where == "else")
-        return next((s for s in told if s.matches(message)), None)
+    def match_else(self, message: str) -> list[Sign]:
+        """The signs that a check's message bears, of those for checks that are known nowhere."""
+        return [s for s in self.signs if s.where == "else" and s.matches(message)]
 
     def match_line(self, line: str) -> Sign | None:
         return next((s for s in self.signs if s.where == "line" and s.matches(line)), None)
