@@ -5,7 +5,6 @@ from __future__ import annotations
 from vlmguard.explain.catalogue import arguments_signs
 from vlmguard.explain.failure import Do, Example, Known
 
-
 FAILURE = Known(
     code="VG553",
     name="explain-arguments",
