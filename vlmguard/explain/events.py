@@ -58,7 +58,8 @@ TRACKER = re.compile(
     r"\[\w{1,40}\.py:\w{1,60}\(\):"
 )
 _IGNORED = re.compile(
-    r"^Exception (?:ignored in|in thread|in threading)"
+    r"^Exception (?:ignored in|in threading"
+    r"|in thread(?!.{0,40}\((?:run_exp|run_sft|train|fit)\)))"  # a web page's, which trains
     r"|^Uncaught exception in compile_worker subprocess"  # inductor's, at the rank's end
 )
 # What a program says that went on without what failed.
