@@ -115,6 +115,7 @@ FAILURE = Known(
             no=(
                 "Arguments.__init__()",
                 "Config.__init__()",
+                "Args.__init__()",
                 "_calculate_rewards",
                 "_reward()",
                 "_reward_func()",
