@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vlmguard.explain import parting
 from vlmguard.explain.classify import NO_ROW, classify
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.events import Event
@@ -90,6 +91,12 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             and not _synced(known, line, digest)
             and not (known.code == _ENDED and digest.progress.over(line.at))
         ]
+    if not found and not any(d.exits or d.progress.done or d.progress.steps for d in digests):
+        said = (d.failed for d in digests if d.failed is not None)
+        found = [Candidate(None, line, None, line.rank) for line in said][:1]
+    own = [c for c in found if c.order <= 1]
+    if found and not own and (line := parting.words({c.rank for c in found}, digests)) is not None:
+        found.append(Candidate(None, line, None, line.rank))
     return found
 
 

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from vlmguard.explain import clean, judge, logfacts, matcher, ours, reader, show, sources
+from vlmguard.explain import clean, judge, logfacts, matcher, ours, reader, refined, show, sources
 from vlmguard.explain import digest as digests_
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.catalogue import load
@@ -110,7 +110,7 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     if not digests and not reports:
         raise sources.Unreadable(f"no log in {', '.join(words)}")
     facts = ours.facts(logfacts.of_text(d.text for d in digests[:16]), reports)
-    answer = judge.judge(digests, facts, catalogue)
+    answer = refined.by_facts(judge.judge(digests, facts, catalogue), catalogue)
     answer.guard = ours.said(reports, digests)
     return ours.settled(answer, answer.guard, catalogue), digests
 

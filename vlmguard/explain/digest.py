@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vlmguard.explain import clean, events, launcher, lines, progress, quoted, runs, stacks
+from vlmguard.explain import clean, events, launcher, lines, progress, quoted, runs, shell, stacks
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
 from vlmguard.explain.launcher import Exit
@@ -38,6 +38,7 @@ class Digest:
             another; only where the log has no other exception.
         ours: lines that vlmguard's guard wrote.
         stacks: of processes that somebody looked into while they hung.
+        failed: a logger's error, where the log has hardly anything else.
         before: how many runs stand in this file before the one that is told.
         first: the line, from 1, where the one that is told begins.
     """
@@ -57,6 +58,7 @@ class Digest:
     loose: list[tuple[Line, Known]] = field(default_factory=list)
     ours: list[Line] = field(default_factory=list)
     stacks: list[stacks.Stack] = field(default_factory=list)
+    failed: Line | None = None
     before: int = 0
     first: int = 1
 
@@ -66,6 +68,7 @@ class Digest:
         return sorted([*self.stopped, *(e.line.at for e in self.exits)])
 
 
+_NOT_STARTED = "VG590"
 _NO_NAME = re.compile(r"network addresses? of \(([^,()]{1,200}), \d{1,5}\) cannot be retrieved")
 _NAMED = re.compile(r"failed to connect to \[?([^\]\s]{1,200})\]?:\d")
 _WORDS = re.compile(r"(?:Error|Exception|ERROR|FATAL|CRITICAL|FAILED|crashed)\b")
@@ -98,6 +101,7 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _STOPPING)]
     digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MAX_TELLING]
     digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
+    _last_resort(digest, kept, catalogue)
     digest.unresolved = _unresolved(kept)
     if not _said(digest, kept[-LAST:]):
         digest.loose = list(_loose(kept, catalogue, bool(digest.progress.steps)))[:MAX_TELLING]
@@ -109,6 +113,19 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
         if line.text.strip():
             digest.finals[line.rank] = line
     return digest
+
+
+def _last_resort(digest: Digest, kept: Sequence[Line], catalogue: Sequence[Known]) -> None:
+    """What a log says that has no exception, no sign, no end: a shell's or a logger's last word."""
+    told = digest.progress
+    if digest.telling or digest.events or digest.exits or digest.stacks or told.steps or told.done:
+        return
+    if told.losses:
+        return
+    if (line := shell.refused(kept)) is not None:
+        digest.telling = [(line, k) for k in catalogue if k.code == _NOT_STARTED]
+    else:
+        digest.failed = shell.failed(kept)
 
 
 def _unresolved(kept: Sequence[Line]) -> frozenset[str]:

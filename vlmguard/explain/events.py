@@ -70,6 +70,7 @@ _RECORD = re.compile(
     r"|^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,80}:"  # Python's own format
     r"|^(?:DEBUG|INFO|WARNING|ERROR|FATAL): {2,8}\S"  # Apptainer's
     r"|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
+    r"|^(?:/|[A-Za-z]:\\|<)\S{1,300}:\d{1,7}: [A-Z]\w{0,40}Warning: "
 )
 
 

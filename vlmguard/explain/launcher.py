@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vlmguard.explain.jobs import Jobs
 from vlmguard.explain.lines import Line, Time, _clock
 
 _ROOT = "Root Cause (first observed failure)"
 _TYPED = ("it/s]^C", "s/it]^C")  # Ctrl-C's echo behind a bar; Colab's out of memory, too
+# Slurm's words before it kills a step itself: what is "Killed" then had no failure of its own.
+_ENDING = (
+    " CANCELLED AT ",
+    "srun: forcing job termination",
+    "srun: Force Terminated",
+    "srun: sending Ctrl-C to",
+)
 _CUT = ("Failures:", "Unexpected error: <class ")  # what is left of a table or a traceback
 _RANK = re.compile(r"^\s*(?:│ )?rank\s{1,9}: (\d{1,6}) \(local_rank: (\d{1,4})\)")
 _CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4})(?: \(pid: \d{1,9}\)|\s*$)")
@@ -91,10 +98,11 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     cut: Line | None = None
     jobs = Jobs()
     last: Line | None = None
+    killed = 0
     for line in lines:
         text = line.text
         last = line if text.strip() else last
-        cancelled = cancelled or " CANCELLED AT " in text
+        cancelled = cancelled or any(words in text for words in _ENDING)
         if (told := jobs.told(text)) is not None:
             found.append(Exit(line, told[0], told[1], line.time))
             continue
@@ -135,6 +143,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
                 ended = cancelled and code == -9
                 found.append(Exit(line, -15 if ended else code, None, line.time))
             elif match := _SRUN.match(text):
+                killed += "Killed" in match[3]
                 found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
             elif text.startswith("====") and root:
                 root = False
@@ -156,11 +165,18 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
                 found.append(Exit(line, int(match[1]), None, line.time))
         elif match := _SRUN.match(text):
             found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
+    if killed > 1:  # memory ends one task or one node's: who ended all of them stands outside
+        found = [replace(e, code=-15) if _just_killed(e) else e for e in found]
     if last is not None and not found and last.text.rstrip().endswith(_TYPED):
         found.append(Exit(last, -2, None, last.time))
     if cut is not None and not found:
         found.append(Exit(cut, 1, None, cut.time))
     return found
+
+
+def _just_killed(ended: Exit) -> bool:
+    match = _SRUN.match(ended.line.text)
+    return match is not None and "Killed" in match[3]
 
 
 def _srun(what: str, cancelled: bool = False) -> int:

@@ -33,6 +33,7 @@ _LOGURU = re.compile(
 _STREAM = re.compile(r"^std(?:out|err): ")
 # Kaggle's seconds and line; a viewer's line number; a quotation mark.
 _COUNTED = re.compile(r"^(?:\d{1,7}\.\d{1,2}s[ \t]{1,4}\d{1,7}[ \t]|\[\d{4,8}\] |> )")
+_COMMENT = re.compile(r"^\s{0,4}(?:#|//|>) ?")  # of a log that was put into a script or a mail
 _LABEL = re.compile(r"^\s?(\d{1,5}): ?")  # srun --label
 _NUMBER = re.compile(r"^\s{0,6}(\d{1,7})[\t ]")  # an editor's or `cat -n`'s line number
 _TABLE = re.compile(r"^\s{0,4}(?:\|\s{0,4}){1,4}(?=\d{4}-\d\d-\d\d|\[rank\d)")  # a log viewer's row
@@ -83,6 +84,7 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
     texts = [(piece, clean.text(piece.data)) for piece in pieces]
     labelled = _labelled(texts[0][1]) if texts else False
     numbered = _numbered(texts[0][1]) if texts else False
+    commented = _commented(texts[0][1]) if texts else False
     tee = _all_marked(texts[0][1]) if texts else False
     columns = terminal.width([text for _, text in texts])
     hosts = _hosts(texts[0][1]) if texts else set()
@@ -93,7 +95,8 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
             number_here, at_here = number, at
             at += size
             number += feeds
-            for part in _parts(_NUMBER.sub("", raw) if numbered else raw):
+            raw = _NUMBER.sub("", raw) if numbered else raw
+            for part in _parts(_COMMENT.sub("", raw) if commented else raw):
                 yield _line(part, source, number_here, at_here, rank, labelled, tee, hosts, told)
 
 
@@ -127,6 +130,13 @@ def _numbered(head: str) -> bool:
     pairs = itertools.pairwise(found)
     rising = sum(a is not None and b is not None and 0 < b - a < 3 for a, b in pairs)
     return rising > 0.6 * (len(some) - 1) and len(some) > 3
+
+
+def _commented(head: str) -> bool:
+    """Whether one mark of a comment or a quotation stands before nearly all lines."""
+    some = [line.lstrip() for line in head.split("\n", 400)[:400] if line.strip()]
+    most = max(sum(line.startswith(mark) for line in some) for mark in ("#", "//", ">"))
+    return most > 0.9 * len(some) and len(some) > 3
 
 
 def _hosts(head: str) -> set[str]:

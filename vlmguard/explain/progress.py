@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -81,6 +82,7 @@ AFTER = 3  # lines
 # A trainer that says how long it ran when somebody ended it.
 _INTERRUPTED = ("KeyboardInterrupt", "eyboard interruption", "eyboard interrupt")
 NEAR = 12  # lines
+SOON = 10  # lines: words for an end right behind an exception are printed whatever happened
 KEPT = 64
 ZEROS = 5  # losses of 0.0 in a row, from the first on
 MASKED = 3  # rows
@@ -123,6 +125,7 @@ class Progress:
     saving: int = -1
     synced: int = -1
     full: bool = False
+    _worded: dict[int, int] = field(default_factory=dict)
     _growth: dict[int, list[int]] = field(default_factory=dict)
     _highest: dict[int, int] = field(default_factory=dict)
 
@@ -159,7 +162,14 @@ class Progress:
 
     def finished(self, at: int) -> bool:
         """Whether an end is marked after ``at``."""
-        return any(place > at for place in self.done)
+        return any(place > at and not self._only_said(place, at) for place in self.done)
+
+    def _only_said(self, place: int, at: int) -> bool:
+        """Whether a script's own words stand close behind ``at``, and no step between: proof of
+        nothing, as a line behind the command is reached however that ended."""
+        start = self._worded.get(place)
+        stepped = any(at < a <= place for a, _, _ in self.steps)
+        return start is not None and at >= start and not stepped
 
     @property
     def broken(self) -> int:
@@ -196,11 +206,13 @@ def of(lines: Iterable[Line]) -> Progress:
     bars: tuple[int, int] | None = None
     failed = -AFTER
     interrupted = -NEAR
+    recent: deque[int] = deque(maxlen=SOON)
     for line in lines:
         text = line.text
         if not text.strip():
             continue
         told.final = line
+        recent.append(line.at)
         if text.startswith(_LAUNCHERS):
             failed = line.number
         if any(words in text for words in _INTERRUPTED):
@@ -209,6 +221,8 @@ def of(lines: Iterable[Line]) -> Progress:
         if line.number - failed > AFTER and not aside and _done(text):
             told.done.append(line.at)
             told.end = line
+            if not any(mark in text for mark in _MARKS):
+                told._worded[line.at] = recent[0]
         if "Running Evaluation" in text or "Evaluating" in text[:40]:
             told.evaluating = line.at
         if (

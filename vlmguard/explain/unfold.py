@@ -46,6 +46,10 @@ _ROW = re.compile(
     r"""|^\{['"](?:instruction|conversations|messages|prompt|completion|chosen|rejected|question"""
     r"""|response|text)['"]: ?['"\[{]"""
 )
+_BREAK = re.compile(r"<br ?/?>")  # of a page that a log was pasted into
+_BREAK_LAST = re.compile(r"<br ?/?>\s*$")
+# Markdown's bold; not "f(**a, **b)", "x ** 2", "***** Running training *****".
+_BOLD = re.compile(r"(?:^|(?<=\s))\*\*(?=[^\s*])([^*\n]{1,2000})(?<=[^\s*,(])\*\*(?=[\s.;]|$)")
 _SAID = re.compile(r"Traceback|Error\b|Exception\b|ERROR|WARN")
 
 
@@ -63,6 +67,12 @@ def parts(raw: str) -> list[str]:
     """The lines that ``raw`` holds; itself alone, where it is one."""
     if _HEAD in raw and is_row(raw):
         return [raw]
+    if "<br" in raw and (_HEAD in raw or 'File "' in raw or raw.rstrip().endswith(">")):
+        raw = _BREAK_LAST.sub("", raw)
+        if _BREAK.search(raw) and (_HEAD in raw or _SAID.search(raw)):
+            return [part for row in _BREAK.split(raw) for part in parts(row)]
+    if "**" in raw:
+        raw = _BOLD.sub(r"\1", raw)
     if raw.startswith("{") and raw.rstrip().endswith("}") and len(raw) <= LONGEST:
         found = _object(raw)
         if found:

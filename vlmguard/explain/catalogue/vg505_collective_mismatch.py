@@ -123,6 +123,7 @@ FAILURE = Known(
         Sign("Detected mismatch between collectives on ranks", releases="torch ≥ 1.11"),
         Sign("Watchdog caught collective operation timeout", releases="torch ≥ 1.10"),
         Sign("Watchdog caught collective operation timeout", where="line"),
+        Sign("Watchdog caught collective", where="line"),  # cut
         Sign("Collective operation timeout: WorkNCCL", where="line"),
         Sign("failure detected by watchdog at work", where="line", releases="torch ≥ 2.6"),
         Sign("detected by watchdog at work: ", where="line", releases="torch 2.4 to 2.5"),
@@ -144,6 +145,7 @@ FAILURE = Known(
             releases="torch ≥ 1.8",
         ),
         Sign("Some NCCL operations have failed or timed out", releases="torch ≥ 1.8"),
+        Sign("Some NCCL operations have failed or timed out", where="line"),
         Sign("watchdog got stuck for", where="line"),
         Sign("Timeout at NCCL work", where="line", releases="torch 2.4 to 2.6"),
         Sign("Received a dump signal due to a collective timeout", where="line"),

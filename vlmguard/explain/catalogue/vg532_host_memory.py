@@ -9,6 +9,12 @@ from vlmguard.explain.logfacts import Facts
 def _why(facts: Facts) -> str:
     if any(said in facts.message for said in ("MemoryError", "bad_alloc", "allocate memory")):
         return "a process asked for memory of the host, and there was none left for it"
+    if "srun: error" in facts.message and "Killed" in facts.message:
+        return (
+            "a task of the step was killed with signal 9, and srun does not say by whom: mostly "
+            "the kernel or the cgroup, for memory; a scancel or a kill -9 looks alike, and Slurm's "
+            "own record of the job (State, MaxRSS) decides between them"
+        )
     return (
         "the process was killed with signal 9: on training machines nearly always the kernel or "
         "the container's memory limit (cgroup)"

@@ -20,13 +20,6 @@ FAILURE = Known(
             when=("path: '/", "' not found"),
         ),
         Do(
-            "--hub_private_repo false, or room on https://huggingface.co/settings/billing: "
-            "the private "
-            "storage is full; --push_to_hub false keeps the model on this machine",
-            "the model is public",
-            when=("storage limit",),
-        ),
-        Do(
             "a token with the right to write: hf auth login, with a token of type Write",
             "none",
             when=("/commit/", "not allow writing", "create a model", "repos/create"),

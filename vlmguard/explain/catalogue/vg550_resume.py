@@ -79,7 +79,7 @@ FAILURE = Known(
         Sign("checkpoint used to save with world size"),
         Sign("The checkpoint being loaded used a DP world size"),
         Sign("you require users to upgrade torch to at least v2.6"),
-        Sign("resume_from_checkpoint", also=("Error",)),
+        Sign("resume_from_checkpoint", also=("Error",), no=("yaml.",)),
         Sign("optim_states.pt", also=("No such file",)),
         Sign("_states.pt", also=("No such file",)),
         Sign("rng_state", also=("No such file",)),

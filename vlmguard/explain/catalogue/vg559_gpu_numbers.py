@@ -27,6 +27,11 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 
 _NUMBERS = (
     Do(
+        "deepspeed --include localhost:0,1 with numbers that nvidia-smi -L lists, from 0",
+        "none",
+        when=("No slot",),
+    ),
+    Do(
         "nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES, in the job: how many cards does it see?", "none"
     ),
     Do(
@@ -69,6 +74,7 @@ FAILURE = Known(
             "is setting its default device",
         ),
         Sign("invalid usage (run with"),
+        Sign("No slot '", also=("specified on host",), releases="DeepSpeed's launcher"),
         Sign("ncclInvalidUsage"),
         Sign("torch/cuda/__init__.py in set_device", where="raised"),
         Sign("NCCL error in", also=("invalid argument",)),

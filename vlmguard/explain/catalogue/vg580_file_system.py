@@ -91,7 +91,6 @@ FAILURE = Known(
         Sign("== num_file_bytes", where="line", also=("Assertion",)),
         Sign("TMPDIR is set to"),
         Sign("Error while serializing", also=("IoError",), no=("No space", "code: 28")),
-        Sign("No such file or directory", also=(".lock'",)),
         Sign("error closing file", also=("OSError",), releases="pyarrow"),
         Sign("WinError 5]", releases="Windows"),
         Sign("WinError 32]", releases="Windows: in use by another process"),

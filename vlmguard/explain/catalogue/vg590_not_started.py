@@ -103,6 +103,9 @@ def _contained(line: str) -> bool:
 def _absent(line: str) -> bool:
     words = (
         "not found",
+        "o such file",
+        "没有那个文件",
+        "nknown command",
         "未找到命令",
         "interpreter",
         "open file",
