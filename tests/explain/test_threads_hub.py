@@ -68,8 +68,8 @@ SHAPES = {
         cut(("/job/train.py", "main"), (f"{LIB}/a_package/args.py", "validate_args"), last="    raise ValueError(") + "ValueError: words of a release to come\n", "VG553", None),
     "a check with a topic's words": ("ValueError: In a release to come, the chat template wants something else.\n", "VG574", None),
     "a check of a value": ("ValueError: `scale_rewards` must be one of 'group', 'batch', got 'x'.\n", "VG553", None),
-    "lxuechen/private-transformers#39 not supported, in a quotation": (
-        '`src/trainer.py", line 254, in train\n    raise ValueError("Multi-gpu and distributed training is currently not supported.")\nValueError: Multi-gpu and distributed training is currently not supported.`\n', "VG553", None),
+    "lxuechen/private-transformers#39 a script's own check, in a quotation": (
+        '`src/trainer.py", line 254, in train\n    raise ValueError("Multi-gpu and distributed training is currently not supported.")\nValueError: Multi-gpu and distributed training is currently not supported.`\n', "unknown", None),
     "a script's own assertion speaks of anything": (
         cut(("/job/train.py", "<module>"), last="    assert 0 <= reward <= 1") + "AssertionError: the reward must be between 0 and 1\n", "unknown", None),
     "a compiled operator that is not there": (compose.traced("AttributeError: '_OpNamespace' '_C' object has no attribute 'rms_norm'", 0), "VG538", (0,)),

@@ -17,6 +17,7 @@ _HF = ("TRL", "transformers", "FlagEmbedding", "ms-swift")
 _YAML = ("LLaMA-Factory", "axolotl")
 _KWARGS = "--gradient_checkpointing_kwargs '{{{{\"use_reentrant\": {value}}}}}'"
 
+_STAGE = '"zero_optimization": {{{{"stage": {}}}}} in DeepSpeed\'s config'
 _AUTO = (
     '"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", '
     '"gradient_accumulation_steps": "auto" in DeepSpeed\'s config'
@@ -164,7 +165,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--template NAME, of the list of swift sft's models and templates",
         "LLaMA-Factory": "template: NAME, of the table of models and templates in its README",
         "TRL": "--chat_template_path FOLDER_OR_FILE, an instruct checkpoint's",
-        "": "the instruct checkpoint, whose tokenizer brings a chat template",
+        "": "the instruct checkpoint as the model, or its template for yours: "
+        "tokenizer.chat_template = AutoTokenizer.from_pretrained('NAME-Instruct').chat_template",
     },
     "trainer_group": {
         "ms-swift": "NPROC_PER_NODE=N swift sft …: it starts the ranks by itself",
@@ -205,7 +207,7 @@ _SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--truncation_strategy delete",
         "": "drop rows that are too long, before training",
     },
-    "zero1": {"ms-swift": "--deepspeed zero1", "": "DeepSpeed ZeRO-1"},
+    "zero1": {"ms-swift": "--deepspeed zero1", "": _STAGE.format(1)},
     "zero2": {
         "ms-swift": "--deepspeed zero2",
         "axolotl": "deepspeed: deepspeed_configs/zero2.json",
@@ -213,7 +215,7 @@ _SPELT: dict[str, dict[str, str]] = {
         "hf": "accelerate launch --use_deepspeed --zero_stage 2 … in place of torchrun",
         "accelerate": "accelerate launch --use_deepspeed --zero_stage 2 …",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z2_config.json",
-        "": "DeepSpeed ZeRO-2",
+        "": _STAGE.format(2),
     },
     "zero3": {
         "ms-swift": "--deepspeed zero3",
@@ -222,7 +224,7 @@ _SPELT: dict[str, dict[str, str]] = {
         "hf": "accelerate launch --use_deepspeed --zero_stage 3 … in place of torchrun",
         "accelerate": "accelerate launch --use_deepspeed --zero_stage 3 …",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_config.json",
-        "": "DeepSpeed ZeRO-3",
+        "": _STAGE.format(3),
     },
     "offload": {
         "ms-swift": "--deepspeed zero3_offload",
@@ -286,6 +288,16 @@ _SPELT: dict[str, dict[str, str]] = {
     "eager_rows": {
         "ms-swift": "--strict true",
         "": "let the data set raise on a bad row instead of replacing it",
+    },
+    "columns": {
+        "LLaMA-Factory": "the data set's entry in data/dataset_info.json: formatting (alpaca or "
+        "sharegpt), columns and tags as they are in that row",
+        "ms-swift": "messages (or query and response), images, rejected_response, …: as in its "
+        'page on custom data sets; --columns \'{{"yours": "its"}}\' renames',
+        "TRL": "messages, or prompt and completion (chosen and rejected in DPO), images: "
+        "dataset.rename_column('yours', 'its')",
+        "axolotl": "datasets: type: in the YAML, as that row is (chat_template, alpaca, …)",
+        "": "the columns that the collator reads: dataset.rename_column('yours', 'its')",
     },
     "no_packing": {
         "ms-swift": "--packing false --padding_free false",

@@ -12,7 +12,7 @@ from vlmguard.core.findings import Finding
 from vlmguard.explain import clean, flags, named, watchdog
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.beforehand import TITLES
-from vlmguard.explain.candidates import WRAPPERS
+from vlmguard.explain.candidates import WRAPPERS, Candidate
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
 from vlmguard.explain.language import chinese
@@ -239,6 +239,7 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
         seen = f"{place[0]}:{place[1]} in {place[2]}"
         other = pick is not None and pick.rank is not None and pick.rank not in answer.ranks
         parts.append(f"seen by rank {pick.rank} at {seen}" if pick and other else seen)
+        parts += _inside(pick, place)
     if answer.facts.phase:
         parts.append(f"phase: {answer.facts.phase}")
     if answer.how and (who or only):
@@ -248,6 +249,16 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
     if len(alike) > 1 and alike > set(answer.ranks):  # not those that waited for another one
         parts.append(f"the same failure on {watchdog.ranks(answer.alike)}: told is the first")
     return clean.shown(", ".join(parts))
+
+
+def _inside(pick: Candidate | None, place: tuple[str, int, str]) -> list[str]:
+    """The package's own frame that raised it, where the place is the user's."""
+    frames = pick.event.frames if pick and pick.event else []
+    if not frames or frames[-1] == place:
+        return []
+    path, number, name = frames[-1]
+    inside = path.replace("\\", "/").rpartition("-packages/")[2]
+    return [f"raised in {inside}:{number} in {name}"]
 
 
 def _known(answer: Answer) -> Iterator[str]:

@@ -26,7 +26,7 @@ def _why(facts: Facts) -> str:
         )
     return (
         "ZeRO-3 and FSDP hold a slice, or nothing, of each weight outside its module's forward; "
-        "here a weight of shape [0] or one dimension came into a matrix product"
+        "here a weight of shape [0] or of one dimension came into a computation"
     )
 
 
@@ -37,9 +37,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("use_orig_params", "none"),
             Do("call the wrapped model itself, not a method or module inside it"),
         )
-    if facts.framework:  # a user of it does not write the forward
-        return (Do("zero2", "more memory: every rank holds all parameters"), *_BY_HAND)
-    return (*_BY_HAND, Do("zero2", "more memory: every rank holds all parameters"))
+    return (Do("zero2", "more memory: every rank holds all parameters"), *_BY_HAND)
 
 
 _BY_HAND = (

@@ -24,7 +24,7 @@ def _why(facts: Facts) -> str:
 FAILURE = Known(
     code="VG532",
     name="explain-host-memory",
-    title="Killed: the host's memory (not the GPU's) ran out",
+    title="Killed, most often because the host's memory (not the GPU's) ran out",
     zh="主机内存不足，进程被内核杀死（SIGKILL / exit −9）",
     why=_why,
     do=(

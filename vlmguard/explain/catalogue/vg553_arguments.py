@@ -28,6 +28,14 @@ FAILURE = Known(
             kind="help",
         ),
         Do(
+            "which -a deepspeed torchrun; python -m pip show deepspeed torch: launch.py is the "
+            "launcher's own, of another release than the command that started it; install one "
+            "release, or start with torchrun",
+            "none",
+            when=("launch.py: error", "run.py: error", "launcher.py: error"),
+            kind="help",
+        ),
+        Do(
             "grep -n {argument} in the script's own parser and the file of arguments: correct it, "
             "or leave it out",
             "none",

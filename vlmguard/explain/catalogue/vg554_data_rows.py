@@ -66,13 +66,9 @@ FAILURE = Known(
             "the data set is prepared again",
             when=("NonMatching", "ExpectedMoreSplits", "Feature type 'List'", "Feature type"),
         ),
-        Do("head -c 600 FILE: look at the first row beside the form that is wanted", "none"),
-        Do(
-            "the columns that the framework wants: messages and images for "
-            "ms-swift and TRL, conversations in ShareGPT's form for "
-            "LLaMA-Factory",
-            "none",
-        ),
+        Do("head -c 600 {path}: the first row, beside the form that is wanted", "none", kind="row"),
+        Do("head -c 600 FILE: the first row, beside the form that is wanted", "none", kind="row"),
+        Do("columns", "none"),
         Do(
             "paths relative to the job's working directory, or absolute ones that every node sees",
             "none",

@@ -31,13 +31,14 @@ FAILURE = Known(
         ),
         Do(
             "template",
-            "a base model does not know the template's tokens",
+            "none with an instruct model; a base model has not learnt the template's tokens",
             unless=("pad token", "padding token", "pad_token", "roles must", "Only user"),
         ),
         Do(
             "roles as the template wants them: user and assistant in turn, "
             "a system message first or none",
             "rows change",
+            unless=("is not set", "not have a chat template", "pad token", "padding token"),
         ),
         Do(
             "tokenizer.pad_token = tokenizer.eos_token, or a token of the "
