@@ -5,7 +5,8 @@
 Reads the sources of the packages below (none is imported), takes each `raise` and `assert` with
 a message, and asks the catalogue for the class by the frame that would raise it. Kept is the
 longest literal part of a message that neither a sign nor a topic tells when it stands alone, and
-that one class alone has.
+that one class alone has. What it writes is a draft: those whose class is in doubt, or whose words
+another package may say of something else, are taken out by eye before they are committed.
 """
 
 # ruff: noqa: E501
