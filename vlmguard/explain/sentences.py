@@ -1,8 +1,8 @@
 """Sentences of packages' own checks, by class: what a quotation without its frames still holds.
 
 `sentences/VG553.txt` and its like hold one literal part of a message a line, as the sources print
-it; the class is that of the raising place. `tests/explain/make_sentences.py` makes a draft of them; what
-another package may say of something else was taken out by eye.
+it; the class is that of the raising place. `tests/explain/make_sentences.py` makes a draft of
+them; what another package may say of something else was taken out by eye.
 Asked only where neither a sign of the catalogue nor a place tells. They are no strings that the
 reader looks for: an exception's own form brings its line.
 """
