@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # What a run, a library or a launcher prints anyway: no word of farewell.
 _ANYWAY = re.compile(
-    r"%\||\bloss\b|\bINFO\b|\bDEBUG\b|WARN|Warning|warn|NCCL|\[c10d\]|wandb|^\s*[\d\W]*$|it/s"
+    r"%\||\bloss\b|\bINFO\b|\bDEBUG\b|WARN|Warning|warn|NCCL|\[c10d\]|wandb|^[\d\W]*$|it/s"
     r"|^\s{2,}|^[{\[(]|elastic|Traceback|vlmguard|^[*=#+-]{3}|step"
 )
 
