@@ -5,25 +5,6 @@ from __future__ import annotations
 from vlmguard.explain.catalogue import refusals
 from vlmguard.explain.failure import Sign
 
-# What click, typer, tyro, fire and absl print instead of an exception, each before exit 2.
-USAGE = (
-    "Error: No such option: ",
-    "Error: No such command ",
-    "Error: Invalid value for ",
-    "Error: Missing option ",
-    "Error: Missing argument ",
-    "Error: Got unexpected extra argument",
-    "│ No such option: ",
-    "│ No such command ",
-    "│ Invalid value for ",
-    "│ Missing option ",
-    "│ Missing argument ",
-    "│ Unrecognized options: ",
-    "ERROR: Could not consume arg: ",
-    "FATAL Flags parsing error: ",
-    ": error: ambiguous option: ",
-)
-
 SIGNS = (
     Sign("rocessor should be provided"),
     Sign("max_steps has to be specified"),
@@ -107,7 +88,7 @@ SIGNS = (
     Sign("error: unrecognized arguments", where="line"),
     Sign("error: the following arguments are required", where="line"),
     Sign(": error: argument ", where="line"),
-    *(Sign(text, where="line") for text in USAGE),
+    *(Sign(text, where="line") for text in refusals.USAGE),
     Sign("conflicting option string"),
     Sign("are mutually exclusive"),
     Sign("At most one of fp16 and bf16 can be True"),

@@ -4,6 +4,24 @@ from __future__ import annotations
 
 from vlmguard.explain.failure import Sign
 
+# What click, typer, tyro, fire and absl print instead of an exception, each before exit 2.
+USAGE = (
+    "Error: No such option: ",
+    "Error: No such command ",
+    "Error: Invalid value for ",
+    "Error: Missing option ",
+    "Error: Missing argument ",
+    "Error: Got unexpected extra argument",
+    "│ No such option: ",
+    "│ No such command ",
+    "│ Invalid value for ",
+    "│ Missing option ",
+    "│ Missing argument ",
+    "│ Unrecognized options: ",
+    "ERROR: Could not consume arg: ",
+    "FATAL Flags parsing error: ",
+    ": error: ambiguous option: ",
+)
 _TEXTS = (
     "ust be one of",
     "hould be one of",
