@@ -36,7 +36,7 @@ def test_what_is_so_by_default_is_advised_last():
     off = Facts(phase="backward", framework="ms-swift", checkpointing=False)
     assert "checkpointing" in actions("VG512", off)[:3]
     last = KNOWN["VG512"].remedies(by_itself)[-1]
-    assert last.cost.endswith("the default: only if yours differs")
+    assert last.cost.endswith("the default: only if you changed it")
     assert "checkpointing" in actions("VG512", Facts(phase="backward", framework="TRL"))[:3]
 
 

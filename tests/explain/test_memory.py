@@ -51,4 +51,4 @@ def test_fragmentation_is_told_apart(tmp_path, capfd, idle, apart):
     assert "phase: forward" in told
     assert "1.2 GiB were asked for, 1.2 GiB of 23.7 GiB free" in told
     assert ("fragmentation: 4.2 GiB" in told) == apart
-    assert ("expandable_segments" in told.partition("what to change")[2].split("2.")[0]) == apart
+    assert ("expandable_segments" in told.partition("what to do")[2].split("2.")[0]) == apart

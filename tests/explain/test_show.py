@@ -53,7 +53,7 @@ def test_unreadable(tmp_path, capfd):
 def test_text_says_all(tmp_path, capfd):
     _, out = shown(tmp_path, capfd, FAILED)
     for part in ("VG512 Out of GPU memory (rank 1)", "started: rank 1", "what it means:",
-                 "what to change, in this order, one after the other until it runs:", "[cost: ", "when that is wrong:", "evidence:",
+                 "what to do, in this order:", "[cost: ", "when that is wrong:", "evidence:",
                  "--per_device_train_batch_size 2 --gradient_accumulation_steps 4", "page:"):
         assert part in out
 

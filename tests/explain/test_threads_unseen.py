@@ -1,4 +1,4 @@
-"""Shapes that a fifth set of logs taught, which nobody who wrote the patterns had seen."""
+"""Shapes that a fifth and a sixth set of logs taught, which nobody who wrote the patterns had seen."""
 
 # ruff: noqa: E501
 from __future__ import annotations
@@ -15,6 +15,12 @@ NAN = " iteration     54{0}/  250000 | consumed samples:        434{0} | consume
 
 # log → (text, class or verdict, starting ranks or None)
 SHAPES = {
+    "hiyouga/LLaMA-Factory#3406 a web page's thread that trains, cut": (
+        'Generating train split: 0 examples [00:00, ? examples/s]\nException in thread Thread-6 (run_exp):\nTraceback (most recent call last):\n  File "/env/site-packages/datasets/arrow_writer.py", line 611, in finalize\n    raise SchemaInferenceError("Please pass `features` or at least one example when writing data")\ndatasets.arrow_writer.SchemaInferenceError: Please pass `features` or at least one example when writing data\n\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n  File "/usr/lib/python3.11/threading.py", line 1045, in _bootstrap_inner\n    self.run()\n', "VG554", None),
+    "an old torch's name for tensors": (compose.traced("RuntimeError: element 0 of variables does not require grad and does not have a grad_fn", 0), "VG507", (0,)),
+    "a model parallel library before its groups are made": (compose.traced("AssertionError: model parallel group is not initialized", 1), "VG584", (1,)),
+    "mistral-finetune#85 a class of arguments": (compose.traced("TypeError: DataArgs.__init__() got an unexpected keyword argument 'no_eval'", 0), "VG553", (0,)),
+    "unslothai/unsloth#1130 a template without a prompt's end": (compose.traced("RuntimeError: Unsloth: The tokenizer `./t` does not have a {% if add_generation_prompt %} for generation purposes.", 0), "VG574", (0,)),
     "a driver's Xid before the CUDA call that failed": (
         "[Tue Nov 18 10:01:55 2026] NVRM: Xid (PCI:0000:c6:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
         + compose.traced("torch.AcceleratorError: CUDA error: unspecified launch failure", 6), "VG534", None),

@@ -48,7 +48,7 @@ def so(action: str, facts: Facts) -> bool:
 # What is so where nobody says otherwise: ms-swift 3.0 to 4.6, LLaMA-Factory 0.9.
 _DEFAULTS: dict[str, tuple[str, ...]] = {
     "ms-swift": ("checkpointing", "tower_checkpointing", "freeze_tower"),
-    "LLaMA-Factory": ("checkpointing", "freeze_tower"),
+    "LLaMA-Factory": ("checkpointing", "tower_checkpointing", "freeze_tower"),
 }
 _OTHERWISE: dict[str, Callable[[Facts], bool]] = {
     "checkpointing": lambda f: f.checkpointing is False,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vlmguard.explain import parting
+from vlmguard.explain.classify import NO_ROW, classify
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.events import Event
-from vlmguard.explain.failure import Known, flat
+from vlmguard.explain.failure import Known
 from vlmguard.explain.lines import Line
 
 _ORDER = {"cause": 0, "hang": 1, "peer": 2, "end": 3}
@@ -18,14 +20,15 @@ WRAPPERS = (
     "ProcessRaisedException",
     "ProcessExitedException",
     "SystemExit",
+    "AlgorithmError",  # SageMaker's, AzureML's: what ran there says more
+    "UnexpectedStatusException",
+    "ActivityFailedException",
 )
 _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray's, for another's
-_OWN_FAULT = ("NameError", "UnboundLocalError", "SyntaxError", "KeyboardInterrupt", "SystemExit")
-_CALLED = re.compile(r"(?:^|[\s.=(])([A-Za-z_]\w{2,60})\(")  # by the last line of a cut traceback
 _SCHEDULER = ("VG530", "VG531")
 _TRACKER = "VG565"
+_ENDED = "VG569"  # of what had come to its end nothing is lost
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
-CUT = 24  # characters of a cut message that tell it
 WORK = 10  # lines with a bar
 NEAR = 30  # lines between two exceptions of one stream that belong together
 
@@ -54,105 +57,14 @@ class Candidate:
         return "", self.event.type if self.event else self.line.text[:40]
 
 
-def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known | None:
-    """The catalogue's failure that an exception is; through what it was raised from, too."""
-    message = flat(f"{event.type}: {event.message or _unnamed(event)}")[:6000]
-    places = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
-    trace = flat(f"{' '.join(event.trace)} {places}")
-    found = best(message, trace, catalogue)
-    if event.cause is not None and depth < 4 and (found is None or found.order != "cause"):
-        found = classify(event.cause, catalogue, depth + 1) or found
-    if found is None and event.final:
-        found = _by_beginning(message.rstrip(" .…"), catalogue)
-    return (
-        found
-        or _by_place(event, message, trace, catalogue)
-        or _within(event, message, trace, catalogue)
-    )
-
-
-def _unnamed(event: Event) -> str:
-    """Of a traceback without an exception's name what may hold the message.
-
-    That is what stands under it, where other ranks wrote over the name, or the last lines of
-    source, where it is cut: they may hold what was raised.
-    """
-    return " ".join(event.under[:6]) or _source(event)
-
-
-def _source(event: Event) -> str:
-    """Of a traceback that is cut, its last lines of source: they may hold what was raised."""
-    return "" if event.last is not None else " ".join(event.trace[-4:])
-
-
-def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
-    """Of all that match, the narrowest; of equals the one whose sign is longest."""
-    found = []
-    for known in catalogue:
-        sign = known.match(message, trace)
-        if sign is not None:
-            found.append((known.narrow, len(sign.text) + sum(map(len, sign.also)), known))
-    return max(found, key=lambda f: f[:2])[2] if found else None
-
-
-def _by_beginning(message: str, catalogue: Sequence[Known]) -> Known | None:
-    """Of a log that was cut within a message: the sign whose beginning is the message's end."""
-    found: list[tuple[int, Known]] = []
-    for known in catalogue:
-        for sign in known.signs:
-            if sign.where == "message" and not sign.also:
-                sizes = range(len(sign.text) - 1, CUT - 1, -1)
-                size = next((n for n in sizes if message.endswith(sign.text[:n])), 0)
-                found.append((size, known))
-    longest = max(found, key=lambda f: f[0])
-    return longest[1] if longest[0] else None
-
-
-def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
-    """What the frame that raised it betrays; the longest sign is the most exact place."""
-    if not event.type or not event.frames or _own_fault(event):
-        return None
-    path, _, name = event.frames[-1]
-    raised = _place(f"{path} in {name}")
-    signs = ((known.match_raised(message, trace, raised), known) for known in catalogue)
-    found = [(len(sign.text), known) for sign, known in signs if sign is not None]
-    return max(found, key=lambda f: f[0])[1] if found else None
-
-
-def _place(frame: str) -> str:
-    """A frame without its environment's folder, which may bear a package's name."""
-    frame = frame.replace("\\", "/")
-    at = max(frame.rfind("/site-packages/"), frame.rfind("/dist-packages/"))
-    return frame[max(at, 0) :]
-
-
-def _own_fault(event: Event) -> bool:
-    """A slip of the code itself: the place says where it is, not what the run did wrong."""
-    kind = event.type.rpartition(".")[2]
-    nothing = kind == "AttributeError" and event.message.startswith("'NoneType' object")
-    return kind in _OWN_FAULT or nothing
-
-
-def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
-    """What was being done when it failed: the innermost frame that tells; of a cut one, too."""
-    if _own_fault(event):
-        return None
-    called = _CALLED.findall(_source(event).rpartition(", in ")[2])
-    frames = [(path, name) for path, _, name in event.frames] + [("", name) for name in called[-1:]]
-    for path, name in reversed(frames):
-        frame = _place(f"{path} in {name}()")
-        signs = ((known.match_within(message, trace, frame), known) for known in catalogue)
-        found = [(len(sign.text), known) for sign, known in signs if sign is not None]
-        if found:
-            return max(found, key=lambda f: f[0])[1]
-    return None
-
-
 def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Candidate]:
     found: list[Candidate] = []
     for digest in digests:
         raised = [e for e in digest.events if not e.caught and not survived(e.at, digest, digests)]
         raised = [e for e in raised if not _interrupted(e.type, e.at, digest)]
+        for event in raised:
+            if event.message.startswith(NO_ROW) and event.cause is None:
+                event.cause = _logged_before(event, digest.events)
         inner = {id(e.cause) for e in raised if e.cause is not None and e.type}
         here = [
             Candidate(classify(e, catalogue), e.line, e, e.rank)
@@ -169,14 +81,29 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
         here = _marked(here)
         found += _last_of_each(here, digest)
         found += _loose(digest, digests)
+        aside = [(e.line.at, e.at) for e in digest.events if e.ignored]
         found += [
             Candidate(known, line, None, line.rank)
             for line, known in digest.telling
-            if not _interrupted(line.text, line.at, digest)
+            if not (known.order == "peer" and any(a <= line.at <= b for a, b in aside))
+            and not _interrupted(line.text, line.at, digest)
             and not (_outlived if known.code in _SCHEDULER else survived)(line.at, digest, digests)
             and not _synced(known, line, digest)
+            and not (known.code == _ENDED and digest.progress.over(line.at))
         ]
+    if not found and not any(d.exits or d.progress.done or d.progress.steps for d in digests):
+        said = (d.failed for d in digests if d.failed is not None)
+        found = [Candidate(None, line, None, line.rank) for line in said][:1]
+    own = [c for c in found if c.order <= 1]
+    if found and not own and (line := parting.words({c.rank for c in found}, digests)) is not None:
+        found.append(Candidate(None, line, None, line.rank))
     return found
+
+
+def _logged_before(event: Event, events: Sequence[Event]) -> Event | None:
+    """What the last row failed with, as a logger wrote it before there was none left."""
+    rows = [e for e in events if e.caught and e.source == event.source and e.at < event.at]
+    return next((e for e in reversed(rows) if any("dataset" in f[0] for f in e.frames)), None)
 
 
 def _synced(known: Known, line: Line, digest: Digest) -> bool:
@@ -232,6 +159,9 @@ def _ended(candidate: Candidate, digest: Digest) -> bool:
         later = [e.type.rpartition(".")[2] for e in digest.events if e.at > candidate.at]
         return known and all(name in WRAPPERS for name in later)
     told = digest.progress
+    after = told.after(candidate.at) or told.finished(candidate.at)
+    if any(name == "__getitem__" for _, _, name in frames) and not after:
+        return all(_launchers(e) for e in digest.events if e.at > candidate.at)  # a loader's thread
     # Of a log without steps or an end a wait or an op that was not built tells enough; what a
     # tracker's thread or a destructor says at the end of a healthy run does not.
     enough = candidate.known is not None and (
@@ -243,13 +173,13 @@ def _ended(candidate: Candidate, digest: Digest) -> bool:
 
 def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
     """Whether the run went on after it: more steps, or an end that is marked."""
-    ends = [place for place in digest.stopped if place >= at]
-    ends += [e.line.at for e in digest.exits if e.line.at >= at]
-    after = max(ends, default=at)
+    place = bisect_left(digest.ends, at)
+    ends = digest.ends[place : place + 1]  # the first of them behind it
+    after = digest.ends[-1] if ends else at
     told = digest.progress
     if told.finished(after) or told.after(after) >= STEPS_THAT_PROVE:
         return True
-    if ends and told.after(at) - told.after(min(ends)) >= STEPS_THAT_PROVE:
+    if ends and told.after(at) - told.after(ends[0]) >= STEPS_THAT_PROVE:
         return True  # many steps between it and the end: not what ended the run
     if told.steps or told.done:
         return False

@@ -12,16 +12,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-from vlmguard.explain import clean, judge, logfacts, matcher, ours, reader, show, sources
+from vlmguard.explain import clean, judge, logfacts, matcher, ours, reader, refined, show, sources
 from vlmguard.explain import digest as digests_
+from vlmguard.explain.answer import Answer
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
-from vlmguard.explain.judge import Answer
 from vlmguard.explain.notes import NOTES
 
 STATUS = {"finished": 0, "explained": 1, "unknown": 3, "unfinished": 4}
 UNREADABLE = 2
+_PACKED = (b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf")  # zip, zstd, 7z: not unpacked
 DISTINCT = 22  # a shorter sign of an exception is reached through the exception's own frame
 LONGEST = 36  # bytes of a sign that are looked for in the stream: terminals wrap long lines
 # What tells of an exception, a launcher's or a rank's end, whatever the failure.
@@ -92,9 +93,14 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     head, tail = max(reader.HEAD // share, 32 << 10), max(reader.TAIL // share, 32 << 10)
     digests: list[Digest] = []
     for source in found:
-        with sources.stream(source) as file:
-            blocks = sources.blocks(file, reader.BLOCK)
-            reading = reader.read(blocks, wanted, find, head, tail)
+        try:
+            with sources.stream(source) as file:
+                blocks = sources.blocks(file, reader.BLOCK)
+                reading = reader.read(blocks, wanted, find, head, tail)
+        except sources.Unreadable:
+            if len(found) == 1:
+                raise
+            continue  # one of several: it went away since, or is another user's
         if _binary(reading):
             if len(found) == 1:
                 raise sources.Unreadable(f"{source.name}: not a log")
@@ -104,7 +110,7 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     if not digests and not reports:
         raise sources.Unreadable(f"no log in {', '.join(words)}")
     facts = ours.facts(logfacts.of_text(d.text for d in digests[:16]), reports)
-    answer = judge.judge(digests, facts, catalogue)
+    answer = refined.by_facts(judge.judge(digests, facts, catalogue), catalogue)
     answer.guard = ours.said(reports, digests)
     return ours.settled(answer, answer.guard, catalogue), digests
 
@@ -115,6 +121,8 @@ def _binary(reading: reader.Reading) -> bool:
     odd = len(start) - len(
         start.translate(None, bytes([*range(1, 8), *range(14, 27), 28, 29, 30, 31]))
     )
+    if start.startswith(_PACKED):
+        return True
     return len(start) > 64 and odd * 20 > len(start)  # noise has 24 of 256, a log hardly any
 
 

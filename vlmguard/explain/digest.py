@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vlmguard.explain import clean, events, launcher, lines, progress, runs
+from vlmguard.explain import clean, events, launcher, lines, progress, quoted, runs, shell, stacks
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
 from vlmguard.explain.launcher import Exit
@@ -36,6 +37,8 @@ class Digest:
         loose: lines that hold an exception's words but not its form, as ranks write into one
             another; only where the log has no other exception.
         ours: lines that vlmguard's guard wrote.
+        stacks: of processes that somebody looked into while they hung.
+        failed: a logger's error, where the log has hardly anything else.
         before: how many runs stand in this file before the one that is told.
         first: the line, from 1, where the one that is told begins.
     """
@@ -54,13 +57,21 @@ class Digest:
     unresolved: frozenset[str] = frozenset()
     loose: list[tuple[Line, Known]] = field(default_factory=list)
     ours: list[Line] = field(default_factory=list)
+    stacks: list[stacks.Stack] = field(default_factory=list)
+    failed: Line | None = None
     before: int = 0
     first: int = 1
 
+    @functools.cached_property
+    def ends(self) -> list[int]:
+        """Places at which a launcher ended processes or told how one ended, in order."""
+        return sorted([*self.stopped, *(e.line.at for e in self.exits)])
 
+
+_NOT_STARTED = "VG590"
 _NO_NAME = re.compile(r"network addresses? of \(([^,()]{1,200}), \d{1,5}\) cannot be retrieved")
 _NAMED = re.compile(r"failed to connect to \[?([^\]\s]{1,200})\]?:\d")
-_WORDS = re.compile(r"(?:Error|Exception|ERROR|FATAL)\b")
+_WORDS = re.compile(r"(?:Error|Exception|ERROR|FATAL|CRITICAL|FAILED|crashed)\b")
 _SIGNALLED = "death signal"  # torchrun says as a warning that it was told to end
 _STOPPING = (
     "Killing subprocess",
@@ -79,14 +90,18 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest = Digest(source, number, reading)
     kept, digest.before = runs.last(list(lines.lines(reading.pieces, number, source.rank)))
     digest.first = kept[0].number if kept else 1
+    everything, kept = kept, quoted.spoken(kept)
+    digest.progress = progress.of(kept)
+    kept = quoted.unfenced(kept, digest.progress.first)
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
     digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)
-    digest.progress = progress.of(kept)
     digest.watched = list(_watched(kept))
+    digest.stacks = stacks.of(kept)
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _STOPPING)]
     digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MAX_TELLING]
     digest.telling = list(_telling(kept, catalogue))[:MAX_TELLING]
+    _last_resort(digest, kept, catalogue)
     digest.unresolved = _unresolved(kept)
     if not _said(digest, kept[-LAST:]):
         digest.loose = list(_loose(kept, catalogue, bool(digest.progress.steps)))[:MAX_TELLING]
@@ -94,10 +109,23 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     if digest.before:  # the facts of an earlier run are not this one's
         ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
     digest.text = "\n".join(dict.fromkeys(ends))
-    for line in kept:
+    for line in everything:
         if line.text.strip():
             digest.finals[line.rank] = line
     return digest
+
+
+def _last_resort(digest: Digest, kept: Sequence[Line], catalogue: Sequence[Known]) -> None:
+    """What a log says that has no exception, no sign, no end: a shell's or a logger's last word."""
+    told = digest.progress
+    if digest.telling or digest.events or digest.exits or digest.stacks or told.steps or told.done:
+        return
+    if told.losses:
+        return
+    if (line := shell.refused(kept)) is not None:
+        digest.telling = [(line, k) for k in catalogue if k.code == _NOT_STARTED]
+    else:
+        digest.failed = shell.failed(kept)
 
 
 def _unresolved(kept: Sequence[Line]) -> frozenset[str]:
@@ -123,6 +151,7 @@ def _loose(
     quoted = not stepped and _quoted(kept)
     for line in kept[-LAST:]:
         quiet = _quiet(line.raw, "") or (line.level and line.level in "WI")
+        quiet = quiet or ("():" in line.raw and events.TRACKER.match(line.raw) is not None)
         if quiet or not (quoted or _WORDS.search(line.raw)):
             continue
         message = flat(line.raw)
@@ -160,6 +189,8 @@ def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple
     for line in kept:
         raw = line.raw
         if line.level and line.level in "WI" and _SIGNALLED not in raw:
+            continue
+        if "():" in raw and events.TRACKER.match(raw):
             continue
         bears = [
             (known.narrow, len(text), known)

@@ -10,11 +10,13 @@ from vlmguard.explain.lines import Line, Time
 
 MAX_MESSAGE = 24  # lines
 MAX_TRACE = 120  # frames' lines
+NEXT = 3  # lines behind a message in which a program says that it went on
 CUT = 3  # lines of code and carets behind a last frame
 
 _START = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, in (.{1,200}))?')
-_RICH = re.compile(r"^│ (/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
+_RICH = re.compile(r"^│ ?((?:[A-Za-z]:\\)?/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
+_HALF = re.compile(r"^│ ([/~.\w][^\s│]{2,300}(?: in)?)\s{0,300}│?$")  # of one that is wrapped
 # A notebook's frames: "File ~/x/trainer.py:19, in Trainer.train(self, …)", before IPython 8
 # "~/x/trainer.py in train(self, …)", in Colab "[/x/trainer.py](https://…) in train(self, …)".
 _CELL = re.compile(
@@ -50,12 +52,25 @@ _NAMED = re.compile(r"\brank=(\d{1,5})\]")
 _DEBUGGER = re.compile(r"^Exception has occurred: ([A-Za-z_][\w.]{0,120})")  # VS Code's
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
 _RAISE = re.compile(r"^\s*raise (?:\w{1,60}\.){0,4}([A-Z]\w{0,60})\(")
-_IGNORED = re.compile(r"^Exception (?:ignored in|in thread|in threading)")
+# A record of wandb's own debug.log, behind its clock: what it tells there it survived.
+TRACKER = re.compile(
+    r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]{4,8}\s{1,5}\S{1,60}:\d{1,9} "
+    r"\[\w{1,40}\.py:\w{1,60}\(\):"
+)
+_IGNORED = re.compile(
+    r"^Exception (?:ignored in|in threading"
+    r"|in thread(?!.{0,40}\((?:run_exp|run_sft|train|fit)\)))"  # a web page's, which trains
+    r"|^Uncaught exception in compile_worker subprocess"  # inductor's, at the rank's end
+)
+# What a program says that went on without what failed.
+_WENT_ON = re.compile(r"(?:WARN|INFO).{0,300}\b(?:[Ff]alling back|[Ff]all back|[Rr]etrying)\b")
 _RECORD = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|rank)"
     r"|^\[ERROR(?!\] \d{4}-[\d:-]{14,16} \(PID:)"  # torch_npu's own is part of its message
     r"|^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,80}:"  # Python's own format
+    r"|^(?:DEBUG|INFO|WARNING|ERROR|FATAL): {2,8}\S"  # Apptainer's
     r"|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
+    r"|^(?:/|[A-Za-z]:\\|<)\S{1,300}:\d{1,7}: [A-Z]\w{0,40}Warning: "
 )
 
 
@@ -130,6 +145,8 @@ class _Lane:
         self.spawned: int | None = None  # of torch.multiprocessing: whose traceback comes
         self.behind = 0  # lines since the last frame
         self.before: list[str] = []  # lines of source, where no traceback is open
+        self.half = ""  # of a frame that rich wrapped
+        self.tracker = False  # within a record of wandb's own log
         self.stack = False  # a logger's own stack is no traceback
 
     @property
@@ -150,10 +167,16 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
     for lane in lanes.values():
         for event in lane.open:
             event.buried = not (_cut(event) or event.traced or (event.frames and lane.cut))
-        found += [e for e in lane.open if e.frames and (not e.buried or e.under)]
+        found += [e for e in lane.open if _tells(e, len(lane.open) == 1)]
         if lane.done is not None and lane.fresh:
             lane.done.final = True
     yield from sorted(found, key=lambda e: (e.source, e.at))
+
+
+def _tells(event: Event, alone: bool) -> bool:
+    """Whether a traceback that never ended tells anything; a notebook's may be a title alone."""
+    told = bool(event.frames) or (bool(event.titled) and alone)
+    return told and (not event.buried or bool(event.under))
 
 
 def _cut(event: Event) -> bool:
@@ -164,8 +187,12 @@ def _cut(event: Event) -> bool:
 
 
 def _step(lane: _Lane, line: Line) -> Event | None:
-    text = line.text
+    text = _whole(lane, line.text)
+    if lane.fresh > MAX_MESSAGE - NEXT and lane.done is not None and _WENT_ON.search(line.raw):
+        lane.done.caught = True
     lane.behind += 0 if not text.strip() or _NUMBERED.match(text) else 1
+    if line.raw[4:5] == "-" and line.raw[:4].isdigit():
+        lane.tracker = TRACKER.match(line.raw) is not None
     if text.startswith("Stack (most recent call last)"):
         lane.stack = True
     if _START in text:
@@ -174,8 +201,10 @@ def _step(lane: _Lane, line: Line) -> Event | None:
             event.titled = match[1]
         if event.rank is None:
             event.rank, lane.spawned = lane.spawned, None
-        event.ignored, event.caught = lane.ignored, _logged(line)
+        event.ignored, event.caught = lane.ignored, _logged(line) or lane.tracker
         event.cause = lane.done if lane.chained else None
+        if event.rank is None and lane.done and (lane.chained or text.startswith("Original ")):
+            event.rank = lane.done.rank
         lane.open.append(event)
         lane.fresh, lane.chained, lane.ignored = 0, False, False
         return None
@@ -186,7 +215,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         lane.ignored, lane.fresh = True, 0
         return None
     if not lane.open and not lane.fresh and (frame := _frame(text)) and frame[2]:
-        lane.open.append(Event(line, rank=line.rank))  # its beginning was not kept
+        lane.open.append(Event(line, rank=line.rank, caught=line.level == "W"))  # it was cut
     if lane.open and (frame := _frame(text)):
         lane.open[-1].frames.append(frame)
         lane.behind = 0
@@ -225,6 +254,19 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     elif not lane.open:
         lane.before = [*lane.before[-2:], text] if text.startswith("    ") else []
     return None
+
+
+def _whole(lane: _Lane, text: str) -> str:
+    """``text``, or the frame of which rich wrote the first half on the line before."""
+    if not text.startswith("│ "):
+        lane.half = ""
+        return text
+    half, rest = lane.half, text.strip(" │")
+    told = (f"│ {half}{gap}{rest}" for gap in ("", " ")) if half else ()
+    whole = next((one for one in told if _RICH.match(one)), "")
+    match = None if whole else _HALF.match(text)
+    lane.half = match[1] if match and ("/" in match[1] or "\\" in match[1]) else ""
+    return whole or text
 
 
 def _frame(text: str) -> tuple[str, int, str] | None:
@@ -267,6 +309,7 @@ def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:
         event.trace = lane.before
     lane.before = []
     event.type, event.message, event.last = kind, message, line
+    event.ignored = event.ignored or kind.endswith("CancelledError")  # asyncio's: never a start
     if event.rank is None:
         event.rank = line.rank
     if lane.chained and event.cause is None and event is not lane.done:
@@ -276,8 +319,13 @@ def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:
     return event
 
 
+def _recorded(event: Event, line: Line) -> bool:
+    """Whether a logger wrote the line, and the exception not, or by another level."""
+    return bool(line.level) and (line.level in "IW" or line.level != (event.last or line).level)
+
+
 def _more(lane: _Lane, line: Line, text: str) -> None:
-    if lane.done is None or _RECORD.match(line.text) or (line.level and line.level in "IW"):
+    if lane.done is None or _RECORD.match(line.text) or _recorded(lane.done, line):
         lane.fresh = 0
         return
     if not text.strip() and lane.fresh < MAX_MESSAGE - 1 and len(lane.done.message) > 200:

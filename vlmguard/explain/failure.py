@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from vlmguard.explain import already
+from vlmguard.explain import already, named
 from vlmguard.explain.logfacts import Facts
 
 # Which of two failures caused the other, where neither a launcher nor a clock tells: a lower one
 # comes first. "peer": only tells that another rank is gone. "end": someone ended the processes.
 Order = Literal["cause", "hang", "peer", "end"]
-Where = Literal["message", "trace", "raised", "within", "line"]
+Where = Literal["message", "trace", "raised", "within", "line", "else"]
 
 _SPACE = re.compile(r"\s+")
 
@@ -34,9 +34,14 @@ class Sign:
             message is known: a package's own checks say what it is about, in words of any release.
             "within": in any frame, likewise, and only where the raising frame tells nothing
             either: what was being done when it failed. Heard of a traceback that is cut, too.
+            "else": in the message of a check (ValueError, AssertionError, …), heard only where
+            no message, place or frame tells: a topic's word, or how values are refused. Of a
+            check without frames two of them are needed, of a user's own check none counts.
             "line": in any line of a log, exception or not.
         also: literals, all of which must be in the exception (or line) as well.
         no: literals, none of which may be.
+        beside: literals, all of which must be in the message (or line) itself: the traceback of a
+            whole log holds nearly every common word.
         releases: what prints it.
     """
 
@@ -45,11 +50,12 @@ class Sign:
     also: tuple[str, ...] = ()
     no: tuple[str, ...] = ()
     releases: str = ""
+    beside: tuple[str, ...] = ()
 
     def matches(self, message: str, trace: str = "", raised: str = "") -> bool:
         """Whether an exception with this message and traceback, or this line, bears the sign."""
         inside = {"trace": trace, "raised": raised, "within": raised}.get(self.where, message)
-        if self.text not in inside:
+        if self.text not in inside or not all(b in message for b in self.beside):
             return False
         everything = f"{message} {trace}"
         return all(a in everything for a in self.also) and not any(n in everything for n in self.no)
@@ -57,11 +63,26 @@ class Sign:
 
 @dataclass(frozen=True)
 class Do:
-    """One thing to change: an action that `flags` spells for the framework, or plain words."""
+    """One thing to change: an action that `flags` spells for the framework, or plain words.
+
+    Attributes:
+        action: may hold {names} of `named`; where the failure does not tell one, it is left out.
+        when: literals: said only where the failure's words have one of them.
+        unless: literals: not said where they have one of them.
+        kind: of steps of one kind only the first that fits is said.
+    """
 
     action: str
     cost: str = ""
     values: tuple[tuple[str, str], ...] = ()
+    when: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    kind: str = ""
+
+    def fits(self, said: str) -> bool:
+        """Whether these words of a failure are what it is for."""
+        asked = not self.when or any(text in said for text in self.when)
+        return asked and not any(text in said for text in self.unless)
 
 
 @dataclass(frozen=True)
@@ -74,6 +95,12 @@ class Example:
 
 Told = str | Callable[[Facts], str]
 Remedies = tuple[Do, ...] | Callable[[Facts], tuple[Do, ...]]
+
+
+def _first_of_kind(steps: tuple[Do, ...]) -> tuple[Do, ...]:
+    """Without those that say less exactly what an earlier one says."""
+    firsts = {step.kind: step for step in reversed(steps)}
+    return tuple(step for step in steps if not step.kind or firsts[step.kind] is step)
 
 
 @dataclass(frozen=True)
@@ -113,10 +140,17 @@ class Known:
         """What to change, without what the run had already, unless nothing else is left; last, what
         it has by default."""
         found = self.do if isinstance(self.do, tuple) else self.do(facts)
+        said, values = facts.message, named.of(facts)
+        fit = tuple(d for d in found if d.fits(said) and named.wants(d.action) <= values.keys())
+        found = _first_of_kind(fit) or found
         found = tuple(d for d in found if not already.so(d.action, facts)) or found
         late = [d for d in found if already.by_default(d.action, facts)]
-        told = [replace(d, cost=f"{d.cost}; the default: only if yours differs") for d in late]
+        told = [replace(d, cost=f"{d.cost}; the default: only if you changed it") for d in late]
         return (*(d for d in found if d not in late), *told)
+
+    def steps(self) -> tuple[Do, ...]:
+        """Every step that is written down for a failure of which nothing is told, for its page."""
+        return self.do if isinstance(self.do, tuple) else self.do(Facts())
 
     def match(self, message: str, trace: str = "") -> Sign | None:
         """The sign that an exception bears. ``message`` holds type and message, `flat`."""
@@ -125,13 +159,19 @@ class Known:
 
     def match_raised(self, message: str, trace: str, raised: str) -> Sign | None:
         """The sign that the frame which raised an exception bears: "path.py in function"."""
-        told = (s for s in self.signs if s.where == "raised")
-        return next((s for s in told if s.matches(message, trace, raised)), None)
+        return self._longest("raised", message, trace, raised)
 
     def match_within(self, message: str, trace: str, frames: str) -> Sign | None:
         """The sign that one of the frames bears: "path.py in function", the innermost first."""
-        told = (s for s in self.signs if s.where == "within")
-        return next((s for s in told if s.matches(message, trace, frames)), None)
+        return self._longest("within", message, trace, frames)
+
+    def _longest(self, where: Where, message: str, trace: str, place: str) -> Sign | None:
+        told = (s for s in self.signs if s.where == where and s.matches(message, trace, place))
+        return max(told, key=lambda s: len(s.text), default=None)
+
+    def match_else(self, message: str) -> list[Sign]:
+        """The signs that a check's message bears, of those for checks that are known nowhere."""
+        return [s for s in self.signs if s.where == "else" and s.matches(message)]
 
     def match_line(self, line: str) -> Sign | None:
         return next((s for s in self.signs if s.where == "line" and s.matches(line)), None)

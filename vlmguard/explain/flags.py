@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vlmguard.explain import named
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
 
@@ -15,6 +16,12 @@ from vlmguard.explain.logfacts import Facts
 _HF = ("TRL", "transformers", "FlagEmbedding", "ms-swift")
 _YAML = ("LLaMA-Factory", "axolotl")
 _KWARGS = "--gradient_checkpointing_kwargs '{{{{\"use_reentrant\": {value}}}}}'"
+
+_STAGE = '"zero_optimization": {{{{"stage": {}}}}} in DeepSpeed\'s config'
+_AUTO = (
+    '"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", '
+    '"gradient_accumulation_steps": "auto" in DeepSpeed\'s config'
+)
 
 # action → framework (or "hf", "yaml", "") → words. {name} is filled in from the action's values.
 _SPELT: dict[str, dict[str, str]] = {
@@ -38,17 +45,25 @@ _SPELT: dict[str, dict[str, str]] = {
         "ColossalAI": "TorchDDPPlugin(find_unused_parameters=True)",
         "": "DistributedDataParallel(…, find_unused_parameters=True)",
     },
+    "find_unused_safe": {
+        "hf": f"--ddp_find_unused_parameters true {_KWARGS.format(value='false')}",
+        "LLaMA-Factory": "ddp_find_unused_parameters: true, use_reentrant_gc: false",
+        "axolotl": "ddp_find_unused_parameters: true, "
+        "gradient_checkpointing_kwargs: {{use_reentrant: false}}",
+        "": "DistributedDataParallel(…, find_unused_parameters=True), and use_reentrant=False "
+        "where blocks are checkpointed",
+    },
     "no_find_unused": {
         "hf": "--ddp_find_unused_parameters false",
         "yaml": "ddp_find_unused_parameters: false",
         "": "DistributedDataParallel(…, find_unused_parameters=False)",
     },
     "static_graph": {
-        "ms-swift": "--ddp_static_graph true",
+        "hf": "--ddp_static_graph true (transformers 5)",
         "": "DistributedDataParallel(…, static_graph=True)",
     },
     "no_static_graph": {
-        "ms-swift": "--ddp_static_graph false",
+        "hf": "--ddp_static_graph false (transformers 5)",
         "": "DistributedDataParallel(…, static_graph=False)",
     },
     "checkpointing": {
@@ -59,11 +74,12 @@ _SPELT: dict[str, dict[str, str]] = {
     },
     "tower_checkpointing": {
         "ms-swift": "--vit_gradient_checkpointing true",
-        "": "gradient checkpointing of the vision tower as well as the language model",
+        "": "model.visual.gradient_checkpointing = True (or the tower's name in this model), where "
+        "gradient_checkpointing_enable() leaves the tower out",
     },
     "no_tower_checkpointing": {
         "ms-swift": "--vit_gradient_checkpointing false",
-        "": "no gradient checkpointing in the vision tower",
+        "": "model.visual.gradient_checkpointing = False (or the tower's name in this model)",
     },
     "freeze_tower": {
         "ms-swift": "--freeze_vit true --freeze_aligner true",
@@ -82,6 +98,83 @@ _SPELT: dict[str, dict[str, str]] = {
         "axolotl": "micro_batch_size: {micro}, gradient_accumulation_steps: {accumulation}",
         "": "micro-batch {micro}, gradient accumulation {accumulation}",
     },
+    "halve": {
+        "hf": "half of --per_device_train_batch_size and twice --gradient_accumulation_steps: "
+        "the global batch stays the same",
+        "yaml": "half of per_device_train_batch_size and twice gradient_accumulation_steps: "
+        "the global batch stays the same",
+        "axolotl": "half of micro_batch_size and twice gradient_accumulation_steps: "
+        "the global batch stays the same",
+        "": "half the micro-batch and twice the accumulation (per_device_train_batch_size or "
+        "train_micro_batch_size_per_gpu, gradient_accumulation_steps): the global batch stays "
+        "the same",
+    },
+    "resume": {
+        "hf": "ls -td {output}/checkpoint-* | head -1, and that folder behind "
+        "--resume_from_checkpoint{where}",
+        "yaml": "ls -td {output}/checkpoint-* | head -1, and resume_from_checkpoint: that "
+        "folder{where}",
+        "": "resume from the newest checkpoint: ls -td {output}/checkpoint-* | head -1{where}",
+    },
+    "other_port": {
+        "ms-swift": "MASTER_PORT={otherport} in front of the command",
+        "LLaMA-Factory": "MASTER_PORT={otherport} in front of the command",
+        "accelerate": "accelerate launch --main_process_port {otherport} …",
+        "TRL": "accelerate launch --main_process_port {otherport} …, "
+        "torchrun --master_port {otherport} …",
+        "": "torchrun --master_port {otherport} … (deepspeed --master_port, "
+        "accelerate launch --main_process_port)",
+    },
+    "all_linear": {
+        "ms-swift": "--target_modules all-linear",
+        "LLaMA-Factory": "lora_target: all",
+        "TRL": "--lora_target_modules all-linear",
+        "axolotl": "lora_target_linear: true",
+        "": 'LoraConfig(target_modules="all-linear")',
+    },
+    "no_tracker": {
+        "hf": "--report_to none",
+        "yaml": "report_to: none",
+        "": 'TrainingArguments(report_to="none"), WANDB_MODE=disabled',
+    },
+    "own_code": {
+        "LLaMA-Factory": "trust_remote_code: true",
+        "axolotl": "trust_remote_code: true",
+        "ms-swift": "--model_type TYPE by hand (ms-swift runs the model's own code by itself)",
+        "": "trust_remote_code=True (--trust_remote_code true)",
+    },
+    "no_compile": {
+        "hf": "TORCHDYNAMO_DISABLE=1 in front of the command, --torch_compile false",
+        "yaml": "TORCHDYNAMO_DISABLE=1 in front of the command, torch_compile: false",
+        "": "TORCHDYNAMO_DISABLE=1 in front of the command",
+    },
+    "less_engine": {
+        "hf": "--vllm_gpu_memory_utilization 0.4",
+        "": "gpu_memory_utilization=0.4 for the engine (rollout.gpu_memory_utilization in verl)",
+    },
+    "more_engine": {
+        "hf": "--vllm_gpu_memory_utilization 0.7",
+        "": "gpu_memory_utilization=0.9 for the engine (lower beside a training process)",
+    },
+    "short_engine": {
+        "ms-swift": "--vllm_max_model_len 8192",
+        "TRL": "--vllm_max_model_length 8192",
+        "": "max_model_len=8192 for the engine (rows with their answers must fit)",
+    },
+    "template": {
+        "ms-swift": "--template NAME, of the list of swift sft's models and templates",
+        "LLaMA-Factory": "template: NAME, of the table of models and templates in its README",
+        "TRL": "--chat_template_path FOLDER_OR_FILE, an instruct checkpoint's",
+        "": "the instruct checkpoint as the model, or its template for yours: "
+        "tokenizer.chat_template = AutoTokenizer.from_pretrained('NAME-Instruct').chat_template",
+    },
+    "trainer_group": {
+        "ms-swift": "NPROC_PER_NODE=N swift sft …: it starts the ranks by itself",
+        "LLaMA-Factory": "FORCE_TORCHRUN=1 llamafactory-cli train FILE.yaml",
+        "FlagEmbedding": "torchrun --nproc_per_node N -m FlagEmbedding.finetune…",
+        "": "torchrun --nproc_per_node N SCRIPT.py … (accelerate launch, deepspeed), "
+        "not python SCRIPT.py",
+    },
     "eval_batch": {
         "hf": "--per_device_eval_batch_size 1 --eval_accumulation_steps 1",
         "yaml": "per_device_eval_batch_size: 1, eval_accumulation_steps: 1",
@@ -92,10 +185,15 @@ _SPELT: dict[str, dict[str, str]] = {
         "yaml": "prediction_loss_only: true",
         "": "keep the loss alone of an evaluation, not the logits",
     },
+    "fewer_answers": {
+        "ms-swift": "half of --num_generations, or a shorter --max_completion_length",
+        "TRL": "half of --num_generations, or a shorter --max_completion_length",
+        "": "fewer generations or rows at once, or shorter answers (max_new_tokens)",
+    },
     "max_pixels": {
         "ms-swift": "--max_pixels {pixels} (or MAX_PIXELS={pixels})",
         "LLaMA-Factory": "image_max_pixels: {pixels}",
-        "": "max_pixels={pixels} of the image processor",
+        "": "AutoProcessor.from_pretrained(…, max_pixels={pixels})",
     },
     "max_length": {
         "ms-swift": "--max_length {length}",
@@ -109,16 +207,24 @@ _SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--truncation_strategy delete",
         "": "drop rows that are too long, before training",
     },
-    "zero1": {"ms-swift": "--deepspeed zero1", "": "DeepSpeed ZeRO-1"},
+    "zero1": {"ms-swift": "--deepspeed zero1", "": _STAGE.format(1)},
     "zero2": {
         "ms-swift": "--deepspeed zero2",
+        "axolotl": "deepspeed: deepspeed_configs/zero2.json",
+        "FlagEmbedding": '--deepspeed FILE.json with "zero_optimization": {{"stage": 2}}',
+        "hf": "accelerate launch --use_deepspeed --zero_stage 2 … in place of torchrun",
+        "accelerate": "accelerate launch --use_deepspeed --zero_stage 2 …",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z2_config.json",
-        "": "DeepSpeed ZeRO-2",
+        "": _STAGE.format(2),
     },
     "zero3": {
         "ms-swift": "--deepspeed zero3",
+        "axolotl": "deepspeed: deepspeed_configs/zero3.json",
+        "FlagEmbedding": '--deepspeed FILE.json with "zero_optimization": {{"stage": 3}}',
+        "hf": "accelerate launch --use_deepspeed --zero_stage 3 … in place of torchrun",
+        "accelerate": "accelerate launch --use_deepspeed --zero_stage 3 …",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_config.json",
-        "": "DeepSpeed ZeRO-3",
+        "": _STAGE.format(3),
     },
     "offload": {
         "ms-swift": "--deepspeed zero3_offload",
@@ -142,7 +248,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--torch_dtype bfloat16 --bf16 true",
         "hf": "--bf16 true",
         "yaml": "bf16: true",
-        "": "bfloat16 (autocast, or the model's dtype)",
+        "": 'bf16=True in TrainingArguments; in a loop of your own: with torch.autocast("cuda", '
+        'dtype=torch.bfloat16): (DeepSpeed: "bf16": {{"enabled": true}})',
     },
     "fp16": {
         "ms-swift": "--torch_dtype float16 --fp16 true --bf16 false",
@@ -165,6 +272,13 @@ _SPELT: dict[str, dict[str, str]] = {
         "yaml": "dataloader_num_workers: 0",
         "": "DataLoader(num_workers=0)",
     },
+    "map_workers": {
+        "ms-swift": "--dataset_num_proc 1",
+        "TRL": "--dataset_num_proc 1",
+        "LLaMA-Factory": "preprocessing_num_workers: 1",
+        "axolotl": "dataset_processes: 1",
+        "": "dataset.map(…, num_proc=1)",
+    },
     "preprocess": {
         "ms-swift": "--lazy_tokenize true, or prepare once with `swift export "
         "--to_cached_dataset true`",
@@ -174,6 +288,16 @@ _SPELT: dict[str, dict[str, str]] = {
     "eager_rows": {
         "ms-swift": "--strict true",
         "": "let the data set raise on a bad row instead of replacing it",
+    },
+    "columns": {
+        "LLaMA-Factory": "the data set's entry in data/dataset_info.json: formatting (alpaca or "
+        "sharegpt), columns and tags as they are in that row",
+        "ms-swift": "messages (or query and response), images, rejected_response, …: as in its "
+        'page on custom data sets; --columns \'{{"yours": "its"}}\' renames',
+        "TRL": "messages, or prompt and completion (chosen and rejected in DPO), images: "
+        "dataset.rename_column('yours', 'its')",
+        "axolotl": "datasets: type: in the YAML, as that row is (chat_template, alpaca, …)",
+        "": "the columns that the collator reads: dataset.rename_column('yours', 'its')",
     },
     "no_packing": {
         "ms-swift": "--packing false --padding_free false",
@@ -204,6 +328,7 @@ _SPELT: dict[str, dict[str, str]] = {
     "save_bin": {
         "ms-swift": "--save_safetensors false",
         "hf": "--save_safetensors false (transformers 4)",
+        "yaml": "save_safetensors: false (transformers 4)",
         "": "save_pretrained(…, safe_serialization=False) (transformers 4)",
     },
     "save_less": {
@@ -222,8 +347,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "": "clip gradients at 1.0, and a smaller learning rate",
     },
     "auto_batch": {
-        "hf": '"auto" for the three batch sizes in DeepSpeed\'s config',
-        "yaml": '"auto" for the three batch sizes in DeepSpeed\'s config',
+        "hf": _AUTO,
+        "yaml": _AUTO,
         "": "train_batch_size = micro-batch per GPU × accumulation × ranks in DeepSpeed's config",
     },
     "hub": {
@@ -241,13 +366,22 @@ _SPELT: dict[str, dict[str, str]] = {
 
 def say(do: Do, facts: Facts) -> str:
     """``do`` as flags of the framework that the log shows, or as plain words."""
+    values = named.of(facts)
     spelt = _SPELT.get(do.action)
     if spelt is None:
-        return do.action
+        return named.filled(do.action, values)
     name = facts.framework
     family = "hf" if name in _HF else "yaml" if name in _YAML else ""
     words = spelt.get(name) or spelt.get(family) or spelt[""]
-    return words.format_map({"micro": "1", **dict(do.values)})
+    values["where"] = "" if "output" in values else " (OUTPUT: the run's output folder)"
+    return words.format_map(_Values({**dict(do.values), **values}))
+
+
+class _Values(dict[str, str]):
+    """A value that nobody tells is its name in capitals: OUTPUT."""
+
+    def __missing__(self, name: str) -> str:
+        return name.upper()
 
 
 def known(actions: Iterable[str]) -> list[str]:

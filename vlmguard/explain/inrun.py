@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING
 
-from vlmguard.explain import candidates, phases
+from vlmguard.explain import classify, phases
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
@@ -22,7 +22,7 @@ def classified(failure: Failure) -> Known | None:
     """The catalogue's entry that ``failure`` is. Every rule asks: the last answer is kept."""
     global _last
     if _last is None or _last[0] is not failure:
-        _last = (failure, candidates.classify(event(failure), load()))
+        _last = (failure, classify.classify(event(failure), load()))
     return _last[1]
 
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from vlmguard.explain.jobs import Jobs
 from vlmguard.explain.lines import Line, Time, _clock
 
 _ROOT = "Root Cause (first observed failure)"
+_TYPED = ("it/s]^C", "s/it]^C")  # Ctrl-C's echo behind a bar; Colab's out of memory, too
+# Slurm's words before it kills a step itself: what is "Killed" then had no failure of its own.
+_ENDING = (
+    " CANCELLED AT ",
+    "srun: forcing job termination",
+    "srun: Force Terminated",
+    "srun: sending Ctrl-C to",
+)
+_CUT = ("Failures:", "Unexpected error: <class ")  # what is left of a table or a traceback
 _RANK = re.compile(r"^\s*(?:│ )?rank\s{1,9}: (\d{1,6}) \(local_rank: (\d{1,4})\)")
-_CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4}) \(pid: (\d{1,9})\)")
+_CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4})(?: \(pid: \d{1,9}\)|\s*$)")
 _TIME = re.compile(r"^\s*(?:│ )?time\s{1,9}: (\d{4}-\d\d-\d\d)[_T ](\d\d:\d\d:\d\d)()")
 _FAILED = re.compile(
     r"failed \(exitcode: (-?\d{1,4})\)[^\n]{0,300}? local_rank: (\d{1,4}) "
@@ -21,6 +31,7 @@ _CHILDREN = re.compile(  # torch 1.9 to 1.11
     r"Child process \d{1,9} \(local_rank (\d{1,4})\) FAILED \(exitcode (-?\d{1,4})\)"
 )
 _RETURN = re.compile(r"exits with return code = (-?\d{1,4})")
+_SEFF = re.compile(r"^State: FAILED \(exit code (\d{1,3})\)")  # Slurm's report behind a job
 _SRUN = re.compile(
     r"^(?:\[\d{4}[^\]]{0,30}\] )?srun: error: (\S{1,80}): tasks? ([\d,-]{1,60}): (.{1,120})"
 )
@@ -29,19 +40,23 @@ _SPAWNED = re.compile(r"process (\d{1,5}) terminated with signal SIG(KILL|SEGV|A
 _NUMBERS = {"KILL": -9, "SEGV": -11, "ABRT": -6, "BUS": -7, "TERM": -15}
 _CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
 _LSF = re.compile(r"^Exited with exit code (\d{1,3})\.")
-_MPI = re.compile(r"exited on signal (\d{1,2}) \(|mpirun noticed that process rank (\d{1,5})")
-_SHELL = re.compile(
-    r"(?:^|line \d{1,5}: +)\d{2,9} (Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
+_SHELL = re.compile(  # bash's, of a Chinese locale, too
+    r"(?:^|line \d{1,5}: +|行 ?\d{0,5}\s?[:：] +)\d{2,9} "
+    r"(Killed|Segmentation fault|Aborted|Bus error|Terminated"
+    r"|已杀死|被杀死|段错误|已放弃|已中止|总线错误|已终止)(?![A-Za-z])"
 )
 # As a shell ends a progress bar's line; a bar that turns: "eta 1:02 \\Terminated".
-_BARE = re.compile(r"(?:^|it/s\]|s/it\]|\d [\\/|-])\s{0,3}(Killed|Terminated)$")
+_BARE = re.compile(
+    r"(?:^|it/s\]|s/it\]|\d [\\/|-])\s{0,3}(Killed|Terminated|已杀死|被杀死|已终止)$"
+)
 _TOLD = re.compile(r"Main process received SIG(INT|TERM), exiting")  # DeepSpeed
 _STATUS = re.compile(  # what torchrun's agent of old wrote of each worker
     r'"torchelastic\.worker\.status\.FAILED".{1,200}"global_rank": (\d{1,6})'
 )
 _PANIC = "thread '"  # Rust's: tokenizers, safetensors
 # Hydra's and Ray's words before or instead of an exception.
-_DRIVER = ("Error executing job with overrides:", "A worker died or was killed while executing")
+_DRIVER = ("Error executing job with overrides:",)
+_DIED_RAY = "A worker died or was killed while executing"
 _ASCEND = re.compile(
     r"\(PID:\d{1,9}, Device:-?\d{1,4}, RankID:-?\d{1,5}\) ERR99999 UNKNOWN applica"
 )
@@ -52,6 +67,13 @@ _SIGNALS = {
     "Aborted": -6,
     "Bus error": -7,
     "Terminated": -15,
+    "已杀死": -9,
+    "被杀死": -9,
+    "段错误": -11,
+    "已放弃": -6,
+    "已中止": -6,
+    "总线错误": -7,
+    "已终止": -15,
 }
 
 
@@ -70,18 +92,29 @@ class Exit:
 def exits(lines: Iterable[Line]) -> list[Exit]:
     """Every process that is said to have failed, in order."""
     found: list[Exit] = []
-    root = False
+    root = cancelled = False
     rank: int | None = None
     time: Time | None = None
+    cut: Line | None = None
+    jobs = Jobs()
+    last: Line | None = None
+    killed = 0
     for line in lines:
         text = line.text
+        last = line if text.strip() else last
+        cancelled = cancelled or any(words in text for words in _ENDING)
+        if (told := jobs.told(text)) is not None:
+            found.append(Exit(line, told[0], told[1], line.time))
+            continue
+        if text.startswith(_CUT):
+            cut = line
         if match := _STATUS.search(text):
             found.append(Exit(line, 1, int(match[1]), line.time))
             continue
         if text.startswith(_PANIC) and " panicked at " in text:
             found.append(Exit(line, 1, None, line.time))
             continue
-        if text.startswith(_DRIVER) and _STOPPED not in text:
+        if (text.startswith(_DRIVER) or _DIED_RAY in text) and _STOPPED not in text:
             found.append(Exit(line, 1, None, line.time))
             continue
         if "ERR99999" in text and _ASCEND.search(text):  # torch_npu, as a rank's Python ends
@@ -106,9 +139,12 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             if _ROOT in text:
                 root = True
             elif match := _SHELL.search(text) or _BARE.search(text):
-                found.append(Exit(line, _SIGNALS[match[1]], None, line.time))
+                code = _SIGNALS[match[1]]
+                ended = cancelled and code == -9
+                found.append(Exit(line, -15 if ended else code, None, line.time))
             elif match := _SRUN.match(text):
-                found.append(Exit(line, _srun(match[3]), None, line.time))
+                killed += "Killed" in match[3]
+                found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
             elif text.startswith("====") and root:
                 root = False
             continue
@@ -124,21 +160,29 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             found.append(Exit(line, int(match[1]), None, line.time, local=int(match[2])))
         elif match := _CHILDREN.search(text):
             found.append(Exit(line, int(match[2]), None, line.time, local=int(match[1])))
-        elif match := _RETURN.search(text) or _LSF.match(text):
+        elif match := _RETURN.search(text) or _LSF.match(text) or _SEFF.match(text):
             if int(match[1]) != 0:
                 found.append(Exit(line, int(match[1]), None, line.time))
         elif match := _SRUN.match(text):
-            found.append(Exit(line, _srun(match[3]), None, line.time))
-        elif match := _MPI.search(text):
-            found.append(Exit(line, -int(match[1] or 1), _int(match[2]), line.time))
+            found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
+    if killed > 1:  # memory ends one task or one node's: who ended all of them stands outside
+        found = [replace(e, code=-15) if _just_killed(e) else e for e in found]
+    if last is not None and not found and last.text.rstrip().endswith(_TYPED):
+        found.append(Exit(last, -2, None, last.time))
+    if cut is not None and not found:
+        found.append(Exit(cut, 1, None, cut.time))
     return found
 
 
-def _int(text: str | None) -> int | None:
-    return int(text) if text else None
+def _just_killed(ended: Exit) -> bool:
+    match = _SRUN.match(ended.line.text)
+    return match is not None and "Killed" in match[3]
 
 
-def _srun(what: str) -> int:
+def _srun(what: str, cancelled: bool = False) -> int:
+    """The exit code in srun's words; of a step that was cancelled "Killed" is the cancelling."""
+    if cancelled and "Killed" in what:
+        return -15
     if match := re.search(r"exit code (\d{1,3})", what):
         return int(match[1])
     signals = {

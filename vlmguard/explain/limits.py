@@ -22,9 +22,10 @@ def shorter(facts: Facts) -> Values:
     return (("length", str(_length(facts, 8192) // 2)),)
 
 
-def longer(facts: Facts) -> Values:
-    """Twice the run's length."""
-    return (("length", str(_length(facts, 4096) * 2)),)
+def longer(facts: Facts, least: int = 0) -> Values:
+    """Twice the run's length, and not less than ``least`` tokens with some room for text."""
+    room = -(-least * 5 // 4096) * 1024
+    return (("length", str(max(_length(facts, 4096) * 2, room))),)
 
 
 def fewer_pixels(facts: Facts) -> Values:

@@ -33,6 +33,7 @@ _LOGURU = re.compile(
 _STREAM = re.compile(r"^std(?:out|err): ")
 # Kaggle's seconds and line; a viewer's line number; a quotation mark.
 _COUNTED = re.compile(r"^(?:\d{1,7}\.\d{1,2}s[ \t]{1,4}\d{1,7}[ \t]|\[\d{4,8}\] |> )")
+_COMMENT = re.compile(r"^\s{0,4}(?:#|//|>) ?")  # of a log that was put into a script or a mail
 _LABEL = re.compile(r"^\s?(\d{1,5}): ?")  # srun --label
 _NUMBER = re.compile(r"^\s{0,6}(\d{1,7})[\t ]")  # an editor's or `cat -n`'s line number
 _TABLE = re.compile(r"^\s{0,4}(?:\|\s{0,4}){1,4}(?=\d{4}-\d\d-\d\d|\[rank\d)")  # a log viewer's row
@@ -46,10 +47,16 @@ _SOURCES = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (\S{1,80} [\w./-]{1,60}(?:\[\d{1,8}\])?): ?"
     r"|([A-Za-z][\w.-]{0,60}[-_]\d{1,5}|[a-z][a-z0-9_.-]{1,60})[ \t]{1,40}\| ?)"
 )
-_ACTOR = re.compile(r"^\(([\w.]{1,60}) pid=(\d{1,8})(?:, ip=[\d.]{7,15})?\)\s?")
+_ACTOR = re.compile(
+    r"^\(([\w.]{1,60}(?:\([\w.-]{1,60}\))?) pid=(\d{1,8})(?:, ip=[\d.]{7,15})?\)\s?"
+)
 _RAYLET = re.compile(r"^\(raylet(?:, ip=[\d.]{7,15})?\)\s?")  # in front of the first line only
 _POD = re.compile(r"^\[(?:pod/)?[\w.-]{1,80}/[\w.-]{1,60}\] ")
+_TOLD = re.compile(r"^\[(?:INFO|ERROR|WARNING|DEBUG|STDERR|STDOUT)\] ?", re.IGNORECASE)
+_TOLD_FRAME = re.compile(r"\] \[(?:INFO|ERROR|WARNING|DEBUG)\] {1,6}File \"[^\"\n]{1,400}\", line ")
 _JOINED = re.compile(r"(?<=[^\n])(?=\[rank\d{1,5}\]: )")  # two ranks on one line
+# torchrun's record behind a bar, or behind a question that nobody answered.
+_BEHIND = re.compile(r"(?<=\S )(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d{3,9} \d{1,9} \S{1,200}/elastic/)")
 # Python's logging of what a child printed, one record or several on a line.
 _RELAYED = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - [\w.]{1,60} - [A-Z]{4,8} - (?=\[rank\d)"
@@ -77,17 +84,20 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
     texts = [(piece, clean.text(piece.data)) for piece in pieces]
     labelled = _labelled(texts[0][1]) if texts else False
     numbered = _numbered(texts[0][1]) if texts else False
+    commented = _commented(texts[0][1]) if texts else False
     tee = _all_marked(texts[0][1]) if texts else False
     columns = terminal.width([text for _, text in texts])
     hosts = _hosts(texts[0][1]) if texts else set()
+    told = any(_relays(text) for _, text in texts)
     for piece, text in texts:
         number, at = piece.line, piece.at
         for raw, feeds, size in terminal.lines(text, columns):
             number_here, at_here = number, at
             at += size
             number += feeds
-            for part in _parts(_NUMBER.sub("", raw) if numbered else raw):
-                yield _line(part, source, number_here, at_here, rank, labelled, tee, hosts)
+            raw = _NUMBER.sub("", raw) if numbered else raw
+            for part in _parts(_COMMENT.sub("", raw) if commented else raw):
+                yield _line(part, source, number_here, at_here, rank, labelled, tee, hosts, told)
 
 
 def _parts(raw: str) -> Iterator[str]:
@@ -96,8 +106,10 @@ def _parts(raw: str) -> Iterator[str]:
         short = one
         if len(one) > LONGEST:
             short = one[: LONGEST // 2] + " … " + one[-LONGEST // 2 :]
+        if "/elastic/" in short:
+            short = _BEHIND.sub("\n", short)
         if "[rank" not in short:
-            yield short
+            yield from short.split("\n")
             continue
         if " - [rank" in short:
             short = _RELAYED.sub("\n", short).lstrip("\n")
@@ -120,6 +132,13 @@ def _numbered(head: str) -> bool:
     return rising > 0.6 * (len(some) - 1) and len(some) > 3
 
 
+def _commented(head: str) -> bool:
+    """Whether one mark of a comment or a quotation stands before nearly all lines."""
+    some = [line.lstrip() for line in head.split("\n", 400)[:400] if line.strip()]
+    most = max(sum(line.startswith(mark) for line in some) for mark in ("#", "//", ">"))
+    return most > 0.9 * len(some) and len(some) > 3
+
+
 def _hosts(head: str) -> set[str]:
     """The hosts that pdsh names in front of nearly all lines: "node1: ", not "INFO: "."""
     some = [line for line in head.split("\n", 400)[:400] if line.strip()]
@@ -127,6 +146,11 @@ def _hosts(head: str) -> set[str]:
     named = {name for name in found if re.search(r"\d", name)}
     most = sum(name in named for name in found) > 0.6 * len(some)
     return named if most and len(some) > 3 and len(named) <= 64 else set()
+
+
+def _relays(text: str) -> bool:
+    """Whether a logger's level stands before a traceback's frames, too: it relays what it read."""
+    return "] " in text and bool(_TOLD_FRAME.search(text))
 
 
 def _all_marked(head: str) -> bool:
@@ -146,6 +170,7 @@ def _line(
     labelled: bool,
     tee: bool,
     hosts: set[str],
+    told: bool,
 ) -> Line:
     text, time, level, lane, marked = raw, None, "", "", False
     if match := _TABLE.match(text):
@@ -174,6 +199,8 @@ def _line(
             marked = marked or (text.startswith("[rank") and not tee)
         elif match := _SHORT.match(text):
             level = match[1]
+        elif told and (match := _TOLD.match(text)):
+            pass
         elif match := _GLOG.match(text):
             time = time or _glog(match)
             level = match[1]

@@ -54,6 +54,12 @@ class Facts:
     def fsdp(self) -> bool:
         return self.strategy.startswith("fsdp")
 
+    @property
+    def vision(self) -> bool:
+        """Whether the log tells that the model sees: an argument of a tower, or its name."""
+        told = self.kinds or self.freeze_tower is not None or _SEEING & self.said.keys()
+        return bool(told) or _SEEING_MODEL.search(self.model) is not None
+
     def at(self, message: str, trace: str, phase: str) -> Facts:
         """The same run, at one failure."""
         return replace(self, message=message, trace=trace, phase=phase)
@@ -67,6 +73,14 @@ class Facts:
         return None
 
 
+_SEEING = frozenset(
+    "vit_gradient_checkpointing freeze_aligner freeze_multi_modal_projector max_pixels "
+    "image_max_pixels".split()
+)
+_SEEING_MODEL = re.compile(
+    r"(?i)vl\b|vl[-_]|llava|vision|internvl|minicpm-?v|minicpm-?o|omni|gemma-?3|paligemma|idefics|"
+    r"smolvlm|pixtral|glm-?4\.?\d?v|phi-?3\.5-v|ovis|molmo|kimi-vl"
+)
 _FRAMEWORKS = (
     (
         "ms-swift",
@@ -123,7 +137,7 @@ _WANTED = frozenset(
     zero_stage train_batch_size train_micro_batch_size_per_gpu use_reentrant
     gradient_checkpointing_kwargs dataloader_num_workers nproc_per_node num_processes
     padding_free packing model_type use_reentrant_gc output_dir distributed_type
-    micro_batch_size sequence_len zero_optimization_stage distributed_world_size
+    micro_batch_size sequence_len overlap_comm zero_optimization_stage distributed_world_size
     """.split()
 )
 _DOTTED = re.compile(r"\b([a-z][a-z_]{3,48}) \.{3,60} (\S{1,80})")  # DeepSpeed's dump of its config
@@ -145,6 +159,7 @@ def of_text(texts: Iterable[str]) -> Facts:
             name = match[1].lower().replace("-", "_")
             if name in _WANTED:
                 said.setdefault(name, match[match.lastindex or 2].strip("'\" "))
+        _trainer(text, said)
         if told := _WORLD.search(text):
             said.setdefault("world_size", told[1] or told[2])
         for match in _RELEASE.finditer(text):
@@ -161,6 +176,30 @@ def of_text(texts: Iterable[str]) -> Facts:
         kept = {**releases, name: release} if release else releases
         facts = replace(facts, framework=name, strategy=strategy, world=world, releases=kept)
     return facts
+
+
+# What transformers' Trainer prints before the first step, whichever framework it is in.
+_TRAINER = {
+    "per_device_train_batch_size": re.compile(
+        r"Instantaneous batch size per device = ([\d,]{1,9})"
+    ),
+    "gradient_accumulation_steps": re.compile(r"Gradient Accumulation steps = ([\d,]{1,9})"),
+    "": re.compile(r"Total train batch size[^=\n]{0,80} = ([\d,]{1,12})"),
+}
+
+
+def _trainer(text: str, said: dict[str, str]) -> None:
+    """Micro-batch, accumulation and ranks, of the Trainer's own words."""
+    told = {}
+    for name, pattern in _TRAINER.items():
+        if match := pattern.search(text):
+            told[name] = int(match[1].replace(",", ""))
+    total = told.pop("", 0)
+    for name, value in told.items():
+        said.setdefault(name, str(value))
+    rows = told.get("per_device_train_batch_size", 0) * told.get("gradient_accumulation_steps", 0)
+    if rows and total % rows == 0 and total:
+        said.setdefault("num_processes", str(total // rows))
 
 
 def _from(

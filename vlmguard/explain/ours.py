@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
+from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
-from vlmguard.explain.judge import Answer
 from vlmguard.explain.lines import Line
 from vlmguard.explain.logfacts import Facts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ _EPOCH = re.compile(
     r"\b[Ee]poch(?:\([a-z]{1,9}\))?:?\s{0,4}\[?\s{0,4}\d{1,6}\]?:?\s{0,4}"
     r"\[\s{0,9}(\d{1,9})/\s{0,4}(\d{1,9})\]"
 )
+_MLPERF = re.compile(r'"(?:epoch_num|samples_count|step_num)": (\d{1,12})')
 _LOSS = re.compile(
     r"['\"]?\b(?:loss|grad[_ ]norm|lm[_ ]loss|"
     r"train_loss)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|-?inf|"
@@ -39,38 +41,48 @@ _ZERO = re.compile(r"['\"]loss['\"]: ['\"]?(?:0|0\.0{1,8})['\"]?[,}]")
 _SOUND = re.compile(r"['\"]loss['\"]: ['\"]?-?(?:[1-9]|0\.0{0,12}[1-9])")
 _NO_SFT = ("reward", "kl", "logp", "advantage", "completion", "teacher", "entropy")
 _MASKED = "tokenization mismatch: "  # LLaVA's: all of this row is masked
-_DONE = (
+_MARKS = (
     "'train_runtime'",
     '"train_runtime"',
     "train_runtime  ",
     "train_runtime =",
     "***** train metrics *****",
-    "Training completed",
-    "training completed",
-    "Training finished",
-    "training finished",
-    "Finished training",
-    "finished training",
-    "Training complete",
-    "training complete",
-    "Training done",
-    "training done",
     "End time of running main",
     "exits successfully",
     "Training success",
-    "Training has been completed",
-    "Training ended",
     "Job finished successfully",
-    "TRAINING COMPLETE",
-    "Finished Training",
     "Final validation metrics",
     "Training took ",
     "Total training time",
+    "completed with exit code: 0",
     "evaluating finished",
     "valuation finished",
+    '"key": "run_stop"',  # MLPerf's
+    "epochs completed in ",  # ultralytics'
+    "`Trainer.fit` stopped: ",  # Lightning's
+    "State: COMPLETED (exit code 0)",  # Slurm's seff
+    "Process finished with exit code 0",
+    "进程已结束，退出代码为 0",  # the same in Chinese
 )
+# A script's own words for its end; not for an epoch's, a fold's.
+_WORDS = re.compile(
+    r"(?i)\b(?:pre-?|fine-?|re)?(?:train|tun)ing "
+    r"(?:(?:runs?|job|process|loop|is|was|has|been) ){0,3}"
+    r"(?:completed?|finished|done|ended)\b"
+    r"|\b(?:finished|completed|done) (?:all |the )?(?:pre-?|fine-?)?(?:train|tun)ing\b"
+    r"|(?:训练|微调)(?:已|全部)?(?:完成|结束)"
+)
+_PART = re.compile(r"(?i)epoch|fold|round|stage|step|iter|轮|折|步")
+_OF_PART = re.compile(r"(?i):?\s{0,3}(?:for |of |on )?(?:epoch|fold|round|stage|step|iter)")
 
 
+# A web page's or a script's "training has ended" right behind these is no end that is meant.
+_LAUNCHERS = ("subprocess.CalledProcessError: Command", "torch.distributed.elastic.multiproc")
+AFTER = 3  # lines
+# A trainer that says how long it ran when somebody ended it.
+_INTERRUPTED = ("KeyboardInterrupt", "eyboard interruption", "eyboard interrupt")
+NEAR = 12  # lines
+SOON = 10  # lines: words for an end right behind an exception are printed whatever happened
 KEPT = 64
 ZEROS = 5  # losses of 0.0 in a row, from the first on
 MASKED = 3  # rows
@@ -94,6 +106,7 @@ class Progress:
         final: the last line with any text.
         evaluating, saving: where an evaluation, a checkpoint last began.
         synced: where wandb last said that it has all of the run.
+        full: that the end is told by a full bar only.
     """
 
     steps: list[tuple[int, int, int]] = field(default_factory=list)
@@ -111,6 +124,8 @@ class Progress:
     evaluating: int = -1
     saving: int = -1
     synced: int = -1
+    full: bool = False
+    _worded: dict[int, int] = field(default_factory=dict)
     _growth: dict[int, list[int]] = field(default_factory=dict)
     _highest: dict[int, int] = field(default_factory=dict)
 
@@ -126,6 +141,11 @@ class Progress:
         self.steps.append((at, number, total))
         del self.steps[:-KEPT]
 
+    @property
+    def first(self) -> int | None:
+        """Where the first step stands."""
+        return min((places[0] for places in self._growth.values() if places), default=None)
+
     def after(self, at: int) -> int:
         """How many steps more are told after ``at``, on the bar that grew most."""
         grown = (len(places) - bisect_right(places, at) for places in self._growth.values())
@@ -135,9 +155,21 @@ class Progress:
         """Whether a bar that had grown before ``at`` grew on after it."""
         return any(places[0] <= at < places[-1] for places in self._growth.values() if places)
 
+    def over(self, at: int) -> bool:
+        """Whether an end was marked before ``at``, and no step was taken between."""
+        marks = [place for place in self.done if place < at]
+        return bool(marks) and not self.full and not any(a > marks[-1] for a, _, _ in self.steps)
+
     def finished(self, at: int) -> bool:
         """Whether an end is marked after ``at``."""
-        return any(place > at for place in self.done)
+        return any(place > at and not self._only_said(place, at) for place in self.done)
+
+    def _only_said(self, place: int, at: int) -> bool:
+        """Whether a script's own words stand close behind ``at``, and no step between: proof of
+        nothing, as a line behind the command is reached however that ended."""
+        start = self._worded.get(place)
+        stepped = any(at < a <= place for a, _, _ in self.steps)
+        return start is not None and at >= start and not stepped
 
     @property
     def broken(self) -> int:
@@ -172,14 +204,25 @@ def of(lines: Iterable[Line]) -> Progress:
     """The progress of one log."""
     told = Progress()
     bars: tuple[int, int] | None = None
+    failed = -AFTER
+    interrupted = -NEAR
+    recent: deque[int] = deque(maxlen=SOON)
     for line in lines:
         text = line.text
         if not text.strip():
             continue
         told.final = line
-        if any(mark in text for mark in _DONE) and "Error" not in text:
+        recent.append(line.at)
+        if text.startswith(_LAUNCHERS):
+            failed = line.number
+        if any(words in text for words in _INTERRUPTED):
+            interrupted = line.number
+        aside = interrupted < line.number < interrupted + NEAR
+        if line.number - failed > AFTER and not aside and _done(text):
             told.done.append(line.at)
             told.end = line
+            if not any(mark in text for mark in _MARKS):
+                told._worded[line.at] = recent[0]
         if "Running Evaluation" in text or "Evaluating" in text[:40]:
             told.evaluating = line.at
         if (
@@ -212,14 +255,32 @@ def of(lines: Iterable[Line]) -> Progress:
     longest = max(told._growth, default=0)
     full = bars is not None and bars[0] == bars[1] == longest and longest > 1
     if full and told.last and not told.done:
+        told.full = True
         told.done.append(told.last.at)  # the bar is full: the last step was taken
         told.end = told.last
     return told
 
 
+def _done(text: str) -> bool:
+    """Whether a line says that the training is over."""
+    if "Error" in text or "print(" in text:  # a source line says what it would write
+        return False
+    if any(mark in text for mark in _MARKS):
+        return True
+    worded = "ing" in text or "ING" in text or "训" in text or "微" in text
+    match = _WORDS.search(text, 0, 600) if worded else None
+    if match is None:
+        return False
+    before = _PART.search(text, max(match.start() - 30, 0), match.start())
+    return before is None and _OF_PART.match(text, match.end()) is None
+
+
 def _step(text: str) -> tuple[int, int] | None:
     if match := _COUNTED.search(text):
         return int(match[1]), int(match[2])
+    if ":::MLLOG" in text:
+        match = _MLPERF.search(text)
+        return (int(match[1]), 0) if match else None
     if "%|" in text:
         match = _BAR.match(text)
         return (int(match[1]), int(match[2])) if match else None

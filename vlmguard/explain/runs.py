@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -29,6 +30,7 @@ _ENDED = (
     "train_runtime",
     "CalledProcessError: Command",
 )
+_NODE = re.compile(r"node rank: [1-9]|--node_rank['\",= ]{1,5}[1-9]")
 _LSF = "Sender: LSF System"
 _BELOW = "The output (if any) follows:"
 _ABOVE = "The output (if any) is above this job summary"
@@ -43,9 +45,14 @@ def last(kept: list[Line]) -> tuple[list[Line], int]:
     ended, start, before = False, 0, 0
     for number, line in enumerate(kept):
         ended = ended or _any(_ENDED, line.raw)
-        if ended and _any(_STARTING, line.raw):
+        if ended and _any(_STARTING, line.raw) and not _other_node(kept[number : number + 3]):
             ended, start, before = False, number, before + 1
     return kept[start:], before
+
+
+def _other_node(some: list[Line]) -> bool:
+    """Whether a launcher of the same run on a further node begins, another's having ended."""
+    return any(_NODE.search(line.raw) for line in some)
 
 
 def _any(words: Iterable[str], raw: str) -> bool:

@@ -3,30 +3,52 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vlmguard.core.annotations import annotation
 from vlmguard.core.findings import Finding
-from vlmguard.explain import clean, flags, watchdog
-from vlmguard.explain.candidates import WRAPPERS
+from vlmguard.explain import clean, flags, named, watchdog
+from vlmguard.explain.answer import Answer
+from vlmguard.explain.beforehand import TITLES
+from vlmguard.explain.candidates import WRAPPERS, Candidate
 from vlmguard.explain.digest import Digest
-from vlmguard.explain.judge import Answer
+from vlmguard.explain.failure import Known
 from vlmguard.explain.language import chinese
 from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
 
+_JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
 LONGEST = 320  # characters of an evidence line
-_WAIT = (
-    "py-spy dump --pid PID on each rank (pip install py-spy; pgrep "
-    "-f for the PIDs): who stands where",
-    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
-    "TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE="
-    "/shared/nccl_trace_ in the next run: the flight recorder then says which collective hangs",
+SIDE = 32  # ranks
+_ALIVE = (
+    "is it alive? on each of the run's machines: nvidia-smi; ps -eo pid,etime,pcpu,rss,args | grep "
+    "'[p]ython'",
+    "alive: pip install py-spy; for p in $(pgrep -u $USER -f '[p]ython'); do py-spy dump "
+    "--pid $p; done "
+    "(who stands where: run it twice, a minute apart; in containers it needs SYS_PTRACE)",
+    "gone: dmesg -T | grep -i -E 'killed process|oom|xid', on each machine; under Slurm sacct -j "
+    "{job} --format=JobID,State%30,ExitCode,MaxRSS,Elapsed",
+    "the next run, with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/SHARED/nccl_trace_ in front of the command (SHARED: a disk "
+    "that all nodes see): after a time-out the flight recorder says which collective hangs",
 )
-_COLLECT = (
-    "all ranks' logs: torchrun --log-dir LOGS --redirects 3 …, then vlmguard explain LOGS",
-    "the traceback, and the releases of torch, transformers, peft, DeepSpeed and the framework",
+_CUT = "a traceback whose last line is not in this log"
+_ZH = {
+    "unknown": "未知故障：目录中没有对应的类别",
+    "unfinished": "日志中断：没有结束标记，也没有报错；训练可能仍在运行、卡住或被杀死",
+    "finished": "训练已正常结束",
+}
+_EACH = {
+    "deepspeed": "deepspeed --enable_each_rank_log=LOGS …",
+    "accelerate": "accelerate launch --log_dir LOGS --tee 3 …",
+    "": "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command (torchrun --log-dir LOGS "
+    "--redirects 3; swift and llamafactory-cli start torchrun, and it reads them)",
+}
+_RELEASES = (
+    "python -m pip list | grep -i -E 'torch|transformers|peft|accelerate|deepspeed|trl|swift|"
+    "llamafactory': the releases, beside the traceback, for whoever is asked"
 )
 
 
@@ -47,8 +69,8 @@ def text(answer: Answer, digests: Sequence[Digest]) -> str:
 
 def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     yield headline(answer)
-    if answer.known is not None and chinese():
-        yield answer.known.zh
+    if chinese():
+        yield answer.known.zh if answer.known is not None else _ZH[answer.verdict]
     yield f"run: {_run(answer)}"
     yield from _appended(digests)
     if answer.verdict == "finished":
@@ -59,13 +81,13 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield from _known(answer)
     elif answer.verdict == "unknown":
         yield f"what it means: {_unknown(answer)}"
-        yield "collect:"
-        yield from (f"  - {line}" for line in _COLLECT)
+        yield "type next:"
+        yield from (f"  - {line}" for line in _next(answer, digests))
     else:
         yield from _unfinished(answer, digests)
     if answer.table is not None:
         yield "ranks side by side:"
-        yield from (f"  {row}" for row in answer.table.rows())
+        yield from (f"  {row}" for row in _beside(answer.table.rows()))
     if answer.followed:
         yield f"what followed: {'; '.join(clean.shown(f) for f in answer.followed)}"
     if answer.verdict != "unfinished":
@@ -80,6 +102,14 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield from (f"  - {line}" for line in _guard(answer))
     if answer.known is not None:
         yield f"page: vlmguard rule {answer.known.code}{_page(answer)}"
+
+
+def _beside(rows: list[str]) -> list[str]:
+    """Of very many ranks the first and the last; who never came is the last row."""
+    if len(rows) <= 2 * SIDE:
+        return rows
+    left = len(rows) - 2 * SIDE
+    return [*rows[:SIDE], f"… and {left} more (--format json has all)", *rows[-SIDE:]]
 
 
 def _appended(digests: Sequence[Digest]) -> Iterator[str]:
@@ -107,6 +137,30 @@ def _unknown(answer: Answer) -> str:
     return "not in the catalogue; this is the first failure that the log shows"
 
 
+def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
+    """What to type where the failure is not known."""
+    event = answer.pick.event if answer.pick else None
+    place = event.where if event is not None else None
+    if event is None or event.type.rpartition(".")[2] in WRAPPERS:
+        texts = " ".join(line.raw for d in digests for line in answer.evidence)
+        deepspeed = "exits with return code" in texts  # its launcher's words
+        known = "deepspeed" if deepspeed else "accelerate" if "accelerate/" in texts else ""
+        yield f"{_EACH[known]}, then vlmguard explain LOGS: every rank's own last words"
+        if answer.code in (-6, 134):
+            yield "PYTHONFAULTHANDLER=1 TORCH_SHOW_CPP_STACKTRACES=1 in front of the command"
+    elif place is not None:
+        file = named.quoted(place[0])
+        if file:
+            yield f"sed -n {max(place[1] - 5, 1)},{place[1] + 3}p {file}: the line that raised it"
+    yield _RELEASES
+
+
+def _job(digests: Sequence[Digest]) -> str:
+    """Slurm's number of the job, from a log's name: slurm-%j.out, slurm-%A_%a.out."""
+    found = (_JOB.search(digest.source.name) for digest in digests)
+    return next((match[1] for match in found if match is not None), "")
+
+
 def _guard(answer: Answer) -> Iterator[str]:
     for one in answer.guard:
         who = f" [rank {one.rank}]" if one.rank is not None else ""
@@ -125,7 +179,9 @@ def headline(answer: Answer) -> str:
         return f"{answer.known.code} {answer.known.title}{f' ({where})' if where else ''}"
     if answer.verdict == "unknown":
         what = answer.pick.event if answer.pick else None
-        said = f"{what.type}: {_first(what.message)}" if what else "a process failed without a word"
+        said = "a process failed without a word"
+        if what is not None:
+            said = f"{what.type}: {_first(what.message)}" if what.type else _CUT
         if what is not None and what.cause is not None:
             said += f", after {what.cause.type}: {_first(what.cause.message)}"
         where = _who(answer)
@@ -183,33 +239,47 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
         seen = f"{place[0]}:{place[1]} in {place[2]}"
         other = pick is not None and pick.rank is not None and pick.rank not in answer.ranks
         parts.append(f"seen by rank {pick.rank} at {seen}" if pick and other else seen)
+        parts += _inside(pick, place)
     if answer.facts.phase:
         parts.append(f"phase: {answer.facts.phase}")
     if answer.how and (who or only):
         plain = answer.how.startswith(("it ", "all ", "only "))
         parts.append(answer.how if plain else f"told by {answer.how}")
-    if len(answer.alike) > 1 and set(answer.alike) != set(answer.ranks):
-        parts.append(f"the same on {watchdog.ranks(answer.alike)}")
+    alike = set(answer.alike)
+    if len(alike) > 1 and alike > set(answer.ranks):  # not those that waited for another one
+        parts.append(f"the same failure on {watchdog.ranks(answer.alike)}: told is the first")
     return clean.shown(", ".join(parts))
+
+
+def _inside(pick: Candidate | None, place: tuple[str, int, str]) -> list[str]:
+    """The package's own frame that raised it, where the place is the user's."""
+    frames = pick.event.frames if pick and pick.event else []
+    if not frames or frames[-1] == place:
+        return []
+    path, number, name = frames[-1]
+    inside = path.replace("\\", "/").rpartition("-packages/")[2]
+    return [f"raised in {inside}:{number} in {name}"]
 
 
 def _known(answer: Answer) -> Iterator[str]:
     known, facts = answer.known, answer.facts
     assert known is not None
     yield f"what it means: {clean.shown(known.told(facts))}"
-    yield "what to change, in this order, one after the other until it runs:"
+    yield "what to do, in this order:"
     for number, do in enumerate(known.remedies(facts), 1):
         cost = f"  [cost: {do.cost}]" if do.cost else ""
         yield f"  {number}. {clean.shown(flags.say(do, facts))}{cost}"
     yield f"when that is wrong: {known.wrong}"
     if known.prevented:
-        rules = ", ".join(known.prevented)
-        yield (
-            f"vlmguard: where it is installed, {rules} would have seen this before it happened; "
-            "beforehand: vlmguard check -- and the command"
-        )
+        yield f"vlmguard: sees it beforehand where the cause is one of these: {_rules(known)}"
+        yield "  before the next start: vlmguard check -- YOUR COMMAND"
     else:
         yield "vlmguard: has no rule that sees this beforehand"
+
+
+def _rules(known: Known) -> str:
+    """The rules that see it, each with what it sees."""
+    return "; ".join(f"{code} ({TITLES[code]})" for code in known.prevented)
 
 
 def _unfinished(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
@@ -218,7 +288,8 @@ def _unfinished(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         "without a word"
     )
     yield "type next:"
-    yield from (f"  - {line}" for line in _WAIT)
+    job = _job(digests) or "JOBID"
+    yield from (f"  - {line.replace('{job}', job)}" for line in _ALIVE)
     yield "who is where (last line of each):"
     for line in answer.evidence[:16]:
         who = f"rank {line.rank}" if line.rank is not None else "log"

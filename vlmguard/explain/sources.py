@@ -27,6 +27,7 @@ _RANK = re.compile(
 )
 _ATTEMPT = re.compile(r"^attempt_(\d+)$")
 _REPORT = re.compile(rb'\{"time": \d{6,12}(?:\.\d{1,6})?, "kind": "\w{1,20}", "rank": ')
+_KERNELS = ("/proc", "/sys")
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
 
 
@@ -59,6 +60,8 @@ def find(words: list[str]) -> list[Source]:
             found.append(Source("-"))
             continue
         path = Path(word)
+        if _endless(path):
+            raise Unreadable(f"{word}: not a log: the kernel's, and it may never end")
         if path.is_dir():
             found += _folder(path)
         elif path.exists():
@@ -68,6 +71,18 @@ def find(words: list[str]) -> list[Source]:
     if not found:
         raise Unreadable(f"no log in {', '.join(words)}")
     return _last_attempts(found)
+
+
+def _endless(path: Path) -> bool:
+    """Whether it lies in the kernel's own file systems: a read of /proc/kmsg waits for ever."""
+    try:
+        told = path.stat()
+    except OSError:
+        return False
+    kernels = {os.stat(root).st_dev for root in _KERNELS if os.path.ismount(root)}
+    inside = os.path.realpath(path).startswith(tuple(f"{root}/" for root in _KERNELS))
+    ours = stat.S_ISREG(told.st_mode) or stat.S_ISDIR(told.st_mode)
+    return ours and (inside or told.st_dev in kernels)
 
 
 def _readable(path: Path) -> Source:

@@ -14,6 +14,10 @@ _NEW = re.compile(
     r"\s{0,8}(?:[\[(|+│╭╰>]|File \"|Traceback \(|During handling|The above exception|"
     r"[\w.]{1,80}(?:Error|Exception|Warning): |\d{4}-\d\d-\d\d|\{'|[^%|]{0,40}\d{1,3}%\|)"
 )
+# NCCL's records end with a point or a number; what a narrow terminal left of one does not.
+_RECORD = re.compile(r"^.{0,90}ProcessGroupNCCL\.cpp:\d{1,5}\]")
+_WHOLE = re.compile(r"[.:!]$|work: -?\d{1,12}$")
+_OTHER = re.compile(r"frame #|terminate called|\s{0,4}what\(\)|Exception raised|Fatal Python|\s*$")
 _RULED = ("|", "+", "│", "╭", "╰", "=", "-", "*")  # tables and rules: as wide as they are, unbroken
 
 
@@ -33,12 +37,31 @@ def width(texts: Sequence[str]) -> int:
 
 def lines(text: str, columns: int) -> Iterator[tuple[str, int, int]]:
     """(line, line feeds, characters) of ``text``; what was broken at ``columns`` is one line."""
-    raws = iter(text.split("\n"))
-    if not columns:
-        for raw in raws:
-            yield raw, 1, len(raw) + 1
+    raws = text.split("\n")
+    if columns:
+        yield from _joined(iter(raws), columns)
         return
-    yield from _joined(raws, columns)
+    number = 0
+    while number < len(raws):
+        more = _parts(raws, number) if "ProcessGroupNCCL.cpp:" in raws[number] else 1
+        parts = raws[number : number + more]
+        yield "".join(parts), more, sum(len(part) + 1 for part in parts)
+        number += more
+
+
+def _parts(raws: Sequence[str], start: int) -> int:
+    """How many lines a record of NCCL's takes, broken at the length of its first line."""
+    first = raws[start]
+    if not NARROWEST <= len(first) <= WIDEST // 2 or not _RECORD.match(first):
+        return 1
+    count = 1
+    while count < JOINED // 4 and start + count < len(raws):
+        before, raw = raws[start + count - 1], raws[start + count]
+        ended = _WHOLE.search(before) or len(before) != len(first) or len(raw) > len(first)
+        if ended or _NEW.match(raw) or _OTHER.match(raw):
+            break
+        count += 1
+    return count
 
 
 def _begins(raw: str, before: str) -> bool:

@@ -12,6 +12,7 @@ _TEXTS = ("log", "message", "msg", "textPayload", "text", "line", "event", "body
 _RAISED = ("exc_info", "exc_text", "exception", "traceback", "stack_trace", "stacktrace", "stack")
 _TIMES = ("time", "timestamp", "@timestamp", "asctime", "ts")
 _LEVELS = ("levelname", "level", "severity")
+_LOGGERS = (*_TIMES, *_LEVELS, "record", "stream", "kubernetes", "logger", "pod", "container")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 _HEAD = "Traceback (most recent call last)"
 _FLAT = re.compile(r"Traceback \(most recent call last\):(?:\\r)?\\n")
@@ -23,24 +24,68 @@ _GLUED = re.compile(
     r"(?:(?<=[\])%}])|(?<=it/s)|(?<=s/it)|(?<=\d)(?<![A-Za-z_.]\d)(?<![A-Za-z_.]\d\d))"
     r"(?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}(?:Error|Exception): )"
 )
+# torchrun's agent's own report of a worker's or its own exception.
+_REPORTED = re.compile(
+    r'^\s{2,8}"message": "((?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)): '
+    r'(.{0,4000}?)",?$'
+)
 _COMMAND = re.compile(r"WARNING: command error: '(.{1,2000})'!$")  # xtuner's, of any exception
+# torchrun's last words in one line, as a parent that relays or a chat wrote them.
+_ROOT = "Root Cause (first observed failure)"
+_ROWS = re.compile(
+    r"\s(?:stderr: )?(?=(?:\[\d{1,5}\]:|(?:time|host|rank|exitcode|error_file|traceback) {1,9}: "
+    r"|Root Cause|Traceback \(|-{20}|={20}))"
+)
 # Ranks that write one exception at once: "ImportErrorImportError: : no xno x".
 _DOUBLED = re.compile(
     r"\b((?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}?(?:Error|Exception))\1{1,15}(?:: ?){1,16}"
 )
+# A row of a data set: a conversation, an instruction, a completion. What it says is nobody's error.
+_ROW = re.compile(
+    r"""['"](?:role|from)['"]: ?['"](?:user|assistant|system|human|gpt|tool|observation)['"]"""
+    r"""|^\{['"](?:instruction|conversations|messages|prompt|completion|chosen|rejected|question"""
+    r"""|response|text)['"]: ?['"\[{]"""
+)
+_BREAK = re.compile(r"<br ?/?>")  # of a page that a log was pasted into
+_BREAK_LAST = re.compile(r"<br ?/?>\s*$")
+# Markdown's bold; not "f(**a, **b)", "x ** 2", "***** Running training *****".
+_BOLD = re.compile(r"(?:^|(?<=\s))\*\*(?=[^\s*])([^*\n]{1,2000})(?<=[^\s*,(])\*\*(?=[\s.;]|$)")
+_SAID = re.compile(r"Traceback|Error\b|Exception\b|ERROR|WARN")
+
+
+def is_row(raw: str) -> bool:
+    """Whether ``raw`` is a row that a run prints, and no complaint about one."""
+    if "'" not in raw and '"' not in raw:
+        return False
+    match = _ROW.search(raw, 0, LONGEST)
+    if match is None or _SAID.search(raw, 0, match.start()):
+        return False
+    return '"text"' not in match[0] or not (raw.startswith("{") and _object(raw))
 
 
 def parts(raw: str) -> list[str]:
     """The lines that ``raw`` holds; itself alone, where it is one."""
+    if _HEAD in raw and is_row(raw):
+        return [raw]
+    if "<br" in raw and (_HEAD in raw or 'File "' in raw or raw.rstrip().endswith(">")):
+        raw = _BREAK_LAST.sub("", raw)
+        if _BREAK.search(raw) and (_HEAD in raw or _SAID.search(raw)):
+            return [part for row in _BREAK.split(raw) for part in parts(row)]
+    if "**" in raw:
+        raw = _BOLD.sub(r"\1", raw)
     if raw.startswith("{") and raw.rstrip().endswith("}") and len(raw) <= LONGEST:
         found = _object(raw)
         if found:
             return found
+    if _ROOT in raw and "exitcode" in raw and len(rows := _ROWS.split(raw)) > 1:
+        return [part for row in rows for part in parts(row)]
     if _HEAD in raw and _FLAT.search(raw):
         raw = raw.replace("\\r", "").replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
         return raw.rstrip("\n").split("\n")
     if _HEAD in raw and len(_SPACED.findall(raw[: 1 << 15])) > 1:
         return _spaced(raw)
+    if '"message": "' in raw and (match := _REPORTED.match(raw)):
+        return [f"{match[1]}: {match[2].strip() or '(no message)'}"]
     if "command error: '" in raw and (match := _COMMAND.search(raw)):
         return [f"CommandError: {match[1]}"]
     if ": : " in raw and (match := _DOUBLED.search(raw)):
@@ -75,6 +120,8 @@ def _object(raw: str) -> list[str]:
     payload = entry.get("jsonPayload")
     inner = {**entry, **payload} if isinstance(payload, dict) else entry
     told = [inner[key] for key in _TEXTS if isinstance(inner.get(key), str)][:1]
+    if told and told[0] is inner.get("text") and not any(key in inner for key in _LOGGERS):
+        return []  # a row
     told += [inner[key] for key in _RAISED if isinstance(inner.get(key), str)][:1]
     if not told:
         return []

@@ -9,7 +9,7 @@ from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
 from vlmguard.explain import flags, inrun
 from vlmguard.explain.catalogue import load
-from vlmguard.explain.failure import Known
+from vlmguard.explain.failure import Do, Known
 from vlmguard.explain.language import chinese
 from vlmguard.explain.logfacts import Facts
 
@@ -46,7 +46,7 @@ def page(known: Known) -> str:
     """The sections of a rule's page."""
     facts = Facts()
     signs = "; ".join(dict.fromkeys(f"`{sign.text}`" for sign in known.signs[:8]))
-    spelt = [(flags.say(do, facts), do.cost) for do in known.remedies(facts)]
+    spelt = [(_step(do, facts), do.cost) for do in known.steps()]
     changes = "; ".join(f"{what} (cost: {cost})" if cost else what for what, cost in spelt)
     shown = [f"{' '.join(e.text.split())} ({e.origin})" for e in known.examples]
     seen = (
@@ -65,6 +65,12 @@ def page(known: Known) -> str:
         filled = textwrap.fill(body, 96, break_long_words=False, break_on_hyphens=False)
         lines += [title, textwrap.indent(filled, "    "), ""]
     return "\n".join(lines)
+
+
+def _step(do: Do, facts: Facts) -> str:
+    """A step, and the words of a failure that it is for."""
+    where = " or ".join(f"`{text}`" for text in do.when[:2])
+    return f"where it says {where}: {flags.say(do, facts)}" if where else flags.say(do, facts)
 
 
 RULES = tuple(Explained(known) for known in load())

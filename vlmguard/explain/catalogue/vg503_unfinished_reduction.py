@@ -42,13 +42,11 @@ def _why(facts: Facts) -> str:
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    unused = "none where reentrant checkpointing is off; with it, VG501 follows"
-    find = Do("find_unused", unused)
-    variant = (
-        (Do("non_reentrant", "none; find_unused_parameters needs it"),)
-        if facts.use_reentrant is not False and facts.checkpointing is not False
-        else ()
-    )
+    find = Do("find_unused", "a search of the graph in each step")
+    if facts.use_reentrant is not False and facts.checkpointing is not False:
+        both = "one step: with reentrant checkpointing find_unused_parameters leads to VG501"
+        needed = Do("non_reentrant", "none; find_unused_parameters needs it")
+        find = needed if facts.find_unused else Do("find_unused_safe", both)
     names = Do(
         "TORCH_DISTRIBUTED_DEBUG=DETAIL in the next run: the message then names the parameters",
         "slower",
@@ -58,13 +56,18 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             names,
             Do("freeze the part that is not used, or use it in the loss"),
             find,
-            *variant,
+        )
+    if not facts.vision:
+        return (
+            find,
+            names,
+            Do("freeze_tower", "where the tower is what was not used: it no longer learns"),
+            Do("dummy_image", "where a batch without an image was: one small forward of the tower"),
         )
     return (
         Do("freeze_tower", "the tower no longer learns; right if it was not meant to"),
         Do("dummy_image", "one small forward of the tower"),
         find,
-        *variant,
         names,
     )
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 
 def _why(facts: Facts) -> str:
+    if _FIRST.search(facts.message):
+        return (
+            "it is one of the run's first collectives, before any row is read: the ranks cannot "
+            "reach each other on the way that NCCL chose (PCIe, NVLink, InfiniBand, a wrong "
+            "interface), or one of them is not there; images have nothing to do with it"
+        )
+    if _NUMBER.search(facts.message):
+        return (
+            "the others wait in a collective of a single number (a loss, a metric, a flag), which "
+            "one rank never entered: it does something alone (evaluates, saves, logs, uploads), "
+            "left the loop earlier, or it failed or was killed, which its own log then tells; "
+            "gradients are not what they wait for"
+        )
     start = (
         "one rank waits in a collective that another never entered: that one went another way, "
         "or it failed or was killed, which its own log then tells"
@@ -25,7 +40,54 @@ def _why(facts: Facts) -> str:
     return f"{start}. In vision-language training most often one rank had an image and another none"
 
 
+# The first collectives of a run come before any row: what hangs in them are the ranks' links.
+_FIRST = re.compile(r"SeqNum=[1-3], ")
+_NUMBER = re.compile(r"NumelIn=1,")
+_ALONE = Do(
+    "what one rank does alone (if rank == 0: evaluate, save, push) on all ranks, or let the others "
+    "wait for it with a longer ddp_timeout",
+    "none",
+)
+_LINKS = (
+    Do(
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in front of the command: it names the "
+        "links that "
+        "it takes",
+        "a long log",
+    ),
+    Do(
+        "NCCL_P2P_DISABLE=1, then NCCL_IB_DISABLE=1, in front of the command, as a test: with "
+        "which "
+        "of them does it run?",
+        "slower: it names the link that is broken",
+    ),
+    Do(
+        "NCCL_SOCKET_IFNAME=eth0, on several nodes: the interface (ip -br addr) that all of them "
+        "share",
+        "none",
+    ),
+)
+_FIND = (
+    Do(
+        "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command (torchrun's own switches, "
+        "read by swift and llamafactory-cli too), then vlmguard explain LOGS: a log each; an "
+        "exception in another rank's is the cause",
+        "none",
+    ),
+    Do(
+        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 in front of the command: "
+        "the next time-out writes down which rank was where (gloo, small runs: "
+        "TORCH_DISTRIBUTED_DEBUG=DETAIL)",
+        "none",
+    ),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if _FIRST.search(facts.message):
+        return (*_LINKS, *_FIND)
+    if _NUMBER.search(facts.message):
+        return (*_FIND, _ALONE, Do("dummy_image", "one small forward of the tower"))
     found = [Do("dummy_image", "one small forward of the tower in batches of text")]
     if facts.zero == 3 or facts.fsdp:
         if (
@@ -41,21 +103,13 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         found.append(Do("freeze_tower", "the tower no longer learns"))
     if facts.strategy in ("ddp", ""):
         found.append(Do("find_unused", "under DDP only; not with reentrant checkpointing"))
-    found.append(
-        Do(
-            "TORCH_DISTRIBUTED_DEBUG=DETAIL (gloo, small runs) or "
-            "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
-            "TORCH_NCCL_DUMP_ON_TIMEOUT=1: the next time-out says which "
-            "rank was where"
-        )
-    )
-    return tuple(found)
+    return (*found, *_FIND) if facts.vision else (_FIND[0], *found, _FIND[1])
 
 
 FAILURE = Known(
     code="VG505",
     name="explain-collective-mismatch",
-    title="The ranks wait for each other in different collectives",
+    title="Ranks wait in a collective for one that does not come",
     zh="各 rank 执行了不同的集合通信，互相等待直至超时（常见原因：有的 rank 有图像，有的没有）",
     why=_why,
     do=_do,
@@ -69,6 +123,7 @@ FAILURE = Known(
         Sign("Detected mismatch between collectives on ranks", releases="torch ≥ 1.11"),
         Sign("Watchdog caught collective operation timeout", releases="torch ≥ 1.10"),
         Sign("Watchdog caught collective operation timeout", where="line"),
+        Sign("Watchdog caught collective", where="line"),  # cut
         Sign("Collective operation timeout: WorkNCCL", where="line"),
         Sign("failure detected by watchdog at work", where="line", releases="torch ≥ 2.6"),
         Sign("detected by watchdog at work: ", where="line", releases="torch 2.4 to 2.5"),
@@ -90,6 +145,7 @@ FAILURE = Known(
             releases="torch ≥ 1.8",
         ),
         Sign("Some NCCL operations have failed or timed out", releases="torch ≥ 1.8"),
+        Sign("Some NCCL operations have failed or timed out", where="line"),
         Sign("watchdog got stuck for", where="line"),
         Sign("Timeout at NCCL work", where="line", releases="torch 2.4 to 2.6"),
         Sign("Received a dump signal due to a collective timeout", where="line"),
@@ -97,6 +153,9 @@ FAILURE = Known(
         Sign("Message truncated : received"),
         Sign("Notify register times out", releases="HCCL, EI0002"),
         Sign("EI0002", releases="HCCL"),
+        Sign("EI0002: ", where="line", no=("arning",), releases="HCCL"),
+        Sign("Stream synchronize timeout", where="line", releases="CANN, EE1002"),
+        Sign("reason=[stream sync timeout]", releases="CANN"),
         Sign("HcclAllreduce", also=("imeout",)),
         Sign("reason=[task timeout]", where="line", no=("arning",), releases="CANN"),
         Sign("reason=[task timeout]", releases="CANN"),
@@ -112,6 +171,7 @@ FAILURE = Known(
         Sign("due to ProcessGroupNCCL watchdog hang"),
         Sign("due to ProcessGroupNCCL watchdog hang", where="line"),
         Sign("Heartbeat monitor timed out", where="line", releases="torch ≥ 2.2"),
+        Sign("partitioned_param_coordinator.py in reset_step()", where="within"),
     ),
     examples=(
         Example(

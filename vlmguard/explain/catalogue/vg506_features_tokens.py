@@ -8,12 +8,25 @@ from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+_ENGINE = re.compile(r"= (\d{1,9}) multimodal tokens to (\d{1,9}) placeholders")  # vLLM's
+# index_put's words: features are written where the tokens are.
+_SHAPES = re.compile(
+    r"value tensor of shape \[(\d{1,9}), \d{1,9}\] cannot be broadcast to indexing result of "
+    r"shape \[(\d{1,9}), \d{1,9}\]"
+)
 _COUNTS = re.compile(r"tokens:? (\d{1,9}),? features:? (\d{1,9})")
 
 
 def _counts(facts: Facts) -> tuple[int, int] | None:
-    match = _COUNTS.search(facts.message)
-    return (int(match[1]), int(match[2])) if match else None
+    if match := _COUNTS.search(facts.message):
+        return int(match[1]), int(match[2])
+    if match := _ENGINE.search(facts.message):
+        return int(match[2]), int(match[1])
+    match = _SHAPES.search(facts.message)
+    return (int(match[2]), int(match[1])) if match else None
+
+
+MANY = 32768  # features, beyond which images are made smaller before rows are made longer
 
 
 def _why(facts: Facts) -> str:
@@ -51,7 +64,9 @@ def _why(facts: Facts) -> str:
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     counts = _counts(facts)
-    raised = Do("max_length", "more memory for long rows", limits.longer(facts))
+    raised = Do(
+        "max_length", "more memory for long rows", limits.longer(facts, max(counts or (0,)))
+    )
     pixels = Do("max_pixels", "smaller images", limits.fewer_pixels(facts))
     if counts is not None and counts[0] == 0:
         return (
@@ -69,6 +84,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("find the row: as many images as <image> in its text, every file readable"),
             Do("eager_rows"),
         )
+    if counts is not None and counts[1] > MANY:  # one image alone: the row cannot be that long
+        return (pixels, raised, Do("drop_long", "the longest rows are not trained on"))
     return (raised, pixels, Do("drop_long", "the longest rows are not trained on"))
 
 
@@ -81,6 +98,9 @@ FAILURE = Known(
     do=_do,
     wrong="Dropping the images is no cure: the row then has text about an image that is not there.",
     signs=(
+        Sign("split_with_sizes expects split_sizes to sum", also=("image_grid_thw",)),
+        Sign("split_with_sizes expects split_sizes to sum", also=("get_image_features",)),
+        Sign("number of elements in source < number of ones in mask"),
         Sign("mage features and image tokens do not match", releases="transformers ≥ 4.45"),
         Sign("ideo features and video tokens do not match", releases="transformers ≥ 4.45"),
         Sign("ideos features and video tokens do not match"),
@@ -113,6 +133,7 @@ FAILURE = Known(
         Sign("mage placeholder span length does not match"),
         Sign("spatial tokens, got"),
         Sign("multimodal tokens to", also=("placeholder",), releases="vLLM"),
+        Sign("shape of the mask", also=("loss_scale",)),
     ),
     examples=(
         Example(

@@ -21,9 +21,12 @@ def _why(facts: Facts) -> str:
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     look = Do(
-        "print the trainable parameters' names before training; none "
-        "means a wrong freeze or target_modules"
+        "print([n for n, p in model.named_parameters() if p.requires_grad]) before training; none "
+        "means a wrong freeze or target_modules",
+        "none",
     )
+    if "empty parameter list" in facts.message:
+        return (look,)
     if facts.use_reentrant is False:
         return (look,)
     return (
@@ -42,12 +45,14 @@ FAILURE = Known(
     do=_do,
     wrong="loss.requires_grad_(True) silences the error and trains nothing.",
     signs=(
+        Sign("One of the differentiated Tensors appears to not have been used"),
         Sign("element 0 of tensors does not require grad", releases="torch 1.x to 2.15"),
+        Sign("element 0 of variables does not require grad", releases="torch 0.4"),
         Sign("optimizer got an empty parameter list"),
         Sign("differentiated Tensors does not require grad"),
         Sign("loss must be a scalar tensor", releases="DeepSpeed 0.19"),
         Sign("must be a scalar tensor", also=("requires_grad",)),
-        Sign("is not needed when a module doesn't have any parameters that require a gradient"),
+        Sign("is not needed when a module doesn't have any parameter"),
         Sign(
             "No inf checks were recorded for this optimizer",
             releases="torch.amp: no gradient at all",

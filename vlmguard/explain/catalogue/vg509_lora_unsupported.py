@@ -12,7 +12,10 @@ FAILURE = Known(
     why="this plug-in has no LoRA of its own, but it trains a model that already has adapters",
     do=(Do("model = peft.get_peft_model(model, lora_config), before booster.boost", "none"),),
     wrong="The message alone decides.",
-    signs=(Sign("does not support lora"), Sign("does not support LoRA", also=("lugin",))),
+    signs=(
+        Sign("does not support lora", no=("lora_",)),
+        Sign("does not support LoRA", also=("lugin",)),
+    ),
     examples=(
         Example(
             "AssertionError: The plugin <class "

@@ -12,12 +12,16 @@ FAILURE = Known(
     why="a row names more or fewer images than its text has "
     "placeholders for, or an image was given as a text",
     do=(
-        Do("find the row: as many images (videos, audios) as placeholders in its text", "none"),
-        Do("give images as a list of paths, one for each placeholder; not inside the text"),
         Do(
-            "check all rows once before training, and drop those that differ",
-            "those rows are not trained on",
+            "python -c 'import json, sys; t = open(sys.argv[1]).read(); r = json.loads(t) if "
+            't[:1] == "[" else [json.loads(x) for x in t.splitlines()]; '
+            'print([n for n, x in enumerate(r) if json.dumps(x).count("<image>") != '
+            'len(x.get("images") or [])])\' FILE.json: the numbers of the rows whose images and '
+            "<image> differ",
+            "none",
         ),
+        Do("give images as a list of paths, one for each placeholder; not inside the text"),
+        Do("mend or drop those rows once, before training", "those rows are not trained on"),
     ),
     wrong="Where it strikes only some rows, the template is right and "
     "the data are wrong; where it strikes all, the template or the "
@@ -87,6 +91,10 @@ FAILURE = Known(
         Sign("/processing_", where="raised"),
         Sign("should be the same as in the number of provided images"),
         Sign("mm_plugin.py", where="raised"),
+        Sign(": 151339 is not in list", releases="GLM-4V: a row without an image"),
+        Sign("<image>", where="else"),
+        Sign("image token", where="else"),
+        Sign("number of images", where="else"),
     ),
     examples=(
         Example(

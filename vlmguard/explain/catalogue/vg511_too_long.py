@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+_ROW = re.compile(r"\b(?:row\((\d{1,7})\)|length of (\d{1,7})|(\d{1,7}) ?> ?\d)")
+_POSITIONS = re.compile(
+    r"size of tensor a \((\d{1,6})\) must match the size of tensor b \((\d{1,6})"
+)
+
 
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if table := _POSITIONS.search(facts.message):  # the model itself has no more positions
+        short = f"truncation=True, max_length={table[2]} for the tokenizer: more it cannot read"
+        return (Do(short, "the rest of the row is not seen"), Do("drop_long", "fewer rows"))
+    match = _ROW.search(facts.message)
+    row = int(next(filter(None, match.groups()))) if match else 0
     return (
-        Do("max_length", "more memory for long rows", limits.longer(facts)),
+        Do("max_length", "more memory for long rows", limits.longer(facts, row)),
         Do("max_pixels", "smaller images, fewer tokens", limits.fewer_pixels(facts)),
         Do("drop_long", "the longest rows are not trained on"),
     )
@@ -40,6 +52,10 @@ FAILURE = Known(
         Sign("The size of tensor a (", also=("embeddings += position_embeddings", "must match")),
         Sign("Token indices sequence length is longer", also=("Error",)),
         Sign("check if the max_length is appropriate", releases="ms-swift 2"),
+        Sign("max_length", where="else"),
+        Sign("max_seq_len", where="else"),
+        Sign("maximum sequence length", where="else"),
+        Sign("context length", where="else"),
     ),
     examples=(
         Example(

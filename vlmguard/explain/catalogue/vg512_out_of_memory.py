@@ -18,7 +18,16 @@ _PHASE = {
 }
 
 
+# What vLLM says of its own part of the card.
+_CACHE = ("cache blocks", "KV cache", "desired GPU memory utilization")
+
+
 def _why(facts: Facts) -> str:
+    if any(words in facts.message for words in _CACHE):
+        return (
+            "vLLM takes its share of the card before anything else, and what is left in it after "
+            "the weights (or on the card, for that share) does not hold the cache of one long row"
+        )
     told = memory.read(facts.message)
     parts = [f"the GPU's memory ran out {_PHASE.get(facts.phase, '')}".rstrip()]
     if told.asked is not None:
@@ -43,20 +52,23 @@ def _batch(facts: Facts) -> tuple[Do, ...]:
     smaller = memory.smaller(facts.micro, facts.accumulation)
     if smaller is None and facts.micro == 1:
         return ()
+    loss = ""
+    if facts.framework == "FlagEmbedding":
+        loss = "; an embedder also sees fewer in-batch negatives (a reranker has none)"
     if smaller is None:
-        words = Do(
-            "halve the micro-batch and double the accumulation: the global batch stays the same",
-            "slower steps",
-        )
-        return (words,)
+        return (Do("halve", f"slower steps{loss}"),)
     micro, accumulation = smaller
     kept = micro * accumulation
+    if facts.accumulation is None:  # nobody's default is known for sure: the user's own counts
+        cost = f"slower; the global batch stays the same{loss}"
+        twice = f"{accumulation} ({accumulation} × yours, if you set one)"
+        return (Do("batch", cost, (("micro", str(micro)), ("accumulation", twice))),)
     return (
         Do(
             "batch",
-            f"slower; {facts.micro} × {facts.accumulation or 1} = {micro} × "
+            f"slower; {facts.micro} × {facts.accumulation} = {micro} × "
             f"{accumulation} = {kept} rows per rank and step, so the global "
-            f"batch stays the same",
+            f"batch stays the same{loss}",
             (("micro", str(micro)), ("accumulation", str(accumulation))),
         ),
     )
@@ -75,9 +87,21 @@ def _shard(facts: Facts) -> tuple[Do, ...]:
     )
 
 
+_ENGINE = (
+    Do("more_engine", "less room for the training on the same card", unless=("desired GPU",)),
+    Do("less_engine", "a smaller cache", when=("desired GPU",)),
+    Do("short_engine", "longer rows are refused"),
+    Do("nvidia-smi: end what else runs on this card, or take another one"),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if any(words in facts.message for words in _CACHE):
+        return _ENGINE
     told = memory.read(facts.message)
     first: tuple[Do, ...] = ()
+    if "in replica" in facts.message:
+        first += (Do("trainer_group", "none: DataParallel keeps everything on the first card"),)
     if told.other is not None and told.other > 1:
         first += (Do("nvidia-smi: end what else runs on this card, or take another one"),)
     if told.fragmented:
@@ -106,14 +130,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if facts.phase == "generation":
         return (
             *first,
-            Do(
-                "fewer generations or rows at once, shorter max_completion_length",
-                "slower rollouts",
-            ),
-            Do(
-                "a smaller share of the card for the engine (vllm_gpu_memory_utilization 0.4)",
-                "a smaller cache",
-            ),
+            Do("fewer_answers", "slower rollouts"),
+            *((Do("less_engine", "a smaller cache"),) if "vllm" in facts.trace else ()),
             pixels,
         )
     if facts.phase == "save":
@@ -125,9 +143,12 @@ def _do(facts: Facts) -> tuple[Do, ...]:
                 "one more step by hand",
             ),
         )
+    batch = _batch(facts)
+    if facts.framework == "FlagEmbedding":  # whose loss knows the rows of the micro-batch
+        return (*first, Do("checkpointing", "about a third slower"), length, *batch, *_shard(facts))
     return (
         *first,
-        *_batch(facts),
+        *batch,
         Do("checkpointing", "about a third slower"),
         Do("tower_checkpointing", "the tower's forward runs twice"),
         pixels,
@@ -152,6 +173,7 @@ FAILURE = Known(
         "torch.cuda.empty_cache() frees nothing that is in use."
     ),
     signs=(
+        Sign("NVML_SUCCESS == r INTERNAL ASSERT"),
         Sign("CUDA out of memory", releases="torch 1.x to 2.15"),
         Sign("OutOfMemoryError", no=("SIGKILL",)),
         Sign("CUDA error: out of memory"),
@@ -192,6 +214,8 @@ FAILURE = Known(
         Sign("CUDA Error: out of memory", where="line", releases="vLLM's cumem allocator"),
         Sign("Evaluation hit an out-of-memory error"),
         Sign("No or negligible GPU memory available", releases="unsloth"),
+        Sign("If reserved but unallocated memory is large try setting", where="line"),
+        Sign("If reserved memory is >> allocated memory try setting", where="line"),
     ),
     examples=(
         Example(

@@ -14,8 +14,9 @@ FAILURE = Known(
     "transformers or accelerate does not know that yet",
     do=(
         Do(
-            "pip install -U transformers accelerate (transformers ≥ 4.46.3 "
-            "does not call it under DeepSpeed)",
+            "python -m pip install -U 'transformers>=4.46.3' accelerate: it no longer calls "
+            "no_sync "
+            "under DeepSpeed",
             "none",
         ),
         Do("DeepSpeed below 0.16 or above 0.16.1 with the release of transformers that you have"),

@@ -3,6 +3,25 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    return (
+        Do("no_static_graph", "none"),
+        Do("non_reentrant", "none; what static_graph was for under checkpointing"),
+        *_once(facts),
+    )
+
+
+def _once(facts: Facts) -> tuple[Do, ...]:
+    """Without accumulation, at the same global batch."""
+    micro, accumulation = facts.micro, facts.accumulation
+    if micro is None or accumulation is None or accumulation < 2:
+        return ()
+    whole = (("micro", str(micro * accumulation)), ("accumulation", "1"))
+    return (Do("batch", "more memory for a larger micro-batch", whole),)
+
 
 FAILURE = Known(
     code="VG514",
@@ -12,15 +31,7 @@ FAILURE = Known(
     why="static_graph=True promises that every step is the same; "
     "accumulation under no_sync, or a batch that skips a part, is "
     "not",
-    do=(
-        Do("no_static_graph", "none"),
-        Do("non_reentrant", "none; what static_graph was for under checkpointing"),
-        Do(
-            "batch",
-            "more memory for a larger micro-batch",
-            (("micro", "the whole"), ("accumulation", "1")),
-        ),
-    ),
+    do=_do,
     wrong="Where the graph does change from step to step (text and "
     "images), accumulation is not the cause: "
     "find_unused_parameters is what fits.",

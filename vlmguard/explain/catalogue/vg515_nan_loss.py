@@ -9,7 +9,7 @@ from vlmguard.explain.logfacts import Facts
 def _do(facts: Facts) -> tuple[Do, ...]:
     overlap = (
         (Do('"overlap_comm": false in DeepSpeed\'s config', "somewhat slower"),)
-        if facts.zero == 2
+        if facts.zero == 2 and facts.framework != "ms-swift"  # whose files have it so
         else ()
     )
     return (
@@ -17,7 +17,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         *overlap,
         Do("sdpa", "slower than flash-attention; tells whether the kernel is at fault"),
         Do("clip", "slower learning"),
-        Do("look at the first bad step's rows: empty labels (all -100) give 0/0"),
+        Do("print((batch['labels'] != -100).sum()) of the first bad step: 0 labels give 0/0"),
     )
 
 
@@ -46,6 +46,20 @@ FAILURE = Known(
         Sign("Loss diverged"),
         Sign("is non-finite, so it cannot be clipped"),
         Sign("probability tensor contains either", where="line"),
+        Sign("NaN values found in"),
+        Sign("NaN detected"),
+        Sign("nan detected"),
+        Sign("Nan detected"),
+        Sign("NaN found in"),
+        Sign("NaN in loss"),
+        Sign("nan in loss"),
+        Sign("Loss is not finite"),
+        Sign("loss is not finite"),
+        Sign("Loss is Nan"),
+        Sign("loss is NaN"),
+        Sign("Infinite loss"),
+        Sign("is NaN or Inf"),
+        Sign("NaN loss"),
     ),
     examples=(
         Example(

@@ -13,13 +13,39 @@ FAILURE = Known(
     "often before the first step: it prepared data, downloaded, "
     "compiled, or had already failed",
     do=(
-        Do("look at the late rank's log first: if it has an exception, that is the cause", "none"),
+        Do(
+            "accelerate launch --main_process_port 29500 --main_process_ip "
+            "ADDRESS_OF_THE_FIRST_NODE …: "
+            "the port was not given",
+            "none",
+            when=("'None:None'", "port number of the rendezvous"),
+            kind="reach",
+        ),
+        Do(
+            "nc -vz {host} {port}, on the node that waited; ss -ltnp 'sport = :{port}' on {host}: "
+            "nobody listens, or a firewall is between them",
+            "none",
+            kind="reach",
+        ),
+        Do(
+            "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each of several "
+            "nodes: the address may be unknown there, or behind a firewall",
+            "none",
+            when=("connect", "resolve", "retrieved", "socket", "Rendezvous", "rendezvous"),
+            kind="reach",
+        ),
+        Do(
+            "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command, then vlmguard explain "
+            "LOGS: the late rank's own log; if it has an exception, that is the cause",
+            "none",
+        ),
         Do("preprocess", "one run beforehand"),
         Do("timeout", "a real hang is noticed later"),
         Do(
             "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each of several "
             "nodes: the address may be unknown there, or behind a firewall",
             "none",
+            kind="reach",
         ),
     ),
     wrong="A longer time-out does not help where the late rank has died.",

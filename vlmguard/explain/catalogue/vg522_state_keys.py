@@ -30,12 +30,41 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
-            "load with the release of transformers that saved it "
-            "(config.json: transformers_version)",
+            "grep -E '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' "
+            "ADAPTER/adapter_config.json: the same rank, modules and base model in this run",
+            "none",
+            when=("lora_",),
+        ),
+        Do(
+            "num_labels of the checkpoint (its config.json: id2label); a new head instead: "
+            "ignore_mismatched_sizes=True",
+            "a new head starts at random",
+            when=("classifier.", "score.weight", "for classifier"),
+        ),
+        Do(
+            "grep transformers_version {modelfolder}/config.json; python -m pip show "
+            "transformers: load "
+            "with the release that saved it",
+            "none",
+            kind="release",
+        ),
+        Do(
+            "grep transformers_version FOLDER/config.json; python -m pip show transformers: load "
+            "with the release that saved it",
+            "none",
+            kind="release",
+        ),
+        Do(
+            "python -c 'import sys, safetensors; print(*safetensors.safe_open(sys.argv[1], "
+            '"pt").keys(), sep=chr(10))\' FILE.safetensors | head, beside '
+            "print(*model.state_dict(), sep=chr(10)): which prefix differs?",
             "none",
         ),
-        Do("compare the names: safetensors.safe_open(file, 'pt').keys() beside model.state_dict()"),
-        Do("resize the token embeddings before loading where the vocabulary was enlarged"),
+        Do(
+            "model.resize_token_embeddings(N) before loading, N: the checkpoint's first dimension",
+            "none",
+            when=("embed", "lm_head", "vocab"),
+        ),
     ),
     wrong="strict=False or ignore_mismatched_sizes loads the rest and leaves the tower random.",
     signs=(
@@ -87,6 +116,11 @@ FAILURE = Known(
         Sign("Vocabulary size mismatch after resizing"),
         Sign("Incompatible shapes found for LoRA weights"),
         Sign("Expected pattern"),
+        Sign("Reward model is not correctly loaded"),
+        Sign("While copying the parameter named"),
+        Sign("expected shape", also=("but got", "torch.Size")),
+        Sign("state_dict", where="else"),
+        Sign("state dict", where="else"),
     ),
     examples=(
         Example(

@@ -26,7 +26,7 @@ def _why(facts: Facts) -> str:
         )
     return (
         "ZeRO-3 and FSDP hold a slice, or nothing, of each weight outside its module's forward; "
-        "here a weight of shape [0] or one dimension came into a matrix product"
+        "here a weight of shape [0] or of one dimension came into a computation"
     )
 
 
@@ -37,21 +37,22 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("use_orig_params", "none"),
             Do("call the wrapped model itself, not a method or module inside it"),
         )
-    return (
-        Do(
-            "call the engine or the wrapped model itself: a module that is "
-            "used from outside its own forward is not gathered"
-        ),
-        Do(
-            "with deepspeed.zero.GatheredParameters(module.parameters()): "
-            "round code that reads weights"
-        ),
-        Do(
-            "deepspeed.zero.register_external_parameter(module, parameter) "
-            "where one module uses another's weight"
-        ),
-        Do("zero2", "more memory: every rank holds all parameters"),
-    )
+    return (Do("zero2", "more memory: every rank holds all parameters"), *_BY_HAND)
+
+
+_BY_HAND = (
+    Do(
+        "call the engine or the wrapped model itself: a module that is "
+        "used from outside its own forward is not gathered"
+    ),
+    Do(
+        "with deepspeed.zero.GatheredParameters(module.parameters()): round code that reads weights"
+    ),
+    Do(
+        "deepspeed.zero.register_external_parameter(module, parameter) "
+        "where one module uses another's weight"
+    ),
+)
 
 
 FAILURE = Known(
@@ -63,6 +64,8 @@ FAILURE = Known(
     do=_do,
     wrong="Under a single process or DDP these messages mean wrong shapes of the data.",
     signs=(
+        Sign("'status': 'NOT_AVAILABLE'", also=("AssertionError",)),
+        Sign("'status': 'INFLIGHT'", also=("AssertionError",)),
         Sign("'weight' must be 2-D"),
         Sign("mat2 must be a matrix"),
         Sign("weight should be 2-D"),
@@ -101,6 +104,8 @@ FAILURE = Known(
         Sign("partition_parameters.py in _all_gather", where="raised"),
         Sign("partition_parameters.py in wait", where="raised"),
         Sign("gather_16bit_weights_on_model_save=True", releases="xtuner, DeepSpeed"),
+        Sign("partitioned", where="else"),
+        Sign("ds_id", where="else"),
     ),
     examples=(Example("RuntimeError: 'weight' must be 2-D", "made by causing it, torch 2.13.0"),),
     evidence="hiyouga/LlamaFactory#4557; row 24.",

@@ -22,7 +22,8 @@ FAILURE = Known(
         ),
         Sign("Attention mask should be of size"),
         Sign("Attention weights should be of size"),
-        Sign("shape of the mask", also=("at index",), no=("get_rope_index",)),
+        Sign("of batch2 tensor to be", also=("in generate",)),
+        Sign("shape of the mask", also=("at index",), no=("get_rope_index", "loss_scale")),
     ),
     examples=(
         Example(

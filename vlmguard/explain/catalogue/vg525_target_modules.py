@@ -35,10 +35,14 @@ FAILURE = Known(
     zh="PEFT 找不到指定的目标模块",
     why=_why,
     do=(
-        Do("print([name for name, _ in model.named_modules()]) and take names from there"),
         Do(
-            "target_modules='all-linear', with the tower left out by a pattern (exclude_modules)",
-            "adapters in more places",
+            "all_linear",
+            "adapters in more places; keep the tower out by freezing or exclude_modules",
+        ),
+        Do(
+            "print(sorted({n.rpartition('.')[2] for n, m in model.named_modules() if "
+            "isinstance(m, torch.nn.Linear)})), and take names from there",
+            "none",
         ),
     ),
     wrong="all-linear reaches into a tower that was to stay frozen (PEFT ignores freezing).",

@@ -22,6 +22,8 @@ FAILURE = Known(
     ),
     wrong="Casting inside the model's code hides a tower that was loaded in the wrong dtype.",
     signs=(
+        Sign("cannot be converted to type at::"),
+        Sign("Promotion for Float8 Types is not supported"),
         Sign("must have the same dtype"),
         Sign("to have the same dtype"),
         Sign("expected scalar type"),
@@ -36,6 +38,9 @@ FAILURE = Known(
         Sign("expected self and mask to have same dtype"),
         Sign("can't be cast to the desired output type"),
         Sign("must be on the same device and the same dtype except `step`"),
+        Sign("dtype", also=("does not match", "dtype torch.")),
+        Sign("only supports torch.uint8"),
+        Sign("only supports torch.bool"),
     ),
     examples=(
         Example(

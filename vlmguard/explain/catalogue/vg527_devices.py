@@ -41,6 +41,10 @@ FAILURE = Known(
     do=_do,
     wrong="Moving the one tensor by hand mends one place; the next one follows.",
     signs=(
+        Sign("tensors are not at the same device"),
+        Sign("have incompatible tensor type", also=("set_data",)),
+        Sign("device type for generator but found"),
+        Sign("cannot pin '", also=("dense CPU tensors",)),
         Sign("Expected all tensors to be on the same device"),
         Sign("don't have any device in common"),
         Sign("tensors on the same device", also=("found at least two",)),
@@ -80,6 +84,12 @@ FAILURE = Known(
         Sign("please pass along an `offload_folder`"),
         Sign("Calculated loss must be on the original device"),
         Sign("doesn't have any device set"),
+        Sign("indices must be on the current device"),
+        Sign("must be on the current device"),
+        Sign("in get_balanced_memory", where="raised"),
+        Sign("device_map", where="else"),
+        Sign("same device", where="else"),
+        Sign("meta device", where="else"),
     ),
     examples=(
         Example(

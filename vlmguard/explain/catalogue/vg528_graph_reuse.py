@@ -15,23 +15,35 @@ FAILURE = Known(
     "to the next",
     do=(
         Do(
+            "detach() what is kept from one step to the next (hidden states, outputs, losses that "
+            "are summed up); loss.backward() once per forward",
+            "none",
+            when=("second time",),
+        ),
+        Do(
+            "torch.autograd.set_detect_anomaly(True) before one step: it names the forward line",
+            "slow",
+        ),
+        Do(
             "write image features by masked_scatter or clone() into the "
             "embeddings, not by slice assignment",
             "a little memory",
         ),
-        Do("detach() what is kept between steps"),
-        Do(
-            "torch.autograd.set_detect_anomaly(True) for one step: it names the forward line",
-            "slow",
-        ),
+        Do("detach() what is kept between steps", "none", unless=("second time",)),
     ),
     wrong="retain_graph=True keeps memory growing and hides the second backward.",
     signs=(
+        Sign("Can't detach views in-place"),
+        Sign("Inference tensors cannot be saved for backward"),
+        Sign("Only Tensors created explicitly by the user"),
         Sign("modified by an inplace operation"),
         Sign("Trying to backward through the graph a second time"),
         Sign("a leaf Variable that requires grad is being used in an in-place operation"),
         Sign("a view of a leaf Variable that requires grad is being used in an in-place"),
         Sign("Output 0 of", also=("is a view and is being modified inplace",)),
+        Sign(
+            "one of the variables needed for gradient computation has been modified", where="line"
+        ),
     ),
     examples=(
         Example(

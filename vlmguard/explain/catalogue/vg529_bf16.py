@@ -12,12 +12,13 @@ FAILURE = Known(
     why="bfloat16 needs an Ampere card or newer (A100, RTX 30); on "
     "V100 and T4, and where no GPU is visible, it is refused",
     do=(
-        Do("fp16", "watch for overflow (VG515)"),
         Do(
-            "nvidia-smi, and python -c 'import torch; "
-            "print(torch.cuda.is_available())': a missing GPU gives the "
-            "same message"
+            "python -c 'import torch; print(torch.cuda.is_available() and "
+            "torch.cuda.get_device_name(0))': False is a GPU that torch does not see (VG537), "
+            "V100, T4, RTX 20 and older have no bfloat16",
+            "none",
         ),
+        Do("fp16", "watch for overflow (VG515); the same in DeepSpeed's config, if it says bf16"),
     ),
     wrong="Where a new card is in the machine, torch does not see it: VG537.",
     signs=(
@@ -34,6 +35,8 @@ FAILURE = Known(
         Sign("bfloat16 is not supported on your"),
         Sign("fp16 mixed precision requires a GPU"),
         Sign("not implemented for 'BFloat16'"),
+        Sign("bfloat16", where="else"),
+        Sign("bf16", where="else"),
     ),
     examples=(
         Example(

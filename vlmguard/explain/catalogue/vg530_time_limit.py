@@ -7,7 +7,8 @@ from vlmguard.explain.logfacts import Facts
 
 
 def _why(facts: Facts) -> str:
-    last = f", at step {facts.steps[0]} of {facts.steps[1]}" if facts.steps else ""
+    of = f" of {facts.steps[1]}" if facts.steps and facts.steps[1] else ""
+    last = f", at step {facts.steps[0]}{of}" if facts.steps else ""
     return f"the job ran until its wall-clock limit{last}; the limit says nothing of the training"
 
 
@@ -19,20 +20,38 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
+            "sacct -j {job} --format=JobID,State,Start,End,Elapsed,Timelimit: compare its end with "
+            "the time of the last step; a long silence before it is a hang",
+            "none",
+            kind="job",
+        ),
+        Do(
+            "qstat -xf JOBID: compare resources_used.walltime's end with the time of the last "
+            "step; a "
+            "long silence before it is a hang",
+            "none",
+            when=("PBS",),
+            kind="job",
+        ),
+        Do(
             "compare the time of the last step with the job's end: sacct -j JOBID "
             "--format=Start,End,Elapsed,Timelimit; a long silence before the end is a hang",
             "none",
+            kind="job",
         ),
-        Do(
-            "resume from the last checkpoint, if one was written: --resume_from_checkpoint with "
-            "the newest folder",
-            "the steps since it was written",
-        ),
+        Do("resume", "the steps since it was written"),
         Do("ask for more time (#SBATCH --time), or save more often (save_steps)", "more disk"),
-        Do("#SBATCH --signal=B:USR1@300 with a trap that saves", "none"),
+        Do(
+            "#SBATCH --signal=B:USR1@300 with a trap that saves",
+            "none",
+            unless=("PBS", "MOAB", "LSF", "TERM_RUNLIMIT"),
+        ),
     ),
     wrong="A job that hangs runs into its limit too: look at the time of the last step.",
     signs=(
+        Sign("TERM_CPULIMIT", where="line", releases="LSF"),
+        Sign("TERM_DEADLINE", where="line", releases="LSF"),
+        Sign("hit its timeout of", where="line", releases="Modal"),
         Sign("DUE TO TIME LIMIT", where="line"),
         Sign("PBS: job killed: walltime", where="line"),
         Sign("TERM_RUNLIMIT", where="line"),
@@ -52,6 +71,8 @@ FAILURE = Known(
         Sign("MaxWaitTimeExceeded", where="line", releases="SageMaker"),
         Sign("exceeds job hard limit", where="line", also=("h_rt",), releases="SGE"),
         Sign("exceeds job hard limit", where="line", also=("h_cpu",), releases="SGE"),
+        Sign("State: TIMEOUT", where="line", releases="seff"),
+        Sign("JobState=TIMEOUT", where="line", releases="Slurm"),
     ),
     examples=(
         Example(

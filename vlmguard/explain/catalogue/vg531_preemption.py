@@ -12,15 +12,14 @@ FAILURE = Known(
     why="the scheduler or a person took the machine away; nothing was "
     "wrong with the training itself",
     do=(
-        Do(
-            "resume from the last checkpoint when the job runs again",
-            "the steps since it was written",
-        ),
+        Do("sacct -j {job} --format=JobID,State%30,Reason,End: a person, or preemption?", "none"),
+        Do("resume", "the steps since it was written"),
         Do("#SBATCH --requeue and a save on SIGTERM, or save more often", "more disk"),
         Do("a queue or an instance that is not preempted"),
     ),
     wrong="CANCELLED without a reason may be a person: sacct -j JOB tells who.",
     signs=(
+        Sign("interrupted due to worker preemption", where="line", releases="Modal"),
         Sign("DUE TO PREEMPTION", where="line"),
         Sign("DUE to SIGNAL Terminated", where="line"),
         Sign("CANCELLED BY UID", where="line"),
@@ -34,6 +33,12 @@ FAILURE = Known(
         Sign("DUE TO JOB REQUEUE", where="line"),
         Sign("Preempting job", where="line"),
         Sign("preemption notice", where="line"),
+        Sign("termination is imminent", where="line", releases="GCP"),
+        Sign("instance is being preempted", where="line", releases="GCP"),
+        Sign("Spot Instance termination", where="line", releases="AWS"),
+        Sign("Spot request", where="line", also=("terminat",), releases="AWS"),
+        Sign("marked for termination", where="line", releases="AWS"),
+        Sign("reclaimed by the scheduler", where="line"),
         Sign("has been preempted", where="line"),
         Sign("was preempted", where="line"),
         Sign("preempted by a higher priority", where="line"),
@@ -45,6 +50,9 @@ FAILURE = Known(
         Sign("has been revoked", where="line", also=("allocation",), releases="Slurm"),
         Sign("srun: Job has been cancelled", where="line", releases="Slurm"),
         Sign("Job deleted at request of", where="line", releases="PBS"),
+        Sign("State: CANCELLED", where="line", releases="seff"),
+        Sign("State: PREEMPTED", where="line", releases="seff"),
+        Sign("JobState=PREEMPTED", where="line", releases="Slurm"),
     ),
     examples=(
         Example(

@@ -9,6 +9,12 @@ from vlmguard.explain.logfacts import Facts
 def _why(facts: Facts) -> str:
     if any(said in facts.message for said in ("MemoryError", "bad_alloc", "allocate memory")):
         return "a process asked for memory of the host, and there was none left for it"
+    if "srun: error" in facts.message and "Killed" in facts.message:
+        return (
+            "a task of the step was killed with signal 9, and srun does not say by whom: mostly "
+            "the kernel or the cgroup, for memory; a scancel or a kill -9 looks alike, and Slurm's "
+            "own record of the job (State, MaxRSS) decides between them"
+        )
     return (
         "the process was killed with signal 9: on training machines nearly always the kernel or "
         "the container's memory limit (cgroup)"
@@ -18,17 +24,43 @@ def _why(facts: Facts) -> str:
 FAILURE = Known(
     code="VG532",
     name="explain-host-memory",
-    title="Killed: the host's memory (not the GPU's) ran out",
+    title="Killed, most often because the host's memory (not the GPU's) ran out",
     zh="主机内存不足，进程被内核杀死（SIGKILL / exit −9）",
     why=_why,
     do=(
         Do(
-            "dmesg -T | grep -i 'killed process', or sacct -j JOB "
-            "--format=MaxRSS,ReqMem, or kubectl describe pod",
+            "qsub -l h_vmem=… with more than the line says (each slot counts by itself)",
+            "none",
+            when=("h_vmem",),
+        ),
+        Do(
+            "dmesg -T | grep -i -E 'killed process|oom', on that machine; under Slurm "
+            "sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem, in Kubernetes "
+            "kubectl describe pod NAME (OOMKilled)",
             "none: it tells whether it was memory",
+            unless=(
+                "oom-kill",
+                "oom_kill",
+                "out-of-memory",
+                "Killed process",
+                "OOM Killed",
+                "MemoryError",
+                "bad_alloc",
+            ),
+        ),
+        Do(
+            "sacct -j {job} --format=JobID,State,MaxRSS,ReqMem: how much was asked for, how "
+            "much used",
+            "none",
+            when=("oom-kill", "oom_kill", "out-of-memory", "OUT_OF_ME"),
+        ),
+        Do(
+            "free -g; ps -eo pid,rss,args --sort=-rss | head: who holds the memory?",
+            "none",
+            when=("MemoryError", "bad_alloc", "allocate memory"),
         ),
         Do("ask for more memory (#SBATCH --mem, the pod's limit)", "none"),
-        Do("fewer or no data-loader workers, less prefetch: each holds a copy", "slower loading"),
+        Do("workers", "slower loading: each worker holds a copy"),
         Do(
             "load the model on one rank at a time, or with low_cpu_mem_usage; no optimizer offload",
             "more GPU memory",
@@ -36,6 +68,7 @@ FAILURE = Known(
     ),
     wrong="kill -9 by a person or a watchdog script looks the same; dmesg tells.",
     signs=(
+        Sign("TERM_SWAP", where="line", releases="LSF"),
         Sign("oom-kill event", where="line"),
         Sign("oom_kill event", where="line"),
         Sign("Detected 1 oom_kill", where="line"),
@@ -86,6 +119,11 @@ FAILURE = Known(
         Sign("used more memory than it was allocated", where="line", releases="Galaxy"),
         Sign("exceeds job hard limit", where="line", also=("vmem",), releases="SGE"),
         Sign("exceeds job hard limit", where="line", also=("_rss",), releases="SGE"),
+        Sign("State: OUT_OF_MEMORY", where="line", releases="seff"),
+        Sign("JobState=OUT_OF_MEMORY", where="line", releases="Slurm"),
+        Sign("[Errno 12]"),
+        Sign("WinError 1455", releases="Windows: its page file is too small"),
+        Sign("WinError 8]", releases="Windows"),
     ),
     examples=(
         Example(

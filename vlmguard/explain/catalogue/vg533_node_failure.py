@@ -11,12 +11,33 @@ FAILURE = Known(
     zh="计算节点故障或离线",
     why="a machine of the job stopped answering; the other ranks could only wait or be ended",
     do=(
-        Do("leave the node out: #SBATCH --exclude=NODE, and tell the administrators", "none"),
-        Do("resume from the last checkpoint", "the steps since it was written"),
-        Do("torchrun --max-restarts with checkpoints, where nodes fail often", "none"),
+        Do(
+            "one machine: deepspeed --num_gpus N SCRIPT.py without --hostfile needs no ssh; "
+            "several: "
+            "ssh NODE hostname must answer without asking for a password",
+            "none",
+            when=("ssh:",),
+        ),
+        Do(
+            "tail -n 40 /tmp/ray/session_latest/logs/raylet.err and worker-*.err on the "
+            "actor's node; "
+            "dmesg -T | grep -i -E 'killed process|oom'",
+            "none",
+            when=("RayActorError", "ActorDied", "ray."),
+        ),
+        Do("sacct -j {job} --format=JobID,State%30,NodeList,ExitCode: which node?", "none"),
+        Do(
+            "leave the node out: #SBATCH --exclude=NODE, and tell the administrators",
+            "none",
+            unless=("ssh:",),
+        ),
+        Do("resume", "the steps since it was written"),
+        Do("torchrun --max-restarts 3 with checkpoints, where nodes fail often", "none"),
     ),
     wrong="A node that an out-of-memory kill made unresponsive looks the same: see its kernel log.",
     signs=(
+        Sign("Machine Check Exception", where="line", releases="the kernel's"),
+        Sign("Fatal machine check", where="line", releases="the kernel's"),
         Sign("DUE TO NODE FAILURE", where="line"),
         Sign("Node failure on", where="line"),
         Sign("NODE_FAIL", where="line"),
@@ -37,6 +58,8 @@ FAILURE = Known(
         Sign("Worker node is lost", where="line"),
         Sign("node has crashed"),
         Sign("has been marked dead because the detector", where="line", releases="Ray"),
+        Sign("State: NODE_FAIL", where="line", releases="seff"),
+        Sign("JobState=NODE_FAIL", where="line", releases="Slurm"),
     ),
     examples=(
         Example("srun: error: Node failure on gpu-node-17", "slurm/src/api/step_launch.c, 23.11"),

@@ -25,6 +25,7 @@ FAILURE = Known(
     wrong="Xid 13, 31 and 43 come from a faulty kernel or an index out "
     "of range in the program more often than from the card.",
     signs=(
+        Sign("over nvlink or a hardware error"),
         Sign("NVRM: Xid", where="line"),
         Sign("Xid (PCI", where="line"),
         Sign("GPU has fallen off the bus", where="line"),

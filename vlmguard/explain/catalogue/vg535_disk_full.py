@@ -3,25 +3,69 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_HUB = ("storage limit",)
+
+
+def _why(facts: Facts) -> str:
+    if any(words in facts.message for words in _HUB):
+        return "the account's private storage on the hub is full: the push was refused, not a disk"
+    return "a write failed for want of room: a checkpoint, a cache, a log, or /tmp"
+
 
 FAILURE = Known(
     code="VG535",
     name="explain-disk-full",
     title="The disk is full or the quota is used up",
     zh="磁盘已满或配额用尽",
-    why="a write failed for want of room: a checkpoint, a cache, a log, or /tmp",
+    why=_why,
     do=(
+        Do(
+            "--hub_private_repo false, or room on https://huggingface.co/settings/billing: "
+            "the private "
+            "storage is full; --push_to_hub false keeps the model on this machine",
+            "the model is public",
+            when=("storage limit",),
+        ),
+        Do("df -h {folder}; df -i {folder}; quota -s", "none", unless=_HUB, kind="room"),
+        Do(
+            "df -h {output} /tmp ~; df -i {output} /tmp; quota -s",
+            "none",
+            unless=_HUB,
+            kind="room",
+        ),
         Do(
             "df -h and df -i on output_dir, /tmp and the caches (HF_HOME, "
             "TMPDIR, TRITON_CACHE_DIR); quota -s",
             "none",
+            unless=_HUB,
+            kind="room",
         ),
-        Do("delete the newest checkpoint if it was cut, before you resume", "none"),
-        Do("another output_dir, HF_HOME and TMPDIR on a larger disk", "none"),
-        Do("save_less", "older checkpoints are deleted; no optimizer state to resume from"),
+        Do(
+            "ls -la {folder}: what was being written ({path}) is cut; delete that checkpoint "
+            "before you resume",
+            "none",
+            unless=_HUB,
+            kind="cut",
+        ),
+        Do(
+            "delete the newest checkpoint if it was cut, before you resume",
+            "none",
+            unless=_HUB,
+            kind="cut",
+        ),
+        Do("another output_dir, HF_HOME and TMPDIR on a larger disk", "none", unless=_HUB),
+        Do(
+            "save_less",
+            "older checkpoints are deleted; no optimizer state to resume from",
+            unless=_HUB,
+        ),
     ),
     wrong="A full /dev/shm says nearly the same: VG543.",
     signs=(
+        Sign("LustreError", also=("rc = -28",), releases="Lustre"),
+        Sign("LustreError", also=("rc = -122",), releases="Lustre"),
         Sign("No space left on device"),
         Sign("Disk quota exceeded"),
         Sign("[Errno 28]"),
@@ -45,9 +89,11 @@ FAILURE = Known(
             "I/O error: No space",
         ),
         Sign("No usable temporary directory found"),
-        Sign("Disk quota exceeded", where="line"),
+        Sign("storage limit reached", releases="huggingface_hub: the account's, not a disk's"),
         Sign("OutOfDiskError", releases="Ray"),
         Sign("Local disk is full", releases="Ray"),
+        Sign("Error while serializing", also=("No space",)),
+        Sign("WinError 112]", releases="Windows"),
     ),
     examples=(
         Example("OSError: [Errno 28] No space left on device", "made by causing it, /dev/full"),

@@ -14,28 +14,43 @@ FAILURE = Known(
     "without the fabric",
     do=(
         Do(
-            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in the next run: "
+            "ssh NODE hostname, from the first node: it must answer without asking for a password "
+            "(ssh-copy-id NODE); torchrun or srun on each node need no ssh",
+            "none",
+            when=("publickey", "ssh:", "Host key verification", "pdsh"),
+        ),
+        Do(
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in front of the command: "
             "it names interface and peer",
             "a long log",
         ),
         Do(
-            "NCCL_SOCKET_IFNAME=eth0 (GLOO_SOCKET_IFNAME too): the interface that all nodes share",
+            "ip -br addr, on each node; NCCL_SOCKET_IFNAME=eth0 (GLOO_SOCKET_IFNAME too): the "
+            "interface that all nodes share",
             "none",
         ),
         Do(
-            "NCCL_IB_DISABLE=1 as a test: if it then works, the fabric is at fault",
+            "ibstat; ulimit -l (unlimited, in containers too); NCCL_IB_GID_INDEX=3 on RoCE",
+            "none",
+            when=("IB", "ibv", "mlx"),
+        ),
+        Do(
+            "NCCL_IB_DISABLE=1 in front of the command, as a test: if it then works, the fabric is "
+            "at fault",
             "much slower between nodes",
         ),
-        Do("ibstat, and ulimit -l unlimited in containers", "none"),
+        Do("ibstat, and ulimit -l unlimited in containers", "none", unless=("IB", "ibv", "mlx")),
         Do(
             "launchers that use ssh (deepspeed with a hostfile, pdsh, mpirun): ssh NODE hostname "
             "must answer from the first node without asking for a password",
             "none; torchrun or srun on each node need no ssh",
+            unless=("publickey", "ssh:"),
         ),
     ),
     wrong="If another rank failed first (its exception is in the log), "
     "the connection is a victim, not the cause.",
     signs=(
+        Sign("mlx5_core", where="line", also=("Link down",), releases="the kernel's"),
         Sign("Got completion from peer"),
         Sign("ibv_poll_cq"),
         Sign("IBV_WC_RETRY_EXC_ERR"),
@@ -47,6 +62,9 @@ FAILURE = Known(
         Sign("Bootstrap : no socket interface found"),
         Sign("No socket interface found"),
         Sign("Unable to find address for"),
+        Sign("Unable to find interface for", releases="gloo"),
+        Sign("gloo/transport/tcp/device.cc", no=("Connection closed",), releases="gloo"),
+        Sign("ss_family == ", releases="gloo: IPv4 on one node, IPv6 on another"),
         Sign("failed to connect to the remote"),
         Sign("makeDeviceForHostname(): unsupported gloo device"),
         Sign("Name or service not known"),
@@ -63,6 +81,9 @@ FAILURE = Known(
         Sign("NET/Socket : Connect to", where="line"),
         Sign("No route to host", where="line"),
         Sign("ibv_modify_qp failed", where="line"),
+        Sign("connectFullMesh failed", where="line", releases="gloo"),
+        Sign("NCCL WARN NET/OFI", where="line", also=("Couldn't",), releases="aws-ofi-nccl"),
+        Sign("NCCL WARN NET/OFI", where="line", also=("failed",), releases="aws-ofi-nccl"),
         Sign("NET/IB: Got async", where="line"),
         Sign("Got completion from peer", where="line"),
         Sign("Got completion with error", where="line", releases="NCCL ≤ 2.9"),
@@ -94,9 +115,14 @@ FAILURE = Known(
         Sign("not reachable via ssh", releases="DeepSpeed's launcher"),
         Sign("ssh exited with exit code 255", where="line", releases="pdsh"),
         Sign("Permission denied (publickey", where="line", releases="ssh"),
+        Sign("No authentication methods available", releases="paramiko: colossalai run"),
+        Sign("No authentication methods available", where="line", releases="paramiko"),
+        Sign("Authentication (publickey) failed", where="line", releases="paramiko"),
         Sign("Host key verification failed", where="line", releases="ssh"),
         Sign("ORTE was unable to reliably start", where="line", releases="mpirun"),
         Sign("An ORTE daemon has unexpectedly failed", where="line", releases="mpirun"),
+        Sign("oneCCL:"),
+        Sign("ProcessGroupCCL"),
     ),
     examples=(
         Example(

@@ -12,6 +12,59 @@ FAILURE = Known(
     why="torch was built for a CUDA that this driver, card or container does not offer",
     do=(
         Do(
+            "python -c 'import torch; print(torch.__version__, torch.version.cuda)': +cpu, or a "
+            "CUDA of None, is a build without CUDA: python -m pip install --force-reinstall torch "
+            "--index-url https://download.pytorch.org/whl/cu126",
+            "none",
+            when=("NCCL built in", "not compiled with CUDA", "_cuda_setDevice"),
+        ),
+        Do(
+            "python -c 'import torch; print(torch.cuda.get_device_capability(), "
+            "torch.cuda.get_arch_list())': a card whose sm_ number is not in the list needs "
+            "another "
+            "build of torch (new cards: cu128 or newer), and extensions built for it",
+            "none",
+            when=("no kernel image", "kernel image is invalid", "not compatible with the current"),
+        ),
+        Do(
+            "python -m pip install --force-reinstall torch --index-url {wheels}: the driver "
+            "goes up "
+            "to CUDA {driver}; or update the driver",
+            "none",
+        ),
+        Do(
+            "nvidia-smi on this machine, and again in the job: is there a card, and which "
+            "CUDA does "
+            "the driver offer?",
+            "none",
+            when=(
+                "No CUDA GPUs",
+                "no CUDA-capable",
+                "NVIDIA driver",
+                "No GPU",
+                "no GPU",
+                "driver/library",
+                "Driver/library",
+                "device type",
+                "accelerator",
+            ),
+        ),
+        Do(
+            "echo $CUDA_VISIBLE_DEVICES, in the job: empty or a number that is not there hides all",
+            "none",
+            when=("No CUDA GPUs", "no CUDA-capable", "No GPU", "no GPU"),
+        ),
+        Do(
+            "a restart of the machine, or of the container: the driver was updated under it",
+            "none",
+            when=("Driver/library version mismatch", "RmVersionMismatch"),
+        ),
+        Do(
+            "systemctl status nvidia-fabricmanager, on the host: the same release as the driver",
+            "none",
+            when=("system not yet initialized", "SystemNotReady", "NVLink SHARP", "IMEX"),
+        ),
+        Do(
             "nvidia-smi (the driver's highest CUDA) beside python -c "
             "'import torch; print(torch.version.cuda)'",
             "none",
@@ -25,12 +78,15 @@ FAILURE = Known(
     wrong="CUDA_VISIBLE_DEVICES set to nothing or to a wrong number "
     "gives 'no CUDA-capable device', too.",
     signs=(
+        Sign("Cuda is not available"),
+        Sign("Your assigned backend nccl is not available", releases="accelerate"),
         Sign("CUDA driver version is insufficient"),
         Sign("The NVIDIA driver on your system is too old"),
         Sign("no kernel image is available for execution"),
         Sign("device kernel image is invalid"),
         Sign("Found no NVIDIA driver on your system"),
         Sign("CUDA initialization: Unexpected error from cudaGetDeviceCount"),
+        Sign("Unable to proceed, no GPU resources available"),
         Sign("No CUDA GPUs are available"),
         Sign("no CUDA-capable device is detected"),
         Sign("forward compatibility was attempted"),
@@ -95,6 +151,9 @@ FAILURE = Known(
             releases="Lightning",
         ),
         Sign("HIP error: invalid device function"),
+        Sign("hipErrorNoBinaryForGpu", releases="ROCm"),
+        Sign("hipErrorNoBinaryForGpu", where="line", releases="ROCm"),
+        Sign("Unable to find code object for all current devices", where="line", releases="ROCm"),
     ),
     examples=(
         Example(

@@ -30,23 +30,72 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("pip install opencv-python-headless in place of opencv-python", "no windows"),
             Do("apt-get install libgl1 libglib2.0-0 in the image", "none"),
         )
+    if "libcuda.so" in facts.message or "libnvidia-ml" in facts.message:
+        return (
+            Do(
+                "nvidia-smi, in the job or container: the driver's own library is not there", "none"
+            ),
+            Do("docker run --gpus all …; apptainer exec --nv …", "none"),
+        )
     return (
+        Do(
+            "find / -name {lib} 2>/dev/null: put the folder that it finds into LD_LIBRARY_PATH, in "
+            "the job too; nothing found: the package that brings it is not installed",
+            "none",
+            kind="find",
+        ),
         Do(
             "find / -name the library that the message names: put its folder into "
             "LD_LIBRARY_PATH, in the job too",
             "none",
+            kind="find",
         ),
-        Do("libcuda or libnvidia-ml: the driver is not in this container (VG590, VG537)", "none"),
         *_BUILT,
     )
 
 
 _BUILT = (
     Do(
+        "python -m pip install --force-reinstall --no-deps {vision}: the one that belongs to this "
+        "torch",
+        "none",
+        when=("torchvision",),
+        kind="again",
+    ),
+    Do(
+        "python -m pip install --force-reinstall --no-deps 'torchvision==0.N.*', N = 15 + the "
+        "minor release of torch 2 (pip show torch)",
+        "none",
+        when=("torchvision",),
+        kind="again",
+    ),
+    Do(
+        "python -m pip install 'numpy<2'",
+        "none",
+        when=("numpy", "_ARRAY_API", "NumPy"),
+        kind="again",
+    ),
+    Do(
+        "FLASH_ATTENTION_FORCE_BUILD=TRUE MAX_JOBS=4 python -m pip install --no-build-isolation "
+        "--no-cache-dir --force-reinstall --no-deps flash-attn: built on this system, whose "
+        "libc is "
+        "older than the wheel's",
+        "an hour to build",
+        when=("GLIBC",),
+        kind="again",
+    ),
+    Do(
+        "python -m pip install --no-build-isolation --no-cache-dir --force-reinstall --no-deps "
+        "{library}: built anew for this torch",
+        "time to build",
+        kind="again",
+    ),
+    Do(
         "reinstall that package for this torch: pip install "
         "--no-build-isolation --no-cache-dir --force-reinstall "
         "--no-deps PACKAGE",
         "time to build",
+        kind="again",
     ),
     Do(
         "take its wheel that names this torch, CUDA, Python and cxx11abi in its file name",
@@ -108,6 +157,16 @@ FAILURE = Known(
             no=("_cuda_",),
         ),
         Sign("flash_attn_2_cuda", also=("ImportError",)),
+        Sign("No operator found for this attention"),
+        Sign("xformers/ops/fmha/dispatch.py", where="raised"),
+        Sign("xformers/ops/fmha/", where="within", no=("out of memory",)),
+        Sign("WinError 126]", releases="Windows: a DLL is missing"),
+        Sign("WinError 127]", releases="Windows"),
+        Sign("WinError 1114]", releases="Windows"),
+        Sign("with arguments from the '", also=("Could not run '",), no=("aten::", "'Meta'")),
+        Sign("'_OpNamespace'"),
+        Sign("bitsandbytes/cextension.py", where="within"),
+        Sign("bitsandbytes/cuda_setup/", where="within"),
     ),
     examples=(
         Example(

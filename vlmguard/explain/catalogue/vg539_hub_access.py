@@ -12,7 +12,49 @@ FAILURE = Known(
     why="the model or data set is gated or private and this job has no "
     "token that may read it, or no such repository exists",
     do=(
-        Do("ask for access on the repository's page, then give the job a token", "none"),
+        Do(
+            "ls -l {path}, on the node itself: a local folder that is not there is taken for "
+            "a name on "
+            "the hub",
+            "none",
+            when=("path: '/", "' not found"),
+        ),
+        Do(
+            "a token with the right to write: hf auth login, with a token of type Write",
+            "none",
+            when=("/commit/", "not allow writing", "create a model", "repos/create"),
+        ),
+        Do(
+            "without a push: --push_to_hub false",
+            "the model stays on this machine",
+            when=("/commit/", "not allow writing", "repos/create"),
+        ),
+        Do(
+            "modelscope login --token TOKEN (of modelscope.cn), and see on the page that {repo} "
+            "is there",
+            "none",
+            when=("modelscope",),
+            unless=("not exist in",),
+        ),
+        Do(
+            "look for {repo} on https://modelscope.cn; not there: --use_hf true takes it from "
+            "Hugging Face",
+            "none",
+            when=("not exist in", "NotExistError"),
+        ),
+        Do(
+            "ask for access on https://huggingface.co/{repo}, then hf auth login "
+            "(huggingface-cli login before hub 0.34) or HF_TOKEN in the job's environment",
+            "none",
+            when=("gated", "restricted", "Gated", "403"),
+            unless=("/commit/", "modelscope"),
+        ),
+        Do(
+            "open https://huggingface.co/{repo} in a browser: not there means that the name is "
+            "wrong (owner/name, capitals too) or that it is private: hf auth login",
+            "none",
+            unless=("gated", "Gated", "/commit/", "modelscope"),
+        ),
         Do("hub", "none"),
         Do("local_model", "none"),
         Do("check the name: owner/name, capitals as on its page"),
@@ -59,7 +101,6 @@ FAILURE = Known(
         Sign("403 Forbidden"),
         Sign("401 Unauthorized"),
         Sign("Repo id must use alphanumeric"),
-        Sign("Invalid user token"),
         Sign("not exists on modelscope"),
         Sign("Failed to login"),
         Sign("modelscope/hub/", where="raised"),
@@ -75,6 +116,9 @@ FAILURE = Known(
             also=("ERROR",),
             releases="modelscope",
         ),
+        Sign("Can't load ", also=("ake sure",)),
+        Sign("OSError: Can't load "),
+        Sign("No config file found - are you sure the `model_name`", releases="unsloth"),
     ),
     examples=(
         Example(

@@ -14,16 +14,47 @@ FAILURE = Known(
     "its cache",
     do=(
         Do(
+            "hf download {repo} where there is a network, into a disk that the nodes share "
+            "(huggingface-cli download before hub 0.34; modelscope download --model …)",
+            "disk",
+            kind="load",
+        ),
+        Do(
+            "curl -sSI https://huggingface.co | head -1, on the node itself: an answer means that "
+            "the network is there",
+            "none",
+            unless=("swanlab", "wandb", "modelscope"),
+        ),
+        Do(
+            "curl -sSI https://www.modelscope.cn | head -1, on the node itself: an answer "
+            "means that "
+            "the network is there",
+            "none",
+            when=("modelscope",),
+        ),
+        Do(
+            "python -m pip install -U datasets: releases before 2.20 fetch a script for each "
+            "data set",
+            "none",
+            when=("raw.githubusercontent.com",),
+        ),
+        Do("no_tracker", "no curves on line", when=("swanlab", "wandb")),
+        Do(
             "download once where there is a network (hf download, "
             "modelscope download), into a disk that the nodes share",
             "disk",
+            kind="load",
+            unless=("swanlab", "wandb"),
         ),
-        Do("local_model", "none"),
+        Do("local_model", "none", unless=("swanlab", "wandb")),
         Do("HF_HOME on that shared disk and HF_HUB_OFFLINE=1 in the job", "none"),
         Do("HTTPS_PROXY or HF_ENDPOINT, where your site has one", "none"),
     ),
     wrong="One failed attempt that is repeated with success is noise.",
     signs=(
+        Sign("urllib3.exceptions."),
+        Sign("requests.exceptions.ConnectionError"),
+        Sign("requests.exceptions.ChunkedEncodingError"),
         Sign("couldn't find them in the cached files"),
         Sign("We couldn't connect to"),
         Sign("OfflineModeIsEnabled"),
@@ -76,6 +107,18 @@ FAILURE = Known(
         Sign("-packages/httpcore/", where="raised"),
         Sign("urllib/request.py", where="raised"),
         Sign("HuggingFace seems to be down", releases="unsloth"),
+        Sign("We could not connect to"),
+        Sign("Network is unreachable", also=("urllib3",)),
+        Sign("Temporary failure in name resolution", also=("urllib3",)),
+        Sign("huggingface_hub/utils/_http.py", where="within", no=("out of memory",)),
+        Sign("huggingface_hub/file_download.py", where="within", no=("out of memory",)),
+        Sign("huggingface_hub/hf_api.py", where="within", no=("out of memory",)),
+        Sign("huggingface_hub/_snapshot_download.py", where="within", no=("out of memory",)),
+        Sign("-packages/httpx/", where="within", no=("out of memory",)),
+        Sign("-packages/urllib3/", where="within", no=("out of memory",)),
+        Sign("requests/adapters.py", where="within", no=("out of memory",)),
+        Sign("huggingface.co", where="else"),
+        Sign("the Hub", where="else"),
     ),
     examples=(
         Example(

@@ -24,7 +24,9 @@ def _why(facts: Facts) -> str:
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _NONE in facts.message:
         return (
-            Do("ls -l FOLDER beside the files that the model's page lists", "none"),
+            Do("ls -l {path}: beside the files that the model's page lists", "none", kind="ls"),
+            Do("ls -l FOLDER beside the files that the model's page lists", "none", kind="ls"),
+            Do("hf download {modelrepo}", "the files again", unless=("checkpoint-",)),
             Do(
                 "an adapter: the base model as the model, this folder as the adapter "
                 "(--model_base in LLaVA, PeftModel.from_pretrained elsewhere)",
@@ -33,13 +35,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("a checkpoint of ZeRO-3: python zero_to_fp32.py . OUTPUT in its folder", "minutes"),
         )
     return (
+        Do("ls -lL {path}: beside its size on the model's page", "none", kind="ls"),
         Do(
             "which file: for f in FOLDER/*.safetensors; do python -c 'import sys, safetensors; "
             'safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo "broken: $f"; done',
             "none",
         ),
         Do(
-            "ls -l beside the sizes on the hub; a file of about 130 bytes "
+            "ls -lL beside the sizes on the hub; a file of about 130 bytes "
             "is a git-lfs pointer: git lfs pull",
             "none",
         ),
@@ -58,6 +61,14 @@ FAILURE = Known(
     do=_do,
     wrong="A file written by another format (a .bin named .safetensors) says the same.",
     signs=(
+        Sign("Unable to open file (truncated file"),
+        # No pickle: a page of HTML, a pointer of git-lfs, a cut file. 149 is a newer protocol.
+        Sign(
+            "Weights only load failed",
+            beside=("Unsupported operand",),
+            no=("Unsupported operand 149",),
+        ),
+        Sign("Weights only load failed", beside=("invalid load key",)),
         Sign("incomplete metadata, file not fully covered"),
         Sign("MetadataIncompleteBuffer"),
         Sign("Error while deserializing header"),
@@ -76,7 +87,6 @@ FAILURE = Known(
         Sign("Is this even a TFRecord file"),
         Sign("invalid load key"),
         Sign("file not fully covered"),
-        Sign("SafetensorError"),
         Sign("not a ZIP archive"),
         Sign("Unable to load weights from pytorch checkpoint file"),
         Sign("You seem to have cloned a repository without having git-lfs installed"),
@@ -104,6 +114,8 @@ FAILURE = Known(
         Sign("hash mismatch", also=("ownload",)),
         Sign("does not contain the valid metadata"),
         Sign("containing more than one `.index.json`"),
+        Sign("SafetensorError", no=("while serializing",)),
+        Sign("The safetensors archive passed at"),
     ),
     examples=(
         Example(

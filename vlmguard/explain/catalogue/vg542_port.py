@@ -12,8 +12,20 @@ FAILURE = Known(
     why="another process, often an earlier run that is still alive or "
     "a second run on the same machine, listens on MASTER_PORT",
     do=(
-        Do("torchrun --standalone, or another --master_port (MASTER_PORT=29501)", "none"),
-        Do("ss -ltnp | grep 29500, and end the process that is left from an earlier run", "none"),
+        Do(
+            "ss -ltnp 'sport = :{port}': who listens there; end it if it is left from an earlier "
+            "run of yours",
+            "none",
+            kind="who",
+        ),
+        Do(
+            "ss -ltnp | grep 29500 (or your MASTER_PORT): who listens there; end it if it is left "
+            "from an earlier run of yours",
+            "none",
+            kind="who",
+        ),
+        Do("other_port", "none; the same one on every node", (("otherport", "29501"),)),
+        Do("torchrun --standalone on one machine: it takes a free port", "none"),
     ),
     wrong="Ending every python process on a shared machine ends other people's runs.",
     signs=(
@@ -29,6 +41,9 @@ FAILURE = Known(
         Sign("Port is already in use"),
         Sign("EJ0003", releases="HCCL"),
         Sign("Failed to bind the IP port", releases="HCCL"),
+        Sign("[Errno 98]"),
+        Sign("[Errno 48] ", releases="macOS"),
+        Sign("WinError 10048", releases="Windows"),
     ),
     examples=(
         Example(

@@ -14,16 +14,32 @@ FAILURE = Known(
     "how a full one shows",
     do=(
         Do(
+            "ulimit -n 65535 in front of the command: too many files were open",
+            "none",
+            when=("ancdata", "Too many open files"),
+        ),
+        Do(
+            "torch.multiprocessing.set_sharing_strategy('file_system')",
+            "leftover files after a crash",
+            when=("ancdata", "Too many open files"),
+        ),
+        Do(
+            "df -h /dev/shm: 64M is a container's default; full: remove what dead runs left there",
+            "none",
+            unless=("ancdata",),
+        ),
+        Do(
             "docker run --shm-size=16g or --ipc=host; in Kubernetes an "
             "emptyDir with medium: Memory on /dev/shm",
             "host memory",
+            unless=("ancdata",),
         ),
         Do("workers", "slower loading: no worker processes"),
         Do(
             "torch.multiprocessing.set_sharing_strategy('file_system')",
             "leftover files after a crash",
+            unless=("ancdata", "Too many open files"),
         ),
-        Do("df -h /dev/shm, and remove what dead runs left there", "none"),
     ),
     wrong="A bus error also comes from a memory-mapped file that was cut or a disk that went away.",
     signs=(

@@ -12,11 +12,26 @@ FAILURE = Known(
     why="a worker process of the data loader ended without an "
     "exception: killed for memory, crashed in a decoder, or stuck",
     do=(
-        Do("workers", "slower loading; the exception then shows itself in the rank"),
+        Do(
+            "map_workers",
+            "slower preparation; the exception then shows itself",
+            when=("map operation",),
+        ),
+        Do(
+            "dmesg -T | grep -i -E 'killed process|oom': was it memory? (VG532)",
+            "none",
+            when=("Killed", "abruptly died"),
+        ),
+        Do(
+            "workers",
+            "slower loading; the exception then shows itself in the rank",
+            unless=("map operation",),
+        ),
         Do("more host memory, or fewer workers (VG532); dmesg -T | grep -i killed", "none"),
         Do(
             "dataloader_multiprocessing_context spawn, where a library does not survive fork",
             "slower start",
+            unless=("map operation",),
         ),
     ),
     wrong="If the rank itself failed first, its workers only followed.",

@@ -15,9 +15,20 @@ FAILURE = Known(
     "label beyond the classes",
     do=(
         Do(
-            "print(input_ids.max(), "
-            "model.get_input_embeddings().num_embeddings) in the collator: "
-            "the first must be smaller",
+            "CUDA_LAUNCH_BLOCKING=1 in front of the command: the traceback then names the line",
+            "slow",
+            unless=("n_classes", "IndexError"),
+        ),
+        Do(
+            "print(labels.min(), labels.max()): labels must lie between 0 and num_labels - 1, "
+            "or be "
+            "-100",
+            "none",
+            when=("n_classes", "Loss.cu", "NLL", "CrossEntropy"),
+        ),
+        Do(
+            "print(input_ids.max(), model.get_input_embeddings().num_embeddings) before the model "
+            "is called: the first must be smaller",
             "none",
         ),
         Do(
@@ -25,10 +36,7 @@ FAILURE = Known(
             "training, where tokens were added",
             "new rows learn",
         ),
-        Do(
-            "CUDA_LAUNCH_BLOCKING=1 in the next run, or one batch on the CPU: it names the line",
-            "slow",
-        ),
+        Do("one batch on the CPU: it names the line and the index", "slow"),
     ),
     wrong="The traceback's line is wrong without CUDA_LAUNCH_BLOCKING=1: "
     "kernels run later than they are called.",

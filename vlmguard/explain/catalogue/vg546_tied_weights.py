@@ -3,6 +3,25 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    newer = facts.releases.get("transformers", "").startswith("5")  # saves safetensors only
+    return _CLASS if newer else (Do("save_bin", "an older format"), *_CLASS)
+
+
+_CLASS = (
+    Do(
+        "_tied_weights_keys on the model's class, or "
+        "tie_word_embeddings as the checkpoint's config has it",
+        "none",
+    ),
+    Do(
+        "clone one of the two before saving, where they were not to be tied",
+        "memory for one more tensor",
+    ),
+)
 
 FAILURE = Known(
     code="VG546",
@@ -12,18 +31,7 @@ FAILURE = Known(
     why="safetensors stores each tensor once; here two names "
     "(embeddings and head, or modules_to_save) share memory and "
     "the model does not declare them tied",
-    do=(
-        Do("save_bin", "an older format"),
-        Do(
-            "_tied_weights_keys on the model's class, or "
-            "tie_word_embeddings as the checkpoint's config has it",
-            "none",
-        ),
-        Do(
-            "clone one of the two before saving, where they were not to be tied",
-            "memory for one more tensor",
-        ),
-    ),
+    do=_do,
     wrong="Under ZeRO-3 gather first: placeholders of shape [0] all look shared.",
     signs=(
         Sign("Some tensors share memory"),

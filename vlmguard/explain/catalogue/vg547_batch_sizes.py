@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+# DeepSpeed's: train_batch_size, micro-batch, accumulation, ranks.
+_SIZES = re.compile(r"(\d{1,9}) != (\d{1,7}) \* (\d{1,7}) \* (\d{1,7})")
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    auto = Do("auto_batch", "none; the global batch is then micro-batch × accumulation × ranks")
+    if (sizes := _SIZES.search(facts.message)) is None:
+        return (auto, _OUT)
+    micro, accumulation, ranks = (int(n) for n in sizes.groups()[1:])
+    right = micro * accumulation * ranks
+    by_hand = Do(
+        f'"train_batch_size": {right} in DeepSpeed\'s config ({micro} × {accumulation} × {ranks}; '
+        f"it says {sizes[1]})",
+        "none",
+    )
+    return (by_hand, auto) if not facts.framework else (auto, by_hand)
+
+
+_OUT = Do(
+    "leave train_batch_size out of the config, and set micro-batch "
+    "and accumulation on the command line alone",
+    "none",
+)
 
 FAILURE = Known(
     code="VG547",
@@ -12,13 +39,7 @@ FAILURE = Known(
     why="train_batch_size must be micro-batch per GPU × accumulation × "
     "number of ranks; the config fixes at least one that the "
     "command line or the number of ranks changed",
-    do=(
-        Do("auto_batch", "none"),
-        Do(
-            "leave train_batch_size out of the config, and set micro-batch "
-            "and accumulation on the command line alone"
-        ),
-    ),
+    do=_do,
     wrong="Changing the number of ranks changes the global batch: keep it by the accumulation.",
     signs=(
         Sign("_batch_assertion", where="trace"),

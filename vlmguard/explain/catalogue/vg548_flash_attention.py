@@ -12,15 +12,36 @@ FAILURE = Known(
     why="flash-attention needs its own package, float16 or bfloat16, a "
     "card from Ampere on, and a head of at most 256",
     do=(
-        Do("sdpa", "slower and more memory for long rows"),
-        Do("bf16", "none on cards from Ampere on"),
         Do(
-            "pip install flash-attn --no-build-isolation, in the release that fits this torch",
-            "time to build",
+            "mv flash_attn.py my_flash_attn.py: a file of your own hides the package",
+            "none",
+            when=("is not a package",),
         ),
+        Do("bf16", "none on cards from Ampere on", when=("fp16 and bf16", "data type", "dtype")),
+        Do("sdpa", "slower and more memory for long rows"),
+        Do(
+            "bf16",
+            "none on cards from Ampere on",
+            unless=(
+                "fp16 and bf16",
+                "data type",
+                "dtype",
+                "not installed",
+                "No module",
+                "ImportError",
+            ),
+        ),
+        Do(
+            "python -m pip install flash-attn --no-build-isolation, in the release that fits this "
+            "torch",
+            "time to build",
+            when=("not installed", "No module", "ImportError", "cannot import", "requires"),
+        ),
+        Do("python -m pip show flash-attn torch: a release built for this torch and card", "none"),
     ),
     wrong="Casting to half around the call hides a model that was loaded in float32.",
     signs=(
+        Sign("No available kernel. Aborting execution"),
         Sign("FlashAttention only support"),
         Sign("FlashAttention only supports"),
         Sign("FlashAttention2 has been toggled on, but it cannot be used"),
@@ -59,6 +80,13 @@ FAILURE = Known(
         Sign("only supports head dimension"),
         Sign("flash_attn_cuda", where="trace", also=("negative dimension",)),
         Sign("/flash_attn/", where="raised"),
+        Sign("must be Tensor, not BlockMask"),
+        Sign("attn_implementation", where="else"),
+        Sign("lash attention", where="else"),
+        Sign("Flash Attention", where="else"),
+        Sign("flash_attn", where="else"),
+        Sign("FlashAttention", where="else"),
+        Sign("attention implementation", where="else"),
     ),
     examples=(
         Example(

@@ -13,17 +13,57 @@ FAILURE = Known(
     "belongs to another number of ranks, another set of trainable "
     "parameters, another strategy or another torch",
     do=(
+        Do(
+            "python -m pip install -U transformers deepspeed accelerate (torch 2.6 loads weights "
+            "only; newer ones name what they stored), or 'torch<2.6', for files that you wrote",
+            "none",
+            when=("Weights only load failed", "weights_only", "WeightsUnpickler"),
+            unless=("upgrade torch",),
+        ),
+        Do(
+            "python -m pip install 'torch>=2.6', or weights in safetensors",
+            "none",
+            when=("upgrade torch to at least v2.6",),
+        ),
+        Do(
+            "as many ranks as the run that saved it (the message names both numbers), or "
+            '"checkpoint": {"load_universal": true} in DeepSpeed\'s config after '
+            "ds_to_universal.py",
+            "one step by hand",
+            when=("world size",),
+        ),
+        Do(
+            "ls -la {path} {folder}: is it there, with trainer_state.json and the states of "
+            "every rank?",
+            "none",
+            kind="ls",
+        ),
+        Do(
+            "ls -la {path}: is it there (relative to where the job starts), and whole?",
+            "none",
+            kind="ls",
+        ),
+        Do(
+            "ls -la CHECKPOINT: trainer_state.json, the weights, optimizer.pt or a "
+            "global_step folder "
+            "with a file for every rank must be there",
+            "none",
+            kind="ls",
+        ),
         Do("no_resume", "the steps between"),
         Do("resume_weights", "optimizer state and data position are lost"),
         Do("the same number of ranks, ZeRO stage and freezing as the run that saved it", "none"),
         Do(
             'DeepSpeed: "checkpoint": {"load_universal": true} after ds_to_universal.py',
             "one step by hand",
+            when=("niversal", "partition", "global state", "zero"),
+            unless=("world size",),
         ),
     ),
     wrong="weights_only=False executes what a checkpoint says: only for "
     "files that you wrote yourself.",
     signs=(
+        Sign("in get_last_checkpoint", where="raised"),
         Sign("is not a checkpoint file"),
         Sign("mmengine/runner/checkpoint.py", where="raised"),
         Sign("mmcv/runner/checkpoint.py", where="raised"),
@@ -39,7 +79,7 @@ FAILURE = Known(
         Sign("checkpoint used to save with world size"),
         Sign("The checkpoint being loaded used a DP world size"),
         Sign("you require users to upgrade torch to at least v2.6"),
-        Sign("resume_from_checkpoint", also=("Error",)),
+        Sign("resume_from_checkpoint", also=("Error",), no=("yaml.",)),
         Sign("optim_states.pt", also=("No such file",)),
         Sign("_states.pt", also=("No such file",)),
         Sign("rng_state", also=("No such file",)),
@@ -93,6 +133,8 @@ FAILURE = Known(
         Sign("in load_accelerator_state()", where="within", no=("out of memory",)),
         Sign("in load_fsdp_optimizer()", where="within", no=("out of memory",)),
         Sign("in load_fsdp_model()", where="within", no=("out of memory",)),
+        Sign("fsdp_utils.py in load_fsdp_model()", where="within", no=("out of memory",)),
+        Sign("fsdp_utils.py in load_fsdp_optimizer()", where="within", no=("out of memory",)),
         Sign("in _load_best_model()", where="within", no=("out of memory",)),
         Sign("in _load_scaler()", where="within", no=("out of memory",)),
         Sign("in load_deepspeed_checkpoint()", where="within", no=("out of memory",)),
@@ -133,6 +175,9 @@ FAILURE = Known(
         Sign(".ckpt does not exist"),
         Sign("core/saving.py", where="raised", releases="Lightning"),
         Sign("guess_load_checkpoint", where="trace", also=("Cannot find",), releases="xtuner"),
+        Sign("in deepspeed_reinit()", where="within", no=("out of memory",)),
+        Sign("resume_from_checkpoint", where="else"),
+        Sign(" checkpoint", where="else", no=("checkpointing",)),
     ),
     examples=(
         Example(

@@ -9,15 +9,41 @@ FAILURE = Known(
     name="explain-missing-module",
     title="A module is missing, or lacks what another expects",
     zh="缺少模块，或依赖版本不兼容（ImportError）",
-    why="an import failed: a package is not installed in this "
-    "environment, or two packages' releases do not fit each other",
+    why="an import failed: a package, or a program that one calls (ffmpeg, git, gcc), is not "
+    "installed in this environment, or two packages' releases do not fit each other",
     do=(
-        Do("pip install the package that the message names, in the environment of the job", "none"),
         Do(
-            "cannot import name …: install the release that the framework "
-            "pins (pip check; its requirements)",
+            "python -m pip install 'ms-swift<4': swift.llm is of ms-swift 2 and 3; or the caller's "
+            "newest release",
+            "none",
+            when=("No module named 'swift.llm", "from 'swift.llm"),
+        ),
+        Do("python -m pip install -U 'trl>=0.14'", "none", when=("'GRPOConfig'", "'GRPOTrainer'")),
+        Do("python -m pip install {wanted}, in the environment of the job", "none", kind="install"),
+        Do(
+            "python -m pip install {package}, in the environment of the job (which python)",
+            "none",
+            kind="install",
+        ),
+        Do(
+            "{unlisted} is no package that is known here: cd to the repository that has a "
+            "folder or "
+            "file of this name, then python -m pip install -e . or export PYTHONPATH=$PWD; "
+            "a package: what its page says to install",
             "none",
         ),
+        Do(
+            "python -m pip show {partpackage}: it is there and this release has no {part}; install "
+            "the release that the caller was written for (its requirements; python -m pip check)",
+            "none",
+        ),
+        Do(
+            "python -m pip show {sourcepackage}; python -m pip check: install the release of "
+            "{sourcepackage} that has {name} (older ones lack what is new, newer ones what was "
+            "taken out): the one in the requirements of the program that imports it",
+            "none",
+        ),
+        Do("python -m pip check: it names what the packages here want and do not have", "none"),
         Do("which python, in the job script: is it the environment that you think it is?", "none"),
     ),
     wrong="A file of yours with the package's name (datasets.py, trl.py) hides the package.",
@@ -28,7 +54,7 @@ FAILURE = Known(
         Sign("ImportError"),
         Sign("requires the following packages that were not found"),
         Sign("is required but not installed"),
-        Sign("requires `"),
+        Sign("requires `", also=("ImportError",)),
         Sign("is not installed"),
         Sign("registry group", also=("is not in",), releases="modelscope"),
         Sign("Cannot import available module of", releases="modelscope"),
@@ -37,7 +63,7 @@ FAILURE = Known(
         Sign("attributes from module"),
         Sign("has no attribute '__version__'"),
         Sign("PackageNotFoundError"),
-        Sign("is required for a normal functioning"),
+        Sign("is required for a normal functioning", no=("but found",)),
         Sign("DistributionNotFound"),
         Sign("partially initialized module"),
         Sign("Error while finding module specification", where="line"),
@@ -59,6 +85,14 @@ FAILURE = Known(
         Sign("bitsandbytes is not available, please install"),
         Sign("Kernels are not available. Please install"),
         Sign("requires the `kernels` package"),
+        Sign("in an import by another module", where="raised"),
+        Sign("in an import by another module", where="within"),
+        Sign("import_utils.py in _get_module", where="raised"),
+        Sign("FileNotFoundError", also=("in _execute_child",)),
+        Sign("s not installed", where="else"),
+        Sign("lease install", where="else"),
+        Sign("to be installed", where="else"),
+        Sign("nstall it with", where="else"),
     ),
     examples=(
         Example(

@@ -12,13 +12,63 @@ FAILURE = Known(
     why="a data file is missing, is no valid JSON, or its rows have "
     "other columns than the template expects",
     do=(
-        Do("python -c with json.loads on each line: it names the line that is broken", "none"),
         Do(
-            "the columns that the framework wants: messages and images for "
-            "ms-swift and TRL, conversations in ShareGPT's form for "
-            "LLaMA-Factory",
+            "no row was left after filtering: print(len(dataset)) after each step of it; a "
+            "split or "
+            "column of another name, or a max_length that drops every row, leaves none",
+            "none",
+            when=("num_samples=0", "at least one example", "is empty", "empty dataset"),
+        ),
+        Do(
+            "python -c 'from datasets import load_dataset; d = load_dataset(PATH); print(d)': is "
+            "{key} one of the columns or splits? rename one to it, or name yours to the framework",
             "none",
         ),
+        Do(
+            "ls -l {path}, on every node: a relative path counts from the job's working directory",
+            "none",
+            when=(
+                "No such file",
+                "FileNotFound",
+                "Unable to find",
+                "not find",
+                "doesn't exist",
+                "does not exist",
+                "not exist",
+            ),
+        ),
+        Do(
+            "python -m json.tool {path} > /dev/null (--json-lines for .jsonl): it names the line "
+            "that is broken",
+            "none",
+            when=("JSON", "json", "Expecting", "Extra data", "delimiter"),
+            unless=("FileNotFound", "Unable to find"),
+            kind="json",
+        ),
+        Do(
+            "python -m json.tool FILE > /dev/null (--json-lines for .jsonl): it names the "
+            "line that "
+            "is broken",
+            "none",
+            when=("JSON", "json", "Expecting", "Extra data", "delimiter", "ArrowInvalid"),
+            unless=("FileNotFound", "Unable to find"),
+            kind="json",
+        ),
+        Do(
+            "the error names the data set that dataset_info.json must define (a key there, with "
+            "file_name); dataset_dir names its folder",
+            "none",
+            when=("dataset_info", "Undefined dataset"),
+        ),
+        Do(
+            "rm -rf ~/.cache/huggingface/datasets/NAME_OF_THE_DATA_SET: the cache is of another "
+            "release of datasets",
+            "the data set is prepared again",
+            when=("NonMatching", "ExpectedMoreSplits", "Feature type 'List'", "Feature type"),
+        ),
+        Do("head -c 600 {path}: the first row, beside the form that is wanted", "none", kind="row"),
+        Do("head -c 600 FILE: the first row, beside the form that is wanted", "none", kind="row"),
+        Do("columns", "none"),
         Do(
             "paths relative to the job's working directory, or absolute ones that every node sees",
             "none",
@@ -76,8 +126,16 @@ FAILURE = Known(
         Sign(
             "KeyError: 'chosen'",
         ),
-        Sign("FileNotFoundError", also=(".json",)),
-        Sign("FileNotFoundError", also=("data",)),
+        Sign(
+            "FileNotFoundError",
+            beside=(".json",),
+            no=("dapter", "in makedirs", "to_abspath", "config.json"),
+        ),
+        Sign(
+            "FileNotFoundError",
+            beside=("data",),
+            no=("dapter", "in makedirs", "to_abspath", ".yaml'"),
+        ),
         Sign("Undefined dataset"),
         Sign("ArrowInvalid"),
         Sign("UnicodeDecodeError"),
@@ -311,6 +369,25 @@ FAILURE = Known(
         Sign("unsloth_zoo/dataset_utils.py", where="raised"),
         Sign("axolotl/utils/data/", where="raised"),
         Sign("axolotl/core/datasets/", where="raised"),
+        Sign("in data_collator", where="raised", also=("KeyError",)),
+        Sign("in collate_fn", where="raised", also=("KeyError",)),
+        Sign("in __getitem__", where="raised", also=("KeyError", "_utils/fetch.py")),
+        Sign("datasets/arrow_dataset.py in _getitem()", where="within", no=("out of memory",)),
+        Sign("datasets/arrow_dataset.py in __getitem__()", where="within", no=("out of memory",)),
+        Sign("datasets/formatting/", where="within", no=("out of memory",)),
+        Sign("next(self.sampler_iter)", where="trace", also=("StopIteration",)),
+        Sign("forward() missing", also=("required positional argument",)),
+        Sign("datasets/table.py", where="within", no=("out of memory",)),
+        Sign("pyarrow/", where="within", no=("out of memory",)),
+        Sign("torch/utils/data/_utils/fetch.py in fetch()", where="within", no=("out of memory",)),
+        Sign("torch/utils/data/dataset.py in __getitem", where="within", no=("out of memory",)),
+        Sign("dataset.py in __getitem__()", where="within", no=("out of memory",)),
+        Sign("data.py in __getitem__()", where="within", no=("out of memory",)),
+        Sign("dataset", where="else"),
+        Sign("train_dataset` must be", where="else"),
+        Sign("datasets/arrow_dataset.py in wrapper()", where="within", no=("out of memory",)),
+        Sign(" in _get_preprocessed_dataset()", where="within", no=("out of memory",)),
+        Sign(" in preprocess_dataset()", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

@@ -11,12 +11,32 @@ FAILURE = Known(
     zh="图像或视频文件缺失或损坏",
     why="a row names a media file that is not there, is cut, or is none",
     do=(
+        Do("ls -l {path}, on the node that failed: not there, or cut?", "none"),
         Do(
-            "find the row: open every image once before training (PIL.Image.open(path).load())",
+            "ffprobe -v error {path}; ffmpeg -v error -i {path} -f null - shows what is broken",
             "none",
+            when=("video", "DECORD", "decord", ".mp4", ".avi", "moov", "av."),
+        ),
+        Do(
+            "python -c 'import sys; from PIL import Image; Image.open(sys.argv[1]).load()' {path}",
+            "none",
+            unless=("video", "DECORD", "decord", ".mp4", ".avi", "moov"),
+        ),
+        Do("copy {path} anew, or take its row out of the data", "none"),
+        Do("find {folder} -type f -size -2k: are there more such files?", "none", kind="more"),
+        Do(
+            "find FOLDER -type f -size -2k: empty and tiny files; every image once before "
+            "training: "
+            "PIL.Image.open(path).load() in a loop that prints the path of each that raises",
+            "a few minutes",
+            kind="more",
         ),
         Do("eager_rows", "the run stops at a bad row instead of replacing it"),
-        Do("PIL.ImageFile.LOAD_TRUNCATED_IMAGES = True, where cut files are wanted", "grey areas"),
+        Do(
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES = True, where cut files are wanted",
+            "grey areas",
+            when=("truncated",),
+        ),
     ),
     wrong="Skipping bad rows on one rank alone makes its batches differ: the others wait (VG505).",
     signs=(
@@ -107,6 +127,10 @@ FAILURE = Known(
         Sign("soundfile.py", where="raised"),
         Sign("-packages/audioread/", where="raised"),
         Sign("no more frames left to decode"),
+        Sign("image file", where="else"),
+        Sign("video file", where="else"),
+        Sign("PIL Image", where="else"),
+        Sign("PIL image", where="else"),
     ),
     examples=(
         Example(

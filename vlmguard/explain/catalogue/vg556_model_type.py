@@ -14,20 +14,42 @@ FAILURE = Known(
     "does not fit it",
     do=(
         Do(
-            "pip install -U transformers, to the release that the model's page names",
-            "other defaults: see vlmguard compat",
-        ),
-        Do(
-            "--trust_remote_code true, where the model brings its own code and you trust it",
-            "runs the model's own code",
-        ),
-        Do(
-            "--model_type and --template by hand (ms-swift), for a local copy under another name",
+            "ls -l {path}; grep -n model_type {path}/config.json: the folder must be the "
+            "model's own, with a config.json",
             "none",
+            when=("Should have a `model_type`", "config.json"),
         ),
+        Do(
+            "the image processor's files are missing in the folder: copy preprocessor_config.json "
+            "and the tokenizer's files from the base model into it",
+            "none",
+            when=("Processor was not found",),
+        ),
+        Do("own_code", "runs the model's own code", when=("trust_remote_code",)),
+        Do(
+            "python -m pip install -U ms-swift: {modeltype} must be in its list of models; a local "
+            "copy under another name: --model_type NAME (and --template NAME) by hand",
+            "none",
+            when=("is not registered", "model_type"),
+            unless=("Should have", "Transformers does not recognize"),
+        ),
+        Do(
+            "python -m pip install -U transformers: {modeltype} is newer than the one that is here "
+            "(or the release that the model's page names)",
+            "other defaults: see vlmguard compat",
+            unless=("auto_map",),
+            kind="newer",
+        ),
+        Do(
+            "python -m pip install -U transformers, to the release that the model's page names",
+            "other defaults: see vlmguard compat",
+            kind="newer",
+        ),
+        Do("own_code", "runs the model's own code", unless=("trust_remote_code",)),
     ),
     wrong="A folder without config.json, or with another model's, says the same.",
     signs=(
+        Sign("in `transformers`. If this is a custom class"),
         Sign("configuration_auto.py", where="trace", also=("KeyError: '",)),
         Sign("KeyError: 'qwen"),
         Sign("KeyError: 'llava"),
@@ -47,18 +69,11 @@ FAILURE = Known(
         Sign("Unrecognized processing class"),
         Sign("Unrecognized image processor"),
         Sign("Can't instantiate a processor"),
-        Sign("Can't load tokenizer for"),
-        Sign("Can't load image processor for"),
-        Sign("Can't load feature extractor for"),
         Sign("does not appear to have a file named"),
         Sign("is not a valid JSON file"),
         Sign("model_type` key in its config.json"),
         Sign("Please explicitly pass the model_type"),
         Sign("There are multiple model_type"),
-        Sign("Can't load the configuration of"),
-        Sign("Can't load the model for"),
-        Sign("Can't load processor for"),
-        Sign("Can't load video processor for"),
         Sign("Couldn't instantiate the backend tokenizer"),
         Sign("untagged enum"),
         Sign("requires you to execute custom code"),
@@ -106,6 +121,10 @@ FAILURE = Known(
         Sign("only works on transformers", releases="unsloth"),
         Sign("Please download llava models with hf-compatible format", releases="LLaMA-Factory"),
         Sign("in a Hugging Face–compatible format", releases="LLaMA-Factory"),
+        Sign("model_type", where="else"),
+        Sign("model type", where="else"),
+        Sign("trust_remote_code", where="else"),
+        Sign("'NoneType' object has no attribute 'image_processor'"),
     ),
     examples=(
         Example(

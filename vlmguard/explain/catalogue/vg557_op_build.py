@@ -14,13 +14,21 @@ FAILURE = Known(
     "stands in the way",
     do=(
         Do(
-            "install CUDA's toolkit of torch's own version and set CUDA_HOME; pip install ninja",
+            "rm -rf ~/.cache/torch_extensions: the build is made anew",
+            "a few minutes",
+            when=("lock", "torch_extensions", "cannot open shared object"),
+        ),
+        Do("python -m pip install ninja", "none", when=("inja",)),
+        Do(
+            "ds_report; nvcc --version; python -c 'import torch; print(torch.version.cuda)': the "
+            "toolkit in CUDA_HOME must be torch's own major release",
             "none",
         ),
         Do(
-            "remove ~/.cache/torch_extensions (a build that was broken off leaves a lock)",
-            "the ops are built again",
+            "install CUDA's toolkit of torch's own release and set CUDA_HOME; pip install ninja",
+            "none",
         ),
+        Do("apt-get install libaio-dev, for ZeRO-Infinity's NVMe", "none", when=("aio",)),
         Do(
             "torch's AdamW (\"torch_adam\": true, or no optimizer section in DeepSpeed's config)",
             "somewhat slower; with CPU offload zero_force_ds_cpu_optimizer: false",

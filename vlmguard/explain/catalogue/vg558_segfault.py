@@ -13,9 +13,7 @@ FAILURE = Known(
     "crashed, often two that do not fit (torch, flash-attn, an "
     "image or video decoder, a tracker)",
     do=(
-        Do(
-            "python -X faulthandler (PYTHONFAULTHANDLER=1) in the next run: it prints where", "none"
-        ),
+        Do("PYTHONFAULTHANDLER=1 in front of the command: it prints where each thread was", "none"),
         Do("workers", "slower loading; tells whether a decoder in a worker is at fault"),
         Do("reinstall compiled packages for this torch (VG538)", "time"),
     ),

@@ -27,11 +27,22 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 
 _NUMBERS = (
     Do(
+        "deepspeed --include localhost:0,1 with numbers that nvidia-smi -L lists, from 0",
+        "none",
+        when=("No slot",),
+    ),
+    Do(
+        "nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES, in the job: how many cards does it see?", "none"
+    ),
+    Do(
         "as many processes per node as nvidia-smi -L lists "
         "(NPROC_PER_NODE, --nproc_per_node, --num_processes)",
         "none",
     ),
-    Do("look at CUDA_VISIBLE_DEVICES in the job: it counts from 0 anew", "none"),
+    Do(
+        "CUDA_VISIBLE_DEVICES left out, or with every card of the run: ranks count from 0 anew",
+        "none",
+    ),
     Do(
         "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before "
         "anything else, in a script of your own",
@@ -63,6 +74,7 @@ FAILURE = Known(
             "is setting its default device",
         ),
         Sign("invalid usage (run with"),
+        Sign("No slot '", also=("specified on host",), releases="DeepSpeed's launcher"),
         Sign("ncclInvalidUsage"),
         Sign("torch/cuda/__init__.py in set_device", where="raised"),
         Sign("NCCL error in", also=("invalid argument",)),

@@ -24,6 +24,9 @@ FAILURE = Known(
         Sign("loss scale already at minimum"),
         Sign("Minimum loss scale reached"),
         Sign("FloatingPointError"),
+        Sign("loss scale", where="else"),
+        Sign("grad scaler", where="else"),
+        Sign("GradScaler", where="else"),
     ),
     examples=(
         Example(

@@ -14,8 +14,9 @@ FAILURE = Known(
     "releases, freezing or adapters per rank or node",
     do=(
         Do(
-            "vlmguard doctor, pip freeze and the model's folder on every "
-            "node: they must be the same",
+            "python -m pip freeze | md5sum; md5sum MODEL/config.json; ls -l MODEL, on every "
+            "node: they "
+            "must be the same (MODEL: the model's folder)",
             "none",
         ),
         Do("no `if rank == 0` round what adds, freezes or resizes parameters", "none"),

@@ -13,7 +13,15 @@ FAILURE = Known(
     "compiled extension that does not fit, an index out of range, "
     "or memory that ran out inside the library",
     do=(
-        Do("CUDA_LAUNCH_BLOCKING=1 in the next run: the traceback then names the line", "slow"),
+        Do(
+            "NCCL_NVLS_ENABLE=0 in front of the command: without NVLink SHARP",
+            "a little slower",
+            when=("nvls",),
+        ),
+        Do(
+            "CUDA_LAUNCH_BLOCKING=1 in front of the command: the traceback then names the line",
+            "slow",
+        ),
         Do("sdpa", "slower; tells whether flash-attention is at fault"),
         Do(
             "reinstall compiled packages for this torch (VG538), and look "
@@ -23,6 +31,7 @@ FAILURE = Known(
     ),
     wrong="cuBLAS' 'not initialized' and 'alloc failed' are often plain lack of memory (VG512).",
     signs=(
+        Sign("FIND was unable to find an engine"),
         Sign("CUDA error: an illegal memory access"),
         Sign("an illegal memory access was encountered"),
         Sign("CUBLAS_STATUS_"),
@@ -65,6 +74,11 @@ FAILURE = Known(
         Sign("peer access is not supported"),
         Sign("CUDA error: "),
         Sign("HIP error: "),
+        Sign("Memory access fault by GPU node", where="line", releases="ROCm"),
+        Sign("HSA_STATUS_ERROR", where="line", no=("OUT_OF_RESOURCES",), releases="ROCm"),
+        Sign("HSA_STATUS_ERROR"),
+        Sign("MIOpen Error", where="line", releases="ROCm"),
+        Sign("miopenStatus"),
         Sign("unspecified launch failure"),
         Sign("cuda runtime error (30)"),
         Sign("cuda runtime error (77)"),
@@ -74,6 +88,7 @@ FAILURE = Known(
             no=("(2)", "(38)", "(10)", "(35)"),
             releases="torch ≤ 1.7, Lua torch",
         ),
+        Sign("cublasLt ran into an error"),
     ),
     examples=(
         Example(

@@ -13,8 +13,10 @@ FAILURE = Known(
     "ended is in its own log, which is not among these lines",
     do=(
         Do(
-            "explain the logs of all ranks and nodes: torchrun --log-dir "
-            "LOGS --redirects 3, then vlmguard explain LOGS",
+            "the logs of all ranks and nodes in one folder: PET_LOG_DIR=LOGS PET_REDIRECTS=3 "
+            "in front "
+            "of the same command (torchrun --log-dir LOGS --redirects 3), then vlmguard "
+            "explain LOGS",
             "none",
         ),
         Do(
@@ -55,6 +57,11 @@ FAILURE = Known(
         Sign("Connection closed by peer", where="line"),
         Sign("TCPStore server has shut down too early", where="line"),
         Sign('failed to check the "should dump" flag'),
+        Sign("Horovod has been shut down"),
+        Sign("Horovod has been shut down", where="line"),
+        Sign("The actor died unexpectedly before finishing", releases="Ray"),
+        Sign("actor is dead because its worker process has died", releases="Ray"),
+        Sign("The worker died unexpectedly while executing", releases="Ray"),
     ),
     examples=(
         Example(

@@ -11,16 +11,31 @@ FAILURE = Known(
     zh="实验记录工具（wandb 等）启动失败",
     why="the run was told to report to a tracker that has no key, no network or no project here",
     do=(
-        Do("--report_to none (report_to: none), or WANDB_MODE=offline", "no curves on line"),
         Do(
-            "wandb login on the machine that the job runs on, or its key in the environment", "none"
+            "python -m pip install {package}",
+            "none",
+            when=("please install", "Please install", "pip install", "to be installed"),
+            unless=("swanlab[dashboard]",),
         ),
+        Do("no_tracker", "no curves on line"),
+        Do(
+            "WANDB_MODE=offline in front of the command",
+            "no curves on line; wandb sync later",
+            when=("wandb", "api_key", "WANDB"),
+        ),
+        Do(
+            "wandb login, on the machine that the job runs on, or WANDB_API_KEY in its environment",
+            "none",
+            when=("wandb", "api_key", "WANDB"),
+        ),
+        Do("python -m pip install 'swanlab[dashboard]'", "none", when=("swanlab[dashboard]",)),
+        Do("swanlab login, on the machine that the job runs on", "none", when=("swanlab",)),
     ),
     wrong="A tracker's warning during training ends nothing.",
     signs=(
         Sign("api_key not configured (no-tty)"),
         Sign("wandb.errors"),
-        Sign("wandb: ERROR"),
+        Sign("wandb: ERROR", no=("Error while calling W&B API",)),  # its own process tries again
         Sign("wandb: ERROR api_key not configured", where="line"),
         Sign("wandb: ERROR Unable to", where="line"),
         Sign("CommError"),
@@ -57,6 +72,13 @@ FAILURE = Known(
         Sign("lightning/pytorch/loggers/", where="raised"),
         Sign("pytorch_lightning/loggers/", where="raised"),
         Sign("-packages/swanboard/", where="raised"),
+        Sign("weave and wandb must be", releases="weave"),
+        Sign("wandb", where="else"),
+        Sign("ensorboard", where="else"),
+        Sign("mlflow", where="else"),
+        Sign("ClearML", where="else"),
+        Sign("swanlab", where="else"),
+        Sign("tracker", where="else"),
     ),
     examples=(
         Example(
@@ -66,5 +88,5 @@ FAILURE = Known(
         ),
     ),
     evidence="wandb's own message.",
-    narrow=1,
+    narrow=3,
 )

@@ -14,15 +14,73 @@ FAILURE = Known(
     "the model, or a server that is not up",
     do=(
         Do(
-            "a smaller --vllm_gpu_memory_utilization or "
-            "vllm_max_model_len, or server mode on a card of its own",
-            "slower rollouts",
+            "an adapter on the language model alone (--freeze_vit true --freeze_aligner "
+            "true), or merge "
+            "it first: swift export --adapters FOLDER --merge_lora true, llamafactory-cli export",
+            "none",
+            when=("expected target modules",),
         ),
-        Do("the release of vLLM that the framework names for this transformers", "none"),
-        Do("start the server first and wait for it (vllm_server_timeout)", "none"),
+        Do(
+            "more_engine",
+            "less room for the training on the same card",
+            when=("cache blocks", "KV cache", "No available memory"),
+        ),
+        Do(
+            "short_engine",
+            "longer rows are refused",
+            when=(
+                "cache blocks",
+                "KV cache",
+                "max_model_len",
+                "decoder prompt",
+                "No available memory",
+                "max seq len",
+            ),
+        ),
+        Do(
+            "start the server first (trl vllm-serve --model …; swift rollout --model …) and wait "
+            "until curl -s http://HOST:8000/health answers; vllm_server_timeout is how long the "
+            "trainer waits",
+            "none",
+            when=("can't be reached", "server", "Server"),
+        ),
+        Do(
+            "limit_mm_per_prompt of the engine at the number of images that a row has",
+            "memory of the engine",
+            when=("may be provided in one",),
+        ),
+        Do(
+            "the engine's maximal LoRA rank at your rank: --vllm_max_lora_rank in ms-swift, "
+            "max_lora_rank of the engine",
+            "a little memory",
+            when=("max_lora_rank",),
+        ),
+        Do(
+            "python -m pip show vllm transformers: the pair that the framework names "
+            "(trl: python -m pip install 'trl[vllm]'); a model that this vLLM does not know "
+            "needs a "
+            "newer one: python -m pip install -U vllm",
+            "none",
+        ),
+        Do(
+            "less_engine",
+            "slower rollouts",
+            when=("memory", "EngineCore", "Engine core", "EngineDead", "OOM"),
+            unless=("cache blocks", "KV cache"),
+        ),
+        Do(
+            "the lines above the first 'EngineCore' or 'Engine' error: the engine's own reason",
+            "none",
+            when=("EngineCore", "EngineDead", "Engine core"),
+        ),
     ),
     wrong="If the training ranks failed first, the engine only followed.",
     signs=(
+        Sign("No modalities found in the mm_positions", releases="vLLM"),
+        Sign("for VllmConfig", also=("validation error",)),
+        Sign("for ModelConfig", also=("validation error", "pydantic")),
+        Sign("for EngineArgs", also=("validation error",)),
+        Sign("for ParallelConfig", also=("validation error",)),
         Sign("EngineCore"),
         Sign("Engine core initialization failed"),
         Sign("EngineDeadError"),
@@ -120,6 +178,26 @@ FAILURE = Known(
         Sign("Server launch failed"),
         Sign("in _wait_for_server", where="raised"),
         Sign("in wait_for_server", where="raised"),
+        Sign("vllm_client.py", where="trace", also=("onnection",)),
+        Sign("vllm_utils.py", where="raised"),
+        Sign("full cuda graph", releases="vLLM"),
+        Sign("WorkerProc hit an exception", where="line", releases="vLLM"),
+        Sign("WorkerProc failed to start", where="line", releases="vLLM"),
+        Sign("Sleep mode can only be used for one instance", releases="vLLM"),
+        Sign("Invalid attention backend: ", releases="vLLM"),
+        Sign("vllm/entrypoints/", where="within", no=("out of memory",)),
+        Sign("vllm/engine/", where="within", no=("out of memory",)),
+        Sign("vllm/v1/", where="within", no=("out of memory",)),
+        Sign("vllm/worker/", where="within", no=("out of memory",)),
+        Sign("vllm/executor/", where="within", no=("out of memory",)),
+        Sign("vllm/model_executor/", where="within", no=("out of memory",)),
+        Sign("vllm_client.py", where="within", no=("out of memory",)),
+        Sign("sglang/srt/", where="within", no=("out of memory",)),
+        Sign("vLLM", where="else"),
+        Sign("vllm", where="else"),
+        Sign("SGLang", where="else"),
+        Sign("sglang", where="else"),
+        Sign("generation backend", where="else"),
     ),
     examples=(
         Example(

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _why(facts: Facts) -> str:
+    if "No such file or directory" in facts.message:
+        return (
+            "the lock of a cache lies in a folder that is not there: another process or a clean-up "
+            "took it away while this one used it, or the folder cannot be made"
+        )
+    return (
+        "ranks or nodes wait for a lock in a cache folder that another "
+        "holds, or that a killed run or the file system left behind"
+    )
+
 
 FAILURE = Known(
     code="VG567",
     name="explain-file-lock",
     title="A file lock was never given free",
     zh="文件锁长时间未释放",
-    why="ranks or nodes wait for a lock in a cache folder that another "
-    "holds, or that a killed run or the file system left behind",
+    why=_why,
     do=(
+        Do("mkdir -p {folder}; ls -ld {folder}, in the job", "none", when=("No such file",)),
         Do(
-            "end what still runs, then remove *.lock in the cache folder that the message names",
+            "find ~/.cache/huggingface ~/.cache/torch_extensions ~/.cache/modelscope -name "
+            "'*.lock' "
+            "-mmin +10: nothing of yours that still runs (pgrep -u $USER -a python)? remove those "
+            "files",
             "none",
         ),
         Do("download or build once, on one process, before the ranks start", "none"),
@@ -30,6 +47,7 @@ FAILURE = Known(
         Sign("SoftFileLock"),
         Sign("FileLock"),
         Sign("Timeout", also=(".lock",)),
+        Sign("No such file or directory", beside=(".lock'",)),
         Sign("Lock", also=("timed out",)),
         Sign("lock", also=("Timed out waiting",), no=("recv operation", "send operation")),
         Sign(

@@ -14,14 +14,26 @@ FAILURE = Known(
     "these lines",
     do=(
         Do(
-            "sacct -j JOB --format=State,ExitCode,Reason, or kubectl describe pod: who ended it",
+            "nohup COMMAND > train.log 2>&1 &, or tmux: the terminal was closed and took the run "
+            "with it",
             "none",
+            when=("SIGHUP", "Hangup", "exitcode: -1)", "= 129"),
         ),
-        Do("resume from the last checkpoint", "the steps since it was written"),
+        Do(
+            "sacct -j JOBID --format=JobID,State%30,ExitCode,Reason, or kubectl describe pod NAME: "
+            "who ended it (JOBID: squeue's number, in the log's name); outside of a cluster: who "
+            "typed kill or Ctrl-C?",
+            "none",
+            unless=("KeyboardInterrupt",),
+        ),
+        Do("resume", "the steps since it was written"),
     ),
     wrong="If it hung before it was ended, the hang is the question: "
     "look at the time of the last step.",
     signs=(
+        Sign("TERM_EXTERNAL_SIGNAL", where="line", releases="LSF"),
+        Sign("TERM_ADMIN", where="line", releases="LSF"),
+        Sign("TERM_FORCE_ADMIN", where="line", releases="LSF"),
         Sign("KeyboardInterrupt"),
         Sign("SignalException"),
         Sign("got signal: 15"),

@@ -2,7 +2,56 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    Do("python -m pip install -U peft", "none", when=("version of PEFT", "PEFT version")),
+    Do(
+        "python -m pip show {ownerpackage}; python -m pip check: this release has no "
+        "{owner}.{attribute}; install the one in the requirements of the program that asks "
+        "for it",
+        "none",
+        kind="check",
+    ),
+    Do(
+        "python -m pip check; python -m pip list | grep -i -E 'torch|transformers|peft|trl|"
+        "accelerate|deepspeed|swift': the releases beside those in the requirements of the "
+        "program that raises it",
+        "none",
+        kind="check",
+    ),
+    Do("the framework's newest release: python -m pip install -U {framework}", "none"),
+    Do(
+        "for a model with its own code (trust_remote_code): the "
+        "transformers that its config.json names",
+        "none",
+    ),
+)
+# Of the vision-language classes of transformers, which got new insides in 4.52.
+_MOVED = re.compile(
+    r"'((?:Qwen2|Qwen2_5_)\w{0,4}VL(?:Model|ForConditionalGeneration))' object has no attribute "
+    r"'(visual|embed_tokens|layers|norm|language_model)'"
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    moved = _MOVED.search(facts.message)
+    if moved is None:
+        return _STEPS
+    if moved[2] == "language_model":
+        newer = (
+            "python -m pip install 'transformers>=4.52,<5': older ones have no {attribute} there"
+        )
+        return (Do(newer, "none"), *_STEPS)
+    older = (
+        "python -m pip install 'transformers<4.52', where {owner} still has {attribute}; or the "
+        "newest release of the program that asks for it"
+    )
+    return (Do(older, "none"), *_STEPS)
+
 
 FAILURE = Known(
     code="VG570",
@@ -11,16 +60,15 @@ FAILURE = Known(
     zh="依赖包版本互不兼容（API 变更）",
     why="code calls something that the installed release of a package "
     "no longer has, or does not have yet",
-    do=(
-        Do("the releases that the framework pins: its requirements, vlmguard doctor", "none"),
-        Do(
-            "for a model with its own code (trust_remote_code): the "
-            "transformers that its config.json names",
-            "none",
-        ),
-    ),
+    do=_do,
     wrong="A typing mistake in code of your own says the same.",
     signs=(
+        Sign(
+            "not in ALL_PARALLEL_STYLES",
+            where="trace",
+            releases="transformers 4.51, torch before 2.5",
+        ),
+        Sign("KeyError: 'prompt_input_ids'", releases="trl, of another release"),
         Sign("init_process_group() got multiple values for keyword argument"),
         Sign("has no attribute", also=("AttributeError", "module '"), no=("NoneType",)),
         Sign("has no attribute", also=("AttributeError", "transformers_modules"), no=("NoneType",)),
@@ -67,6 +115,7 @@ FAILURE = Known(
             no=(
                 "Arguments.__init__()",
                 "Config.__init__()",
+                "Args.__init__()",
                 "_calculate_rewards",
                 "_reward()",
                 "_reward_func()",
@@ -89,7 +138,6 @@ FAILURE = Known(
             where="raised",
             also=("AttributeError: '",),
             no=(
-                "in __getattr__",
                 "NoneType",
                 "'list'",
                 "'dict'",
@@ -122,6 +170,44 @@ FAILURE = Known(
         Sign("some weights are not initialized. Please try updating Unsloth", releases="unsloth"),
         Sign("Unsupported torch version detected", releases="LLaMA-Factory"),
         Sign("You are using the old version of InternLM2 model", releases="xtuner"),
+        Sign("version of PEFT you are using is not compatible"),
+        Sign("Unexpected keyword argument"),
+        Sign("PEFT version", also=("not compatible",)),
+        Sign(
+            "`model_kwargs` are not used by the model",
+            releases="transformers, of a newer processor",
+        ),
+        Sign("got multiple values for keyword argument"),
+        Sign("got multiple values for argument"),
+        Sign("is required for a normal functioning", also=("but found",), releases="transformers"),
+        Sign("Output' object is not iterable"),
+        Sign("Output' object is not subscriptable"),
+        Sign(
+            "required positional argument",
+            also=("missing",),
+            no=(
+                *("_reward", "reward_f", "Reward.__call__", "ORM.__call__", "forward() missing"),
+                *("compute_metrics", "main() missing", "train() missing", "<lambda>", "collate"),
+            ),
+        ),
+        Sign("DataParallel' object has no attribute '_"),
+        Sign("has no attribute `", also=("AttributeError",)),
+        Sign("-packages/", where="raised", also=("type object '", "has no attribute")),
+        Sign("`model_kwargs` are not used by the model"),
+        Sign("requires transformers", where="else"),
+        Sign("requires torch", where="else"),
+        Sign("requires PyTorch", where="else"),
+        Sign("and later versions", where="else"),
+        Sign("lease upgrade", where="else"),
+        Sign("lease update", where="else"),
+        Sign("lease downgrade", where="else"),
+        Sign("requires transformers>=", where="else"),
+        Sign("version of transformers", where="else"),
+        Sign("version of torch", where="else"),
+        Sign("or newer is required", where="else"),
+        Sign("or higher is required", where="else"),
+        Sign("s deprecated and", where="else"),
+        Sign("tensor' object has no attribute 'cast'"),
     ),
     examples=(
         Example(

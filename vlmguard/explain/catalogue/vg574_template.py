@@ -17,26 +17,51 @@ FAILURE = Known(
     ),
     do=(
         Do(
-            "use the instruct checkpoint, whose tokenizer brings a chat "
-            "template, or name one: --template (ms-swift, LLaMA-Factory), "
-            "--chat_template_path (TRL)",
-            "a base model does not know the template's tokens",
+            "tokenizer.pad_token = tokenizer.eos_token before training, or a token of the "
+            "vocabulary that is not used",
+            "the end token is masked in the loss where it is the padding token",
+            when=("pad token", "padding token", "pad_token", "Pad_token"),
         ),
         Do(
-            "roles as the template wants them: user and assistant in turn, a "
-            "system message first or none",
+            "python -m pip install -U llamafactory: {template} is a template of a newer "
+            "release, or "
+            "misspelt: the table of models and templates in its README",
+            "none",
+            when=("Template ",),
+        ),
+        Do(
+            "template",
+            "none with an instruct model; a base model has not learnt the template's tokens",
+            unless=("pad token", "padding token", "pad_token", "roles must", "Only user"),
+        ),
+        Do(
+            "roles as the template wants them: user and assistant in turn, "
+            "a system message first or none",
             "rows change",
+            unless=("is not set", "not have a chat template", "pad token", "padding token"),
         ),
         Do(
             "tokenizer.pad_token = tokenizer.eos_token, or a token of the "
             "vocabulary that is not used",
             "the end token is masked in the loss where it is the padding token",
+            unless=(
+                "chat_template",
+                "chat template",
+                "roles",
+                "Template",
+                "pad token",
+                "padding token",
+                "pad_token",
+                "Pad_token",
+            ),
         ),
     ),
     wrong="A template of another model makes the error go away and teaches the wrong tokens.",
     signs=(
+        Sign("assert cur_len == total_len", where="trace", releases="LLaVA's kind"),
         Sign("tokenizer.chat_template is not set"),
         Sign("does not have a chat template"),
+        Sign("does not have a {% if add_generation_prompt %}", releases="unsloth"),
         Sign("Cannot use chat template"),
         Sign("No chat template is set"),
         Sign("Invalid chat template name"),
@@ -66,6 +91,8 @@ FAILURE = Known(
         Sign("<template>", where="trace"),
         Sign("-packages/jinja2/", where="raised"),
         Sign("in apply_chat_template", where="raised"),
+        Sign("swift/template/register.py", where="raised"),
+        Sign("input. Please check whether the correct `template`", releases="LLaMA-Factory"),
         Sign("in render_jinja_template", where="raised"),
         Sign("chat_template_utils.py", where="raised"),
         Sign("transformers/tokenization_utils_base.py", where="raised"),
@@ -83,6 +110,13 @@ FAILURE = Known(
         Sign("unsloth_zoo/tokenizer_utils.py", where="raised"),
         Sign("axolotl/utils/chat_templates/", where="raised"),
         Sign("xtuner/v1/data_proto/templates", where="raised"),
+        Sign("chat_template_utils.py", where="raised", releases="transformers"),
+        Sign("chat template", where="else"),
+        Sign("chat_template", where="else"),
+        Sign("pad token", where="else"),
+        Sign("padding token", where="else"),
+        Sign("tokenizer", where="else"),
+        Sign("rocessing_class", where="else"),
     ),
     examples=(
         Example(

@@ -18,20 +18,106 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "ls -l {path}: DeepSpeed's file is looked for there (relative to where the job starts)",
+            "none",
+            when=("existing deepspeed config", "Expected a string path", "No such file"),
+        ),
+        Do(
+            "python -m json.tool DS_CONFIG.json: line {line} is where it breaks (a comma too many, "
+            "a comment, True for true)",
+            "none",
+            when=("JSONDecodeError",),
+        ),
+        Do(
+            "take {argument} out of the configuration file, or python -m pip install -U "
+            "accelerate: "
+            "this release does not know the key",
+            "none",
+            when=("unknown keys",),
+        ),
+        Do(
+            '"auto" in DeepSpeed\'s file for each value that the message names: the Trainer then '
+            "fills in its own",
+            "none",
+            when=("mismatch TrainingArguments", "DeepSpeed config values that mismatch"),
+        ),
+        Do(
+            "take device_map and low_cpu_mem_usage out of from_pretrained: ZeRO-3 places the "
+            "weights",
+            "none",
+            when=("low_cpu_mem_usage",),
+        ),
+        Do(
+            "leave gradient_accumulation_steps, gradient_clipping, zero_stage, the offload "
+            "keys and "
+            "mixed_precision out of accelerate's file: DeepSpeed's file says them",
+            "none",
+            when=("accelerate config variables will be ignored",),
+        ),
+        Do(
+            'set "train_micro_batch_size_per_gpu" to a number in DeepSpeed\'s file',
+            "none",
+            when=(
+                "has `None` as",
+                "dataloaders passed to",
+                "at least one of training or evaluation",
+                "train_micro_batch_size",
+            ),
+        ),
+        Do(
+            "take the optimizer and scheduler sections out of DeepSpeed's file: the code's own are "
+            "used (or DummyOptim and DummyScheduler in the code, and the file's are)",
+            "none",
+            when=(
+                "in the config file and in the code",
+                "DummyOptim",
+                "DummyScheduler",
+                "specify an optimizer",
+                "specify a scheduler",
+            ),
+        ),
+        Do(
+            '"zero_allow_untested_optimizer": true in DeepSpeed\'s file',
+            "none",
+            when=("untested ZeRO Optimizer", "not a ZeRO supported optimizer"),
+        ),
+        Do(
+            '"zero_force_ds_cpu_optimizer": false in DeepSpeed\'s file, or its own '
+            "DeepSpeedCPUAdam",
+            "a slower step with an optimizer that is not DeepSpeed's",
+            when=("client provided optimizer",),
+        ),
+        Do(
+            '"stage3_gather_16bit_weights_on_model_save": true in the zero_optimization section',
+            "time and memory at each save",
+            when=("16bit model weights", "stage3_gather_16bit"),
+        ),
+        Do(
+            "apt-get install pdsh, or deepspeed --launcher openmpi",
+            "none",
+            when=("pdsh' not installed",),
+        ),
+        Do(
+            "--main_process_ip ADDRESS_OF_THE_FIRST_NODE --main_process_port 29500 "
+            "--machine_rank N, on each node",
+            "none",
+            when=("main process",),
+        ),
+        Do(
             "start from the framework's own file for the stage (ms-swift: "
-            '--deepspeed zero2; transformers: zero3 with "auto" values) and add '
-            "one key at a time",
-            "none",
-        ),
-        Do("leave optimizer and scheduler either to the file or to the code, not both", "none"),
-        Do(
-            'for "auto" values start through the Trainer or accelerate, which '
-            "fill them; DeepSpeed alone does not",
+            '--deepspeed zero2; transformers: zero3 with "auto" values) '
+            "and add one key at a time",
             "none",
         ),
         Do(
-            "python -m json.tool ds_config.json; accelerate env shows the "
-            "configuration that is used",
+            'for "auto" values start through the Trainer or accelerate, '
+            "which fill them; DeepSpeed alone does not",
+            "none",
+            when=("auto",),
+        ),
+        Do(
+            "python -m json.tool ds_config.json; accelerate env shows the configuration that "
+            "is used",
             "none",
         ),
     ),
@@ -67,7 +153,6 @@ FAILURE = Known(
             "not a field in DeepSpeed",
         ),
         Sign("launcher 'pdsh' not installed"),
-        Sign("Unable to proceed, no GPU resources available"),
         Sign("not found in hostfile"),
         Sign("Hostfile contains"),
         Sign("is not a ZeRO supported optimizer"),
@@ -191,10 +276,18 @@ FAILURE = Known(
         Sign("that was not initialized for DeepSpeed"),
         Sign("couldn't find a valid DeepSpeed"),
         Sign("accelerate/utils/deepspeed.py", where="trace", also=("JSONDecodeError",)),
+        Sign("_init_deepspeed", where="trace", also=("JSONDecodeError",), releases="ms-swift"),
+        Sign("integrations/deepspeed.py", where="trace", also=("JSONDecodeError",)),
         Sign("deepspeed/runtime/config.py", where="trace", also=("JSONDecodeError",)),
         Sign("or a base64 encoded string. Received", where="line", releases="accelerate"),
         Sign("lightning/fabric/strategies/deepspeed.py", where="raised"),
         Sign("strategies/deepspeed.py in _", where="raised", releases="Lightning"),
+        Sign("not supported between instances of 'str'", also=("warmup_num_steps",)),
+        Sign("not supported between instances of 'str'", also=("deepspeed/",)),
+        Sign("DeepSpeed", where="else"),
+        Sign("deepspeed", where="else"),
+        Sign("ZeRO", where="else"),
+        Sign("'NoneType' object has no attribute 'backward'", also=("deepspeed_engine_wrapped",)),
     ),
     examples=(
         Example(

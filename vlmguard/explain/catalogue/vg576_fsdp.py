@@ -16,16 +16,37 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            '--fsdp "full_shard auto_wrap": full_shard, shard_grad_op, hybrid_shard, '
+            "no_shard, offload "
+            "and auto_wrap are what it takes",
+            "none",
+            when=("Unknown `fsdp` option",),
+        ),
+        Do(
             "fsdp_transformer_layer_cls_to_wrap: the decoder layer of this "
             "model and the tower's block (print the model's classes: "
             "{type(m).__name__ for m in model.modules()})",
             "none",
+            when=("wrap", "layer class"),
+        ),
+        Do(
+            "accelerate config --config_file fsdp.yaml anew, with this release (fsdp_version: "
+            "2 where "
+            "it asks), and start by accelerate launch --config_file fsdp.yaml",
+            "none",
+            unless=("wrap", "layer class"),
         ),
         Do("fsdp_use_orig_params: true where part of the model is frozen", "a little memory"),
         Do(
             "load with fsdp_cpu_ram_efficient_loading and "
             "fsdp_sync_module_states both true, or neither",
             "host memory",
+        ),
+        Do(
+            "fsdp_transformer_layer_cls_to_wrap: the decoder layer of this model and the tower's "
+            "block (print {type(m).__name__ for m in model.modules()})",
+            "none",
+            unless=("wrap", "layer class"),
         ),
         Do("zero3", "other settings; needs DeepSpeed"),
     ),
@@ -95,6 +116,8 @@ FAILURE = Known(
         Sign("is only supported when using PyTorch FSDP"),
         Sign("strategies/fsdp.py in _", where="raised", releases="Lightning"),
         Sign("strategies/model_parallel.py", where="raised", releases="Lightning"),
+        Sign("FSDP", where="else"),
+        Sign("fsdp", where="else"),
     ),
     examples=(
         Example(

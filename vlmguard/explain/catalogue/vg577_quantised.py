@@ -15,11 +15,49 @@ FAILURE = Known(
         "that can, and adapters on top"
     ),
     do=(
-        Do("train adapters on top: LoRA (QLoRA), not the whole model", "fewer weights learn"),
+        Do(
+            "python -m pip install -U bitsandbytes",
+            "none",
+            when=(
+                "latest version of bitsandbytes",
+                "str2optimizer",
+                "bitsandbytes`",
+                "pip install bitsandbytes",
+                "-U bitsandbytes",
+            ),
+        ),
+        Do(
+            "python -m pip install gptqmodel optimum",
+            "none",
+            when=("gptqmodel", "auto-gptq", "optimum (`pip install"),
+        ),
+        Do("python -m pip install autoawq", "none", when=("auto-awq library",)),
+        Do(
+            "merge into the model that is not quantised: the base model as --model, the adapter as "
+            "--adapters (ms-swift), adapter_name_or_path (LLaMA-Factory); quantise afterwards",
+            "more memory",
+            when=("merge-lora", "Cannot merge", "merge adapters before"),
+        ),
+        Do(
+            'device_map={"": int(os.environ["LOCAL_RANK"])}: the whole model on each rank\'s '
+            "own card, "
+            "no .to() and no .half()",
+            "memory for a whole model on each card",
+            when=(
+                "dispatched on the CPU",
+                "different device",
+                "is not supported for `4-bit",
+                "is not supported for `8-bit",
+                "CPU or disk device",
+                "cannot cast",
+            ),
+        ),
+        Do("lora", "fewer weights learn"),
         Do("the checkpoint that is not quantised, with lora under ZeRO-2 or ZeRO-3", "more memory"),
         Do(
             'one whole model for each rank: device_map={"": local_rank}, no .to() and no .half()',
             "memory for a whole model on each card",
+            unless=("dispatched on the CPU", "different device", "is not supported for"),
         ),
         Do("pip install -U bitsandbytes (or the package that the message names)", "none"),
     ),
@@ -112,6 +150,24 @@ FAILURE = Known(
         Sign("Cannot resize embedding layers of a quantized model", releases="LLaMA-Factory"),
         Sign("merge adapters before quantizing", releases="LLaMA-Factory"),
         Sign("in _get_quantization_dataset", where="raised", releases="LLaMA-Factory"),
+        Sign("You must implement either the backward or vjp method"),
+        Sign("'Params4bit' object has no attribute"),
+        Sign("'Int8Params' object has no attribute"),
+        Sign("'Linear4bit' object has no attribute"),
+        Sign("'Linear8bitLt' object has no attribute"),
+        Sign("floating point", also=("can require gradients",)),
+        Sign("transformers/quantizers/", where="within", no=("out of memory",)),
+        Sign("bitsandbytes/optim/", where="within", no=("out of memory",)),
+        Sign("bitsandbytes/functional.py", where="within", no=("out of memory",)),
+        Sign("bitsandbytes/nn/", where="within", no=("out of memory",)),
+        Sign("quantiz", where="else"),
+        Sign("bitsandbytes", where="else"),
+        Sign("4-bit", where="else"),
+        Sign("8-bit", where="else"),
+        Sign("4bit", where="else"),
+        Sign("8bit", where="else"),
+        Sign("GPTQ", where="else"),
+        Sign("AWQ", where="else"),
     ),
     examples=(
         Example(

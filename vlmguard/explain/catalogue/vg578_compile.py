@@ -15,25 +15,35 @@ FAILURE = Known(
         "lacks its tools (gcc, ptxas, Python.h), or does not know this card"
     ),
     do=(
-        Do("--torch_compile false, TORCHDYNAMO_DISABLE=1: run without it", "slower steps"),
         Do(
-            "a triton that belongs to this torch (pip show torch names it); gcc "
-            "and Python's headers in the image",
+            "python -m pip list | grep -i triton: one of them only; pip uninstall the other",
+            "none",
+            when=("backends for target", "active drivers", "triton.language"),
+        ),
+        Do(
+            "apt-get install gcc python3-dev (module load gcc), in the image of the job",
+            "none",
+            when=("Failed to find C compiler", "Python.h", "gcc"),
+        ),
+        Do("no_compile", "slower steps"),
+        Do(
+            "a triton that belongs to this torch (pip show torch names it); "
+            "gcc and Python's headers in the image",
             "none",
         ),
         Do(
-            "rm -rf ~/.triton ~/.cache/torchinductor /tmp/torchinductor_$USER; "
-            "on a shared home a TRITON_CACHE_DIR for each node",
+            "rm -rf ~/.triton ~/.cache/torchinductor "
+            "/tmp/torchinductor_$USER; on a shared home a "
+            "TRITON_CACHE_DIR for each node",
             "kernels are compiled again",
         ),
-        Do("use_liger_kernel false, where the trace names liger", "more memory"),
+        Do("use_liger_kernel false", "more memory", when=("liger",)),
     ),
     wrong=(
         "Suppressing the error (torch._dynamo.config.suppress_errors) leaves an "
         "eager run that is slower than without compile."
     ),
     signs=(
-        Sign("torch._dynamo"),
         Sign("torch._inductor"),
         Sign("BackendCompilerFailed"),
         Sign("InductorError"),
@@ -80,6 +90,15 @@ FAILURE = Known(
         Sign("torch/_inductor/", where="within", no=("out of memory",)),
         Sign("-packages/triton/", where="within", no=("out of memory",)),
         Sign("module 'triton.language' has no attribute"),
+        Sign("data type is not supported on CUDA arch"),
+        Sign("torch._dynamo", no=("must be a `LightningModule`",)),
+        Sign("triton/compiler/", where="within", no=("out of memory",)),
+        Sign("triton/runtime/", where="within", no=("out of memory",)),
+        Sign("torch/_functorch/", where="within", no=("out of memory",)),
+        Sign("torch.compile", where="else"),
+        Sign("Triton", where="else"),
+        Sign("inductor", where="else"),
+        Sign("dynamo", where="else"),
     ),
     examples=(
         Example(

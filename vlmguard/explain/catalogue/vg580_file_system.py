@@ -15,20 +15,35 @@ FAILURE = Known(
         "is gone, a stale handle, input/output error)"
     ),
     do=(
-        Do("touch the folder from the job itself, on the node: id; ls -ld; df -h; mount", "none"),
-        Do("a folder of your own: --output_dir, HF_HOME, TRITON_CACHE_DIR, TMPDIR", "none"),
-        Do("in a container: mount the folder, and run as the user who owns it", "none"),
         Do(
-            "an input/output error or a mount that is gone: tell the cluster's "
-            "people, and resume from the last whole checkpoint",
+            "id; ls -ld {path} {folder}; df -h {folder}, from the job itself, on its node",
+            "none",
+            kind="look",
+        ),
+        Do("id; ls -ld {path}; df -h ., from the job itself, on its node", "none", kind="look"),
+        Do(
+            "touch the folder from the job itself, on the node: id; ls -ld; df -h; mount",
+            "none",
+            kind="look",
+        ),
+        Do("a folder of your own: --output_dir, HF_HOME, TRITON_CACHE_DIR, TMPDIR", "none"),
+        Do(
+            "in a container: mount the folder, and run as the user who owns it",
+            "none",
+            when=("Permission denied", "Read-only", "not permitted"),
+        ),
+        Do(
+            "an input/output error or a mount that is gone: tell the "
+            "cluster's people, and resume from the last whole checkpoint",
             "the steps since then",
         ),
     ),
     wrong="--overwrite_output_dir starts anew: to go on, name the checkpoint.",
     signs=(
+        Sign("LustreError", also=("rc = -",), no=("rc = -28", "rc = -122"), releases="Lustre"),
         Sign("[Errno 13]"),
         Sign("[Errno 1] Operation not permitted"),
-        Sign("PermissionError"),
+        Sign("PermissionError", no=("Authentication",)),
         Sign("Permission denied"),
         Sign("[Errno 30]"),
         Sign("Read-only file system"),
@@ -61,6 +76,8 @@ FAILURE = Known(
         Sign("[Errno 112] Host is down"),
         Sign("`.` cannot be created"),
         Sign("FileNotFoundError", also=("checkpoint-", "->")),
+        Sign("FileNotFoundError", also=(" in makedirs",)),
+        Sign("NotADirectoryError", also=(" in makedirs",)),
         Sign("[Errno 524]"),
         Sign(": Permission denied", where="line", also=("bash",)),
         Sign("slurmstepd: error: couldn't chdir", where="line"),
@@ -73,6 +90,13 @@ FAILURE = Known(
         Sign("buffer nbytes != file bytes", where="line", releases="DeepSpeed's swap to NVMe"),
         Sign("== num_file_bytes", where="line", also=("Assertion",)),
         Sign("TMPDIR is set to"),
+        Sign("Error while serializing", also=("IoError",), no=("No space", "code: 28")),
+        Sign("error closing file", also=("OSError",), releases="pyarrow"),
+        Sign("WinError 5]", releases="Windows"),
+        Sign("WinError 32]", releases="Windows: in use by another process"),
+        Sign("[Errno 95]"),
+        Sign("[Errno 38]"),
+        Sign("Operation not supported", also=("OSError",)),
     ),
     examples=(
         Example(

@@ -16,9 +16,22 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "def {function}(completions, **kwargs): take what is not used by **kwargs; one "
+            "float (or "
+            "None) for each completion",
+            "none",
+            kind="def",
+        ),
+        Do(
+            "--reward_funcs {choice} must be a key of orms in the file behind --external_plugins",
+            "none",
+            when=("is not implemented in swift",),
+        ),
+        Do(
             "def reward(completions, **kwargs): take what is not used by "
             "**kwargs; one float (or None) for each completion",
             "none",
+            kind="def",
         ),
         Do(
             "call it once by hand with two rows and their completions; "
@@ -73,6 +86,10 @@ FAILURE = Known(
         Sign("Reward function is not implemented for", releases="verl"),
         Sign("verl/utils/reward_score/", where="raised"),
         Sign("verl/workers/reward_manager/", where="raised"),
+        Sign("Reward function file ", also=("not found",), releases="verl"),
+        Sign("reward function", where="else"),
+        Sign("reward_func", where="else"),
+        Sign("reward model", where="else"),
     ),
     examples=(
         Example(

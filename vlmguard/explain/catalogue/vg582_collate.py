@@ -59,6 +59,8 @@ FAILURE = Known(
         Sign("pixel_values of shape", also=("expect to be of",)),
         Sign("You can't use batches of different size with `dispatch_batches=True`"),
         Sign("Can only concatenate tensors but got"),
+        Sign("Sizes of tensors must match except in dimension 0. Expected"),
+        Sign("torch/utils/data/_utils/collate.py", where="within", no=("out of memory",)),
     ),
     examples=(
         Example(

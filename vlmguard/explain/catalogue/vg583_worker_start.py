@@ -19,21 +19,41 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "multiprocessing.set_start_method('spawn', force=True) first in the script's "
+            "if __name__ == '__main__': (VLLM_WORKER_MULTIPROC_METHOD=spawn for vLLM)",
+            "slower start",
+            when=(
+                "fork",
+                "Re-initialize",
+                "re-initialize",
+                "initialization error",
+                "bootstrapping",
+            ),
+        ),
+        Do(
+            "notebook_launcher: nothing on the GPU in an earlier cell; restart the kernel and "
+            "start "
+            "training first",
+            "none",
+            when=("notebook_launcher", "notebook"),
+        ),
+        Do(
+            "functions at a module's top level instead of lambdas and nested ones; files opened in "
+            "the worker",
+            "none",
+            when=("pickle", "Pickl", "pickling"),
+        ),
+        Do("workers", "slower batches"),
+        Do(
             "do nothing on the GPU before the workers start; in them nothing on the GPU at all",
             "none",
         ),
         Do(
-            "multiprocessing.set_start_method('spawn'), "
-            "VLLM_WORKER_MULTIPROC_METHOD=spawn; the script under if __name__ "
-            "== '__main__':",
-            "slower start",
-        ),
-        Do(
-            "functions at a module's top level instead of lambdas and nested "
-            "ones; files opened in the worker",
+            "functions at a module's top level instead of lambdas and nested ones; "
+            "files opened in the worker",
             "none",
+            unless=("pickle", "Pickl", "pickling", "fork"),
         ),
-        Do("workers", "slower batches"),
     ),
     wrong=(
         "num_proc=1 in datasets' map helps against pickling, not against CUDA in a forked worker."
@@ -42,8 +62,8 @@ FAILURE = Known(
         Sign("Cannot re-initialize CUDA in forked subprocess"),
         Sign("CUDA error: initialization error"),
         Sign("CUDA error (3): initialization error"),
-        Sign("Can't pickle"),
-        Sign("cannot pickle"),
+        Sign("Can't pickle", no=("pickle.dumps(", "pickle.dump(")),
+        Sign("cannot pickle", no=("pickle.dumps(", "pickle.dump(")),
         Sign("Can't get local object"),
         Sign("PicklingError"),
         Sign("before the current process has finished its bootstrapping phase"),
@@ -73,6 +93,7 @@ FAILURE = Known(
         Sign("should only be initialized inside your training function"),
         Sign("causing issues once the `notebook_launcher"),
         Sign("An issue was found when launching the training"),
+        Sign("spawn.py in _fixup_main_from_path()", where="within"),
     ),
     examples=(
         Example(

@@ -15,25 +15,30 @@ FAILURE = Known(
         "init_process_group (or after its end, or it was made twice)"
     ),
     do=(
+        Do("trainer_group", "none"),
         Do(
-            "torchrun --nproc_per_node N script.py …, accelerate launch or "
-            "deepspeed, not python script.py",
+            "under srun: one torchrun for each node (--ntasks-per-node=1), or in each task "
+            "export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS "
+            "MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -1) "
+            "MASTER_PORT=29500",
             "none",
         ),
         Do(
-            "under srun: one torchrun for each node, or export "
-            "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID and MASTER_ADDR",
+            "grep -rn init_process_group . : one place only makes the group, before the first "
+            "collective; not both the script and the framework",
             "none",
         ),
-        Do("one place only that makes the group: not both the script and the framework", "none"),
     ),
     wrong=(
         "Setting RANK=0 WORLD_SIZE=1 by hand trains on one card alone, and four "
         "such processes train four models."
     ),
     signs=(
+        Sign("EI0004: ", where="line", no=("arning",), releases="HCCL: the table of ranks"),
         Sign("environment variable", also=("expected, but not set",)),
         Sign("Default process group has not been initialized"),
+        Sign("model parallel group is not initialized"),
+        Sign("data parallel group is not initialized"),
         Sign("trying to initialize the default process group twice"),
         Sign("KeyError: 'LOCAL_RANK'"),
         Sign("KeyError: 'RANK'"),
@@ -50,6 +55,9 @@ FAILURE = Known(
         Sign("Missing rank"),
         Sign("rank parameter missing"),
         Sign("LOCAL_RANK ("),
+        Sign("The port number of the rendezvous endpoint", releases="torch ≥ 1.9"),
+        Sign("The rendezvous endpoint must be", releases="torch ≥ 1.9"),
+        Sign("The hostname of the rendezvous endpoint", releases="torch ≥ 1.9"),
         Sign("does not support `nn.DataParallel`"),
         Sign("process group has been destroyed"),
         Sign("is not part of the group"),
@@ -88,6 +96,16 @@ FAILURE = Known(
         Sign("Distributed training has not been initialized", releases="FlagEmbedding"),
         Sign("only works in SLURM or via torchelastic", releases="Lightning ≤ 1.5"),
         Sign("plugins/environments/", where="raised", releases="Lightning"),
+        Sign("INTERNAL ASSERT FAILED", also=("ProcessGroup",)),
+        Sign("KeyError: 'CUDA_VISIBLE_DEVICES'"),
+        Sign("KeyError: 'NODE_RANK'"),
+        Sign("KeyError: 'LOCAL_WORLD_SIZE'"),
+        Sign("KeyError: 'GROUP_RANK'"),
+        Sign("KeyError: 'NNODES'"),
+        Sign("KeyError: 'NPROC_PER_NODE'"),
+        Sign("KeyError: 'SLURM_"),
+        Sign("KeyError: 'OMPI_"),
+        Sign("KeyError: 'PMI_"),
     ),
     examples=(
         Example(

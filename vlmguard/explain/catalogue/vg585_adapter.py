@@ -30,6 +30,8 @@ FAILURE = Known(
     ),
     wrong="target_modules='all-linear' quietens some of these and reaches the frozen tower, too.",
     signs=(
+        Sign("dapter", also=("FileNotFoundError",)),
+        Sign("dapter_config.json", also=("OSError",)),
         Sign("You passed a `PeftModel` instance together with a `peft_config`"),
         Sign("Adapter with name", also=("already exists",)),
         Sign("adapter(s) could not be found"),
@@ -92,6 +94,12 @@ FAILURE = Known(
         Sign("unsloth/models/llama.py in get_peft_model", where="raised"),
         Sign("unsloth/models/vision.py in get_peft_model", where="raised"),
         Sign("in validate_loftq_config", where="raised", releases="unsloth"),
+        Sign("adapter", where="else"),
+        Sign("PEFT", where="else"),
+        Sign("LoRA", where="else"),
+        Sign("lora_", where="else"),
+        Sign("TrainableTokensLayer"),
+        Sign("marked to be trained fully"),
     ),
     examples=(
         Example(

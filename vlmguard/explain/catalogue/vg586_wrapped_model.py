@@ -28,16 +28,28 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
-            "accelerator.unwrap_model(model).NAME, or model.module.NAME, for attributes, config, "
-            "saving and LoRA's state",
+            "accelerator.unwrap_model(model).{attribute}, or model.module.{attribute}",
             "none",
+            kind="un",
         ),
         Do(
-            "take what is needed (config, parameters, peft_config) before the model is prepared; "
-            "get_peft_model before the wrapping, not after it",
+            "accelerator.unwrap_model(model).NAME, or model.module.NAME, "
+            "for attributes, config, saving and LoRA's state",
+            "none",
+            kind="un",
+        ),
+        Do(
+            "torchrun --nproc_per_node N SCRIPT.py, or CUDA_VISIBLE_DEVICES=0 for one card: "
+            "DataParallel wraps where python SCRIPT.py sees several cards",
+            "none",
+            when=("'DataParallel'",),
+        ),
+        Do(
+            "take what is needed (config, parameters, peft_config) before "
+            "the model is prepared; get_peft_model before the wrapping, "
+            "not after it",
             "none",
         ),
-        Do("with DataParallel (python script.py on several cards): torchrun instead", "none"),
         Do("the framework's newest release, if the line is not your own", "none"),
     ),
     wrong=(

@@ -17,16 +17,21 @@ FAILURE = Known(
     ),
     do=(
         Do(
-            "no data set: pass eval_dataset, or --eval_strategy no (and no --do_eval)",
+            "--eval_strategy no and no --do_eval, or pass eval_dataset (--val_dataset in ms-swift, "
+            "eval_dataset or val_size in LLaMA-Factory)",
             "no evaluation",
+            when=("eval_dataset", "requires an eval", "evaluation requires"),
         ),
         Do(
-            "before decoding: preds and labels = np.where(x != -100, x, tokenizer.pad_token_id)",
+            "in compute_metrics, before decoding: preds and labels = np.where(x != -100, x, "
+            "tokenizer.pad_token_id)",
             "none",
+            unless=("eval_dataset", "evaluation requires"),
         ),
         Do(
             "preprocess_logits_for_metrics: take the argmax there; a tuple's first part only",
             "less memory, too",
+            unless=("eval_dataset", "evaluation requires"),
         ),
         Do(
             "run trainer.evaluate() on ten rows before trainer.train(): it fails at once or never",
@@ -55,6 +60,8 @@ FAILURE = Known(
         Sign("in compute_metrics", where="trace", no=("out of memory",)),
         Sign("in preprocess_logits_for_metrics", where="trace", no=("out of memory",)),
         Sign("in get_eval_dataloader", where="raised"),
+        Sign("is not found in the evaluation metrics"),
+        Sign("but you didn't pass an `eval_dataset`"),
         Sign("in _determine_best_metric", where="raised"),
         Sign("-packages/evaluate/", where="raised"),
         Sign("-packages/sklearn/", where="raised"),
@@ -64,6 +71,9 @@ FAILURE = Known(
         Sign("-packages/jiwer/", where="raised"),
         Sign("in compute_metrics()", where="within"),
         Sign("in preprocess_logits_for_metrics()", where="within"),
+        Sign("eval_dataset", where="else"),
+        Sign("compute_metrics", where="else"),
+        Sign("evaluation dataset", where="else"),
     ),
     examples=(
         Example(

@@ -16,6 +16,19 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "python -m pip install -U accelerate, for an evaluation: since 0.22 it makes tensors "
+            "contiguous before it gathers them; in your own code x.contiguous() before the "
+            "collective",
+            "a copy",
+            when=("contiguous",),
+        ),
+        Do(
+            "the same dtype on both sides: out = torch.empty_like(x) for the output tensor; "
+            "reduce_bucket or communication dtype left out of DeepSpeed's config",
+            "none",
+            when=("same type", "dtype"),
+        ),
+        Do(
             "a tensor on the CPU (offloaded weights, a checkpoint that is read): "
             "init_process_group('cpu:gloo,cuda:nccl'), or move it to the rank's GPU first",
             "none",
@@ -33,6 +46,7 @@ FAILURE = Known(
     ),
     wrong="Ranks that hang in a collective are another matter (VG505).",
     signs=(
+        Sign("Tensor list input to scatter/gather must match"),
         Sign("ensors must be contiguous", releases="torch 1.x to 2.13"),
         Sign("No backend type associated with device type", releases="torch ≥ 2.0"),
         Sign("ensors must be CUDA and dense", releases="torch 1.x to 2.13"),
@@ -57,6 +71,8 @@ FAILURE = Known(
         Sign("does not support alltoall"),
         Sign("does not support reduce_scatter"),
         Sign("ProcessGroupGloo::", also=("unsupported",)),
+        Sign("ProcessGroupGloo::", beside=(": invalid ",)),
+        Sign("ProcessGroupGloo::", beside=(": requires ",)),
         Sign("Invalid function argument. Expected parameter", also=("ensor",)),
         Sign("Invalid usage of tensors with different dtypes"),
         Sign("Cannot apply desired operation due to shape mismatches", releases="accelerate"),
@@ -67,6 +83,11 @@ FAILURE = Known(
         Sign("passed to `broadcast`", also=("Unsupported types",)),
         Sign("passed to `_gpu_broadcast", also=("Unsupported types",)),
         Sign("DistributedOperationException"),
+        Sign("all_gather", where="else"),
+        Sign("all_reduce", where="else"),
+        Sign("allreduce", where="else"),
+        Sign("reduce_scatter", where="else"),
+        Sign("process group", where="else"),
     ),
     examples=(
         Example(

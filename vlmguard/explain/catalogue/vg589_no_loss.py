@@ -35,14 +35,30 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
+            "the class with a head: AutoModelForCausalLM, AutoModelForImageTextToText, …, instead "
+            "of AutoModel",
+            "none",
+            when=("last_hidden_state", "argument 'labels'"),
+            kind="head",
+        ),
+        Do(
+            "one run without what replaces the loss (--use_liger_kernel false, no "
+            "torch.compile, no "
+            "unsloth): with which of them does the model give none?",
+            "slower",
+            when=("attention_mask,labels", "input_ids,labels"),
+        ),
+        Do(
             "a column named labels in every row, or a collator that makes it "
             "(DataCollatorForLanguageModeling(tokenizer, mlm=False))",
             "none",
+            unless=("attention_mask,labels", "input_ids,labels"),
         ),
         Do(
             "the class with a head: AutoModelForCausalLM, AutoModelForImageTextToText, …, instead "
             "of AutoModel",
             "none",
+            kind="head",
         ),
         Do(
             "label_names=['…'] in TrainingArguments if the model names its labels otherwise", "none"

@@ -19,10 +19,39 @@ _STARTERS = (
     "srun",
     "python",
     "python3",
+    "apptainer",
+    "singularity",
+    "docker",
+    "podman",
+    "enroot",
+    "ray",
 )
 
 
 _SCHEDULER = (
+    Do(
+        "srun --cpu-bind=none …, or unset SLURM_CPU_BIND in front of it",
+        "none",
+        when=("cpu bind", "CPU bind"),
+    ),
+    Do(
+        "sbatch --version; sbatch --help | grep -e {flag}: an older Slurm spells it otherwise "
+        "(--gres=gpu:8 for --gpus-per-node=8)",
+        "none",
+        when=("unrecognized option", "nvalid option"),
+    ),
+    Do(
+        "scontrol show node | grep -i gres, then --gres=gpu:TYPE:COUNT with a type that "
+        "stands there",
+        "none",
+        when=("GPU", "gpu", "gres", "GRES"),
+    ),
+    Do(
+        "sacctmgr show assoc user=$USER format=account%30,partition,qos, then "
+        "--account=ONE_OF_THEM",
+        "none",
+        when=("ccount",),
+    ),
     Do(
         "the line itself names what was refused; sinfo -o '%P %G %l %m' shows what there is, "
         "sbatch --test-only job.sh tries a script without running it",
@@ -45,9 +74,21 @@ _CONTAINER = (
 )
 _COMMAND = (
     Do(
+        "ls -l {path}, in the job: cd to the folder where it lies, or give its whole path",
+        "none",
+        kind="there",
+    ),
+    Do(
+        "command -v {command}, in the job: activate the environment there (source …/activate, "
+        "conda activate NAME), or python -m pip install what brings it",
+        "none",
+        kind="there",
+    ),
+    Do(
         "command -v torchrun and ls of the script, in the job: activate the environment there, "
         "cd to the working directory",
         "none",
+        kind="there",
     ),
     Do("chmod +x and a first line #!/bin/bash, where a script itself is started", "none"),
 )
@@ -55,11 +96,24 @@ _COMMAND = (
 
 def _contained(line: str) -> bool:
     words = ("ontainer", "daemon", "mage", "FATAL", "OCI", "device driver")
-    return any(word in line for word in words)
+    inside = "executable file not found" in line or "_entrypoint.sh" in line
+    return any(word in line for word in words) and not inside
 
 
 def _absent(line: str) -> bool:
-    words = ("not found", "open file", "execve", "不是内部", "cmdlet", "external command")
+    words = (
+        "not found",
+        "o such file",
+        "没有那个文件",
+        "nknown command",
+        "未找到命令",
+        "interpreter",
+        "open file",
+        "execve",
+        "不是内部",
+        "cmdlet",
+        "external command",
+    )
     return any(word in line for word in words)
 
 
@@ -95,6 +149,9 @@ FAILURE = Known(
     do=_do,
     wrong="If lines of the training follow, the program did start: look at what those say.",
     signs=(
+        Sign("salloc: error: Job submit/allocate failed", where="line", releases="Slurm"),
+        Sign("qsub: would exceed", where="line", releases="PBS"),
+        Sign("qsub: submit error", where="line", releases="PBS"),
         Sign("Batch job submission failed", where="line", releases="Slurm"),
         Sign("Unable to create step for job", where="line", no=("completing",), releases="Slurm"),
         Sign("Unable to allocate resources: ", where="line", releases="Slurm"),
@@ -135,9 +192,16 @@ FAILURE = Known(
         Sign("while loading runtime", where="line", also=("FATAL",), releases="Apptainer"),
         Sign("could not open image", where="line", also=("FATAL",), releases="Apptainer"),
         Sign("container creation failed", where="line", releases="Apptainer, Singularity"),
+        Sign(": executable file not found in $PATH", where="line", releases="Apptainer, docker"),
+        Sign("nvidia_entrypoint.sh: line ", where="line", also=(": exec: ", "not found")),
+        Sign(": bad interpreter: ", where="line", releases="bash"),
+        Sign("requires at least 1 arg(s), only received", where="line", releases="Apptainer"),
+        Sign("EnvironmentNameNotFound", releases="conda"),
+        Sign("Could not find conda environment", where="line", releases="conda"),
         Sign(": can't open file '", where="line", also=("python", "[Errno 2]")),
         *(Sign(f"{name}: command not found", where="line") for name in _STARTERS),
         *(Sign(f": {name}: not found", where="line") for name in _STARTERS),
+        *(Sign(f"{name}: 未找到命令", where="line") for name in _STARTERS),
         Sign("is not recognized as an internal or external command", where="line"),
         Sign("is not recognized as the name of a cmdlet", where="line"),
         Sign("不是内部或外部命令", where="line"),

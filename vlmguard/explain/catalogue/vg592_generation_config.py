@@ -39,6 +39,8 @@ FAILURE = Known(
         Sign("You should set `do_sample=True`", also=("ValueError",)),
         Sign("generation/configuration_utils.py in save_pretrained", where="raised"),
         Sign("generation/configuration_utils.py in validate", where="raised"),
+        Sign("generation_config", where="else"),
+        Sign("GenerationConfig", where="else"),
     ),
     examples=(
         Example(

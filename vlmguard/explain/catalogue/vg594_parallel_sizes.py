@@ -17,20 +17,46 @@ FAILURE = Known(
     do=(
         Do(
             "ranks = dp × tp × pp × cp: choose the parallel sizes so that their product divides "
+            "the number of ranks ({numbers})",
+            "none",
+            when=("orld size", "orld_size", "world", "ranks", "GPUs"),
+            kind="ranks",
+        ),
+        Do(
+            "grep -E 'num_(attention|key_value)_heads' {modelfolder}/config.json: tp and sp must "
+            "divide both "
+            "(under text_config in a vision-language model)",
+            "none",
+            when=("head",),
+            kind="heads",
+        ),
+        Do(
+            "the rows of a step (train_batch_size × samples per prompt; the last batch of a "
+            "validation as well) must divide by the number of ranks that share them: another "
+            "batch size, drop_last, or a number of cards that divides ({numbers})",
+            "the global batch changes, unless the accumulation makes up for it",
+            when=("chunk", "batch", "DataProto", "generations"),
+            kind="rows",
+        ),
+        Do(
+            "ranks = dp × tp × pp × cp: choose the parallel sizes so that their product divides "
             "the number of ranks",
             "none",
+            kind="ranks",
         ),
         Do(
             "tp and sp must divide the number of attention heads (of key-value heads too): "
             "num_attention_heads and num_key_value_heads of config.json, under text_config "
             "in a vision-language model",
             "none",
+            kind="heads",
         ),
         Do(
             "the rows of a step (train_batch_size × samples per prompt; the last batch of a "
             "validation as well) must divide by the number of ranks that share them: another "
             "batch size, drop_last, or a number of cards that divides",
             "the global batch changes, unless the accumulation makes up for it",
+            kind="rows",
         ),
     ),
     wrong="A size of 1 always divides: as a test it shows which of the sizes is at fault.",
@@ -58,10 +84,6 @@ FAILURE = Known(
         Sign("expert parallel group is not initialized", releases="DeepSpeed"),
         Sign("expert data parallel group is not initialized", releases="DeepSpeed"),
         Sign("sequence parallel group is not initialized"),
-        Sign("model parallel group is not initialized"),
-        Sign("tensor model parallel group is not initialized"),
-        Sign("pipeline_model parallel group is not initialized"),
-        Sign("data parallel group is not initialized"),
         Sign("Mesh should not be bigger than default world size"),
         Sign("Mesh should not be bigger than default group size"),
         Sign("ParallelismConfig total_size"),
@@ -70,6 +92,9 @@ FAILURE = Known(
         Sign("in _ensure_divisibility", where="raised"),
         Sign("in initialize_model_parallel()", where="within"),
         Sign("swift/sequence_parallel/", where="raised"),
+        Sign("torch/distributed/device_mesh.py", where="within"),
+        Sign("torch/distributed/_mesh_layout.py", where="within"),
+        Sign("torch/distributed/_pycute/", where="raised"),
         Sign("cannot be split by sp world size", releases="ms-swift"),
         Sign("is not a multiple of tensor parallel size"),
         Sign("isn't evenly distributed among tensor parallel group"),
@@ -77,6 +102,24 @@ FAILURE = Known(
         Sign("should be an integer multiple of number of pipeline"),
         Sign("must be divisible by ulysses sequence size"),
         Sign("deepspeed", where="trace", also=("cannot be divided by world size",)),
+        Sign("ipeline parallel size should be smaller than", releases="LLaMA-Factory"),
+        Sign(
+            "cannot reshape tensor of 0 elements into shape [-1, 0]",
+            releases="a device mesh of 0 ranks",
+        ),
+        Sign("is not divisible by", no=("generation", "patch", "pixel", "height", "width")),
+        Sign("parallelism", where="else"),
+        Sign("parallel_size", where="else"),
+        Sign("tp_size", where="else"),
+        Sign("cp_size", where="else"),
+        Sign("sp_size", where="else"),
+        Sign("world size", where="else"),
+        Sign("world_size", where="else"),
+        Sign("ensor parallel", where="else"),
+        Sign("ontext parallel", where="else"),
+        Sign("equence parallel", where="else"),
+        Sign("ColwiseParallel"),
+        Sign("RowwiseParallel"),
     ),
     examples=(
         Example(

@@ -6,6 +6,29 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 
 # What another class says more exactly: memory, a port in use, ranks that wait for one another.
 _ELSE = ("out of memory", "EL0004", "EJ0003", "EI0002", "EI0004", "EI0006", "EI0015")
+# CANN's, before the date: HCCL's (EI, EJ), the runtime's (EE), operators' (EZ), compiler's (E4).
+_CODES = (
+    "EI0001",
+    "EI0003",
+    "EI0005",
+    "EI0007",
+    "EI0012",
+    "EJ0001",
+    "EJ0002",
+    "EJ0004",
+    "EE1001",
+    "EE1003",
+    "EE4001",
+    "EZ1001",
+    "EZ1009",
+    "EZ3002",
+    "EZ3003",
+    "E30003",
+    "E40001",
+    "E40021",
+    "E19014",
+    "EK0001",
+)
 
 FAILURE = Known(
     code="VG596",
@@ -20,13 +43,14 @@ FAILURE = Known(
     ),
     do=(
         Do(
-            "read the lines under the error: the code (EZ: operator, EE and E3: runtime and "
-            "driver, EI and EJ: HCCL), Possible Cause and Solution; the longer log is in "
-            "~/ascend/log/debug/plog",
+            "grep -rh ERROR ~/ascend/log/debug/plog | tail -n 40, and the lines under the "
+            "error: the code (EZ: operator, EE and E3: runtime and "
+            "driver, EI and EJ: HCCL), Possible Cause and Solution",
             "none",
         ),
         Do(
-            "ASCEND_LAUNCH_BLOCKING=1 in the next run: calls are asynchronous, the traceback "
+            "ASCEND_LAUNCH_BLOCKING=1 in front of the command: calls are asynchronous, the "
+            "traceback "
             "then names the line",
             "slow",
         ),
@@ -46,7 +70,9 @@ FAILURE = Known(
         "of the others only follow."
     ),
     signs=(
+        *(Sign(f"{code}: 2", where="line", no=("arning",)) for code in _CODES),
         Sign("NPU function error", no=_ELSE, releases="torch_npu ≥ 2.1"),
+        Sign("NPU error", also=("error code is",), no=_ELSE, releases="torch_npu ≤ 2.1"),
         Sign("HCCL function error", no=_ELSE),
         Sign("HCCL error in", no=_ELSE),
         Sign("call acl api failed", no=_ELSE),
@@ -83,6 +109,9 @@ FAILURE = Known(
         Sign("-packages/torch_npu/", where="raised"),
         Sign("vllm_ascend/", where="raised"),
         Sign("-packages/mindspeed/", where="raised"),
+        Sign("Ascend Error"),
+        Sign("AclNN_"),
+        Sign("aclnn"),
     ),
     examples=(
         Example(

@@ -15,15 +15,29 @@ FAILURE = Known(
         "loss wants floats (or the other way round)"
     ),
     do=(
+        Do(
+            "logits.squeeze(-1) before the loss, or labels.unsqueeze(-1): one of them has a "
+            "dimension "
+            "of 1 more",
+            "none",
+            when=("must be the same as input size",),
+        ),
+        Do(
+            "print({k: v.shape for k, v in batch.items()}), before the loss: input_ids and labels "
+            "must have one shape (rows × tokens), and labels not be empty",
+            "none",
+            when=("batch_size", "shape", "size"),
+        ),
+        Do(
+            "--problem_type regression, or labels as whole numbers for single_label_classification "
+            "(int64) and floats for multi_label_classification",
+            "none",
+            when=("Float", "Long", "dtype", "float"),
+        ),
         Do("num_labels=N in from_pretrained, labels from 0 to N - 1, and -100 for ignored", "none"),
         Do(
             "labels padded and cut together with input_ids: one collator for both "
             "(DataCollatorForSeq2Seq, DataCollatorForTokenClassification), not the tokenizer alone",
-            "none",
-        ),
-        Do(
-            "problem_type: single_label_classification wants int64 labels, "
-            "multi_label_classification and regression float labels",
             "none",
         ),
         Do(
@@ -37,6 +51,7 @@ FAILURE = Known(
         "vision-language model's image tokens were expanded in input_ids only, see VG506."
     ),
     signs=(
+        Sign("that is different to the input size", also=("ValueError",)),
         Sign("Expected input batch_size", also=("to match target batch_size",)),
         Sign("must be the same as input size", also=("arget size",)),
         Sign("0D or 1D target tensor expected"),
@@ -49,6 +64,7 @@ FAILURE = Known(
         Sign("size mismatch (got input:", also=("target:",)),
         Sign("Label values must be <= vocab_size"),
         Sign("nll_loss", also=("not implemented for",)),
+        Sign("num_labels", where="else"),
     ),
     examples=(
         Example(

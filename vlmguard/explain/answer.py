@@ -1,0 +1,82 @@
+"""What is said of a log: its verdict, where it started, and what shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from vlmguard.explain import phases, watchdog
+from vlmguard.explain.candidates import Candidate
+from vlmguard.explain.digest import Digest
+from vlmguard.explain.failure import Known, flat
+from vlmguard.explain.lines import Line
+from vlmguard.explain.logfacts import Facts
+
+Verdict = Literal["explained", "unknown", "unfinished", "finished"]
+
+
+@dataclass
+class Answer:
+    """What the judge says.
+
+    Attributes:
+        ranks: where it started; empty where no rank is told.
+        how: the evidence for ``ranks``, in words.
+        sure: False for "one of ranks …".
+        alike: ranks that show the same failure.
+        followed: consequences, in words.
+        guard: what vlmguard itself said in this run (`ours.Said`).
+        code: the exit code that a launcher tells, where that is all there is.
+    """
+
+    verdict: Verdict
+    known: Known | None = None
+    pick: Candidate | None = None
+    ranks: tuple[int, ...] = ()
+    how: str = ""
+    sure: bool = True
+    alike: tuple[int, ...] = ()
+    followed: list[str] = field(default_factory=list)
+    table: watchdog.Table | None = None
+    facts: Facts = field(default_factory=Facts)
+    evidence: list[Line] = field(default_factory=list)
+    guard: list[Any] = field(default_factory=list)
+    code: int | None = None
+
+
+def evidence(pick: Candidate) -> list[Line]:
+    if pick.event is None:
+        return [pick.line]
+    last = pick.event.last
+    if last is None:
+        return [pick.line]
+    more = " ".join(pick.event.message.split("\n")[1:])  # of a message of several lines
+    last = replace(last, raw=f"{last.raw.rstrip()} {flat(more).strip()}".rstrip())
+    return [last] if last.number == pick.line.number else [pick.line, last]
+
+
+def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
+    steps = [s for d in digests for s in d.progress.steps]
+    last = max(steps, key=lambda s: s[1], default=None)
+    facts = replace(facts, steps=(last[1], last[2]) if last else None)
+    pick = answer.pick
+    if pick is None:
+        return facts
+    if pick.event is None:
+        return facts.at(flat(pick.line.raw), "", _context(pick, digests))
+    event = pick.event
+    trace = flat(" ".join(event.trace))
+    phase = phases.of(event) or _context(pick, digests)
+    return facts.at(flat(f"{event.type}: {event.message}")[:6000], trace, phase)
+
+
+def _context(pick: Candidate, digests: Sequence[Digest]) -> str:
+    """Evaluation or saving, where the log says that one had begun and no step came after it."""
+    for digest in digests:
+        told = digest.progress
+        start = max(told.evaluating, told.saving)
+        if start < 0 or told.resumed(start):
+            continue
+        return "evaluation" if told.evaluating > told.saving else "save"
+    return ""

@@ -1,0 +1,279 @@
+"""What a failure's own words name (a module, a file, a port), for the steps that are advised.
+
+A log is a stranger's text. Each value has to look like what it is meant to be, is left out where
+it holds a secret, and is quoted for a shell: a command that is pasted from an answer reads a file
+or asks for a package, and can do no more.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from vlmguard.explain import clean, packages
+from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.renamed import DROPPED, RENAMED
+
+_PATH = r"((?:[A-Za-z]:[\\/]|\.{0,2}/)?[\w.@+~-][\w./\\@+~ -]{1,220}|/[\w./@+~ -]{1,220})"
+_MODULE = re.compile(r"No module named ['\"‘]?([A-Za-z_][\w.]{0,80})")
+_IMPORTED = re.compile(
+    r"cannot import name ['\"‘]?([A-Za-z_]\w{0,80})['\"’]? from (?:partially initialized module )?"
+    r"['\"‘]?([A-Za-z_][\w.]{0,80})"
+)
+_FLAG = re.compile(
+    r"(?:unrecognized arguments?:? |unrecognized option ['\"]?|no such option:? ?['\"]?|"
+    r"No such option:? ?['\"]?|error: argument )(--?[A-Za-z][\w-]{1,60})"
+)
+_KEYWORD = re.compile(
+    r"(?:unexpected keyword argument|Some specified arguments are not used by the HfArgumentParser:"
+    r"|Some keys are not used by the HfArgumentParser:|remaining_argv:|Got unknown args, "
+    r"potentially"
+    r" deprecated arguments:|unknown keys) \(?\[?['\"]?(?:--)?([A-Za-z_]\w{1,60})"
+)
+_PORT = re.compile(
+    r"(?i)\bport[ :=]{1,3}(\d{2,5})\b|\]:(\d{4,5})\b|:(\d{4,5})(?:[ ,)]|$)"
+    r"|connect to \([\w.:-]{1,80}, (\d{2,5})\)"
+)
+_FILES = [
+    re.compile(r"(?:No such file or directory|Is a directory|Not a directory|Permission denied|"
+               r"Read-only file system|File exists|Stale file handle|Input/output error|"
+               r"No space left on device|Disk quota exceeded)"
+               rf"[:\]]{{0,2}} ['\"]{_PATH}['\"]"),
+    re.compile(rf"['\"]{_PATH}['\"] (?:does not exist|is not a (?:valid )?(?:file|directory))"),
+    re.compile(r"(?:Unable to find|Cannot find|cannot find|Couldn't find|could not find|"
+               r"ERROR opening|cannot identify image file|Failed to open|can't open file|"
+               r"unable to open file|Failed to fetch video idx \d{1,9} from|image file is truncated"
+               r"|while deserializing header|found in directory|Error opening)"
+               r":? ['\"]?(/[\w./@+~-]{1,220}|[\w.@+~-][\w./@+~-]{1,200}\.\w{1,12})"),
+    re.compile(r"(?:Received: |valid checkpoint at |Can't find '[\w.]{1,40}' at |Unable to find )"
+               r"['\"]?([\w.@+~/][\w./@+~-]{1,200})"),
+    re.compile(r"(?:Checkpoint at |^|\s)([\w.@+~-][\w./@+~-]{1,200}\."
+               r"(?:ckpt|pth|pt|swp|safetensors|bin))(?: not found|: buffer nbytes)"),
+    re.compile(r"(?:File|file|directory|folder|path|dataset|checkpoint at)s? ['\"]?"
+               r"(/[\w./@+~-]{2,220})"),
+    re.compile(r"(?<![\w./:<])(/[\w.@+~-]{1,80}/[\w./@+~-]{1,200})"),
+]  # fmt: skip
+_LOOSE = _FILES[-2:]  # any path: a frame's own source is not the file that is meant
+_SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h")
+_REPO = [
+    re.compile(r"https?://(?:huggingface\.co|hf-mirror\.com)/(?:api/(?:models|datasets)/|datasets/)?"
+               r"([\w.-]{1,96}/[\w.-]{1,96})"),
+    re.compile(r"looks like ([\w.-]{1,96}/[\w.-]{1,96}) is not the path"),
+    re.compile(r"(?:access model|the (?:model|tokenizer) for|Repository Not Found for|"
+               r"Access to model|not exist in:|"
+               r"Access to dataset|load) ['\"]?([\w.-]{1,96}/[\w.-]{1,96})"),
+    re.compile(r"^[\w.]{0,80}: ['\"]?([\w.-]{1,96}/[\w.-]{1,96})['\"]? is not a local folder"),
+]  # fmt: skip
+_PAGES = ("docs", "models", "datasets", "spaces", "settings", "join", "blog", "api")
+_JOB = re.compile(r"(?:JOB|STEP|Job|job|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?\b")
+_HOST = re.compile(
+    r"(?: ON | on node |Node |host )([A-Za-z][\w.-]{1,60})"
+    r"|connect to \(?([A-Za-z0-9][\w.-]{1,80})[,:] ?\d{2,5}"
+)
+_ATTRIBUTE = re.compile(
+    r"(?:['\"‘]?([A-Za-z_][\w.]{0,80})['\"’]? (?:object )?|module ['\"]([\w.]{1,80})['\"] )"
+    r"has no attribute ['\"‘]?([A-Za-z_]\w{0,80})"
+)
+_LIBRARY = re.compile(
+    r"(?:[/-]packages/|DLL load failed while importing )([A-Za-z_]\w{1,60}?)"
+    r"(?:_2_cuda|_cuda|_3_cuda)?(?:[./-]|:| |$)"
+)
+_LIB = re.compile(r"(lib[A-Za-z][\w.+-]{0,60}\.so[\w.]{0,12}): cannot open shared")
+_COMMAND = re.compile(
+    r"(?:line \d{1,6}: |: command not found: )?([A-Za-z][\w.-]{1,40}): (?:command )?not found"
+    r"|execve\(\): ([A-Za-z][\w.-]{1,40}):"
+)
+_DRIVER = re.compile(r"found version (1[0-9])0(\d)0\)")
+_INSTALL = re.compile(
+    r"(?:pip3? install (?:-U |--upgrade )?[`'\"]?|ImportError: No |requires |install )"
+    r"([A-Za-z][\w-]{1,40})"
+)
+_FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
+_FUNCTION = re.compile(r"TypeError: (?:[\w.<>]{1,60}\.)?([a-z]\w{1,60}(?<!__))\(\)")
+_REWARD = re.compile(r"reward_function ['\"]?([\w-]{1,60})")
+_NUMBERS = re.compile(
+    r"(\d{1,6})[^\d\n]{0,30}(?:divisible by|chunk)[^\d\n]{0,24}(\d{1,6})[^\d\n]{0,20}(\d{0,6})"
+)
+_KEY = re.compile(r"(?:KeyError:|Key) ['\"]([\w.-]{1,80})['\"]")
+_MODEL = re.compile(
+    r"(?:model type ['\"`]|model_type: ?['\"]|model_type['\"]? ['\"]|architectures \[['\"]|"
+    r"KeyError: ['\"])([\w.-]{2,60})"
+)
+_TEMPLATE = re.compile(r"[Tt]emplate ['\"`]?([\w.-]{1,60})['\"`]? (?:does not exist|is not)")
+_CHOICE = re.compile(r"invalid choice: ['\"]([\w.-]{1,60})['\"]")
+_LINE = re.compile(r"\bline (\d{1,9})(?: column \d{1,6})?")
+_ASKED = re.compile(
+    r"(?:requires?|needs|install) [`'\"]?(([A-Za-z][\w-]{1,40})[<>=!]=?[\w.]{1,20})"
+)
+
+
+def of(facts: Facts) -> dict[str, str]:
+    """Name → value, quoted for a shell; only what the failure or the run's arguments tell."""
+    said = clean.shown(facts.message)  # what is blacked out here can be no value
+    found = {
+        **_modules(said),
+        **_arguments(said),
+        "port": _first(_PORT, said),
+        "path": _path(said),
+        "repo": _repo(said),
+        "job": _first(_JOB, said),
+        "host": _first(_HOST, said),
+        "key": _first(_KEY, said),
+        "modeltype": _first(_MODEL, said),
+        "template": _first(_TEMPLATE, said),
+        "choice": _first(_CHOICE, said) or _first(_REWARD, said),
+        "line": _first(_LINE, said),
+        "output": facts.said.get("output_dir", ""),
+        "modelfolder": facts.model if facts.model.startswith(("/", "./", "../")) else "",
+        "modelrepo": facts.model if re.fullmatch(r"\w[\w.-]*/[\w.-]+", facts.model) else "",
+        "lib": _first(_LIB, said),
+        "command": _first(_COMMAND, said),
+        "vision": _vision(facts),
+        **_wheels(said),
+        "framework": _DISTRIBUTIONS.get(facts.framework, ""),
+        "function": _first(_FUNCTION, said),
+        "numbers": _numbers(said),
+    }
+    found["otherport"] = str(int(found["port"]) % 60000 + 1) if found["port"] else ""
+    found["folder"] = found["path"].rpartition("/")[0] if found["path"][:1] != "-" else ""
+    if match := _ATTRIBUTE.search(said):
+        found["owner"], found["attribute"] = match[1] or match[2], match[3]
+        found["ownerpackage"] = packages.of(match[2] or "") or _owner(facts.trace)
+    told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
+    program = _PROGRAMS.get(facts.framework)
+    return {**told, "program": program} if program else told
+
+
+# The program that shows a framework's arguments.
+_PROGRAMS = {
+    "ms-swift": "swift sft",
+    "LLaMA-Factory": "llamafactory-cli train",
+    "TRL": "trl sft",
+    "axolotl": "axolotl train",
+}
+
+
+# Folders of torch's wheels, by the CUDA that they bring, newest first.
+_WHEELS = ((13, 0), (12, 8), (12, 6), (12, 4), (12, 1), (11, 8))
+
+
+def _wheels(said: str) -> dict[str, str]:
+    """The driver's CUDA, and where the newest torch for it lies."""
+    match = _DRIVER.search(said)
+    if match is None:
+        return {}
+    offers = int(match[1]), int(match[2])
+    fit = next((f"cu{a}{b}" for a, b in _WHEELS if (a, b) <= offers), "")
+    where = f"https://download.pytorch.org/whl/{fit}" if fit else ""
+    return {"driver": f"{offers[0]}.{offers[1]}", "wheels": where}
+
+
+_DISTRIBUTIONS = {
+    "ms-swift": "ms-swift",
+    "LLaMA-Factory": "llamafactory",
+    "TRL": "trl",
+    "axolotl": "axolotl",
+    "FlagEmbedding": "FlagEmbedding",
+}
+
+
+def _numbers(said: str) -> str:
+    """The numbers of which one does not divide the other, as the message has them."""
+    match = _NUMBERS.search(said)
+    return ", ".join(n for n in match.groups() if n) if match else ""
+
+
+def _vision(facts: Facts) -> str:
+    """The torchvision of this torch: 0.(15 + n) belongs to 2.n."""
+    match = re.match(r"2\.(\d{1,2})\.", facts.releases.get("torch", ""))
+    return f"torchvision==0.{15 + int(match[1])}.*" if match else ""
+
+
+def _owner(trace: str) -> str:
+    """The package whose code raised it: of the last of the traceback's frames that has one."""
+    found = _FRAME.findall(trace)
+    return packages.of(found[-1]) if found else ""
+
+
+def _modules(said: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if match := _IMPORTED.search(said):
+        found["name"], found["source"] = match[1], match[2]
+        found["sourcepackage"] = packages.of(match[2])
+    if match := _MODULE.search(said):
+        module = match[1].rstrip(".")
+        package = packages.of(module)
+        inner = "." in module and module.partition(".")[0] != "google"
+        found["part" if inner else "module"] = module
+        found["partpackage" if inner else "package"] = package
+        if not package and not inner:
+            found["unlisted"] = module
+    else:
+        asked = (packages.listed(name) for name in _INSTALL.findall(said))
+        found["package"] = next(filter(None, asked), "")
+    if match := _LIBRARY.search(said):
+        found["library"] = packages.of(match[1])
+    for match in _ASKED.finditer(said):
+        if packages.listed(match[2]):
+            found["wanted"] = match[1]
+            break
+    return found
+
+
+def _arguments(said: str) -> dict[str, str]:
+    match = _FLAG.search(said) or _KEYWORD.search(said)
+    if match is None:
+        return {}
+    flag = match[1]
+    bare = flag.lstrip("-").replace("-", "_")
+    new = RENAMED.get(bare, "")
+    return {"flag": flag, "argument": bare, "newname": new, "dropped": DROPPED.get(bare, "")}
+
+
+# Words of a step that a value of the log takes the place of: {package}, {path}, …
+_PLACE = re.compile(
+    r"\{(attribute|argument|choice|command|driver|dropped|flag|folder|framework|function|host|job|key|lib|library|line|modelfolder|modelrepo|modeltype|"
+    r"module|name|newname|numbers|otherport|output|owner|ownerpackage|package|part|partpackage|path|port|program|repo|"
+    r"source|sourcepackage|template|unlisted|vision|wanted|wheels)\}"
+)
+
+
+def wants(action: str) -> set[str]:
+    """The names whose values ``action`` needs."""
+    return set(_PLACE.findall(action))
+
+
+def filled(action: str, values: dict[str, str]) -> str:
+    """``action`` with the values; a name in capitals where there is none."""
+    return _PLACE.sub(lambda found: values.get(found[1], found[1].upper()), action)
+
+
+def quoted(value: str) -> str:
+    """``value`` for a command line, or "" where it is not fit to stand in one."""
+    value = clean.shown(value).strip().rstrip(".,;:'\"`’")
+    option = value.startswith("-") and not re.fullmatch(r"--?[A-Za-z][\w-]{0,60}", value)
+    if not value or option or "█" in value or "\n" in value or len(value) > 240:
+        return ""
+    return value if re.fullmatch(r"[\d, ]+", value) else shlex.quote(value)
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return next((group for group in match.groups() if group), "") if match else ""
+
+
+def _path(said: str) -> str:
+    """A file that the message names; of its several forms the most telling."""
+    for pattern in _FILES:
+        for match in pattern.finditer(said):
+            if pattern not in _LOOSE or not match[1].endswith(_SOURCES):
+                return match[1]
+    return ""
+
+
+def _repo(said: str) -> str:
+    for pattern in _REPO:
+        for match in pattern.finditer(said):
+            if match[1].partition("/")[0] not in _PAGES:
+                return match[1].removesuffix("/resolve").rstrip(".")
+    return ""

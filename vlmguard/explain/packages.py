@@ -1,0 +1,51 @@
+"""Which package of PyPI brings a module: the name that `pip install` wants, where it is known.
+
+A module that is not here is not advised to be installed by its name: it may be a file of the
+repository's own, or a stranger's package of the same name.
+"""
+
+from __future__ import annotations
+
+_OTHER_NAME = """
+    cv2=opencv-python-headless PIL=pillow yaml=pyyaml sklearn=scikit-learn skimage=scikit-image
+    qwen_vl_utils=qwen-vl-utils qwen_omni_utils=qwen-omni-utils flash_attn=flash-attn
+    google=protobuf liger_kernel=liger-kernel swift=ms-swift faiss=faiss-cpu
+    hydra=hydra-core open_clip=open-clip-torch fla=flash-linear-attention
+    causal_conv1d=causal-conv1d mamba_ssm=mamba-ssm huggingface_hub=huggingface-hub
+    rouge_score=rouge-score rouge_chinese=rouge-chinese sentence_transformers=sentence-transformers
+    pkg_resources=setuptools distutils=setuptools deepspeed_kernels=deepspeed-kernels
+    pynvml=nvidia-ml-py grpc=grpcio bs4=beautifulsoup4 mpi4py=mpi4py tensorboardX=tensorboardX
+    math_verify=math-verify latex2sympy2_extended=latex2sympy2_extended
+    optimum=optimum awq=autoawq auto_gptq=auto-gptq unsloth_zoo=unsloth_zoo apex=
+    pytorch_lightning=pytorch-lightning lightning_fabric=lightning dotenv=python-dotenv
+    sympy=sympy Levenshtein=levenshtein nvidia_smi=nvidia-ml-py3 git=gitpython
+    prompt_toolkit=prompt-toolkit dateutil=python-dateutil vllm_ascend=vllm-ascend
+    torch_npu=torch-npu FlagEmbedding=FlagEmbedding
+"""
+_SAME_NAME = """
+    accelerate aiohttp av axolotl bitsandbytes colossalai datasets decord deepspeed diffusers
+    einops evaluate evalscope fastapi fire ftfy gptqmodel gradio h5py hqq imageio jieba jinja2
+    jsonlines kernels librosa llamafactory lmdb lmdeploy loguru matplotlib mlflow modelscope moviepy
+    msgspec ninja nltk numba numpy omegaconf openai orjson packaging pandas peft prettytable
+    protobuf psutil pyarrow pycocotools pydantic ray regex requests rich sacrebleu
+    safetensors scipy seaborn sentencepiece sglang soundfile swanlab tensorboard termcolor
+    tiktoken timm tokenizers torch torchao torchaudio torchcodec torchdata torchvision tqdm
+    transformers transformers_stream_generator triton trl typer tyro unsloth uvicorn vllm wandb
+    webdataset xformers xgrammar
+"""
+PYPI: dict[str, str] = {name: name for name in _SAME_NAME.split()}
+PYPI.update(pair.split("=") for pair in _OTHER_NAME.split())  # type: ignore[misc]
+
+# What is built against the torch that is there.
+BUILT = ("flash-attn", "causal-conv1d", "mamba-ssm", "xformers", "deepspeed")
+
+
+def of(module: str) -> str:
+    """The package that brings ``module``, or "" where it is not known."""
+    return PYPI.get(module.partition(".")[0], "")
+
+
+def listed(name: str) -> str:
+    """The package of this name, as PyPI has it, or "" where it is not one of those above."""
+    plain = name.lower().replace("_", "-")
+    return next((one for one in PYPI.values() if one.lower().replace("_", "-") == plain), "")
