@@ -1,4 +1,4 @@
-"""Shapes that a fifth and a sixth set of logs taught, which nobody who wrote the patterns had seen."""
+"""Shapes that a fifth, a sixth and a seventh set of logs taught, which nobody who wrote the patterns had seen."""
 
 # ruff: noqa: E501
 from __future__ import annotations
@@ -15,6 +15,19 @@ NAN = " iteration     54{0}/  250000 | consumed samples:        434{0} | consume
 
 # log → (text, class or verdict, starting ranks or None)
 SHAPES = {
+    "huggingface/trainer#2374 back-ticks that a page has eaten": (compose.traced("ValueError: Please specify target_modules in peft_config", 0), "VG525", (0,)),
+    "the arguments were refused, then it was started again and ended": (
+        'usage: train.py [-h]\ntrain.py: error: argument --num_worker: expected one argument\nTraceback (most recent call last):\n  File "/job/train.py", line 9, in <module>\n    import torch\n  File "/env/site-packages/torch/onnx/symbolic_opset9.py", line 1603, in <module>\n    @_beartype.beartype\nKeyboardInterrupt\n', "VG569", None),
+    "the arguments were refused, and the launcher says so": (
+        "train.py: error: argument --num_worker: expected one argument\n" + 'Traceback (most recent call last):\n  File "/env/bin/torchrun", line 8, in <module>\n    sys.exit(main())\n  File "/env/site-packages/torch/distributed/run.py", line 879, in main\n    run(args)\nKeyboardInterrupt\n', "VG553", None),
+    "a script that could not be read, then it was started again": (
+        '  File "/job/train.py", line 7\n    x = 1\nIndentationError: unindent does not match any outer indentation level\nTraceback (most recent call last):\n  File "/job/train.py", line 80, in <module>\n    torch.save(state, path)\n  File "/env/site-packages/torch/serialization.py", line 835, in __exit__\n    self.file_like.write_end_of_file()\nRuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 228062784 vs 228062672\n', "VG535", None),
+    "huggingface/trl#2879 torchrun's word, cut": (
+        "  0%|          | 0/9 [00:00<?, ?it/s]W0217 07:42:20.851000 470998 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 471406 closing signal SIGTERM\nE0217 07:42:21.080000 470998 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 3\n", "VG532", (3,)),
+    "a result that has no folder": (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 20, in save\n    pkl_file = open(name, \'wb\')\nFileNotFoundError: [Errno 2] No such file or directory: \'output/history.pkl\'\n', "VG580", None),
+    "a slip in a user's own call": (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 437, in main\n    means.update(features, device)\nTypeError: KMeans.update() missing 2 required positional arguments: \'a\' and \'b\'\n', "unknown", None),
     "hiyouga/LLaMA-Factory#3406 a web page's thread that trains, cut": (
         'Generating train split: 0 examples [00:00, ? examples/s]\nException in thread Thread-6 (run_exp):\nTraceback (most recent call last):\n  File "/env/site-packages/datasets/arrow_writer.py", line 611, in finalize\n    raise SchemaInferenceError("Please pass `features` or at least one example when writing data")\ndatasets.arrow_writer.SchemaInferenceError: Please pass `features` or at least one example when writing data\n\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n  File "/usr/lib/python3.11/threading.py", line 1045, in _bootstrap_inner\n    self.run()\n', "VG554", None),
     "an old torch's name for tensors": (compose.traced("RuntimeError: element 0 of variables does not require grad and does not have a grad_fn", 0), "VG507", (0,)),

@@ -28,6 +28,8 @@ _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray
 _SCHEDULER = ("VG530", "VG531")
 _TRACKER = "VG565"
 _ENDED = "VG569"  # of what had come to its end nothing is lost
+_REFUSED = ".py: error: "  # argparse's, behind which a program ends
+_STARTERS = ("torch/distributed/", "accelerate/commands/", "deepspeed/launcher/", "cli/main.py")
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
 WORK = 10  # lines with a bar
 NEAR = 30  # lines between two exceptions of one stream that belong together
@@ -62,6 +64,7 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
     for digest in digests:
         raised = [e for e in digest.events if not e.caught and not survived(e.at, digest, digests)]
         raised = [e for e in raised if not _interrupted(e.type, e.at, digest)]
+        raised = [e for e in raised if not (_unread(e) and _begun_again(e.at, digest.events))]
         for event in raised:
             if event.message.startswith(NO_ROW) and event.cause is None:
                 event.cause = _logged_before(event, digest.events)
@@ -89,6 +92,7 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             and not _interrupted(line.text, line.at, digest)
             and not (_outlived if known.code in _SCHEDULER else survived)(line.at, digest, digests)
             and not _synced(known, line, digest)
+            and not (_REFUSED in line.raw and _begun_again(line.at, digest.events))
             and not (known.code == _ENDED and digest.progress.over(line.at))
         ]
     if not found and not any(d.exits or d.progress.done or d.progress.steps for d in digests):
@@ -127,6 +131,22 @@ def _marked(here: list[Candidate]) -> list[Candidate]:
     if not ends:
         return here
     return [c for c in here if c.line.marked or c.at > max(ends)]
+
+
+def _unread(event: Event) -> bool:
+    """A script that Python could not read: it ran nothing."""
+    kind = event.type.rpartition(".")[2]
+    return kind in ("SyntaxError", "IndentationError", "TabError") and event.rank is None
+
+
+def _begun_again(at: int, events: Sequence[Event]) -> bool:
+    """Whether a program ran after one that refused its arguments, or could not be read: the log
+    holds more than one start. What a launcher raises behind its ranks is none."""
+    later = (e for e in events if e.at > at and e.frames and e.type and not _launchers(e))
+    return any(
+        not _unread(e) and not any(place in path for path, _, _ in e.frames for place in _STARTERS)
+        for e in later
+    )
 
 
 def _launchers(event: Event) -> bool:

@@ -17,7 +17,7 @@ from vlmguard.explain import digest as digests_
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.digest import Digest
-from vlmguard.explain.failure import Known
+from vlmguard.explain.failure import Known, bare
 from vlmguard.explain.notes import NOTES
 
 STATUS = {"finished": 0, "explained": 1, "unknown": 3, "unfinished": 4}
@@ -62,7 +62,7 @@ def strings(catalogue: Sequence[Known]) -> list[bytes]:
     for known in catalogue:
         for sign in known.signs:
             if sign.where == "line" or (sign.where == "message" and len(sign.text) >= DISTINCT):
-                found[_start(sign.text)] = None
+                found[_start(sign.text)] = found[_start(bare(sign.text))] = None
     for note in NOTES:
         found[_start(note)] = None
     kept = [text for text in found if not any(o != text and o in text for o in found)]

@@ -15,6 +15,7 @@ from vlmguard.explain.logfacts import Facts
 Order = Literal["cause", "hang", "peer", "end"]
 Where = Literal["message", "trace", "raised", "within", "line", "else"]
 
+BARE = 20  # characters that tell without their back-ticks
 _SPACE = re.compile(r"\s+")
 
 
@@ -55,10 +56,22 @@ class Sign:
     def matches(self, message: str, trace: str = "", raised: str = "") -> bool:
         """Whether an exception with this message and traceback, or this line, bears the sign."""
         inside = {"trace": trace, "raised": raised, "within": raised}.get(self.where, message)
-        if self.text not in inside or not all(b in message for b in self.beside):
+        if not _within(self.text, inside) or not all(_within(b, message) for b in self.beside):
             return False
         everything = f"{message} {trace}"
-        return all(a in everything for a in self.also) and not any(n in everything for n in self.no)
+        asked = all(_within(a, everything) for a in self.also)
+        return asked and not any(_within(n, everything) for n in self.no)
+
+
+def _within(words: str, text: str) -> bool:
+    """Whether they are there, with their back-ticks or, as trackers' pages leave them, without."""
+    return words in text or (bare(words) != words and bare(words) in text)
+
+
+def bare(words: str) -> str:
+    """``words`` without their back-ticks, unless these are what makes them telling."""
+    less = words.replace("`", "")
+    return less if " " in less and len(less) >= BARE else words
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ _RANK = re.compile(r"^\s*(?:│ )?rank\s{1,9}: (\d{1,6}) \(local_rank: (\d{1,4})
 _CODE = re.compile(r"^\s*(?:│ )?exitcode\s{1,9}: (-?\d{1,4})(?: \(pid: \d{1,9}\)|\s*$)")
 _TIME = re.compile(r"^\s*(?:│ )?time\s{1,9}: (\d{4}-\d\d-\d\d)[_T ](\d\d:\d\d:\d\d)()")
 _FAILED = re.compile(
-    r"failed \(exitcode: (-?\d{1,4})\)[^\n]{0,300}? local_rank: (\d{1,4}) "
-    r"\((?:pid|process ID): (\d{1,9})\)"
+    r"failed \(exitcode: (-?\d{1,4})\)[^\n]{0,300}? local_rank: (\d{1,4})\s?"
+    r"(?:\((?:pid|process ID): \d{1,9}\)|$)"  # cut behind it, in a quotation
 )
 _CLOSING = re.compile(r"closing signal SIG(HUP|INT)\b")  # torchrun passes on what it got itself
 _CHILDREN = re.compile(  # torch 1.9 to 1.11

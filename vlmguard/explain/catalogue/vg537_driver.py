@@ -79,6 +79,7 @@ FAILURE = Known(
     "gives 'no CUDA-capable device', too.",
     signs=(
         Sign("Cuda is not available"),
+        Sign("is not supported in the installed CUDA driver"),
         Sign("Your assigned backend nccl is not available", releases="accelerate"),
         Sign("CUDA driver version is insufficient"),
         Sign("The NVIDIA driver on your system is too old"),

@@ -61,6 +61,7 @@ FAILURE = Known(
         Sign("Horovod has been shut down", where="line"),
         Sign("The actor died unexpectedly before finishing", releases="Ray"),
         Sign("actor is dead because its worker process has died", releases="Ray"),
+        Sign("actor is dead because its worker process has died", where="line", releases="Ray"),
         Sign("The worker died unexpectedly while executing", releases="Ray"),
     ),
     examples=(

@@ -184,7 +184,7 @@ FAILURE = Known(
         Sign("Output' object is not subscriptable"),
         Sign(
             "required positional argument",
-            also=("missing",),
+            also=("missing", "-packages/"),  # a call within a user's own code is a slip of theirs
             no=(
                 *("_reward", "reward_f", "Reward.__call__", "ORM.__call__", "forward() missing"),
                 *("compute_metrics", "main() missing", "train() missing", "<lambda>", "collate"),

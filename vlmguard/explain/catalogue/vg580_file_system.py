@@ -42,6 +42,8 @@ FAILURE = Known(
     signs=(
         Sign("LustreError", also=("rc = -",), no=("rc = -28", "rc = -122"), releases="Lustre"),
         Sign("[Errno 13]"),
+        Sign("FileNotFoundError", also=("open(", "'wb')"), releases="a folder that is not there"),
+        Sign("FileNotFoundError", also=("open(", "'w')"), releases="a folder that is not there"),
         Sign("[Errno 1] Operation not permitted"),
         Sign("PermissionError", no=("Authentication",)),
         Sign("Permission denied"),
