@@ -76,6 +76,12 @@ def test_shape(tmp_path, shape):
     told_right(tmp_path, *SHAPES[shape])
 
 
+def test_an_error_level_alone_is_no_failure(tmp_path):
+    """LLaVA's controller logs all of its standard error as errors."""
+    said = ("Started server process [1944993]", "Waiting for application startup.", "Application startup complete.")
+    told_right(tmp_path, "".join(f"2024-07-30 17:02:28 | ERROR | stderr | INFO:     {words}\n" for words in said), "unfinished", None)
+
+
 def test_the_words_of_a_rank_are_shown(tmp_path):
     (tmp_path / "train.log").write_text("[rank1]: no rewards were set, ending here\n" + GONE + FIRST)
     answer, _ = explain([str(tmp_path / "train.log")])

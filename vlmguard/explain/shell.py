@@ -51,6 +51,8 @@ def failed(kept: Sequence[Line]) -> Line | None:
 def _told(line: Line) -> bool:
     if line.level and line.level in "WI":
         return False
-    start = line.raw[:200]
-    error = (line.level and line.level in "EFC") or _ERROR.search(start) is not None
-    return bool(error) and bool(_FAILING.search(line.raw[:600])) and not _GOES_ON.search(line.raw)
+    level = _ERROR.search(line.raw[:200])
+    if level is None and not (line.level and line.level in "EFC"):
+        return False
+    words = line.raw[level.end() if level else 0 :][:600]  # its own, not the level's
+    return bool(_FAILING.search(words)) and not _GOES_ON.search(line.raw)
