@@ -65,7 +65,7 @@ class Sign:
 
 def _within(words: str, text: str) -> bool:
     """Whether they are there, with their back-ticks or, as trackers' pages leave them, without."""
-    return words in text or (bare(words) != words and bare(words) in text)
+    return words in text or ("`" in words and bare(words) in text)
 
 
 def bare(words: str) -> str:

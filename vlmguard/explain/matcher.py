@@ -6,6 +6,7 @@ it by ``bytes.find``, string after string: slower, the same answers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 Find = Callable[[bytes], list[tuple[int, int]]]  # block → (start, number of the string), by start
@@ -15,13 +16,14 @@ def finder(strings: Sequence[bytes], plain: bool = False) -> Find:
     """A function that finds every occurrence of every string, overlapping ones too."""
     if not plain:
         try:
-            return _compiled(strings)
+            return _compiled(tuple(strings))
         except ImportError:
             pass
     return _plain(strings)
 
 
-def _compiled(strings: Sequence[bytes]) -> Find:
+@functools.cache
+def _compiled(strings: tuple[bytes, ...]) -> Find:
     from ahocorasick_rs import BytesAhoCorasick, Implementation
 
     automaton = BytesAhoCorasick(list(strings), implementation=Implementation.DFA)
