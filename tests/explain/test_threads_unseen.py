@@ -16,6 +16,7 @@ NAN = " iteration     54{0}/  250000 | consumed samples:        434{0} | consume
 # log → (text, class or verdict, starting ranks or None)
 SHAPES = {
     "huggingface/trainer#2374 back-ticks that a page has eaten": (compose.traced("ValueError: Please specify target_modules in peft_config", 0), "VG525", (0,)),
+    "a line's back-ticks, too": ("indexSelectLargeIndex: block: [213,0,0], thread: [63,0,0] Assertion srcIndex < srcSelectDimSize failed.\n", "VG545", None),
     "the arguments were refused, then it was started again and ended": (
         'usage: train.py [-h]\ntrain.py: error: argument --num_worker: expected one argument\nTraceback (most recent call last):\n  File "/job/train.py", line 9, in <module>\n    import torch\n  File "/env/site-packages/torch/onnx/symbolic_opset9.py", line 1603, in <module>\n    @_beartype.beartype\nKeyboardInterrupt\n', "VG569", None),
     "the arguments were refused, and the launcher says so": (

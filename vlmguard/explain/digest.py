@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from vlmguard.explain import clean, events, launcher, lines, progress, quoted, runs, shell, stacks
 from vlmguard.explain.events import Event
-from vlmguard.explain.failure import Known, flat
+from vlmguard.explain.failure import Known, flat, within
 from vlmguard.explain.launcher import Exit
 from vlmguard.explain.lines import Line
 from vlmguard.explain.progress import Progress
@@ -183,7 +183,7 @@ def _watched(kept: Sequence[Line]) -> Iterable[Line]:
 def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
     signs = [(s.text, known) for known in catalogue for s in known.signs if s.where == "line"]
     everything = "\n".join(line.raw for line in kept)
-    present = [(text, known) for text, known in signs if text in everything]
+    present = [(text, known) for text, known in signs if within(text, everything)]
     if not present:
         return
     for line in kept:
@@ -195,7 +195,7 @@ def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple
         bears = [
             (known.narrow, len(text), known)
             for text, known in present
-            if text in raw
+            if within(text, raw)
             and known.match_line(flat(raw))
             and (_ended(known, raw) or not _quiet(raw, text))
         ]

@@ -56,14 +56,14 @@ class Sign:
     def matches(self, message: str, trace: str = "", raised: str = "") -> bool:
         """Whether an exception with this message and traceback, or this line, bears the sign."""
         inside = {"trace": trace, "raised": raised, "within": raised}.get(self.where, message)
-        if not _within(self.text, inside) or not all(_within(b, message) for b in self.beside):
+        if not within(self.text, inside) or not all(within(b, message) for b in self.beside):
             return False
         everything = f"{message} {trace}"
-        asked = all(_within(a, everything) for a in self.also)
-        return asked and not any(_within(n, everything) for n in self.no)
+        asked = all(within(a, everything) for a in self.also)
+        return asked and not any(within(n, everything) for n in self.no)
 
 
-def _within(words: str, text: str) -> bool:
+def within(words: str, text: str) -> bool:
     """Whether they are there, with their back-ticks or, as trackers' pages leave them, without."""
     return words in text or ("`" in words and bare(words) in text)
 
