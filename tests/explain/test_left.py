@@ -58,7 +58,7 @@ SHAPES = {
     "every task of a step killed": ("srun: error: node1: tasks 0-3: Killed\nsrun: error: node2: tasks 4-7: Killed\n", "VG569", None),
     "srun ended the step itself": ("srun: forcing job termination\nsrun: error: node1: task 3: Killed\n", "VG569", None),
     "tasks killed, and the kernel says why": ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.\nsrun: error: node1: task 3: Killed\nsrun: error: node2: task 4: Killed\n", "VG532", None),
-    "a lock that is not there": (compose.traced("FileNotFoundError: [Errno 2] No such file or directory: '/root/.cache/x/a.lock'", 0), "VG567", (0,)),
+    "a lock that is not there": (compose.traced("FileNotFoundError: [Errno 2] No such file or directory: '/home/u/.cache/x/a.lock'", 0), "VG567", (0,)),
     "a hub's storage is full": (compose.traced("huggingface_hub.errors.HfHubHTTPError: 403 Forbidden: Private repository storage limit reached, please upgrade your plan.", 0), "VG535", (0,)),
     "an empty weight under ZeRO-3": ("[config.py:1007:print]   zero_optimization_stage ...... 3\n" + compose.traced("IndexError: index 5 is out of bounds for dimension 0 with size 0", 0), "VG523", (0,)),
     "an empty list without it": (compose.traced("IndexError: index 5 is out of bounds for dimension 0 with size 0", 0), "VG545", (0,)),

@@ -66,7 +66,7 @@ FIRST = {
     "labels are there already": ("VG589", "ValueError: The model did not return a loss from the inputs, only the following keys: logits. For reference, the inputs it received are input_ids,attention_mask,labels.", "", "one run without what replaces the loss"),
     "other ranks than before": ("VG550", "The checkpoint being loaded used a DP world size of 8 but the current world size is 16.", "", "as many ranks as the run that saved it"),
     "a checkpoint": ("VG550", "ValueError: Can't find a valid checkpoint at /data/output/v0-20240318/checkpoint-100", "", "ls -la /data/output/v0-20240318/checkpoint-100"),
-    "a file that is not there": ("VG554", "FileNotFoundError: Unable to find '/root/data/mocked_512.json'", "", "ls -l /root/data/mocked_512.json"),
+    "a file that is not there": ("VG554", "FileNotFoundError: Unable to find '/data/rows/mocked_512.json'", "", "ls -l /data/rows/mocked_512.json"),
     "DeepSpeed's file": ("VG575", "ValueError: Expected a string path to an existing deepspeed config, or a dictionary, or a base64 encoded string. Received: configs/ds_z9.json", "TRL", "ls -l configs/ds_z9.json"),
     "a package in other words": ("VG552", "ImportError: DeepSpeed is not installed => run `pip3 install deepspeed` or build it from source.", "accelerate", "python -m pip install deepspeed"),
     "a tracker's package": ("VG565", "ValueError: You are using swanlab as `report_to`, please install swanlab by `pip install swanlab`", "ms-swift", "python -m pip install swanlab"),
