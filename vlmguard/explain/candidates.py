@@ -73,7 +73,7 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             Candidate(classify(e, catalogue), e.line, e, e.rank)
             for e in raised
             if id(e) not in inner
-            and (e.type.rpartition(".")[2] not in WRAPPERS or "['ninja'" in e.message)
+            and (not launchers(e) or "['ninja'" in e.message)
             and not _wraps(e, raised)
             and not _passed_on(e)
         ]
@@ -135,28 +135,29 @@ def _marked(here: list[Candidate]) -> list[Candidate]:
 
 def _unread(event: Event) -> bool:
     """A script that Python could not read: it ran nothing."""
-    kind = event.type.rpartition(".")[2]
-    return kind in ("SyntaxError", "IndentationError", "TabError") and event.rank is None
+    unread = event.name in ("SyntaxError", "IndentationError", "TabError")
+    return unread and event.rank is None
 
 
 def _begun_again(at: int, events: Sequence[Event]) -> bool:
     """Whether a program ran after one that refused its arguments, or could not be read: the log
     holds more than one start. What a launcher raises behind its ranks is none."""
-    later = (e for e in events if e.at > at and e.frames and e.type and not _launchers(e))
+    later = (e for e in events if e.at > at and e.frames and e.type and not launchers(e))
     return any(
         not _unread(e) and not any(place in path for path, _, _ in e.frames for place in _STARTERS)
         for e in later
     )
 
 
-def _launchers(event: Event) -> bool:
-    return event.type.rpartition(".")[2] in WRAPPERS
+def launchers(event: Event) -> bool:
+    """What a launcher raises for a rank that failed: not the failure itself."""
+    return event.name in WRAPPERS
 
 
 def _wraps(event: Event, others: list[Event]) -> bool:
     """A data-loader worker's exception is raised again in the rank; the original follows it."""
     if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
-        others = [e for e in others if e is not event and not _launchers(e)]
+        others = [e for e in others if e is not event and not launchers(e)]
         said = any(e.type or e.at > event.at for e in others)
         return not event.type and bool(event.frames) and said
     return any(e.at > event.at and e.type == event.type for e in others)
@@ -176,12 +177,11 @@ def _ended(candidate: Candidate, digest: Digest) -> bool:
         return known  # a loader's side thread: the main one only says that it is gone
     frames = candidate.event.frames if candidate.event else []
     if any(name == "train" or name.startswith("run_") for _, _, name in frames):
-        later = [e.type.rpartition(".")[2] for e in digest.events if e.at > candidate.at]
-        return known and all(name in WRAPPERS for name in later)
+        return known and all(launchers(e) for e in digest.events if e.at > candidate.at)
     told = digest.progress
     after = told.after(candidate.at) or told.finished(candidate.at)
     if any(name == "__getitem__" for _, _, name in frames) and not after:
-        return all(_launchers(e) for e in digest.events if e.at > candidate.at)  # a loader's thread
+        return all(launchers(e) for e in digest.events if e.at > candidate.at)  # a loader's thread
     # Of a log without steps or an end a wait or an op that was not built tells enough; what a
     # tracker's thread or a destructor says at the end of a healthy run does not.
     enough = candidate.known is not None and (

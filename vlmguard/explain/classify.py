@@ -48,7 +48,7 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     ):
         code = found.code
     if code is None and surely and not _own_words(event):
-        path = event.frames[-1][0] if event.frames else ""
+        path = event.raised_in
         words = 1 if kinds.installed(path) else 2
         code = kinds.by_path(event.type, path)
         code = code or kinds.by_words(event.type, message, words)
@@ -133,9 +133,8 @@ def _imported(frames: Sequence[tuple[str, int, str]]) -> str:
 
 def _own_fault(event: Event) -> bool:
     """A slip of the code itself: the place says where it is, not what the run did wrong."""
-    kind = event.type.rpartition(".")[2]
-    nothing = kind == "AttributeError" and event.message.startswith("'NoneType' object")
-    return kind in _OWN_FAULT or nothing
+    nothing = event.name == "AttributeError" and event.message.startswith("'NoneType' object")
+    return event.name in _OWN_FAULT or nothing
 
 
 def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
@@ -155,10 +154,9 @@ def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) 
 
 def _scripts(event: Event) -> bool:
     """A check in a user's own file: it may speak of anything."""
-    path = event.frames[-1][0] if event.frames else ""
-    kind = event.type.rpartition(".")[2]
+    path = event.raised_in
     outside = bool(path) and not (kinds.installed(path) or kinds.standard(path))
-    return outside and kind in topics.CHECKS
+    return outside and event.name in topics.CHECKS
 
 
 def _raised_there(event: Event) -> bool:
@@ -169,15 +167,13 @@ def _raised_there(event: Event) -> bool:
 
 def _own_words(event: Event) -> bool:
     """Nor do torch's inner checks tell their topic."""
-    kind = event.type.rpartition(".")[2]
-    path = event.frames[-1][0] if event.frames else ""
-    return _scripts(event) or (kind in _CHECKS and "-packages/torch/" in path)
+    inner = event.name in _CHECKS and "-packages/torch/" in event.raised_in
+    return _scripts(event) or inner
 
 
 def _by_words(event: Event, message: str, catalogue: Sequence[Known], words: int) -> Known | None:
     """What an unknown check speaks of: of a topic ``words`` that stand beside one another."""
-    kind = event.type.rpartition(".")[2]
-    if kind not in _CHECKS:
+    if event.name not in _CHECKS:
         return None
     found = []
     for known in catalogue:

@@ -126,6 +126,16 @@ class Event:
         return [line for line in self.trace[frames[-1] + 1 :] if line[:1].strip()]
 
     @property
+    def name(self) -> str:
+        """The type without its module."""
+        return self.type.rpartition(".")[2]
+
+    @property
+    def raised_in(self) -> str:
+        """The file of the innermost frame, "" without frames."""
+        return self.frames[-1][0] if self.frames else ""
+
+    @property
     def where(self) -> tuple[str, int, str] | None:
         """The innermost frame outside installed packages, else the innermost."""
         own = [f for f in self.frames if "-packages" not in f[0] and not f[0].startswith("<")]

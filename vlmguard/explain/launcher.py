@@ -31,7 +31,6 @@ _CHILDREN = re.compile(  # torch 1.9 to 1.11
     r"Child process \d{1,9} \(local_rank (\d{1,4})\) FAILED \(exitcode (-?\d{1,4})\)"
 )
 _RETURN = re.compile(r"exits with return code = (-?\d{1,4})")
-_SEFF = re.compile(r"^State: FAILED \(exit code (\d{1,3})\)")  # Slurm's report behind a job
 _SRUN = re.compile(
     r"^(?:\[\d{4}[^\]]{0,30}\] )?srun: error: (\S{1,80}): tasks? ([\d,-]{1,60}): (.{1,120})"
 )
@@ -160,7 +159,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             found.append(Exit(line, int(match[1]), None, line.time, local=int(match[2])))
         elif match := _CHILDREN.search(text):
             found.append(Exit(line, int(match[2]), None, line.time, local=int(match[1])))
-        elif match := _RETURN.search(text) or _LSF.match(text) or _SEFF.match(text):
+        elif match := _RETURN.search(text) or _LSF.match(text):
             if int(match[1]) != 0:
                 found.append(Exit(line, int(match[1]), None, line.time))
         elif match := _SRUN.match(text):

@@ -12,7 +12,7 @@ from vlmguard.core.findings import Finding
 from vlmguard.explain import clean, flags, named, watchdog
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.beforehand import TITLES
-from vlmguard.explain.candidates import WRAPPERS, Candidate
+from vlmguard.explain.candidates import Candidate, launchers
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
 from vlmguard.explain.language import chinese
@@ -129,7 +129,7 @@ def _unknown(answer: Answer) -> str:
             "exception of C++); the reason stands above in its own output, which this log lacks"
         )
     event = answer.pick.event if answer.pick else None
-    if event is None or event.type.rpartition(".")[2] in WRAPPERS:
+    if event is None or launchers(event):
         return (
             "these are the launcher's last words; what the failed process printed itself is not "
             "in this log"
@@ -141,7 +141,7 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     """What to type where the failure is not known."""
     event = answer.pick.event if answer.pick else None
     place = event.where if event is not None else None
-    if event is None or event.type.rpartition(".")[2] in WRAPPERS:
+    if event is None or launchers(event):
         texts = " ".join(line.raw for d in digests for line in answer.evidence)
         deepspeed = "exits with return code" in texts  # its launcher's words
         known = "deepspeed" if deepspeed else "accelerate" if "accelerate/" in texts else ""

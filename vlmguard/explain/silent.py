@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vlmguard.explain import launcher, stacks
 from vlmguard.explain.answer import Answer, evidence
-from vlmguard.explain.candidates import WRAPPERS, Candidate, survived
+from vlmguard.explain.candidates import Candidate, launchers, survived
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.ended import by_exit, nodes
 from vlmguard.explain.events import Event
@@ -102,7 +102,7 @@ def _wrapped(digests: Sequence[Digest]) -> Event | None:
         e
         for d in digests
         for e in reversed(d.events)
-        if e.type.rpartition(".")[2] in WRAPPERS and not survived(e.at, d, digests)
+        if launchers(e) and not survived(e.at, d, digests)
     )
     return next((e for e in found if not e.type.endswith("SystemExit")), None)
 
