@@ -74,7 +74,7 @@ FIRST = {
     "an image of very many tokens": ("VG506", "ValueError: Image features and image tokens do not match, tokens: 2992, features: 262144", "ms-swift", "--max_pixels"),
     "a port that nobody gave": ("VG517", "ValueError: The port number of the rendezvous endpoint 'None:None' must be an integer between 0 and 65536.", "accelerate", "accelerate launch --main_process_port 29500"),
     "one dimension more": ("VG597", "ValueError: Target size (torch.Size([10])) must be the same as input size (torch.Size([10, 1]))", "", "logits.squeeze(-1)"),
-    "an adapter's folder": ("VG550", "ValueError: Can't find 'adapter_config.json' at 'out/checkpoint-700'", "", "ls -la out/checkpoint-700"),
+    "an adapter's folder": ("VG585", "ValueError: Can't find 'adapter_config.json' at 'out/checkpoint-700'", "", "ls -la out/checkpoint-700"),
     "what is asked for": ("VG552", "ImportError: Using the `Trainer` with `PyTorch` requires `accelerate>=0.20.1`: Please run `pip install transformers[torch]`", "", "python -m pip install 'accelerate>=0.20.1'"),
     "liger": ("VG552", "ImportError: liger-kernel >= 0.3.0 is not available. Please install it with `pip install liger-kernel`", "TRL", "python -m pip install liger-kernel"),
     "a torch that is too old": ("VG550", "ValueError: `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6", "", "python -m pip install 'torch>=2.6'"),

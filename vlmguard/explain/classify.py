@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vlmguard.explain import kinds, places, sentences, topics
+from vlmguard.explain import kinds, places, sentences, slips, topics
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
 
@@ -19,6 +19,7 @@ _CHECKS = ("ValueError", "AssertionError", "NotImplementedError")
 _IMPORTED = ", in an import by another module"
 # The frame before one that is a module being imported.
 _IMPORTS = ("<module>", "_call_with_frames_removed", "import_module", "_get_module", "__getattr__")
+_RELEASES = "VG570"
 CUT = 24  # characters of a cut message that tell it
 
 
@@ -28,6 +29,8 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     where = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {where}")
     found = best(message, trace, catalogue)
+    if found is not None and found.code == _RELEASES and _own_call(event):
+        found = None
     weak = found is None or _vague(found) or event.message.startswith(NO_ROW)
     if event.cause is not None and depth < 4 and weak:
         found = classify(event.cause, catalogue, depth + 1) or found
@@ -37,6 +40,8 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
         return found
     surely = not (event.ignored or event.buried)
     code = kinds.by_type(message) if surely else None
+    if code is None and surely:
+        code = slips.told(event)
     if code is None:
         code = _by_place(event, message, trace, catalogue)
     if code is None and surely and not _scripts(event):
@@ -150,6 +155,12 @@ def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) 
         if found:
             return max(found, key=lambda f: f[0])[1]
     return None
+
+
+def _own_call(event: Event) -> bool:
+    """A call within a user's own code: what it hands over wrongly is no other release's doing."""
+    handed = event.name == "TypeError" and "positional argument" in event.message
+    return handed and bool(event.frames) and not any(kinds.installed(f[0]) for f in event.frames)
 
 
 def _scripts(event: Event) -> bool:

@@ -15,6 +15,16 @@ CUT = 3  # lines of code and carets behind a last frame
 
 _START = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, in (.{1,200}))?')
+# As chats and trackers quote one: without File, with other quotation marks.
+_QUOTED_FRAME = re.compile(
+    r"^\s{0,8}(?:File )?[\"“”']?([^\"“”'\s,]{1,400}\.py)[\"“”']?, line (\d{1,7}), "
+    r"in ([\w<>.]{1,200})\s{0,8}$"
+)
+# What a quotation shows of the source above an exception's name.
+_CODE = re.compile(
+    r"^\s{0,40}(?:assert \S|raise \w|[\w, .\[\]*'\"]{1,120} [-+*/]?= ?\S|\w{1,40}\[['\"]"
+    r"|\[\w{1,40}\[)"
+)
 _RICH = re.compile(r"^│ ?((?:[A-Za-z]:\\)?/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
 _HALF = re.compile(r"^│ ([/~.\w][^\s│]{2,300}(?: in)?)\s{0,300}│?$")  # of one that is wrapped
 # A notebook's frames: "File ~/x/trainer.py:19, in Trainer.train(self, …)", before IPython 8
@@ -252,17 +262,23 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         return event
     if match := _DEBUGGER.match(text):
         return _closed(lane, line, match[1], "")
-    match = _TYPE.match(stripped if lane.open else text)
-    if match and (lane.open or match[2] or _announced(match)):
+    shown = lane.before and _CODE.match(lane.before[-1])
+    match = _TYPE.match(stripped if lane.open or shown else text)
+    bare = shown and lane.before[-1].lstrip().startswith(("assert ", "raise "))
+    if match and (lane.open or match[2] or bare or _announced(match)):
         return _closed(lane, line, match[1], match[2] or "")
     if lane.open and lane.open[-1].frames and (match := _DOTTED.match(text)):
         return _closed(lane, line, match[1], match[2])
     if lane.fresh and lane.done is not None:
         _more(lane, line, text)
-    elif lane.open and len(lane.open[-1].trace) < MAX_TRACE:
-        lane.open[-1].trace.append(text)
+    elif lane.open:
+        trace = lane.open[-1].trace
+        trace.append(text)
+        if len(trace) > MAX_TRACE:  # a notebook's are long: its beginning and its end tell
+            del trace[MAX_TRACE // 2]
     elif not lane.open:
-        lane.before = [*lane.before[-2:], text] if text.startswith("    ") else []
+        code = text.startswith("    ") or _CODE.match(text)
+        lane.before = [*lane.before[-2:], text] if code else []
     return None
 
 
@@ -279,8 +295,18 @@ def _whole(lane: _Lane, text: str) -> str:
     return whole or text
 
 
+def is_frame(text: str) -> bool:
+    """Whether a traceback's line names a frame, as Python, rich or a notebook print it."""
+    return _frame(text) is not None
+
+
 def _frame(text: str) -> tuple[str, int, str] | None:
-    if match := _FRAME.match(text) or _RICH.match(text) or _CELL.match(text):
+    if (
+        match := _FRAME.match(text)
+        or _RICH.match(text)
+        or _CELL.match(text)
+        or _QUOTED_FRAME.match(text)
+    ):
         return match[1], int(match[2]), (match[3] or "").strip().rpartition(".")[2]
     if match := _OLD_CELL.match(text):
         return match[1], 0, match[4]

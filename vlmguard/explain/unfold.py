@@ -24,6 +24,11 @@ _GLUED = re.compile(
     r"(?:(?<=[\])%}])|(?<=it/s)|(?<=s/it)|(?<=\d)(?<![A-Za-z_.]\d)(?<![A-Za-z_.]\d\d))"
     r"(?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{1,40}(?:Error|Exception): )"
 )
+# A line of source and its exception, which a title or a chat put into one line.
+_SOURCED = re.compile(
+    r"^(\s{0,12}(?:assert |[\w, .\[\]]{1,80} = )\S[^:\n]{0,300}[\w)\]]) "
+    r"((?:Attribute|Type|Value|Index|Key|Runtime|ZeroDivision|UnboundLocal)Error: .{1,2000})$"
+)
 # torchrun's agent's own report of a worker's or its own exception.
 _REPORTED = re.compile(
     r'^\s{2,8}"message": "((?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)): '
@@ -92,6 +97,8 @@ def parts(raw: str) -> list[str]:
         said = _once(raw[match.end() :], match[0].count(match[1]))
         raw = f"{raw[: match.start()]}{match[1]}: {said}"
     if "Error: " in raw or "Exception: " in raw:
+        if " = " in raw or "assert " in raw:
+            raw = _SOURCED.sub(r"\1\n\2", raw)
         return _GLUED.sub("\n", raw).split("\n")
     return [raw]
 

@@ -96,3 +96,15 @@ _TEXTS = (
     "not supported yet",
 )
 SIGNS = tuple(Sign(text, where="else", no=("tensor", "shape", "dimension")) for text in _TEXTS)
+
+# Functions of transformers and vLLM that read a model's own small files.
+MODEL_FILES = (
+    "in get_tokenizer_config",
+    "in _dict_from_json_file",
+    "in _from_pretrained",
+    "tokenization_utils_base.py:",
+    "in get_image_processor_dict",
+    "in get_feature_extractor_dict",
+    "in get_processor_dict",
+    "in get_checkpoint_shard_files",
+)

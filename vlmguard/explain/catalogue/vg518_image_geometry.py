@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
-from vlmguard.explain.failure import Do, Example, Known, Sign
+import re
 
-FAILURE = Known(
-    code="VG518",
-    name="explain-image-geometry",
-    title="An image is too narrow or too small for the processor",
-    zh="图像过窄或过小，处理器拒绝",
-    why="the image processor of this family refuses an aspect ratio "
-    "beyond 200 or a side smaller than one patch",
-    do=(
+from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_TABLE = re.compile(r"size of tensor a \((\d{1,6})\) must match the size of tensor b \((\d{1,6})\)")
+
+
+def _why(facts: Facts) -> str:
+    if match := _TABLE.search(facts.message):
+        return (
+            f"an image became {match[1]} tokens (its patches, and for most towers one more), and "
+            f"the vision tower has positions for {match[2]}: the processor's image size is not the "
+            f"tower's"
+        )
+    return (
+        "the image processor of this family refuses an aspect ratio beyond 200 or a side smaller "
+        "than one patch"
+    )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if _TABLE.search(facts.message):
+        return (
+            Do(
+                "grep -n -E 'size|crop|patch' MODEL/preprocessor_config.json MODEL/config.json: "
+                "the processor's size must be the vision tower's image_size; load both from one "
+                "model",
+                "none",
+            ),
+            Do(
+                "interpolate_pos_encoding=True in the call of the tower, where images of another "
+                "size are wanted",
+                "positions are interpolated",
+            ),
+        )
+    return (
         Do(
             "filter such rows: max(w, h) / min(w, h) < 200 and both sides ≥ 28",
             "those rows are not trained on",
         ),
         Do("pad or enlarge the image before it is stored", "none"),
-    ),
+    )
+
+
+FAILURE = Known(
+    code="VG518",
+    name="explain-image-geometry",
+    title="An image's size is not what the processor or the vision tower takes",
+    zh="图像尺寸不符合处理器或视觉塔的要求",
+    why=_why,
+    do=_do,
     wrong="Catching the error per row lets ranks get different kinds of "
     "rows, and they wait for each other.",
     signs=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue.refusals import MODEL_FILES
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -35,6 +36,22 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("a checkpoint of ZeRO-3: python zero_to_fp32.py . OUTPUT in its folder", "minutes"),
         )
     return (
+        Do(
+            "the folder as the model's path, not a file of weights in it",
+            "none",
+            when=(
+                ".bin' is not a valid JSON",
+                ".safetensors' is not a valid JSON",
+                ".pt' is not a valid JSON",
+                ".pth' is not a valid JSON",
+            ),
+        ),
+        Do(
+            "head -c 200 {path}: is it JSON? 'version https://git-lfs' is a pointer (git lfs pull),"
+            " <html> a page that was stored in its place",
+            "none",
+            when=("JSON", "Unicode"),
+        ),
         Do("ls -lL {path}: beside its size on the model's page", "none", kind="ls"),
         Do(
             "which file: for f in FOLDER/*.safetensors; do python -c 'import sys, safetensors; "
@@ -61,6 +78,14 @@ FAILURE = Known(
     do=_do,
     wrong="A file written by another format (a .bin named .safetensors) says the same.",
     signs=(
+        *(Sign("JSONDecodeError", also=(place,)) for place in MODEL_FILES),
+        *(Sign("UnicodeDecodeError", also=(place,)) for place in MODEL_FILES),
+        Sign(
+            "tokenization_utils_fast.py in __init__",
+            where="raised",
+            also=("expected value at line",),
+        ),
+        Sign("It looks like the config file at", also=("is not a valid JSON file",)),
         Sign("Unable to open file (truncated file"),
         # No pickle: a page of HTML, a pointer of git-lfs, a cut file. 149 is a newer protocol.
         Sign(

@@ -4,16 +4,52 @@ from __future__ import annotations
 
 from vlmguard.explain.catalogue import arguments_signs
 from vlmguard.explain.failure import Do, Example, Known
+from vlmguard.explain.logfacts import Facts
+
+
+def _why(facts: Facts) -> str:
+    if "'Namespace' object has no attribute" in facts.message:
+        return (
+            "the code reads an argument that the parser of this script does not define: script and "
+            "module are of different releases, or the module was written for another script"
+        )
+    if "NoneType" in facts.message:
+        return "an argument that the code needs was not given: it is None"
+    if "by zero" in facts.message:
+        return "the number of accumulation steps is 0, and something is divided by it"
+    return (
+        "the program refused its arguments before it did anything: a flag of another release, a "
+        "misspelling, or a value that does not fit"
+    )
+
 
 FAILURE = Known(
     code="VG553",
     name="explain-arguments",
     title="An argument or setting is unknown to this release, or its value does not fit",
     zh="参数或配置项未知，或取值不合要求",
-    why="the program refused its arguments before it did anything: a "
-    "flag of another release, a misspelling, or a value that does "
-    "not fit",
+    why=_why,
     do=(
+        Do(
+            "grep -rn -e {attribute} --include=*.py . | grep add_argument: which script defines "
+            "it? start that one, or take script and modules of one release",
+            "none",
+            when=("'Namespace' object has no attribute",),
+            kind="help",
+        ),
+        Do(
+            "--gradient_accumulation_steps 1 or more: a global batch that is smaller than "
+            "micro-batch × ranks gives 0",
+            "none",
+            when=("by zero",),
+            kind="help",
+        ),
+        Do(
+            "print(args) in front of the line that failed: which one is None? give it",
+            "none",
+            when=("NoneType",),
+            kind="help",
+        ),
         Do(
             "val_size: 0.05, or eval_dataset: NAME, or eval_strategy: no",
             "rows that are not trained on; or no evaluation",

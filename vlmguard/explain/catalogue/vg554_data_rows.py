@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue.refusals import MODEL_FILES
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_NOTHING = ("division by zero", "division or modulo by zero", "UnboundLocalError")
+
+
+def _why(facts: Facts) -> str:
+    if any(words in facts.message for words in _NOTHING):
+        return (
+            "the code counts batches, rows or tokens, and there were none: the data set is empty "
+            "here, or smaller than one batch of all ranks (micro-batch × ranks × accumulation)"
+        )
+    return (
+        "a data file is missing, is no valid JSON, or its rows have other columns than the "
+        "template expects"
+    )
+
 
 FAILURE = Known(
     code="VG554",
     name="explain-data-rows",
-    title="The data set cannot be read, or its rows are not as expected",
-    zh="数据集无法读取或字段不符",
-    why="a data file is missing, is no valid JSON, or its rows have "
-    "other columns than the template expects",
+    title="The data set cannot be read, is empty, or its rows are not as expected",
+    zh="数据集无法读取、为空或字段不符",
+    why=_why,
     do=(
         Do(
             "no row was left after filtering: print(len(dataset)) after each step of it; a "
             "split or "
             "column of another name, or a max_length that drops every row, leaves none",
             "none",
-            when=("num_samples=0", "at least one example", "is empty", "empty dataset"),
+            when=("num_samples=0", "at least one example", "is empty", "empty dataset", *_NOTHING),
+        ),
+        Do(
+            "a smaller --per_device_train_batch_size or --gradient_accumulation_steps, or more "
+            "rows: fewer than one whole batch gives no step (drop_last)",
+            "none",
+            when=_NOTHING,
+        ),
+        Do(
+            "print(next(iter(dataset)).keys()) beside the key that is asked for; where the "
+            "collator asks for it: remove_unused_columns=False in TrainingArguments, or the "
+            "Trainer takes out what the model's forward does not name",
+            "none",
+            when=("KeyError: '",),
+            kind="columns",
         ),
         Do(
             "python -c 'from datasets import load_dataset; d = load_dataset(PATH); print(d)': is "
@@ -76,7 +106,7 @@ FAILURE = Known(
     ),
     wrong="If it only fails on some ranks, a file is missing on those nodes.",
     signs=(
-        Sign("JSONDecodeError"),
+        Sign("JSONDecodeError", no=MODEL_FILES),
         Sign("JSON parse error"),
         Sign("An error occurred while generating the dataset"),
         Sign("DatasetGenerationError"),

@@ -11,6 +11,12 @@ FAILURE = Known(
     zh="图像或视频文件缺失或损坏",
     why="a row names a media file that is not there, is cut, or is none",
     do=(
+        Do(
+            "in front of the line that failed: assert image is not None, path: cv2.imread gives "
+            "None for a file that is not there or is no image, and says nothing",
+            "none",
+            when=("'NoneType' object",),
+        ),
         Do("ls -l {path}, on the node that failed: not there, or cut?", "none"),
         Do(
             "ffprobe -v error {path}; ffmpeg -v error -i {path} -f null - shows what is broken",
@@ -91,6 +97,7 @@ FAILURE = Known(
         Sign("Out of bound indices"),
         Sign("NoneType' object has no attribute 'convert'"),
         Sign("PyAV"),
+        Sign("no image / 画像がありません", releases="sd-scripts"),
         Sign("No scheme supplied"),
         Sign("Incorrect format used for image"),
         Sign("Unsupported number of image dimensions"),

@@ -70,7 +70,7 @@ FAILURE = Known(
         Sign("Unrecognized image processor"),
         Sign("Can't instantiate a processor"),
         Sign("does not appear to have a file named"),
-        Sign("is not a valid JSON file"),
+        Sign("is not a valid JSON file", no=("It looks like the config file at",)),
         Sign("model_type` key in its config.json"),
         Sign("Please explicitly pass the model_type"),
         Sign("There are multiple model_type"),

@@ -63,7 +63,11 @@ FAILURE = Known(
         Sign("no compute capabilities remaining"),
         Sign("deepspeed/ops/op_builder", where="raised"),
         Sign("torch/utils/cpp_extension.py", where="raised"),
-        Sign("deepspeed/ops/", where="raised"),
+        Sign(
+            "deepspeed/ops/",
+            where="raised",
+            no=("size of tensor", "shapes cannot", "invalid for input", "values to unpack"),
+        ),
         Sign("FAILED: ", where="line", also=(".cuda.o",)),
     ),
     examples=(

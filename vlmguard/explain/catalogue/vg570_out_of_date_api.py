@@ -8,6 +8,18 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _STEPS = (
+    Do(
+        "return_dict=False in the model's call, or .last_hidden_state, .logits of its answer: "
+        "since transformers 4 a model gives a dictionary, and unpacking that gives its keys",
+        "none",
+        when=("string indices must be integers",),
+    ),
+    Do(
+        "the line that is named: flash-attn 2.7 gives one value more than 2.6 (name, *_ = "
+        "unpad_input(…) takes both), or python -m pip install 'flash-attn<2.7'",
+        "none",
+        when=("values to unpack",),
+    ),
     Do("python -m pip install -U peft", "none", when=("version of PEFT", "PEFT version")),
     Do(
         "python -m pip show {ownerpackage}; python -m pip check: this release has no "
@@ -119,6 +131,7 @@ FAILURE = Known(
                 "_calculate_rewards",
                 "_reward()",
                 "_reward_func()",
+                "_forward_unimplemented",  # a class without a forward of its own
             ),
         ),
         Sign("'AdamW' object has no attribute 'train'"),

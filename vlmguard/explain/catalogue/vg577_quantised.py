@@ -33,6 +33,13 @@ FAILURE = Known(
         ),
         Do("python -m pip install autoawq", "none", when=("auto-awq library",)),
         Do(
+            "the quantised layers must be called as the package's own (Linear4bit, Linear8bitLt): "
+            "no adapter code that calls F.linear(x, weight), no nn.DataParallel "
+            "(CUDA_VISIBLE_DEVICES=0, or torchrun)",
+            "none",
+            when=("shapes cannot be multiplied",),
+        ),
+        Do(
             "merge into the model that is not quantised: the base model as --model, the adapter as "
             "--adapters (ms-swift), adapter_name_or_path (LLaMA-Factory); quantise afterwards",
             "more memory",

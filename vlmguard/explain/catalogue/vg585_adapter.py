@@ -3,17 +3,50 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_ABSENT = (
+    "Can't find 'adapter_config.json'",
+    "No such file",
+    "does not contain a LoRA weight",
+    "LoRA weights not found",
+)
+
+
+def _why(facts: Facts) -> str:
+    if any(words in facts.message for words in _ABSENT):
+        return (
+            "the adapter's folder is not there, is not the one that was saved, or holds no adapter "
+            "(a merged or a fully trained model, an adapter under another file's name)"
+        )
+    return (
+        "the adapter's configuration has values that do not go together, names an adapter that is "
+        "not there, or a model that has an adapter already was given another one"
+    )
+
 
 FAILURE = Known(
     code="VG585",
     name="explain-adapter",
     title="PEFT refuses the adapter: its configuration, or how adapters are put together",
     zh="PEFT 适配器配置无效，或多个适配器不能这样组合",
-    why=(
-        "the adapter's configuration has values that do not go together, names an adapter that is "
-        "not there, or a model that has an adapter already was given another one"
-    ),
+    why=_why,
     do=(
+        Do(
+            "ls -la {path}: adapter_config.json and adapter_model.safetensors must be there, and "
+            "{path} count from where the job starts; a folder of a whole model is given as the "
+            "model, not as an adapter",
+            "none",
+            when=_ABSENT,
+            kind="ls",
+        ),
+        Do(
+            "ls -la ADAPTER: adapter_config.json and adapter_model.safetensors must be there "
+            "(adapter_model.bin before peft 0.7); a folder of a whole model is given as the model",
+            "none",
+            when=_ABSENT,
+            kind="ls",
+        ),
         Do(
             "one peft_config, given once: to the trainer, or to get_peft_model, not to both", "none"
         ),
@@ -32,6 +65,14 @@ FAILURE = Known(
     signs=(
         Sign("dapter", also=("FileNotFoundError",)),
         Sign("dapter_config.json", also=("OSError",)),
+        Sign("Can't find 'adapter_config.json'"),
+        Sign("pytorch_lora_weights", also=("No such file",)),
+        Sign("non_lora_trainables", also=("No such file",)),
+        Sign("does not contain a LoRA weight"),
+        Sign("in merge_lora", where="raised", also=("No such file",)),
+        Sign("in load_lora", where="raised", also=("No such file",)),
+        Sign("-packages/peft/config.py", where="raised"),
+        Sign("in load_adapter", where="raised"),
         Sign("You passed a `PeftModel` instance together with a `peft_config`"),
         Sign("Adapter with name", also=("already exists",)),
         Sign("adapter(s) could not be found"),
@@ -113,5 +154,5 @@ FAILURE = Known(
         ),
     ),
     evidence="PEFT's, transformers' and TRL's own checks.",
-    narrow=-1,
+    narrow=0,
 )

@@ -1,0 +1,84 @@
+"""Generic exceptions: what the line that raised them, their caller and their numbers tell."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.test_shapes import told_right
+from vlmguard.explain.command import explain
+
+ENV = "/env/lib/python3.10/site-packages/"
+
+
+def traced(frames: str, error: str) -> str:
+    """A traceback of ``frames``: a line each, "path|line|function|source"; ~ is the environment."""
+    lines = ["Traceback (most recent call last):"]
+    for frame in frames.strip().splitlines():
+        path, number, name, source = frame.split("|")
+        lines += [f'  File "{path.replace("~", ENV)}", line {number}, in {name}', f"    {source}"]
+    return "\n".join([*lines, error]) + "\n"
+
+
+FED = """~torch/utils/data/_utils/worker.py|308|_worker_loop|data = fetcher.fetch(index)
+~torch/utils/data/_utils/fetch.py|51|<listcomp>|data = [self.dataset[idx] for idx in possibly_batched_index]
+"""
+MODULE = "~torch/nn/modules/module.py|1518|_wrapped_call_impl|return self._call_impl(*args, **kwargs)\n"
+NOT_READ = "AttributeError: 'NoneType' object has no attribute 'shape'"
+
+# thread → (log, class or verdict)
+THREADS = {
+    "git-cloner/Llama2-chinese#3 a mean over no rows": (traced("/job/utils/train_utils.py|112|train|train_epoch_loss = total_loss / data_set_len", "ZeroDivisionError: float division by zero"), "VG554"),
+    "xinntao/Real-ESRGAN#380 no step in an epoch": (traced("~basicsr/train.py|48|create_train_val_dataloader|total_epochs = math.ceil(total_iters / (num_iter_per_epoch))", "ZeroDivisionError: division by zero"), "VG554"),
+    "Facico/Chinese-Vicuna#239 an accumulation of 0, rich": (
+        "│ /env/lib/python3.8/site-packages/transformers/trainer.py:1659 in     │\n│ _inner_training_loop                                                 │\n│   1658 │   │   │   len_dataloader = len(train_dataloader)                                        │\n"
+        "│ ❱ 1659 │   │   │   num_update_steps_per_epoch = len_dataloader // args.gradient_accumulation_st  │\n╰───────────────────────────────────────────────────────╯\nZeroDivisionError: integer division or modulo by zero\n", "VG553"),
+    "huggingface/transformers#17350 a stream's length": (traced("~transformers/trainer.py|1627|_inner_training_loop|self.state.epoch = epoch + (step + 1) / steps_in_epoch", "ZeroDivisionError: division by zero"), "unknown"),
+    "timesler/facenet-pytorch#136 a loop that never ran, a notebook": (
+        "UnboundLocalError                         Traceback (most recent call last)\n<ipython-input-25-efef0e88967e> in <module>()\n---> 16         batch_metrics=metrics, show_running=True, device=device,\n\n/usr/local/lib/python3.6/dist-packages/facenet_pytorch/models/utils/training.py in pass_epoch(model, loss_fn)\n    126         scheduler.step()\n--> 128     loss = loss / (i_batch + 1)\n\nUnboundLocalError: local variable 'i_batch' referenced before assignment\n", "VG554"),
+    "ruotianluo/ImageCaptioning.pytorch#35 no loop's counter": (traced("train.py|151|train|cnn_optimizer.zero_grad()", "UnboundLocalError: local variable 'cnn_optimizer' referenced before assignment"), "unknown"),
+    "tslgithub/image_class#23 OpenCV gave None": (traced("train.py|55|load_data|_, w, h = img.shape[::-1]", NOT_READ), "VG555"),
+    "toandaominh1997/EfficientDet.Pytorch#63 in one line": (f"Height, width, channels = img.shape {NOT_READ}\n", "VG555"),
+    "a model's own None": (traced(MODULE + "/job/model/vit.py|40|forward|b = images.shape[0]", NOT_READ), "unknown"),
+    "PKU-YuanGroup/MoE-LLaVA#29 no further image": (traced(MODULE + "/job/moellava/model/llava_arch.py|302|prepare_inputs_labels_for_multimodal|cur_image_features = image_features[cur_image_idx].to(self.device)", "IndexError: list index out of range"), "VG510"),
+    "CenterTrack#236 a row without a field": (traced(FED + "/job/lib/dataset/generic_dataset.py|269|_load_image_anns|file_name = img_info['file_name']", "KeyError: 'file_name'"), "VG554"),
+    "OpenBMB/MiniCPM-V#374 a collator's, quoted": ("[example[\"input_ids\"] for example in examples],\nKeyError: 'input_ids'\n", "VG554"),
+    "baichuan-inc/Baichuan2#68 a list where a row is wanted": (traced("/job/fine-tune.py|74|preprocessing|for message in example[\"conversations\"]:", "TypeError: list indices must be integers or slices, not str"), "VG554"),
+    "mobulan/IELT#1 weights are no row": (traced("/job/models/IELT.py|93|load_from|np2th(weights[\"embedding/kernel\"], conv=True)", "TypeError: string indices must be integers"), "unknown"),
+    "barissayil/SentimentAnalysis#15 keys of a model's answer": (traced(MODULE + "/job/modeling.py|23|forward|cls_reps = reps[:, 0]", "TypeError: string indices must be integers"), "VG570"),
+    "shuzhenggao/SG-Trans#11 an argument that is None": (traced("/job/main/train.py|204|set_defaults|train_it = os.path.join(data_dir, args.train_it[i])", "TypeError: 'NoneType' object is not subscriptable"), "VG553"),
+    "DocF/multispectral-object-detection#49 something else is": (traced("train.py|509|train_rgb_ir|nc = 1 if opt.single_cls else int(data_dict['nc'])", "TypeError: 'NoneType' object is not subscriptable"), "unknown"),
+    "Vchitect/DCM#17 flash-attn gives another number, half a frame": ("DCM/fastvideo/models/flash_attn_no_pad.py\", line 16, in flash_attn_no_pad\nx_unpad, indices, cu_seqlens, max_s, used = unpad_input(    \nValueError: not enough values to unpack (expected 5, got 4) \n", "VG570"),
+    "RL-VIG/LibFewShot#95 a script's own": (traced("/job/core/model/skd_model.py|153|set_forward_loss|image, target = batch", "ValueError: too many values to unpack (expected 2)"), "unknown"),
+    "llava-rlhf/LLaVA-RLHF#11 two image sizes": ("RuntimeError: The size of tensor a (577) must match the size of tensor b (257) at non-singleton dimension 1\n", "VG518"),
+    "yolain/ComfyUI-Easy-Use#773 without a class token": (traced("/job/clip_model.py|179|forward|return embeds + cast_to_input(self.position_embedding.weight, embeds)", "RuntimeError: The size of tensor a (256) must match the size of tensor b (729) at non-singleton dimension 1"), "VG518"),
+    "Maelic/SGG-Benchmark#8 two widths": ("RuntimeError: The size of tensor a (200) must match the size of tensor b (512) at non-singleton dimension 1\n", "unknown"),
+    "hiyouga/LlamaFactory#321 a packed weight": ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (42x5120 and 1x39321600)\n", "VG577"),
+    "CircleRadon/TokenPacker#20 two widths that do not fit": ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (576x1024 and 4096x1024)\n", "unknown"),
+    "miraclewkf/multilabel-MXNet#3 a script's own call": (traced("train_multilabel.py|67|train_model|sym, arg_params, args.num_classes, 'flatten0', args.batch_size)", "TypeError: get_fine_tune_model() takes 4 positional arguments but 5 were given"), "unknown"),
+    "huggingface/transformers#25191 a class without a forward": ("TypeError: _forward_unimplemented() got an unexpected keyword argument 'input_ids'\n", "unknown"),
+    "vllm-project/vllm#8668 a tokenizer's file": (traced("~transformers/models/auto/tokenization_auto.py|671|get_tokenizer_config|result = json.load(reader)\n/usr/lib/python3.10/json/decoder.py|355|raw_decode|raise JSONDecodeError", "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"), "VG541"),
+    "om-ai-lab/VLM-R1#264 an assertion alone": ("assert self.img_context_token_id is not None\nAssertionError\n", "unknown"),
+    "datawhalechina/self-llm#175 no adapter in the folder": ("ValueError: Can't find 'adapter_config.json' at './output/Index-1.9B-Chat-lora/checkpoint-600'\n", "VG585"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_thread(tmp_path, thread):
+    told_right(tmp_path, *THREADS[thread], None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss = 0.31 acc = 0.9 step = 12",
+        "Skipping batch due to RuntimeError: CUDA out of memory",
+        "    ValueError: if the argument is no number",
+        "Raises = ValueError: never",
+    ],
+)
+def test_words_of_a_run_that_goes_on(tmp_path, line):
+    bars = "".join(f"{n}%|##  | {n}/100 [00:0{n}<01:00, 1.00s/it]\n" for n in (7, 8, 9))
+    path = tmp_path / "train.log"
+    path.write_text(f"{line}\n{bars}" + "{'train_runtime': 12.1, 'train_loss': 0.3}\n")
+    assert explain([str(path)])[0].verdict == "finished"

@@ -1,0 +1,55 @@
+"""What the sizes in torch's own words tell: of a position table, a packed weight, an empty one."""
+
+from __future__ import annotations
+
+import math
+import re
+
+CODES = ("VG523", "VG577", "VG511", "VG518")
+_MULTIPLIED = re.compile(
+    r"mat1 and mat2 shapes cannot be multiplied \((\d{1,12})x(\d{1,12}) and (\d{1,12})x(\d{1,12})\)"
+)
+_ADDED = re.compile(
+    r"The size of tensor a \((\d{1,9})\) must match the size of tensor b \((\d{1,9})\)"
+    r"(?: at non-singleton dimension (\d))?"
+)
+_POSITIONS = re.compile(r"pos(?:ition(?:al)?)?_?(?:embed|emb|encod|bias|table)|\bwpe\b", re.I)
+_TEXTS = (77, 512, 514)  # positions of CLIP's, BERT's and RoBERTa's text towers
+PACKED = 50_000  # a matrix with one row of so many columns is a weight laid flat
+
+
+def told(said: str, source: str) -> str | None:
+    """The class that the sizes tell, by the line of ``source`` where that is known."""
+    if match := _MULTIPLIED.search(said):
+        return _product(tuple(map(int, match.groups())), source)
+    if match := _ADDED.search(said):
+        return _sum(int(match[1]), int(match[2]), match[3] or "", source)
+    return None
+
+
+def _product(sizes: tuple[int, ...], source: str) -> str | None:
+    rows, columns = sizes[2:]
+    if 0 in sizes[2:]:
+        return "VG523"
+    if 1 in (rows, columns) and max(rows, columns) >= PACKED:
+        return "VG577"
+    return "VG577" if "state.subB" in source else None
+
+
+def _sum(a: int, b: int, dimension: str, source: str) -> str | None:
+    """A row of a text, or of an image's patches, beside the table of positions."""
+    placed = bool(_POSITIONS.search(source))
+    if a == b or not (placed or dimension == "1"):
+        return None
+    if _patches(a, 1) and _patches(b, 1) and (placed or b >= 50):
+        return "VG518"
+    if placed and _patches(a, 0) and _patches(b, 0):
+        return "VG518"
+    if a > b and (placed or (b in _TEXTS and a % 64 and a % 100)):
+        return "VG511"
+    return None
+
+
+def _patches(size: int, more: int) -> bool:
+    """Whether ``size`` is a square of patches and ``more`` tokens."""
+    return size > more and math.isqrt(size - more) ** 2 == size - more
