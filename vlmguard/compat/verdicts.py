@@ -143,6 +143,7 @@ def verdict(of: ReleaseSet, case: Case) -> str | None:
     return None if found in (None, "not run", "unmeasurable") else found
 
 
+@functools.lru_cache(4096)
 def base(release: str | None) -> Version | None:
     """The base release: 2.6.0+cu124 and 0.19.3.dev1 are of 2.6.0 and 0.19.3."""
     try:
@@ -161,7 +162,12 @@ def unfinished(release: str | None) -> bool:
 
 def holds(releases: Mapping[str, str], name: str, spec: str) -> bool:
     """Whether the release of ``name`` meets ``spec``; a package that is not there meets none."""
-    version = base(releases.get(name))
+    return _meets(releases.get(name), spec)
+
+
+@functools.lru_cache(4096)
+def _meets(release: str | None, spec: str) -> bool:
+    version = base(release)
     return version is not None and SpecifierSet(spec).contains(version, prereleases=True)
 
 
@@ -277,18 +283,26 @@ def _nearest(points: Points, at: Point) -> Seen | None:
 
 
 def _fact(case: Case, releases: Mapping[str, str]) -> Seen | None:
-    for row in table("choice").get("row", ()):
-        if _matches(row, case, releases) is True:
+    for row in _about(case):
+        if _on(row, releases):
             known = all(reached(releases, name) for name in case.decided_by if name in releases)
             certain = known and row.get("certain", True)
             return Seen(row["verdict"], "facts" if certain else "nearest", row["evidence"])
     return None
 
 
-def _matches(row: Mapping[str, Any], case: Case, releases: Mapping[str, str]) -> bool:
-    for axis, value in case._asdict().items():
-        if axis in row and value not in row[axis]:
-            return False
+def _about(case: Case) -> Iterator[Mapping[str, Any]]:
+    """The facts about a case, whatever the releases."""
+    asked = case._asdict().items()
+    for row in table("choice").get("row", ()):
+        for axis, value in asked:
+            if axis in row and value not in row[axis]:
+                break
+        else:
+            yield row
+
+
+def _on(row: Mapping[str, Any], releases: Mapping[str, str]) -> bool:
     if not all(holds(releases, name, row[name]) for name in ("torch", "deepspeed") if name in row):
         return False
     # Seldom asked with: a row about it is taken to match where its release is not known.

@@ -181,7 +181,7 @@ def _watched(kept: Sequence[Line]) -> Iterable[Line]:
 
 
 def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
-    signs = [(s.text, known) for known in catalogue for s in known.signs if s.where == "line"]
+    signs = [(s.text, known) for known in catalogue for s in known.line_signs]
     everything = "\n".join(line.raw for line in kept)
     present = [(text, known) for text, known in signs if within(text, everything)]
     if not present:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -68,6 +69,7 @@ def within(words: str, text: str) -> bool:
     return words in text or ("`" in words and bare(words) in text)
 
 
+@functools.cache
 def bare(words: str) -> str:
     """``words`` without their back-ticks, unless these are what makes them telling."""
     less = words.replace("`", "")
@@ -167,7 +169,7 @@ class Known:
 
     def match(self, message: str, trace: str = "") -> Sign | None:
         """The sign that an exception bears. ``message`` holds type and message, `flat`."""
-        told = (s for s in self.signs if s.where in ("message", "trace"))
+        told = self._signs.get("spoken", ())
         return next((s for s in told if s.matches(message, trace)), None)
 
     def match_raised(self, message: str, trace: str, raised: str) -> Sign | None:
@@ -179,12 +181,25 @@ class Known:
         return self._longest("within", message, trace, frames)
 
     def _longest(self, where: Where, message: str, trace: str, place: str) -> Sign | None:
-        told = (s for s in self.signs if s.where == where and s.matches(message, trace, place))
+        told = (s for s in self._signs.get(where, ()) if s.matches(message, trace, place))
         return max(told, key=lambda s: len(s.text), default=None)
+
+    @functools.cached_property
+    def _signs(self) -> Mapping[str, tuple[Sign, ...]]:
+        """By where they are to be found; asked for each exception, so sorted once."""
+        kept: dict[str, list[Sign]] = {}
+        for sign in self.signs:
+            spoken = sign.where in ("message", "trace")
+            kept.setdefault("spoken" if spoken else sign.where, []).append(sign)
+        return {where: tuple(signs) for where, signs in kept.items()}
+
+    @property
+    def line_signs(self) -> tuple[Sign, ...]:
+        return self._signs.get("line", ())
 
     def match_else(self, message: str) -> list[Sign]:
         """The signs that a check's message bears, of those for checks that are known nowhere."""
-        return [s for s in self.signs if s.where == "else" and s.matches(message)]
+        return [s for s in self._signs.get("else", ()) if s.matches(message)]
 
     def match_line(self, line: str) -> Sign | None:
-        return next((s for s in self.signs if s.where == "line" and s.matches(line)), None)
+        return next((s for s in self.line_signs if s.matches(line)), None)
