@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vlmguard.explain import kinds, places, sentences, slips, topics
+from vlmguard.explain import kinds, places, sentences, slips, topics, typed
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
 
@@ -32,10 +32,10 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     if found is not None and found.code == _RELEASES and _own_call(event):
         found = None
     weak = found is None or _vague(found) or event.message.startswith(NO_ROW)
-    if event.cause is not None and depth < 4 and weak:
+    if event.cause is not None and depth < 4 and (weak or _starved(event.cause)):
         found = classify(event.cause, catalogue, depth + 1) or found
     if found is None and event.final:
-        found = _by_beginning(message.rstrip(" .…"), catalogue)
+        found = _by_beginning(message.rstrip(" .…"), catalogue) or _by_source(event, catalogue)
     if found is not None:
         return found
     surely = not (event.ignored or event.buried)
@@ -59,7 +59,16 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
         code = code or kinds.by_words(event.type, message, words)
         if code is None and (found := _by_words(event, message, catalogue, words)) is not None:
             code = found.code
+    if code is None and surely and not event.frames:
+        return typed.told(message, catalogue)
     return next((known for known in catalogue if known.code == code), None)
+
+
+def _starved(cause: Event | None) -> bool:
+    """Whether memory ran out first: what fails while that is handled says nothing of its own."""
+    while cause is not None and cause.name not in ("MemoryError", "OutOfMemoryError"):
+        cause = cause.cause
+    return cause is not None
 
 
 def _vague(known: Known) -> bool:
@@ -103,6 +112,12 @@ def _by_beginning(message: str, catalogue: Sequence[Known]) -> Known | None:
                 found.append((size, known))
     longest = max(found, key=lambda f: f[0])
     return longest[1] if longest[0] else None
+
+
+def _by_source(event: Event, catalogue: Sequence[Known]) -> Known | None:
+    """Of a log that was cut within a message: the sign in the line of source that raised it."""
+    raising = [line.strip() for line in event.trace if line.strip().startswith("raise ")]
+    return best(f"{event.type}: {flat(raising[-1])}", "", catalogue) if raising else None
 
 
 def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]) -> str | None:

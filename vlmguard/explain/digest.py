@@ -7,7 +7,18 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vlmguard.explain import clean, events, launcher, lines, progress, quoted, runs, shell, stacks
+from vlmguard.explain import (
+    clean,
+    events,
+    launcher,
+    lines,
+    progress,
+    quoted,
+    runs,
+    shell,
+    stacks,
+    typed,
+)
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat, within
 from vlmguard.explain.launcher import Exit
@@ -158,6 +169,8 @@ def _loose(
         bears = [(k.narrow, len(s.text), k) for k in causes if (s := k.match(message))]
         if bears:
             yield line, max(bears, key=lambda b: b[:2])[2]
+        elif quoted and (known := typed.told(message, causes)) is not None:
+            yield line, known
 
 
 def _quoted(kept: Sequence[Line]) -> bool:

@@ -168,6 +168,7 @@ class _Lane:
         self.half = ""  # of a frame that rich wrapped
         self.tracker = False  # within a record of wandb's own log
         self.stack = False  # a logger's own stack is no traceback
+        self.named: tuple[Line, str] | None = None  # a type whose message may be on the next line
 
     @property
     def cut(self) -> bool:
@@ -267,6 +268,11 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     bare = shown and lane.before[-1].lstrip().startswith(("assert ", "raise "))
     if match and (lane.open or match[2] or bare or _announced(match)):
         return _closed(lane, line, match[1], match[2] or "")
+    named, lane.named = lane.named, None
+    if match and match[0].rstrip().endswith(":"):
+        lane.named = (line, match[1])
+    elif named and not lane.open and text[:4].isspace() and text.strip():
+        return _closed(lane, named[0], named[1], stripped)
     if lane.open and lane.open[-1].frames and (match := _DOTTED.match(text)):
         return _closed(lane, line, match[1], match[2])
     if lane.fresh and lane.done is not None:

@@ -52,6 +52,7 @@ _TOLD = re.compile(r"Main process received SIG(INT|TERM), exiting")  # DeepSpeed
 _STATUS = re.compile(  # what torchrun's agent of old wrote of each worker
     r'"torchelastic\.worker\.status\.FAILED".{1,200}"global_rank": (\d{1,6})'
 )
+_HANDLER = re.compile(r"\[ERROR\] \[launch\.py:\d{1,5}:sigkill_handler\] \[")  # cut behind it
 _PANIC = "thread '"  # Rust's: tokenizers, safetensors
 # Hydra's and Ray's words before or instead of an exception.
 _DRIVER = ("Error executing job with overrides:",)
@@ -124,6 +125,9 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             continue
         if match := _SPAWNED.search(text):  # torch.multiprocessing.spawn's index is the rank
             found.append(Exit(line, _NUMBERS[match[2]], int(match[1]), line.time))
+            continue
+        if "sigkill_handler] [" in text and "return code" not in text and _HANDLER.search(line.raw):
+            found.append(Exit(line, 1, None, line.time))
             continue
         if text.startswith(_CHILD):
             found.append(Exit(line, 1, None, line.time))

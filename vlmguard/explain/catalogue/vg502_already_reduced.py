@@ -35,6 +35,9 @@ FAILURE = Known(
     signs=(
         Sign("has already been reduced", releases="DeepSpeed 0.3 to 0.19; a name from 0.18.1 on"),
         Sign("multiple gradient reductions are", releases="DeepSpeed ≥ 0.18.8"),
+        Sign("Gradient computed twice for this partition"),
+        Sign("len(set(p.ds_id for p in self.params_in_ipg_bucket))", where="trace"),
+        Sign("len(set(p.ds_id for p in params_in_bucket))", where="trace"),
     ),
     examples=(
         Example(

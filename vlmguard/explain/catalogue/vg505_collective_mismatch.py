@@ -119,6 +119,7 @@ FAILURE = Known(
         "cause. A lock or a download that timed out is another matter."
     ),
     signs=(
+        Sign("Collectives differ in the following aspects", where="line"),
         Sign("Exception raised from checkTimeout at", where="line"),
         Sign("Detected mismatch between collectives on ranks", releases="torch ≥ 1.11"),
         Sign("Watchdog caught collective operation timeout", releases="torch ≥ 1.10"),

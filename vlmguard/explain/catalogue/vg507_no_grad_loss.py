@@ -46,7 +46,7 @@ FAILURE = Known(
     wrong="loss.requires_grad_(True) silences the error and trains nothing.",
     signs=(
         Sign("One of the differentiated Tensors appears to not have been used"),
-        Sign("element 0 of tensors does not require grad", releases="torch 1.x to 2.15"),
+        Sign("of tensors does not require grad", releases="torch 1.x to 2.15"),
         Sign("element 0 of variables does not require grad", releases="torch 0.4"),
         Sign("optimizer got an empty parameter list"),
         Sign("differentiated Tensors does not require grad"),

@@ -28,7 +28,12 @@ FAILURE = Known(
             "no_sync context manager is incompatible with gradient partitioning",
             releases="DeepSpeed ≥ 0.16.0",
         ),
+        Sign(
+            "no sync context manager is incompatible with gradient", releases="typed off a screen"
+        ),
         Sign("illegal to call Engine.step() inside no_sync"),
+        Sign("deepspeed/runtime/engine.py in no_sync", where="within"),
+        Sign("accelerate/accelerator.py in no_sync", where="within"),
     ),
     examples=(
         Example(

@@ -19,7 +19,11 @@ FAILURE = Known(
         ),
     ),
     wrong="Switching mixed precision off trains in pure float16, which overflows.",
-    signs=(Sign("Attempting to unscale FP16 gradients"),),
+    signs=(
+        Sign("to unscale FP16 gradients"),
+        Sign("/amp/grad_scaler.py in unscale_", where="within", no=("already been called",)),
+        Sign("/amp/grad_scaler.py in _unscale_grads_", where="within", no=("same device",)),
+    ),
     examples=(
         Example(
             "ValueError: Attempting to unscale FP16 gradients.", "made by causing it, torch 2.13.0"

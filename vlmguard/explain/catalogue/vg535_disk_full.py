@@ -71,7 +71,7 @@ FAILURE = Known(
         Sign("[Errno 28]"),
         Sign("[Errno 122]"),
         Sign("PytorchStreamWriter failed writing file"),
-        Sign("unexpected pos"),
+        Sign("unexpected pos", no=("MemoryError",)),
         Sign("basic_ios::clear: iostream error"),
         Sign("write failed: file write failed"),
         Sign("File too large"),

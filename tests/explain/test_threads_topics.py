@@ -1,0 +1,51 @@
+"""Shapes that threads drawn by topic taught, each named by its thread."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.test_shapes import BAR, told_right
+from tests.explain.test_threads_vlm import trace
+
+ACCUMULATE = "/env/lib/python3.10/site-packages/accelerate/accelerator.py"
+SCALER = "/env/lib/python3.10/site-packages/torch/amp/grad_scaler.py"
+SAVE = 'H:\\envs\\d\\lib\\site-packages\\torch\\serialization.py'
+CHAIN = "\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n"
+BUCKET = "    assert len(set(p.ds_id for p in self.params_in_ipg_bucket)) == len(self.params_in_ipg_bucket)\n"
+
+# thread → (log, class or verdict, starting ranks or None)
+SHAPES = {
+    "Oryx-mllm/Oryx#18 ranks' assertions in one another": (
+        trace(("/env/lib/python3.10/site-packages/deepspeed/utils/nvtx.py", "wrapped_fn", "ret_val = func(*args, **kwargs)")) + BUCKET + BUCKET + "AssertionError\nAssertionError\n" + BUCKET + "AssertionError\n", "VG502", None),
+    "huggingface/transformers#30277 the end of a mismatch": (
+        "072], TensorDtypes=BFloat16).Collectives differ in the following aspects: \n  Tensor Tensor shapes: 2228224vs 131072\n", "VG505", None),
+    "OpenGVLab/VideoChat-Flash#26 weights into a model that ZeRO-3 sharded": (
+        "\tsize mismatch for blocks.16.attn.qkv.weight: copying a param with shape torch.Size([3072, 1024]) from checkpoint, the shape in current model is torch.Size([0]).\n", "VG523", None),
+    "ariG23498/gemma3-object-detection#48 the message under its type": (
+        "...\nRuntimeError: \n            Some tensors share memory, this will lead to duplicate memory on disk and potential differences when loading them again: [{'lm_head.weight', 'embed_tokens.weight'}].\n", "VG546", None),
+    "OpenBuddy/OpenBuddy#45 typed in lower case": (
+        "valueerror: bfloat16 is only supported on gpus with compute capability of at least 8.0. your tesla v100-sxm2-32gb gpu has compute capability 7.0.\n", "VG529", None),
+    "MouseLand/cellpose#940 a slip that reads like another one's end": (
+        "TypeError: 'NoneType' object is not subscriptable\n", "unknown", None),
+    "unslothai/notebooks#124 cut within its message": (
+        "Traceback (most recent call last):\n" + trace(("/env/lib/python3.10/site-packages/unsloth_zoo/vision_utils.py", "__init__", 'raise TypeError("Unsloth: UnslothVisionDataCollator is only for image models!")'), last="TypeError: Unsloth: UnslothVis\n"), "VG553", None),
+    "hpcaitech/ColossalAI#5226 inputs without a gradient": (
+        "Traceback (most recent call last):\n" + trace(("/env/lib/python3.8/site-packages/colossalai/tensor/param_op_hook.py", "pre_op", "assert len(grad_args) > 0"), last="AssertionError\n"), "VG508", None),
+    "thu-coai/PPT#12 not the first tensor": ("RuntimeError: element 1 of tensors does not require grad and does not have a grad_fn\n", "VG507", None),
+    "2U1/Qwen-VL-Series-Finetune#184 cut within the scaler": (
+        "Traceback (most recent call last):\n" + trace((ACCUMULATE, "unscale_gradients", "self.scaler.unscale_(opt)"), (SCALER, "unscale_", 'optimizer_state["')), "VG520", None),
+    "JyChen9811/FaithDiff#24 cut within no_sync": (
+        "".join(f"[rank2]: {line}\n" for line in trace((ACCUMULATE, "no_sync", "with context():"), ("/env/lib/python3.10/contextlib.py", "__enter__", "return next(self.gen)"), last='  File "/env/lib/python3.10/site-packages/deepspeed/runtime/engine.py", lin').split("\n")), "VG513", (2,)),
+    "hiyouga/LlamaFactory#1194 DeepSpeed's last line, cut": (
+        f"{BAR}\n[2023-10-16 05:05:57,961] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 44150\n"
+        "[2023-10-16 05:06:02,579] [ERROR] [launch.py:321:sigkill_handler] ['/env/bin/python', '-u', 'train.py', '--local_rank=1', '--stage', 'sft'\n", "unknown", None),
+    "XavierXiao/Dreambooth-Stable-Diffusion#45 no memory to write with": (
+        "Traceback (most recent call last):\n" + trace((SAVE, "save", "_save(obj, opened_zipfile)"), last="MemoryError\n") + CHAIN
+        + trace((SAVE, "__exit__", "self.file_like.write_end_of_file()"), last="RuntimeError: [enforce fail at inline_container.cc:300] . unexpected pos 6057217600 vs 6057217496\n"), "VG532", None),
+}
+
+
+@pytest.mark.parametrize("thread", SHAPES)
+def test_shape(tmp_path, thread):
+    told_right(tmp_path, *SHAPES[thread])
