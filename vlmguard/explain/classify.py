@@ -29,7 +29,8 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     where = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {where}")
     found = best(message, trace, catalogue)
-    if found is not None and found.code == _RELEASES and _own_call(event):
+    own = found is not None and found.code == _RELEASES and _own_call(event)
+    if own:
         found = None
     weak = found is None or _vague(found) or event.message.startswith(NO_ROW)
     if event.cause is not None and depth < 4 and (weak or _starved(event.cause)):
@@ -59,7 +60,7 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
         code = code or kinds.by_words(event.type, message, words)
         if code is None and (found := _by_words(event, message, catalogue, words)) is not None:
             code = found.code
-    if code is None and surely and not event.frames:
+    if code is None and surely and not (event.frames or own):
         return typed.told(message, catalogue)
     return next((known for known in catalogue if known.code == code), None)
 
