@@ -10,7 +10,8 @@ import pytest
 from tests.explain import compose
 from tests.explain.test_shapes import told_right
 from vlmguard.explain.command import explain
-from vlmguard.explain.show import as_json, text
+from vlmguard.explain.formats import as_json
+from vlmguard.explain.show import text
 
 BAR = "  3%|▎         | {k}/400 [00:18<09:39,  1.50s/it]\n"
 ERROR = "ValueError: Image features and image tokens do not match: tokens: 2456, features 3360"

@@ -12,7 +12,18 @@ import os
 import sys
 from collections.abc import Sequence
 
-from vlmguard.explain import clean, judge, logfacts, matcher, ours, reader, refined, show, sources
+from vlmguard.explain import (
+    clean,
+    formats,
+    judge,
+    logfacts,
+    matcher,
+    ours,
+    reader,
+    refined,
+    show,
+    sources,
+)
 from vlmguard.explain import digest as digests_
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.catalogue import load
@@ -135,7 +146,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except sources.Unreadable as error:
         sys.stderr.write(f"vlmguard explain: {clean.shown(str(error))}\n")
         return UNREADABLE
-    shown = {"text": show.text, "json": show.as_json, "github": show.github}[asked.format]
+    shown = {"text": show.text, "json": formats.as_json, "github": formats.github}[asked.format]
     _write(shown(answer, digests))
     return STATUS[answer.verdict]
 
