@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vlmguard.explain import kinds, places, sentences, slips, topics, typed
+from vlmguard.explain import kinds, places, sentences, slips, topics
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import Known, flat
 
@@ -29,8 +29,7 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     where = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {where}")
     found = best(message, trace, catalogue)
-    own = found is not None and found.code == _RELEASES and _own_call(event)
-    if own:
+    if found is not None and found.code == _RELEASES and _own_call(event):
         found = None
     weak = found is None or _vague(found) or event.message.startswith(NO_ROW)
     if event.cause is not None and depth < 4 and (weak or _starved(event.cause)):
@@ -60,8 +59,6 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
         code = code or kinds.by_words(event.type, message, words)
         if code is None and (found := _by_words(event, message, catalogue, words)) is not None:
             code = found.code
-    if code is None and surely and not (event.frames or own):
-        return typed.told(message, catalogue)
     return next((known for known in catalogue if known.code == code), None)
 
 
