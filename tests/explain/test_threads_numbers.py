@@ -60,6 +60,20 @@ THREADS = {
     "vllm-project/vllm#8668 a tokenizer's file": (traced("~transformers/models/auto/tokenization_auto.py|671|get_tokenizer_config|result = json.load(reader)\n/usr/lib/python3.10/json/decoder.py|355|raw_decode|raise JSONDecodeError", "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"), "VG541"),
     "om-ai-lab/VLM-R1#264 an assertion alone": ("assert self.img_context_token_id is not None\nAssertionError\n", "unknown"),
     "datawhalechina/self-llm#175 no adapter in the folder": ("ValueError: Can't find 'adapter_config.json' at './output/Index-1.9B-Chat-lora/checkpoint-600'\n", "VG585"),
+    "songwsx/RFSong-7993#1 a line of another form": (traced("/job/SSD-YOLO/voc0712.py|120|__init__|img_id, value = line.split()", "ValueError: not enough values to unpack (expected 2, got 1)"), "VG554"),
+    "WangKan0128/MPN#3 a batch of other parts": ("File \"train_mpn_no_ca.py\", line 110, in train_model\ninputs, labels, masks, tops, bottoms = data\nValueError: not enough values to unpack (expected 5, got 2)\n", "unknown"),
+    "mozilla/TTS#293 a path that nobody gave": (traced("/job/utils/generic_utils.py|22|load_config|with open(config_path, 'r') as f:", "TypeError: expected str, bytes or os.PathLike object, not NoneType"), "VG553"),
+    "a tokenizer's own missing file": (traced("~transformers/models/llama/tokenization_llama.py|100|__init__|with open(vocab_file) as f:", "TypeError: expected str, bytes or os.PathLike object, not NoneType"), "unknown"),
+    "gabrielegoletto/AMEGO#1 an assertion is its own message": (traced(MODULE + "/hub/models/vision_transformer.py|360|forward|assert h == w == self.image_size", "AssertionError"), "VG518"),
+    "THUDM/P-tuning#36 a tuple, in one line": ("loss, logits = output.loss, output.logits AttributeError: 'tuple' object has no attribute 'loss'\n", "VG570"),
+    "deepspeedai/DeepSpeed#4597 weights that are not there": ("FileNotFoundError: [Errno 2] No such file or directory: './checkpoints/llava-v1.5-13b-pretrain/mm_projector.bin'\n", "VG541"),
+    "haotian-liu/LLaVA#1245 no whole model": ("OSError: ./checkpoints/llava-qwen-4b-finetune-lora/ does not appear to have a file named config.json.\n", "VG541"),
+    "a file of the model's own code": ("OSError: OpenGVLab/InternVL2-8B does not appear to have a file named configuration_intern_vit.py.\n", "VG556"),
+    "a checkpoint of weights alone": (traced("/job/train.py|88|main|start_epoch = checkpoint['epoch'] + 1", "KeyError: 'epoch'"), "VG550"),
+    "a checkpoint of another form": (traced("/job/train.py|80|main|model.load_state_dict(checkpoint['state_dict'])", "KeyError: 'state_dict'"), "VG522"),
+    "RoBERTa's table": ("RuntimeError: The expanded size of the tensor (600) must match the existing size (514) at non-singleton dimension 1.  Target sizes: [2, 600].  Tensor sizes: [1, 514]\n", "VG511"),
+    "an image that is nested": ("RuntimeError: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: [1, 1, 3, 336, 336]\n", "VG518"),
+    "tabtoyou/KoLLaVA#26 a patch for another model": (traced(MODULE + "/job/llava/train/llama_xformers_attn_monkey_patch.py|42|xformers_forward|.view(bsz, q_len, self.num_heads, self.head_dim)", "RuntimeError: shape '[16, 2048, 32, 128]' is invalid for input of size 33554432"), "VG570"),
 }  # fmt: skip
 
 

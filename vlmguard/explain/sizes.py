@@ -13,6 +13,17 @@ _ADDED = re.compile(
     r"The size of tensor a \((\d{1,9})\) must match the size of tensor b \((\d{1,9})\)"
     r"(?: at non-singleton dimension (\d))?"
 )
+_EXPANDED = re.compile(  # a table of positions of one row: RoBERTa's token types
+    r"expanded size of the tensor \((\d{1,9})\) must match the existing size \((\d{1,9})\) at "
+    r"non-singleton dimension 1\. {1,3}Target sizes: \[\d{1,9}, \d{1,9}\]\. {1,3}"
+    r"Tensor sizes: \[1, \d{1,9}\]"
+)
+_CONVOLVED = re.compile(r"input to conv2d, but got input of size: \[([\d, ]{1,80})\]")
+# A grey picture where three colours are wanted, or the other way round.
+_GREY = re.compile(
+    r"output with shape \[1, (\d{2,6}), (\d{2,6})\] doesn't match the broadcast shape \[3, \1, \2\]"
+    r"|input array from shape \((\d{2,6}),(\d{2,6})(?:,[14])?\) into shape \(\3,\4,3\)"
+)
 _POSITIONS = re.compile(r"pos(?:ition(?:al)?)?_?(?:embed|emb|encod|bias|table)|\bwpe\b", re.I)
 _TEXTS = (77, 512, 514)  # positions of CLIP's, BERT's and RoBERTa's text towers
 PACKED = 50_000  # a matrix with one row of so many columns is a weight laid flat
@@ -24,7 +35,12 @@ def told(said: str, source: str) -> str | None:
         return _product(tuple(map(int, match.groups())), source)
     if match := _ADDED.search(said):
         return _sum(int(match[1]), int(match[2]), match[3] or "", source)
-    return None
+    if match := _EXPANDED.search(said):
+        return "VG511" if int(match[1]) > int(match[2]) else None
+    if match := _CONVOLVED.search(said):
+        sizes = [int(size) for size in match[1].split(",")]
+        return "VG518" if len(sizes) > 4 and sizes[-3] in (1, 3, 4) else None
+    return "VG518" if _GREY.search(said) else None
 
 
 def _product(sizes: tuple[int, ...], source: str) -> str | None:

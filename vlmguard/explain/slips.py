@@ -27,16 +27,42 @@ _FEEDERS = (
 # Functions that turn a row into what a model takes.
 _READS = re.compile(
     r"__getitem__|_?(?:pre_?)?process(?:ing)?(?:_\w{1,40})?$|_?tokenize\w{0,40}|_?encode_\w{1,40}"
-    r"|_?format\w{0,40}|_?read_\w{1,40}|_?load_\w{0,30}(?:data|json|anno|image|row)\w{0,30}"
+    r"|_?format\w{0,40}|_?read_\w{1,40}|\w{1,20}_read"
+    r"|_?load_\w{0,30}(?:data|json|anno|image|row|file|info)\w{0,30}"
     r"|_?(?:get|build|make|create|prepare)_\w{0,30}(?:dataset|data|row|prompt|example)\w{0,30}"
     r"|\w{0,30}collat\w{0,30}|generate_(?:and_tokenize_)?prompt|_?parse_\w{1,40}|pull_item"
+)
+_READERS = re.compile(r"(?:collat|data_?sets?|preprocess|data_?load|tokeniz)\w{0,30}(?:/|\.py$)")
+_SPLIT = re.compile(r"\.split\(|\bline\w{0,12}\b|readlines?\(")
+_LINE = re.compile(r"\bline\w{0,12}\.(?:r?strip\([^)]{0,10}\)\.)?split\(")
+_CHECKPOINT = re.compile(
+    r"\b\w{0,20}(?:ckpt|checkpoint|state_dict|pretrained|snapshot|weights|loaded)\w{0,20}"
+    r"\[['\"](\w{1,40})['\"]\]"
+)
+_STATE = re.compile(r"epoch|optim|sched|step|iter|scaler|best|lr|args|hyper")
+_ASSERTED = (
+    ("VG518", re.compile(r"\b(?:self\.)?(?:img_size|image_size|input_resolution)\b|\b[HWhw] ?%")),
+    (
+        "VG594",
+        re.compile(r"% ?\(?[\w.]{0,30}(?:world_size|parallel|tp_size|sp_size|heads|num_gpus)"),
+    ),
+    ("VG537", re.compile(r"torch\.cuda\.is_available\(\)")),
+    ("VG584", re.compile(r"is_initialized\(\)")),
+    ("VG515", re.compile(r"\bis(?:nan|finite|inf)\b")),
+    ("VG597", re.compile(r"input\.(?:nelement|numel|size|shape)\b.{0,40}== ?target\.")),
+    (
+        "VG554",
+        re.compile(
+            r"len\([\w.]{0,30}(?:data|dataset|samples|files|images|paths)\w{0,10}\) ?(?:>|!=)"
+        ),
+    ),
 )
 _FIELD = re.compile(r"\[['\"][\w./-]{1,60}['\"]\]")
 _ROW = re.compile(
     r"\b(?:e|ex|d|js|row|rows|item|items|entry|line|record|obj|example|examples|sample|samples"
     r"|instance|feature|features|source|sources|dialog|dialogue|conv|conversation|conversations"
     r"|message|messages|msg|turn|turns|ann|anno|annotation|info|img_info|data|datum|content)"
-    r"(?:\[\w{1,20}\])?\[['\"]"
+    r"(?:\[\w{1,20}\])?\[(?:['\"]|\w{0,20}(?:key|name|col|field|column)\w{0,10}\])"
 )
 _EACH = re.compile(
     r"\[['\"]\w{1,60}['\"]\](?:\))? for \w{1,30} in "
@@ -55,7 +81,8 @@ _MISSING = {
     ),
     "ValueError": re.compile(
         r"^invalid literal for|^could not convert string|values to unpack|is an empty sequence"
-        r"|substring not found|is not in list|^empty range|malformed node"
+        r"|substring not found|is not in list|^empty range|malformed node|^low >= high"
+        r"|^a must be greater than 0|^Sample larger than population|larger sample than population"
     ),
     "AssertionError": re.compile(r"^$"),
     "ZeroDivisionError": re.compile(""),
@@ -93,6 +120,11 @@ _OPTION_PART = re.compile(rf"{_OPTIONS}\[|in {_OPTIONS}")
 _PART = re.compile(r"\[(?::|0 ?,|-1 ?,|\.\.\.)[^\]'\"]{0,20}\]")  # of a tensor, not of a text
 _FLASH = re.compile(r"\bunpad_(?:input|data|fn|func)|flash_?att\w{0,20}\.\w{0,20}fwd|unpadding_fun")
 _ATTENDED = re.compile(r"= ?self\.(?:self_attn|attention|attn|self_attention|rotary_emb)\(")
+# Of a tuple, what transformers' models give by name since 4.
+_ANSWER = re.compile(
+    r"'tuple' object has no attribute "
+    r"'(?:loss|logits|last_hidden_state|pooler_output|hidden_states)'"
+)
 _LOSSES = re.compile(
     r"torch/nn/functional\.py$|torch/nn/modules/loss\.py$|transformers/loss/loss_utils\.py$"
 )
@@ -197,12 +229,15 @@ def _row_lacks(slip: Slip) -> bool:
         return False
     if slip.fed:
         return "self." not in slip.source or bool(_FIELD.search(slip.source))
+    reads = _READS.match(slip.function) or _READERS.search(slip.path) or not slip.frames
+    if slip.kind == "ValueError":
+        split = slip.frames and reads and _SPLIT.search(slip.source)
+        return bool(split or _LINE.search(slip.source))
     if slip.kind not in ("KeyError", "TypeError", "AssertionError"):
         return False
     if slip.kind == "AssertionError":
         return _READS.match(slip.function) is not None and "len(" in slip.source
     asked = _ROW.search(slip.source) or (slip.kind == "KeyError" and _FIELD.search(slip.source))
-    reads = _READS.match(slip.function) or not slip.frames
     return bool(asked and reads) or bool(_EACH.search(slip.source))
 
 
@@ -210,7 +245,9 @@ def _not_given(slip: Slip) -> bool:
     """An argument that the code needs is None."""
     if slip.kind != "TypeError" or "NoneType" not in slip.said or slip.fed:
         return False
-    whole = "not NoneType" in slip.said  # a path, a text
+    if "os.PathLike" in slip.said:  # of a model's own missing file others tell
+        return not any("/transformers/" in path for path, _ in slip.frames[-2:])
+    whole = "not NoneType" in slip.said
     return bool((_OPTION if whole else _OPTION_PART).search(slip.source))
 
 
@@ -218,6 +255,8 @@ def _other_release(slip: Slip) -> bool:
     """Another number or kind of values comes back than this code was written for."""
     if slip.kind == "ValueError" and "values to unpack" in slip.said:
         return bool(_FLASH.search(slip.source) or _ATTENDED.search(slip.source))
+    if slip.kind == "AttributeError":
+        return bool(_ANSWER.match(slip.said))
     text = slip.kind == "TypeError" and slip.said.startswith("string indices must be integers")
     return text and bool(_PART.search(slip.source))
 
@@ -231,6 +270,27 @@ def _labels(slip: Slip) -> bool:
     return inside and any(word in slip.said for word in shapes)
 
 
+def _no_state(slip: Slip) -> bool:
+    """A file of weights alone is asked for the state of a training."""
+    match = _CHECKPOINT.search(slip.source) if slip.kind == "KeyError" else None
+    return match is not None and _STATE.search(match[1]) is not None
+
+
+def _other_checkpoint(slip: Slip) -> bool:
+    """A file of weights has another form than the one that is asked for."""
+    return slip.kind == "KeyError" and _CHECKPOINT.search(slip.source) is not None
+
+
+def _asserted(code: str, words: re.Pattern[str]) -> Callable[[Slip], bool]:
+    """An assertion without a message: its own line is one."""
+
+    def asks(slip: Slip) -> bool:
+        bare = slip.kind == "AssertionError" and not slip.said
+        return bare and slip.source.startswith("assert ") and words.search(slip.source) is not None
+
+    return asks
+
+
 def _by_numbers(code: str) -> Callable[[Slip], bool]:
     return lambda slip: sizes.told(f"{slip.kind}: {slip.said}", slip.source) == code
 
@@ -240,6 +300,9 @@ _RULES: tuple[tuple[str, Callable[[Slip], bool]], ...] = (
     ("VG553", _no_accumulation),
     ("VG555", _no_picture),
     ("VG510", _no_such_image),
+    ("VG550", _no_state),
+    ("VG522", _other_checkpoint),
+    *((code, _asserted(code, words)) for code, words in _ASSERTED),
     ("VG554", _row_lacks),
     ("VG553", _not_given),
     ("VG570", _other_release),

@@ -6,6 +6,11 @@ from vlmguard.explain.catalogue import refusals
 from vlmguard.explain.failure import Sign
 
 SIGNS = (
+    *(
+        Sign(f"'{kind}' object has no attribute")
+        for kind in ("EasyDict", "ConfigDict", "AttrDict", "CfgNode", "Munch", "HParams", "DotDict")
+    ),
+    Sign("Expected more than 1 value per channel when training"),
     Sign("rocessor should be provided"),
     Sign("max_steps has to be specified"),
     Sign("max_steps must be"),

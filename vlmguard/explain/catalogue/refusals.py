@@ -108,3 +108,9 @@ MODEL_FILES = (
     "in get_processor_dict",
     "in get_checkpoint_shard_files",
 )
+
+# Files of a training's state, and of adapters: not a model's own weights.
+STATES = (
+    *("dapter", "lora", "optimizer", "scheduler", "rng_state", "_states.pt", "global_step"),
+    *("mp_rank", "trainer_state", "training_args", "resume", "checkpoint-"),
+)

@@ -50,7 +50,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 FAILURE = Known(
     code="VG518",
     name="explain-image-geometry",
-    title="An image's size is not what the processor or the vision tower takes",
+    title="An image's shape is not what the processor or the vision tower takes",
     zh="图像尺寸不符合处理器或视觉塔的要求",
     why=_why,
     do=_do,
@@ -67,6 +67,7 @@ FAILURE = Known(
         Sign("Unable to infer channel dimension format"),
         Sign("nframes should in interval"),
         Sign("mage size ("),
+        Sign("doesn't match model (", releases="timm, torchvision"),
         Sign("/image_processing_", where="raised"),
         Sign("/video_processing_", where="raised"),
         Sign("in smart_resize", where="raised"),

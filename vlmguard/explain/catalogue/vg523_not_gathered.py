@@ -99,6 +99,7 @@ FAILURE = Known(
         Sign("ds_active_sub_modules", where="trace"),
         Sign("does not match tensor size", also=("param id",), releases="DeepSpeed"),
         Sign("GatheredParameters"),
+        Sign("pop from an empty deque", releases="DeepSpeed, ZeRO-3's record"),
         Sign("deepspeed/runtime/zero/partitioned_param_coordinator.py", where="raised"),
         Sign("deepspeed/runtime/zero/parameter_offload.py", where="raised"),
         Sign("partition_parameters.py in free_param", where="raised"),

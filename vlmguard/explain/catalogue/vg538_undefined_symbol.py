@@ -116,6 +116,7 @@ FAILURE = Known(
     "object file), LD_LIBRARY_PATH or the CUDA package is what "
     "lacks.",
     signs=(
+        Sign("name '_C' is not defined"),
         Sign("undefined symbol"),
         Sign("cannot open shared object file", no=("torch_extensions",)),
         Sign("version `GLIBC"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmguard.explain.catalogue.refusals import MODEL_FILES
+from vlmguard.explain.catalogue.refusals import MODEL_FILES, STATES
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -15,6 +15,17 @@ def _why(facts: Facts) -> str:
             "the folder holds no weights under any name that is looked for: the save or the "
             "download was broken off, or it is an adapter's folder (adapter_model.safetensors), "
             "which is loaded on top of its base model"
+        )
+    if "appear to have a file named" in facts.message:
+        return (
+            "the folder or repository lacks this file: it is no whole model (an adapter's or a "
+            "training checkpoint's folder, weights alone, a download that was broken off), or the "
+            "path is another one"
+        )
+    if "No such file" in facts.message:
+        return (
+            "the file of weights that is named is not there: a wrong path (relative to where the "
+            "job starts), or a download or an earlier stage that never wrote it"
         )
     return (
         "a file of the model or checkpoint is shorter than its header says: a download or a save "
@@ -34,6 +45,24 @@ def _do(facts: Facts) -> tuple[Do, ...]:
                 "none",
             ),
             Do("a checkpoint of ZeRO-3: python zero_to_fp32.py . OUTPUT in its folder", "minutes"),
+        )
+    if "appear to have a file named" in facts.message:
+        return (
+            Do("ls -l {path}: is it the model's whole folder?", "none", kind="ls"),
+            Do("ls -l FOLDER: is it the model's whole folder?", "none", kind="ls"),
+            Do(
+                "an adapter: the base model as the model, this folder as the adapter "
+                "(--model_base in LLaVA, PeftModel.from_pretrained elsewhere)",
+                "none",
+            ),
+            Do("hf download {modelrepo}", "the files again"),
+            Do("copy the file from the base model's folder into this one", "none"),
+        )
+    if "No such file" in facts.message:
+        return (
+            Do("ls -l {path} {folder}, on every node: is it there?", "none", kind="ls"),
+            Do("ls -l FILE, on every node: is it there?", "none", kind="ls"),
+            Do("the stage or the download that writes it, first; or its path, absolute", "none"),
         )
     return (
         Do(
@@ -72,8 +101,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 FAILURE = Known(
     code="VG541",
     name="explain-truncated-file",
-    title="A weight or checkpoint file is cut or broken",
-    zh="权重或检查点文件被截断或损坏",
+    title="A weight or checkpoint file is missing, cut or broken",
+    zh="权重或检查点文件缺失、被截断或损坏",
     why=_why,
     do=_do,
     wrong="A file written by another format (a .bin named .safetensors) says the same.",
@@ -85,6 +114,11 @@ FAILURE = Known(
             where="raised",
             also=("expected value at line",),
         ),
+        *(
+            Sign("No such file or directory", beside=(f"{kind}'",), no=STATES)
+            for kind in (".pth", ".pt", ".bin", ".safetensors", ".msgpack")
+        ),
+        Sign("does not appear to have a file named", no=(".py",)),
         Sign("It looks like the config file at", also=("is not a valid JSON file",)),
         Sign("Unable to open file (truncated file"),
         # No pickle: a page of HTML, a pointer of git-lfs, a cut file. 149 is a newer protocol.

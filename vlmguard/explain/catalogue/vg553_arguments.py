@@ -6,6 +6,8 @@ from vlmguard.explain.catalogue import arguments_signs
 from vlmguard.explain.failure import Do, Example, Known
 from vlmguard.explain.logfacts import Facts
 
+_SETTINGS = ("EasyDict", "ConfigDict", "AttrDict", "CfgNode", "Munch", "HParams", "DotDict")
+
 
 def _why(facts: Facts) -> str:
     if "'Namespace' object has no attribute" in facts.message:
@@ -13,8 +15,12 @@ def _why(facts: Facts) -> str:
             "the code reads an argument that the parser of this script does not define: script and "
             "module are of different releases, or the module was written for another script"
         )
+    if "more than 1 value per channel" in facts.message:
+        return "BatchNorm trains on at least two rows, and the batch (the last one?) has one"
+    if any(f"'{kind}' object" in facts.message for kind in _SETTINGS):
+        return "the code reads a setting that the configuration's file does not have"
     if "NoneType" in facts.message:
-        return "an argument that the code needs was not given: it is None"
+        return "a path or an argument that the code needs was not given: it is None"
     if "by zero" in facts.message:
         return "the number of accumulation steps is 0, and something is divided by it"
     return (
@@ -22,6 +28,8 @@ def _why(facts: Facts) -> str:
         "misspelling, or a value that does not fit"
     )
 
+
+_MISSING = tuple(f"'{kind}' object has no attribute" for kind in _SETTINGS)
 
 FAILURE = Known(
     code="VG553",
@@ -35,6 +43,19 @@ FAILURE = Known(
             "it? start that one, or take script and modules of one release",
             "none",
             when=("'Namespace' object has no attribute",),
+            kind="help",
+        ),
+        Do(
+            "drop_last=True for the data loader, or two rows per rank and more",
+            "the last rows are left out",
+            when=("more than 1 value per channel",),
+            kind="help",
+        ),
+        Do(
+            "grep -n {attribute} in the configuration's file: add it there (or take the file and "
+            "the code of one release)",
+            "none",
+            when=_MISSING,
             kind="help",
         ),
         Do(

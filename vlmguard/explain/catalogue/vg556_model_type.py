@@ -69,7 +69,7 @@ FAILURE = Known(
         Sign("Unrecognized processing class"),
         Sign("Unrecognized image processor"),
         Sign("Can't instantiate a processor"),
-        Sign("does not appear to have a file named"),
+        Sign("does not appear to have a file named", also=(".py",)),
         Sign("is not a valid JSON file", no=("It looks like the config file at",)),
         Sign("model_type` key in its config.json"),
         Sign("Please explicitly pass the model_type"),

@@ -9,6 +9,11 @@ from vlmguard.explain.logfacts import Facts
 
 _STEPS = (
     Do(
+        "return_dict=True in the model's call or its config; an older transformers gives tuples",
+        "none",
+        when=("'tuple' object has no attribute",),
+    ),
+    Do(
         "return_dict=False in the model's call, or .last_hidden_state, .logits of its answer: "
         "since transformers 4 a model gives a dictionary, and unpacking that gives its keys",
         "none",
@@ -49,6 +54,31 @@ _MOVED = re.compile(
 )
 
 
+def _why(facts: Facts) -> str:
+    if "'tuple' object has no attribute" in facts.message:
+        return (
+            "the model's answer is a tuple, and this code asks for its parts by name, as "
+            "transformers gives them since 4: an older release, return_dict=False, or a wrapper "
+            "that takes the names away"
+        )
+    if "string indices" in facts.message:
+        return (
+            "the model's answer is a dictionary, as transformers gives it since 4, and this code "
+            "unpacks it as a tuple: it gets the names"
+        )
+    if "values to unpack" in facts.message:
+        return "a function of another package gives more or fewer values than this code takes"
+    if "monkey_patch" in facts.trace:
+        return (
+            "the program replaces a function of transformers by its own, which was written for "
+            "another release or another model (heads that share keys, other masks)"
+        )
+    return (
+        "code calls something that the installed release of a package no longer has, or does not "
+        "have yet"
+    )
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     moved = _MOVED.search(facts.message)
     if moved is None:
@@ -70,8 +100,7 @@ FAILURE = Known(
     name="explain-out-of-date-api",
     title="Two packages' releases do not fit each other",
     zh="依赖包版本互不兼容（API 变更）",
-    why="code calls something that the installed release of a package "
-    "no longer has, or does not have yet",
+    why=_why,
     do=_do,
     wrong="A typing mistake in code of your own says the same.",
     signs=(
@@ -221,6 +250,12 @@ FAILURE = Known(
         Sign("or higher is required", where="else"),
         Sign("s deprecated and", where="else"),
         Sign("tensor' object has no attribute 'cast'"),
+        Sign("type object 'Dataset' has no attribute"),
+        Sign("Trainer' has no attribute", also=("type object",)),
+        Sign("Tokenizer' has no attribute", also=("type object",)),
+        Sign("Processor' has no attribute", also=("type object",)),
+        Sign("Arguments' has no attribute", also=("type object",)),
+        Sign("monkey_patch.py", where="raised"),
     ),
     examples=(
         Example(

@@ -59,6 +59,7 @@ FAILURE = Known(
         "num_proc=1 in datasets' map helps against pickling, not against CUDA in a forked worker."
     ),
     signs=(
+        Sign("cannot be pickled"),
         Sign("Cannot re-initialize CUDA in forked subprocess"),
         Sign("CUDA error: initialization error"),
         Sign("CUDA error (3): initialization error"),

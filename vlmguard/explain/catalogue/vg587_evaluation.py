@@ -60,6 +60,9 @@ FAILURE = Known(
         Sign("in compute_metrics", where="trace", no=("out of memory",)),
         Sign("in preprocess_logits_for_metrics", where="trace", no=("out of memory",)),
         Sign("in get_eval_dataloader", where="raised"),
+        Sign(
+            "is not JSON serializable", also=("in save_to_json",), releases="transformers: a metric"
+        ),
         Sign("in build_evaluator", where="raised", releases="detectron2"),
         Sign("is not found in the evaluation metrics"),
         Sign("but you didn't pass an `eval_dataset`"),
