@@ -74,6 +74,15 @@ THREADS = {
     "RoBERTa's table": ("RuntimeError: The expanded size of the tensor (600) must match the existing size (514) at non-singleton dimension 1.  Target sizes: [2, 600].  Tensor sizes: [1, 514]\n", "VG511"),
     "an image that is nested": ("RuntimeError: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: [1, 1, 3, 336, 336]\n", "VG518"),
     "tabtoyou/KoLLaVA#26 a patch for another model": (traced(MODULE + "/job/llava/train/llama_xformers_attn_monkey_patch.py|42|xformers_forward|.view(bsz, q_len, self.num_heads, self.head_dim)", "RuntimeError: shape '[16, 2048, 32, 128]' is invalid for input of size 33554432"), "VG570"),
+    "buptchan/scene-classification#1 a class in no table": (traced("/job/dataset.py|48|make_dataset|index = class_to_idx[target]", "KeyError: '2963f9e8361b2b.jpg'"), "VG554"),
+    "omarsayed7/Deep-Emotion#13 a table's column, pasted": ("      self.lables = self.csv_file['emotion']\n      indexer = self.columns.get_loc(key)\n      raise KeyError(key) from err\n      KeyError: 'emotion'\n", "VG554"),
+    "dfaker/df#2 the first of no files": (traced("/job/utils.py|14|load_images_masked|basePath = os.path.split(image_paths[0])[0]", "IndexError: list index out of range"), "VG554"),
+    "Vegetebird/MHFormer#73 the weights of no folder": (traced("main.py|117|<module>|model_path = sorted(glob.glob(os.path.join(opt.previous_dir, '*.pth')))[1]", "IndexError: list index out of range"), "VG550"),
+    "perseus784/BvS#5 a script's own list": (traced("/job/utils.py|30|batch_dispatch|choice_count = self.count_buffer[choice_index]", "IndexError: list index out of range"), "unknown"),
+    "facebookresearch/deepcluster#61 no optimizer, quoted": ("optimizer.load_state_dict(checkpoint['optimizer']) \nKeyError: 'optimizer'\n", "VG550"),
+    "TomHeaven/msba_reid#2 another form of weights": (traced("/job/resnet.py|166|load_pretrain|state_dict = torch.load(model_path)['state_dict']", "KeyError: 'state_dict'"), "VG522"),
+    "karpathy/nanochat#532 a batch that does not divide": (traced("/job/scripts/base_train.py|120|<module>|assert total_batch_size % world_tokens_per_fwdbwd == 0", "AssertionError"), "VG594"),
+    "zhou13/lcnn#17 a model's own answer": (traced("/job/lcnn/trainer.py|70|_loss|losses = result[\"losses\"]", "KeyError: 'losses'"), "unknown"),
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ _QUOTED_FRAME = re.compile(
 # What a quotation shows of the source above an exception's name.
 _CODE = re.compile(
     r"^\s{0,40}(?:assert \S|raise \w|[\w, .\[\]*'\"]{1,120} [-+*/]?= ?\S|\w{1,40}\[['\"]"
-    r"|\[\w{1,40}\[)"
+    r"|\[\w{1,40}\[|[a-z_][\w.]{1,80}\(.{1,200}\)\s{0,8}$)"
 )
 _RICH = re.compile(r"^│ ?((?:[A-Za-z]:\\)?/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
 _HALF = re.compile(r"^│ ([/~.\w][^\s│]{2,300}(?: in)?)\s{0,300}│?$")  # of one that is wrapped

@@ -60,6 +60,10 @@ FAILURE = Known(
         Sign("Infinite loss"),
         Sign("is NaN or Inf"),
         Sign("NaN loss"),
+        Sign("loss = NaN"),
+        Sign("loss = nan"),
+        Sign("loss became nan"),
+        Sign("loss became NaN"),
     ),
     examples=(
         Example(

@@ -71,6 +71,8 @@ FAILURE = Known(
         Sign("Unexpected embed_tokens_weight shape"),
         Sign(" dimension mismatch: ", also=(" vs ",)),
         Sign("Error(s) in loading state_dict"),
+        Sign('unexpected key "', also=("in state_dict",), releases="torch before 0.4"),
+        Sign("missing keys in state_dict"),
         Sign("size mismatch for"),
         Sign("size mismatch for ", where="line", also=(" from checkpoint",)),
         Sign("Unexpected key(s) in state_dict"),

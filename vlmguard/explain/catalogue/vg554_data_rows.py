@@ -107,6 +107,8 @@ FAILURE = Known(
     wrong="If it only fails on some ranks, a file is missing on those nodes.",
     signs=(
         Sign("JSONDecodeError", no=MODEL_FILES),
+        Sign("raise KeyError(key) from err", where="trace", also=("KeyError",), releases="pandas"),
+        Sign("-packages/pandas/core/index", where="raised", also=("KeyError",)),
         Sign("JSON parse error"),
         Sign("An error occurred while generating the dataset"),
         Sign("DatasetGenerationError"),
