@@ -43,6 +43,21 @@ SHAPES = {
     "XavierXiao/Dreambooth-Stable-Diffusion#45 no memory to write with": (
         "Traceback (most recent call last):\n" + trace((SAVE, "save", "_save(obj, opened_zipfile)"), last="MemoryError\n") + CHAIN
         + trace((SAVE, "__exit__", "self.file_like.write_end_of_file()"), last="RuntimeError: [enforce fail at inline_container.cc:300] . unexpected pos 6057217600 vs 6057217496\n"), "VG532", None),
+    "ZCMax/LLaVA-3D#34 a module's own words in the message": (
+        "ValueError: Target module LlamaDecoderLayer(\n  (self_attn): LlamaFlashAttention2(\n    (q_proj): Linear(in_features=4096, out_features=4096, bias=False)\n  )\n) is not supported. Currently, only the following modules are supported: `torch.nn.Linear`.\n", "VG525", None),
+    "hiyouga/LlamaFactory#6938 a quotation's margin": (" ValueError: Conv3d layer kernel must have 5 dimensions, not 1\n", "VG523", None),
+    "modelscope/ms-swift#5948 cut within the engine's check": (
+        "".join(f"[rank0]: {line}\n" for line in trace(("/env/vllm/engine/llm_engine.py", "_add_processed_request", "self._validate_model_inputs(processed_inputs, lora")).splitlines()), "VG511", (0,)),
+    "StarsfieldAI/R1-V#69 cut behind a loss that is no number": (
+        BAR + "\n" + "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 9.9e-07, 'reward': 0.25, 'kl': 0.0007, 'epoch': 0.0}\n" + BAR + "Traceback (most recent call last):\n"
+        + trace(("/w/open_r1/grpo.py", "<module>", "main(script_args, training_args, model_args)")), "VG515", None),
+    "om-ai-lab/VLM-R1#33 positions one apart": (
+        "q_embed = (q * cos) + (rotate_half(q) * sin)\nRuntimeError: The size of tensor a (61) must match the size of tensor b (62) at non-singleton dimension 2\n", "VG524", None),
+    "datawhalechina/unlock-deepseek#39 the cache was switched off before": (
+        "`use_cache=True` is incompatible with gradient checkpointing. Setting `use_cache=False`.\n[rank1]: Traceback (most recent call last):\n"
+        "[rank1]: RuntimeError: The size of tensor a (780) must match the size of tensor b (781) at non-singleton dimension 2\n", "VG524", (1,)),
+    "sizes one apart elsewhere": ("RuntimeError: The size of tensor a (25) must match the size of tensor b (26) at non-singleton dimension 2\n", "unknown", None),
+    "QwenLM/Qwen3#677 an adapter of a newer release": ("TypeError: LoraConfig.__init__() got an unexpected keyword argument 'layer_replication'\n", "VG585", None),
 }
 
 

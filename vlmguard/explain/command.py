@@ -122,7 +122,7 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     if not digests and not reports:
         raise sources.Unreadable(f"no log in {', '.join(words)}")
     facts = ours.facts(logfacts.of_text(d.text for d in digests[:16]), reports)
-    answer = refined.by_facts(judge.judge(digests, facts, catalogue), catalogue)
+    answer = refined.by_facts(judge.judge(digests, facts, catalogue), catalogue, digests)
     answer.guard = ours.said(reports, digests)
     return ours.settled(answer, answer.guard, catalogue), digests
 

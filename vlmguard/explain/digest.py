@@ -104,6 +104,8 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     everything, kept = kept, quoted.spoken(kept)
     digest.progress = progress.of(kept)
     kept = quoted.unfenced(kept, digest.progress.first)
+    if len(kept) <= QUOTED:  # a quotation's own margin
+        kept = [replace(line, text=line.text.lstrip(" ")) for line in kept]
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
     digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)

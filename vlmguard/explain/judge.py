@@ -31,6 +31,8 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     answer = _started(candidates, digests, by_code)
     if answer is None:
         answer = silent(digests, by_code)
+    if _broken_before(answer, digests):
+        answer.known, answer.verdict = by_code["VG515"], "explained"
     answer.table = table
     answer.facts = facts_of(answer, facts, digests)
     if _without_address(answer, digests):
@@ -50,6 +52,14 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     else:
         by_table(answer, table)
     return answer
+
+
+def _broken_before(answer: Answer, digests: Sequence[Digest]) -> bool:
+    """A traceback that is cut before it says anything, behind a loss that is no number."""
+    event = answer.pick.event if answer.pick is not None else None
+    cut = answer.known is None and event is not None and not event.type
+    losses = [d.progress.losses for d in digests if d.progress.losses]
+    return cut and any(told[-1][1] == 2 for told in losses)
 
 
 def _without_address(answer: Answer, digests: Sequence[Digest]) -> bool:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from vlmguard.explain.answer import Answer
+from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
 
-_INDEX, _NOT_GATHERED = "VG545", "VG523"
+_INDEX, _NOT_GATHERED, _CACHE = "VG545", "VG523", "VG524"
+_SWITCHED = "use_cache=True` is incompatible with gradient checkpointing"
+_SIZES = re.compile(
+    r"size of tensor a \((\d{2,9})\) must match the size of tensor b \((\d{2,9})\)"
+    r" at non-singleton dimension [23]"
+)
 
 
-def by_facts(answer: Answer, catalogue: Sequence[Known]) -> Answer:
+def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Digest]) -> Answer:
     """Under ZeRO-3 an index into a table of 0 rows is a weight that was not gathered."""
     said = answer.facts.message
     empty = "IndexError" in said and said.rstrip().endswith("with size 0")
     known = answer.known
     if known is not None and known.code == _INDEX and empty and answer.facts.zero == 3:
         answer.known = next(k for k in catalogue if k.code == _NOT_GATHERED)
+    if known is None and _switched_off(said, digests):
+        answer.known = next(k for k in catalogue if k.code == _CACHE)
+        answer.verdict = "explained"
     return answer
+
+
+def _switched_off(said: str, digests: Sequence[Digest]) -> bool:
+    """Sizes one apart beside transformers' notice that it switched the cache off: generation's."""
+    sizes = _SIZES.search(said)
+    apart = sizes is not None and abs(int(sizes[1]) - int(sizes[2])) == 1
+    return apart and any(_SWITCHED in d.text for d in digests)

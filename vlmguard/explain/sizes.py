@@ -1,11 +1,12 @@
-"""What the sizes in torch's own words tell: of a position table, a packed weight, an empty one."""
+"""What the sizes in torch's own words tell: of a position table, a packed weight, an empty one,
+a cache that was switched off."""
 
 from __future__ import annotations
 
 import math
 import re
 
-CODES = ("VG523", "VG577", "VG511", "VG518")
+CODES = ("VG523", "VG577", "VG511", "VG518", "VG524")
 _MULTIPLIED = re.compile(
     r"mat1 and mat2 shapes cannot be multiplied \((\d{1,12})x(\d{1,12}) and (\d{1,12})x(\d{1,12})\)"
 )
@@ -54,6 +55,8 @@ def _product(sizes: tuple[int, ...], source: str) -> str | None:
 
 def _sum(a: int, b: int, dimension: str, source: str) -> str | None:
     """A row of a text, or of an image's patches, beside the table of positions."""
+    if "rotate_half(" in source and abs(a - b) == 1:
+        return "VG524"  # a step of generation without its cache
     placed = bool(_POSITIONS.search(source))
     if a == b or not (placed or dimension == "1"):
         return None

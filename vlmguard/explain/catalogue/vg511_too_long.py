@@ -38,6 +38,7 @@ FAILURE = Known(
     do=_do,
     wrong="Truncating a row with images cuts placeholders and fails later (VG506).",
     signs=(
+        Sign(" in _validate_model_input", where="within", releases="vLLM"),
         Sign("is larger than the max_length"),
         Sign("exceeds the maximum length", no=("CUDA",)),
         Sign("MaxLengthError"),

@@ -77,6 +77,8 @@ FAILURE = Known(
         Sign("weight should have at least three dimensions"),
         Sign("should be the same as the normalized_shape", also=("[0]",)),
         Sign("tensor of size [0]"),
+        Sign("shape '[-1, 0]' is invalid for input of size"),
+        Sign("layer kernel must have", also=("dimensions, not 1",), releases="peft"),
         Sign("the shape in current model is torch.Size([0])"),
         Sign("the shape in current model is torch.Size([0])", where="line"),
         Sign("got weight of shape [0]"),

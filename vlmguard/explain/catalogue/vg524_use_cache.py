@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEP = "at non-singleton dimension"  # in generation: positions and keys are one apart
+
+
+def _why(facts: Facts) -> str:
+    if _STEP in facts.message or "batch2 tensor" in facts.message:
+        return (
+            "text is generated with checkpointing on: transformers switched the cache off on the "
+            "way, and what a step computes no longer fits the positions (one apart) or the keys"
+        )
+    return (
+        "the recomputed forward finds the cache already filled: keys are twice as long as queries"
+    )
+
 
 FAILURE = Known(
     code="VG524",
     name="explain-use-cache",
     title="The key-value cache is on while checkpointing recomputes",
     zh="训练时 use_cache 与梯度检查点冲突",
-    why="the recomputed forward finds the cache already filled: keys are twice as long as queries",
+    why=_why,
     do=(
+        Do(
+            "model.gradient_checkpointing_disable() before generate, model."
+            "gradient_checkpointing_enable() behind it; or generate by vLLM (use_vllm)",
+            "none",
+            when=(_STEP, "batch2 tensor"),
+        ),
         Do("no_cache", "none"),
         Do("update transformers: newer releases switch it off when checkpointing is on"),
     ),

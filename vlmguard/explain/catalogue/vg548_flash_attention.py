@@ -54,7 +54,7 @@ FAILURE = Known(
         Sign(
             "No module named 'flash_attn",
         ),
-        Sign("FlashAttention", also=("support",)),
+        Sign("FlashAttention", also=("support",), no=("Target module ",)),
         Sign("Flash Attention 2 is not"),
         Sign("flash_attn", also=("packages that were not found",)),
         Sign("name 'index_first_axis' is not defined"),

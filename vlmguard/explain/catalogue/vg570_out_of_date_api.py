@@ -104,6 +104,7 @@ FAILURE = Known(
     do=_do,
     wrong="A typing mistake in code of your own says the same.",
     signs=(
+        Sign("'dict' object has no attribute", also=("-packages/transformers/",)),
         Sign(
             "not in ALL_PARALLEL_STYLES",
             where="trace",

@@ -137,6 +137,7 @@ FAILURE = Known(
         ),
         Sign("Either specify a scheduler in the config file"),
         Sign("ZeRO-Offload", also=("client provided optimizer",)),
+        Sign("Please either use deepspeed.ops.adam.DeepSpeedCPUAdam"),
         Sign("validation error", also=("DeepSpeed",)),
         Sign("DeepSpeed elastic config produced invalid"),
         Sign("DeepSpeedConfigError"),

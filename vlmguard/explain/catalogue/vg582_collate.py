@@ -29,7 +29,7 @@ FAILURE = Known(
     ),
     wrong="Truncation makes lengths equal and cuts image placeholders (VG506).",
     signs=(
-        Sign("Unable to create tensor, you should probably"),
+        Sign("Unable to create tensor"),
         Sign("stack expects each tensor to be equal size"),
         Sign("Stack expects each tensor"),
         Sign("expected sequence of length", also=("at dim",)),

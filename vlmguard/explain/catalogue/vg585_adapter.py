@@ -63,6 +63,10 @@ FAILURE = Known(
     ),
     wrong="target_modules='all-linear' quietens some of these and reaches the frozen tower, too.",
     signs=(
+        Sign("LoraConfig.__init__() got an unexpected keyword argument"),
+        Sign("PeftConfig.__init__() got an unexpected keyword argument"),
+        Sign("LoraConfig.init() got an unexpected keyword argument"),
+        Sign("PeftConfig.init() got an unexpected keyword argument"),
         Sign("dapter", also=("FileNotFoundError",)),
         Sign("dapter_config.json", also=("OSError",)),
         Sign("Can't find 'adapter_config.json'"),

@@ -40,6 +40,7 @@ FAILURE = Known(
     ),
     wrong="Longer time-outs do not help; nor does a smaller evaluation batch.",
     signs=(
+        Sign("Only nested list/tuple/dicts of objects", also=("pad_across_processes",)),
         Sign("evaluation requires an eval_dataset", releases="transformers 3 to 5"),
         Sign("Trainer: evaluation requires"),
         Sign("references don't match the expected format", releases="evaluate, datasets' metrics"),

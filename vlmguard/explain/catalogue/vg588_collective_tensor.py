@@ -46,6 +46,7 @@ FAILURE = Known(
     ),
     wrong="Ranks that hang in a collective are another matter (VG505).",
     signs=(
+        Sign("Only nested list/tuple/dicts of objects", releases="accelerate"),
         Sign("Tensor list input to scatter/gather must match"),
         Sign("ensors must be contiguous", releases="torch 1.x to 2.13"),
         Sign("No backend type associated with device type", releases="torch ≥ 2.0"),
