@@ -1,9 +1,11 @@
 """Whole logs of real commands that a user's slip made fail: name → (class or verdict, rank, what it was).
 
 Printed by the launchers themselves (`swift sft` with NPROC_PER_NODE, torchrun, deepspeed, accelerate
-launch, llamafactory-cli), on two gloo ranks, without vlmguard, by ms-swift 4.6, TRL 1.16 with
-transformers 5.23, and LLaMA-Factory 0.9.5; the models are tiny ones of Qwen2-VL's class. ms-swift's
-dump of its arguments is cut out, paths of the machine are replaced, long lines are cut.
+launch, llamafactory-cli, `colossalai run`), on two gloo ranks, without vlmguard, by ms-swift 4.6 and
+3.2, TRL 1.16 with transformers 5.23, LLaMA-Factory 0.9.5, FlagEmbedding 1.4.2, and ColossalAI 0.5; the
+models are tiny ones of Qwen2-VL's class (of Llama's and XLM-R's for FlagEmbedding). ms-swift's dump of
+its arguments is cut out, paths of the machine are replaced, long lines are cut; of the last three
+the frames of the guard, which was switched off, are left out.
 """
 
 # ruff: noqa: E501
@@ -44,6 +46,21 @@ REAL: dict[str, tuple[str, int | None, str]] = {
     "tr_accel_unknown": ("VG575", None, "accelerate launch --config_file with a misspelt key"),
     "lf_key": ("VG553", None, "llamafactory-cli train, a misspelt key in the YAML"),
     "lf_yaml_missing": ("VG553", None, "llamafactory-cli train of a YAML that is not there"),
+    # ms-swift 3.2
+    "s3_zero5": ("VG575", None, "swift sft --deepspeed zero5"),
+    "s3_data_missing": ("VG554", None, "swift sft --dataset of a file that is not there: taken for a data set of the hub"),
+    # FlagEmbedding: torchrun -m FlagEmbedding.finetune.embedder.encoder_only.base
+    "fe_flag": ("VG553", None, "--query_max_lenght 64"),
+    "fe_csv": ("VG554", None, "--train_data train.csv, which it passes over"),
+    "fe_no_pos": ("VG554", None, "rows with passage in place of pos"),
+    "fe_too_long": ("VG511", None, "--passage_max_len 2048, a model of 518 positions"),
+    # ColossalAI: a script around the booster
+    "ca_text_only": ("VG508", None, "Gemini, text alone while the tower trains"),
+    "ca_lora": ("VG509", None, "booster.enable_lora under Gemini; the call's own line is in the traceback"),
+    "ca_argument": ("VG553", None, "GeminiPlugin(placement_strategy=…), an argument that it does not have"),
+    "ca_tp3": ("VG594", None, "colossalai run, HybridParallelPlugin(tp_size=3) on two ranks"),
+    "ca_host_include": ("VG536", None, "colossalai run --hostfile hosts --include node-3: names that nobody resolves"),
+    "co_hostfile": ("VG590", None, "colossalai run --hostfile of a file that is not there"),
     # healthy, with frightening words
     "ok_pl_restart": ("finished", None, "torchrun --max-restarts 1, the second attempt finishes"),
     "ok_pl_thread": ("finished", None, "a side thread that raises in each step"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.explain.causes_real import REAL
+from vlmguard.explain import flags
 from vlmguard.explain.command import explain
 
 LOGS = Path(__file__).parent / "logs" / "real"
@@ -22,7 +23,15 @@ def test_class_and_rank(name):
 
 
 @pytest.mark.parametrize(
-    ("prefix", "framework"), [("sw_", "ms-swift"), ("tr_grpo", "TRL"), ("lf_", "LLaMA-Factory")]
+    ("prefix", "framework"),
+    [
+        ("sw_", "ms-swift"),
+        ("s3_", "ms-swift"),
+        ("tr_grpo", "TRL"),
+        ("lf_", "LLaMA-Factory"),
+        ("fe_", "FlagEmbedding"),
+        ("ca_", "ColossalAI"),
+    ],
 )
 def test_framework(prefix, framework):
     names = [name for name in REAL if name.startswith(prefix)]
@@ -32,3 +41,33 @@ def test_framework(prefix, framework):
 
 def test_every_log_is_listed():
     assert {path.stem for path in LOGS.glob("*.log")} == set(REAL)
+
+
+FIRST = {
+    "s3_zero5": "--deepspeed zero2",
+    "s3_data_missing": "ls -l data/nothing.jsonl",
+    "fe_flag": "python -m FlagEmbedding.finetune.embedder.encoder_only.base --help | grep -i query",
+    "fe_csv": "ls -l train.csv",
+    "fe_no_pos": "head -c 600 no_pos.jsonl: is pos one of the keys",
+    "fe_too_long": "--query_max_len 518 --passage_max_len 518",
+    "ca_lora": "model = peft.get_peft_model(model, lora_config)",
+    "ca_argument": "python -c 'import inspect, colossalai.booster.plugin as p; "
+    "print(inspect.signature(p.GeminiPlugin))'",
+    "ca_tp3": "tp × pp × cp must be one of 1, 2:",
+    "ca_host_include": "getent hosts NAME",
+    "co_hostfile": "one machine: the same command without --hostfile",
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_first_step(name):
+    answer, _ = explain([str(LOGS / f"{name}.log")])
+    assert answer.known is not None
+    first = answer.known.remedies(answer.facts)[0]
+    assert flags.say(first, answer.facts).startswith(FIRST[name])
+
+
+def test_settings_in_a_dump_are_no_strategy():
+    """transformers prints xla_fsdp_v2 among its arguments."""
+    answer, _ = explain([str(LOGS / "fe_no_pos.log")])
+    assert answer.facts.strategy != "fsdp"

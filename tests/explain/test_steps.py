@@ -3,12 +3,15 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
+import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 
 from tests.explain import compose
-from vlmguard.explain import flags, named, packages
+from vlmguard.explain import flags, looks, named, packages
 from vlmguard.explain.beforehand import TITLES
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.command import explain
@@ -37,7 +40,7 @@ FIRST = {
     "a port, accelerate": ("VG542", "DistNetworkError: port: 29500, name: EADDRINUSE", "accelerate", "ss -ltnp 'sport = :29500'"),
     "an old name": ("VG553", "TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'evaluation_strategy'", "", "eval_strategy instead of evaluation_strategy"),
     "no longer there": ("VG553", "TypeError: __init__() got an unexpected keyword argument 'overwrite_output_dir'", "TRL", "leave overwrite_output_dir out"),
-    "an unknown flag": ("VG553", "sft.py: error: unrecognized arguments: --lora_rnk 8", "ms-swift", "swift sft --help | grep -i lora_rnk"),
+    "an unknown flag": ("VG553", "sft.py: error: unrecognized arguments: --lora_rnk 8", "ms-swift", "swift sft --help | grep -i lora: the name that this release has; lora_rnk is"),
     "a gated model": ("VG539", "OSError: You are trying to access a gated repo. Make sure to have access to it at https://huggingface.co/google/gemma-3-12b-it.", "", "ask for access on https://huggingface.co/google/gemma-3-12b-it"),
     "no right to write": ("VG539", "HfHubHTTPError: 403 Client Error: Forbidden for url: https://huggingface.co/api/models/a/b/commit/main", "", "a token with the right to write"),
     "a video": ("VG555", "DECORDError: ERROR opening: /data/v/a.mp4, Invalid data found", "", "ls -l /data/v/a.mp4"),
@@ -87,6 +90,43 @@ FIRST = {
     "two that belong together": ("VG503", "RuntimeError: Expected to have finished reduction in the prior iteration", "TRL", "--ddp_find_unused_parameters true --gradient_checkpointing_kwargs '{\"use_reentrant\": false}'"),
     "an accumulation that nobody tells": ("VG512", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.28 GiB.", "LLaMA-Factory", "half of per_device_train_batch_size and twice"),
     "who does not answer": ("VG517", "DistNetworkError: The client socket has timed out after 300000ms while trying to connect to (10.0.0.7, 41331).", "", "nc -vz 10.0.0.7 41331"),
+    "another dtype at recomputing": ("VG504", "CheckpointError: Recomputed values have different metadata: saved metadata: {'shape': torch.Size([4]), 'dtype': torch.float32} recomputed metadata: {'shape': torch.Size([4]), 'dtype': torch.bfloat16}", "", "with torch.utils.checkpoint.set_checkpoint_debug_enabled(True)"),
+    "experts": ("VG508", "RuntimeError: ('ZERO DDP error', 'Reduction failed at followed parameters: model.layers.22.block_sparse_moe.experts.2.w1.weight", "ColossalAI", "MoeHybridParallelPlugin"),
+    "who does not pack": ("VG516", "RuntimeError: cu_seqlens_q must have shape (batch_size + 1)", "transformers", 'from_pretrained(…, attn_implementation="sdpa")'),
+    "who packs": ("VG516", "RuntimeError: cu_seqlens_q must have shape (batch_size + 1)", "ms-swift", "--packing false"),
+    "saved in parts": ("VG522", "RuntimeError: size mismatch for weight: copying a param with shape torch.Size([0]) from checkpoint", "", "python zero_to_fp32.py . pytorch_model.bin"),
+    "empty under ZeRO-3": ("VG522", "size mismatch for 2.weight: copying a param with shape torch.Size([4096, 4096]) from checkpoint, the shape in current model is torch.Size([0]).", "ms-swift", "--deepspeed zero2"),
+    "inside of DDP": ("VG522", "RuntimeError: Error(s) in loading state_dict for DistributedDataParallel: Missing key(s)", "", "model.module.load_state_dict(state)"),
+    "a tensor that is only a name": ("VG527", "RuntimeError: Tensor on device meta is not on the expected device cpu!", "", 'leave out device_map="auto" and low_cpu_mem_usage'),
+    "a batch on the CPU": ("VG527", "RuntimeError: expected input to be on cuda", "ColossalAI", 'batch = {k: v.to("cuda")'),
+    "a quota": ("VG535", "SafetensorError: Error while serializing: I/O error: Disk quota exceeded (os error 122)", "", "quota -s; du -xh"),
+    "no room, no name": ("VG535", "OSError: [Errno 28] No space left on device", "", "df -h . /tmp ~"),
+    "an interface": ("VG536", "RuntimeError: [enforce fail at device.cc:84] ifa != nullptr. Unable to find address for: eth9", "", "ip -br addr: eth9 is not there"),
+    "a host by ssh": ("VG536", "RuntimeError: Using hostfile at hostfile but host=192.168.3.100 was not reachable via ssh.", "", "ssh 192.168.3.100 hostname"),
+    "locked memory": ("VG536", "node08:6565:6600 [3] misc/ibvwrap.cc:280 NCCL WARN Call to ibv_create_qp failed", "", "ulimit -l"),
+    "RoCE": ("VG536", "crow:5330:7970 [3] misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with error Invalid argument", "", "NCCL_IB_GID_INDEX=3"),
+    "another optimizer": ("VG550", "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group", "", "print(sum(p.requires_grad for p in model.parameters()))"),
+    "what must be said": ("VG553", "run_chatglm.py: error: the following arguments are required: --output_dir", "", "--output_dir VALUE behind the command"),
+    "whose help": ("VG553", "run_chatglm.py: error: argument --stage: invalid int value: 'x'", "", "python run_chatglm.py --help | grep -i stage"),
+    "a launcher's rank": ("VG553", "sft.py: error: unrecognized arguments: --local_rank=0", "", 'parser.add_argument("--local_rank", "--local-rank"'),
+    "no column is left": ("VG554", "IndexError: Invalid key: 47682 is out of bounds for size 0", "TRL", "--remove_unused_columns false"),
+    "pixels without end": ("VG555", "PIL.Image.DecompressionBombError: Image size (90000 pixels) exceeds limit of 200 pixels", "", "PIL.Image.MAX_IMAGE_PIXELS = None"),
+    "cards that are there": ("VG559", "MisconfigurationException: You requested GPUs: [0, 1] But your machine only has: [0]", "", "as many ranks as the cards"),
+    "an older engine": ("VG566", "AttributeError: 'LLMEngine' object has no attribute 'model_executor'", "", "VLLM_USE_V1=0"),
+    "no engine": ("VG566", "ImportError: vLLM is not available and `use_vllm` is set to True. Please install vLLM with `pip install vllm -U`", "TRL", "python -m pip install vllm"),
+    "the lock itself": ("VG567", "filelock._error.Timeout: The file lock '/c/model.lock' could not be acquired.", "", "fuser -v /c/model.lock"),
+    "a step's number": ("VG569", "slurmstepd: error: *** STEP 853574.0 ON u20 CANCELLED AT 2023-04-27T19:13:46 ***", "", "sacct -j 853574 "),
+    "a signal outside of a cluster": ("VG569", "torch/distributed/elastic/agent/server/api.py:753] Received 15 death signal, shutting down workers", "", "last -x | head -5"),
+    "a Trainer of one's own": ("VG570", "TypeError: compute_loss() got an unexpected keyword argument 'num_items_in_batch'", "", "def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None)"),
+    "who defines it": ("VG570", "TypeError: process_vision_info() got an unexpected keyword argument 'image_patch_size'", "", "grep -rn 'def process_vision_info(' "),
+    "a range of releases": ("VG570", "ImportError: transformers>=4.41.2,<=4.45.0 is required for a normal functioning of this module, but found transformers==4.45.2.", "", "python -m pip install 'transformers>=4.41.2,<=4.45.0'"),
+    "a part taken for the root": ("VG576", "AssertionError: Non-root FSDP instance's `_is_root` should not have been set yet", "", "call model(…), the wrapped one"),
+    "a mount": ("VG580", "RuntimeError: write(): fd 29 failed with Input/output error", "", "id; df -h . /tmp ~"),
+    "rows that nobody pads": ("VG582", "ValueError: Unable to create tensor, you should probably activate truncation and/or padding with 'padding=True'", "", "data_collator=DataCollatorForSeq2Seq(tokenizer"),
+    "two dtypes in a bucket": ("VG588", "TypeError: output tensor must have the same type as input tensor", "", "print({p.dtype for p in model.parameters()})"),
+    "a product": ("VG594", "AssertionError: World size 8 is not divisible by tp_size 1 * pp_size 3", "ColossalAI", "tp × pp × cp must be one of 1, 2, 4, 8"),
+    "a rate far too high": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 9.666666666666667e+19, 'epoch': 0.12}", "TRL", "--learning_rate 1e-5"),
+    "a rate that is none": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.12}", "TRL", "--bf16 true"),
 }  # fmt: skip
 
 
@@ -100,6 +140,63 @@ def test_the_first_step(name):
 def test_a_batch_is_halved_by_what_is_known(accumulation, said):
     told = steps("VG512", "CUDA out of memory.", framework="LLaMA-Factory", micro=2, accumulation=accumulation)
     assert told[0] == f"per_device_train_batch_size: 1, gradient_accumulation_steps: {said}"
+
+
+GIVEN = {
+    "rows, of a file that is told": ("VG510", "ValueError: x", {"dataset": "['a.jsonl', 'b.jsonl']"}, "FILE", "a.jsonl"),
+    "a data file": ("VG554", "IndexError: list index out of range", {"train_data": "rows.json"}, "head -c 600 rows.json", ""),
+    "a checkpoint": ("VG550", "AssertionError: ", {"resume_from_checkpoint": "out/checkpoint-20"}, "ls -la out/checkpoint-20", ""),
+    "its optimizer": ("VG550", "ValueError: loaded state dict has a different number of parameter groups", {"resume_from_checkpoint": "out/checkpoint-20"}, "mkdir out/checkpoint-20/aside; mv out/checkpoint-20/optimizer.pt", ""),
+    "an adapter": ("VG522", "size mismatch for lora_A", {"adapters": "out/v1/checkpoint-9"}, "grep -E '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' out/v1/checkpoint-9/adapter_config.json", ""),
+    "DeepSpeed's JSON": ("VG575", "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 7 column 3 (char 91)", {"deepspeed": "conf/ds.json"}, "python -m json.tool conf/ds.json: line 7", ""),
+    "no file, but a name": ("VG575", "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", {"deepspeed": "zero5"}, "--deepspeed zero2", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_the_runs_own_files_are_named(name):
+    code, message, said, first, told = GIVEN[name]
+    step = steps(code, message, said=said, framework="ms-swift")[0]
+    assert told in step if told else step.startswith(first)
+    assert not told or first not in step
+
+
+TRACE = 'File "/job/train.py", line 7, in <module> main() File "/env/lib/python3.11/site-packages/torch/_tensor.py", line 9, in backward'
+
+
+@pytest.mark.parametrize(("code", "message"), [("VG528", "RuntimeError: Trying to backward through the graph a second time"), ("VG532", "_ArrayMemoryError: Unable to allocate 256. TiB"), ("VG581", "ZeroDivisionError: division by zero")])
+def test_the_line_of_the_users_own_code(code, message):
+    assert steps(code, message, trace=TRACE)[0].startswith("/job/train.py:7")
+
+
+def _ran(command: str, *words: str) -> str:
+    """What bash prints for a step's command with ``words`` in place of its last one."""
+    line = command.partition("FOLDER")[0].partition("FILE.json")[0].partition("{data}")[0]
+    line = line.replace("python -c", f"{shlex.quote(sys.executable)} -c", 1)
+    done = subprocess.run(["bash", "-c", line + shlex.join(words)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_commands_that_look(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"messages": "<image>a", "images": ["1.png"]}\n{"messages": "<image><image>", "images": ["1.png"]}\n{"c": "<image>", "image": "x.png"}\n')
+    assert _ran(looks.ROWS_OF_FILE, str(rows)).strip() == "[1]"
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"a": 1}\n{"a": \n{"a": 2}\n')
+    assert [line.split()[0] for line in _ran(looks.LINES, str(broken)).splitlines()] == ["2"]
+
+
+def test_commands_that_look_at_images(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "in").mkdir()
+    image.new("RGB", (60, 60)).save(tmp_path / "in" / "good.png")
+    image.new("RGB", (3000, 10)).save(tmp_path / "in" / "narrow.png")
+    (tmp_path / "in" / "cut.jpg").write_bytes(b"\xff\xd8\xff")
+    assert [line for line in _ran(looks.BROKEN, str(tmp_path)).splitlines() if "cut.jpg" in line]
+    assert "good.png" not in _ran(looks.BROKEN, str(tmp_path))
+    (tmp_path / "in" / "cut.jpg").unlink()
+    assert [line.split()[1:] for line in _ran(looks.NARROW, str(tmp_path)).splitlines()] == [["10", "3000"]]
 
 
 def test_another_port_is_the_same_on_every_node():
@@ -165,9 +262,14 @@ HOSTILE = (
 
 @pytest.mark.parametrize("message", HOSTILE)
 def test_a_value_is_one_word_of_a_shell(message):
-    values = named.of(Facts(message=message, model="/m;rm -rf /", said={"output_dir": "$(reboot)"}))
+    said = {"output_dir": "$(reboot)", "dataset": "a;reboot.jsonl", "deepspeed": "`id`.json", "resume_from_checkpoint": "/a/b;reboot", "train_data": "-rf.json"}
+    values = named.of(Facts(message=message, trace='File "a;reboot.py", line 3, in f', model="/m;rm -rf /", said=said))
+    assert not values.keys() & {"data", "dsfile", "checkpoint"}
     for name, value in values.items():
         words = shlex.split(value)
+        if name == "program":
+            assert re.fullmatch(r"python [\w.-]+", value)
+            continue
         assert len(words) == 1 or name == "numbers", (name, value)
         assert value == shlex.quote(words[0]), (name, value)
         assert not value.startswith("-") or name == "flag"

@@ -48,7 +48,7 @@ _TYPE = re.compile(
     r"(?::(?:\s|$)(.*)|$)"
 )
 # Behind a frame any dotted class is one: cv2.error, pynvml.NVMLError_Unknown, torch's Unsupported.
-_DOTTED = re.compile(r"^((?:[A-Za-z_]\w{0,60}\.){1,8}[A-Za-z_]\w{0,60}): (?!\[)(.*)$")
+_DOTTED = re.compile(r"^((?:[A-Za-z_]\w{0,60}\.){1,8}[A-Za-z_]\w{0,60}): (?!\[(?!Errno ))(.*)$")
 _WHAT = re.compile(r"^\s{0,4}what\(\):\s{1,3}(.{1,4000})")
 _GROUP = re.compile(r"\[[^\]\n]{0,80}\bRank (\d{1,5})\]")  # before what a watchdog threw
 # What a watchdog's thread died of: an exception that Python never saw.

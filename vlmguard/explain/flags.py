@@ -48,6 +48,7 @@ _SPELT: dict[str, dict[str, str]] = {
     "find_unused_safe": {
         "hf": f"--ddp_find_unused_parameters true {_KWARGS.format(value='false')}",
         "LLaMA-Factory": "ddp_find_unused_parameters: true, use_reentrant_gc: false",
+        "ColossalAI": "TorchDDPPlugin(find_unused_parameters=True)",
         "axolotl": "ddp_find_unused_parameters: true, "
         "gradient_checkpointing_kwargs: {{use_reentrant: false}}",
         "": "DistributedDataParallel(…, find_unused_parameters=True), and use_reentrant=False "
@@ -129,6 +130,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--target_modules all-linear",
         "LLaMA-Factory": "lora_target: all",
         "TRL": "--lora_target_modules all-linear",
+        "FlagEmbedding": "--target_modules q_proj k_proj v_proj o_proj gate_proj up_proj down_proj "
+        "(the names of Llama's and Qwen's kin)",
         "axolotl": "lora_target_linear: true",
         "": 'LoraConfig(target_modules="all-linear")',
     },
@@ -172,6 +175,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "NPROC_PER_NODE=N swift sft …: it starts the ranks by itself",
         "LLaMA-Factory": "FORCE_TORCHRUN=1 llamafactory-cli train FILE.yaml",
         "FlagEmbedding": "torchrun --nproc_per_node N -m FlagEmbedding.finetune…",
+        "ColossalAI": "colossalai run --nproc_per_node N SCRIPT.py … (or torchrun), not python "
+        "SCRIPT.py",
         "": "torchrun --nproc_per_node N SCRIPT.py … (accelerate launch, deepspeed), "
         "not python SCRIPT.py",
     },
@@ -236,7 +241,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "LLaMA-Factory": "finetuning_type: lora",
         "TRL": "--use_peft",
         "FlagEmbedding": "--use_lora True",
-        "": "LoRA instead of full fine-tuning",
+        "": 'model = get_peft_model(model, LoraConfig(target_modules="all-linear")): adapters '
+        "train, the model's own weights do not",
     },
     "sdpa": {
         "ms-swift": "--attn_impl sdpa",
@@ -260,7 +266,9 @@ _SPELT: dict[str, dict[str, str]] = {
     "fp32_masters": {
         "ms-swift": "--torch_dtype bfloat16 (or float32) instead of float16",
         "LLaMA-Factory": "bf16: true instead of pure fp16, or upcast_layernorm/pure_bf16",
-        "": "load trainable weights in float32 (autocast does the rest), or train in bfloat16",
+        "TRL": "--dtype float32 --fp16 true (--torch_dtype in older releases)",
+        "": "from_pretrained(…, torch_dtype=torch.float32) with fp16=True: float32 weights, and "
+        "autocast does the rest",
     },
     "timeout": {
         "hf": "--ddp_timeout 7200",
@@ -344,7 +352,13 @@ _SPELT: dict[str, dict[str, str]] = {
     "clip": {
         "hf": "--max_grad_norm 1.0 and a smaller --learning_rate",
         "yaml": "max_grad_norm: 1.0 and a smaller learning_rate",
-        "": "clip gradients at 1.0, and a smaller learning rate",
+        "": "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0) before optimizer.step() "
+        "(max_grad_norm=1.0), and a smaller learning rate",
+    },
+    "slower": {
+        "hf": "--learning_rate 1e-5",
+        "yaml": "learning_rate: 1.0e-5",
+        "": "learning_rate=1e-5",
     },
     "auto_batch": {
         "hf": _AUTO,

@@ -54,8 +54,8 @@ _STATUS = re.compile(  # what torchrun's agent of old wrote of each worker
 )
 _HANDLER = re.compile(r"\[ERROR\] \[launch\.py:\d{1,5}:sigkill_handler\] \[")  # cut behind it
 _PANIC = "thread '"  # Rust's: tokenizers, safetensors
-# Hydra's and Ray's words before or instead of an exception.
-_DRIVER = ("Error executing job with overrides:",)
+# Hydra's and Ray's words before or instead of an exception; ColossalAI's launcher.
+_DRIVER = ("Error executing job with overrides:", "Error: failed to run torchrun")
 _DIED_RAY = "A worker died or was killed while executing"
 _ASCEND = re.compile(
     r"\(PID:\d{1,9}, Device:-?\d{1,4}, RankID:-?\d{1,5}\) ERR99999 UNKNOWN applica"

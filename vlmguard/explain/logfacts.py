@@ -138,6 +138,7 @@ _WANTED = frozenset(
     gradient_checkpointing_kwargs dataloader_num_workers nproc_per_node num_processes
     padding_free packing model_type use_reentrant_gc output_dir distributed_type
     micro_batch_size sequence_len overlap_comm zero_optimization_stage distributed_world_size
+    dataset train_data train_file data_path dataset_path data_files adapters adapter_name_or_path
     """.split()
 )
 _DOTTED = re.compile(r"\b([a-z][a-z_]{3,48}) \.{3,60} (\S{1,80})")  # DeepSpeed's dump of its config
@@ -158,7 +159,7 @@ def of_text(texts: Iterable[str]) -> Facts:
         for match in (*_VALUE.finditer(text), *_FLAG.finditer(text), *_DOTTED.finditer(text)):
             name = match[1].lower().replace("-", "_")
             if name in _WANTED:
-                said.setdefault(name, match[match.lastindex or 2].strip("'\" "))
+                said.setdefault(name, match[match.lastindex or 2].strip("'\"` "))
         _trainer(text, said)
         if told := _WORLD.search(text):
             said.setdefault("world_size", told[1] or told[2])
@@ -259,7 +260,7 @@ def _strategy_seen(text: str) -> str:
         return f"zero{match[1]}" if match[1] else {"stage3": "zero3"}.get(match[2], "")
     if "Detected ZeRO Offload" in text or "partition_parameters.py" in text:
         return "zero3"
-    if "_fsdp" in text or "FullyShardedDataParallel" in text or "fully_shard" in text:
+    if re.search(r"(?<!xla)_fsdp|FullyShardedDataParallel|fully_shard", text):
         return "fsdp"
     return (
         "ddp"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from vlmguard.explain import clean, packages
+from vlmguard.explain import clean, given, packages
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.renamed import DROPPED, RENAMED
 
@@ -40,13 +40,17 @@ _FILES = [
                r"No space left on device|Disk quota exceeded)"
                rf"[:\]]{{0,2}} ['\"]{_PATH}['\"]"),
     re.compile(rf"['\"]{_PATH}['\"] (?:does not exist|is not a (?:valid )?(?:file|directory))"),
-    re.compile(r"(?:Unable to find|Cannot find|cannot find|Couldn't find|could not find|"
+    re.compile(r"(?:Unable to find|Cannot find|cannot find(?: file)?|Couldn't find|could not find|"
                r"ERROR opening|cannot identify image file|Failed to open|can't open file|"
                r"unable to open file|Failed to fetch video idx \d{1,9} from|image file is truncated"
                r"|while deserializing header|found in directory|Error opening)"
                r":? ['\"]?(/[\w./@+~-]{1,220}|[\w.@+~-][\w./@+~-]{1,200}\.\w{1,12})"),
-    re.compile(r"(?:Received: |valid checkpoint at |Can't find '[\w.]{1,40}' at |Unable to find )"
+    re.compile(r"Invalid checkpoint path ([\w.@+~/][\w./@+~-]{1,220})"),
+    re.compile(r"no such file: ['\"]?([\w.@+~/][\w./@+~-]{0,220})"),
+    re.compile(r"(?:Received: |valid checkpoint at |Error: path: |Couldn't reach |"
+               r"Can't find '[\w.]{1,40}' at |Unable to find (?!the ))"
                r"['\"]?([\w.@+~/][\w./@+~-]{1,200})"),
+    re.compile(r"file lock ['\"]([\w./@+~-]{1,220}\.lock)['\"]"),
     re.compile(r"(?:Checkpoint at |^|\s)([\w.@+~-][\w./@+~-]{1,200}\."
                r"(?:ckpt|pth|pt|swp|safetensors|bin))(?: not found|: buffer nbytes)"),
     re.compile(r"(?:File|file|directory|folder|path|dataset|checkpoint at)s? ['\"]?"
@@ -67,7 +71,7 @@ _REPO = [
 _PAGES = ("docs", "models", "datasets", "spaces", "settings", "join", "blog", "api")
 _JOB = re.compile(r"(?:JOB|STEP|Job|job|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?\b")
 _HOST = re.compile(
-    r"(?: ON | on node |Node |host )([A-Za-z][\w.-]{1,60})"
+    r"(?: ON | on node |Node |host |host=)([A-Za-z][\w.-]{1,60}|\d{1,3}(?:\.\d{1,3}){3})"
     r"|connect to \(?([A-Za-z0-9][\w.-]{1,80})[,:] ?\d{2,5}"
 )
 _ATTRIBUTE = re.compile(
@@ -85,11 +89,13 @@ _COMMAND = re.compile(
 )
 _DRIVER = re.compile(r"found version (1[0-9])0(\d)0\)")
 _INSTALL = re.compile(
-    r"(?:pip3? install (?:-U |--upgrade )?[`'\"]?|ImportError: No |requires |install )"
+    r"(?:metadata was found for |"
+    r"pip3? install (?:-U |--upgrade )?[`'\"]?|ImportError: No |requires |install )"
     r"([A-Za-z][\w-]{1,40})"
 )
 _FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 _FUNCTION = re.compile(r"TypeError: (?:[\w.<>]{1,60}\.)?([a-z]\w{1,60}(?<!__))\(\)")
+_CLASS = re.compile(r"TypeError: ([A-Za-z_]\w{0,60})\.__init__\(\)")
 _REWARD = re.compile(r"reward_function ['\"]?([\w-]{1,60})")
 _NUMBERS = re.compile(
     r"(\d{1,6})[^\d\n]{0,30}(?:divisible by|chunk)[^\d\n]{0,24}(\d{1,6})[^\d\n]{0,20}(\d{0,6})"
@@ -102,8 +108,13 @@ _MODEL = re.compile(
 _TEMPLATE = re.compile(r"[Tt]emplate ['\"`]?([\w.-]{1,60})['\"`]? (?:does not exist|is not)")
 _CHOICE = re.compile(r"invalid choice: ['\"]([\w.-]{1,60})['\"]")
 _LINE = re.compile(r"\bline (\d{1,9})(?: column \d{1,6})?")
+_ANY_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z_-]{1,60})(?![\w=-])")
+_REQUIRED = re.compile(r"arguments are required: --([a-z][\w-]{1,60})")
+_INTERFACE = re.compile(r"(?:Unable to find address for:|find interface) ['\"]?([a-z][\w.-]{1,20})")
+_BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
 _ASKED = re.compile(
-    r"(?:requires?|needs|install) [`'\"]?(([A-Za-z][\w-]{1,40})[<>=!]=?[\w.]{1,20})"
+    r"(?:requires?|needs|install|Error:) [`'\"]?"
+    r"(([A-Za-z][\w-]{1,40})[<>=!]=?[\w.]{1,20}(?:,[<>=!]=?[\w.]{1,20}){0,2})"
 )
 
 
@@ -131,7 +142,15 @@ def of(facts: Facts) -> dict[str, str]:
         "vision": _vision(facts),
         **_wheels(said),
         "framework": _DISTRIBUTIONS.get(facts.framework, ""),
+        "class": _first(_CLASS, said),
         "function": _first(_FUNCTION, said),
+        "required": _first(_REQUIRED, said),
+        "anyflag": _first(_ANY_FLAG, said),
+        "interface": _first(_INTERFACE, said),
+        "bucket": _first(_BUCKET, said),
+        "divisors": _divisors(said),
+        "place": given.place(facts.trace),
+        **given.files(facts),
         "numbers": _numbers(said),
     }
     found["otherport"] = str(int(found["port"]) % 60000 + 1) if found["port"] else ""
@@ -140,17 +159,8 @@ def of(facts: Facts) -> dict[str, str]:
         found["owner"], found["attribute"] = match[1] or match[2], match[3]
         found["ownerpackage"] = packages.of(match[2] or "") or _owner(facts.trace)
     told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
-    program = _PROGRAMS.get(facts.framework)
+    program = given.program(facts, said)
     return {**told, "program": program} if program else told
-
-
-# The program that shows a framework's arguments.
-_PROGRAMS = {
-    "ms-swift": "swift sft",
-    "LLaMA-Factory": "llamafactory-cli train",
-    "TRL": "trl sft",
-    "axolotl": "axolotl train",
-}
 
 
 # Folders of torch's wheels, by the CUDA that they bring, newest first.
@@ -175,6 +185,13 @@ _DISTRIBUTIONS = {
     "axolotl": "axolotl",
     "FlagEmbedding": "FlagEmbedding",
 }
+
+
+def _divisors(said: str) -> str:
+    """What the first of the numbers divides by, as a list."""
+    match = re.match(r"\d{1,5}", _numbers(said))
+    whole = int(match[0]) if match else 0
+    return ", ".join(str(n) for n in range(1, whole + 1) if whole % n == 0) if whole < 4096 else ""
 
 
 def _numbers(said: str) -> str:
@@ -227,14 +244,21 @@ def _arguments(said: str) -> dict[str, str]:
     flag = match[1]
     bare = flag.lstrip("-").replace("-", "_")
     new = RENAMED.get(bare, "")
-    return {"flag": flag, "argument": bare, "newname": new, "dropped": DROPPED.get(bare, "")}
+    stem = next((w for w in bare.split("_") if len(w) > 2), bare)
+    return {
+        "flag": flag,
+        "argument": bare,
+        "stem": stem,
+        "newname": new,
+        "dropped": DROPPED.get(bare, ""),
+    }
 
 
 # Words of a step that a value of the log takes the place of: {package}, {path}, …
 _PLACE = re.compile(
-    r"\{(attribute|argument|choice|command|driver|dropped|flag|folder|framework|function|host|job|key|lib|library|line|modelfolder|modelrepo|modeltype|"
-    r"module|name|newname|numbers|otherport|output|owner|ownerpackage|package|part|partpackage|path|port|program|repo|"
-    r"source|sourcepackage|template|unlisted|vision|wanted|wheels)\}"
+    r"\{(adapter|anyflag|attribute|argument|bucket|checkpoint|choice|class|command|data|divisors|driver|dsfile|dropped|flag|folder|framework|function|host|interface|job|key|lib|library|line|modelfolder|modelrepo|modeltype|"
+    r"module|name|newname|numbers|otherport|output|owner|ownerpackage|package|part|partpackage|path|place|port|program|repo|required|"
+    r"source|sourcepackage|stem|template|unlisted|vision|wanted|wheels)\}"
 )
 
 

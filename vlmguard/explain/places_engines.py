@@ -96,6 +96,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
     "VG554": (
         "FlagEmbedding/abc/evaluation/data_loader.py",
+        "FlagEmbedding/abc/finetune/embedder/AbsDataset.py",
+        "FlagEmbedding/abc/finetune/reranker/AbsDataset.py",
         "-packages/jsonlines/",
         "-packages/webdataset/",
         "-packages/streaming/",

@@ -50,6 +50,7 @@ SIGNS = (
     Sign("Arguments.__init__() got an unexpected keyword argument"),
     Sign("Config.__init__() got an unexpected keyword argument"),
     Sign("Args.__init__() got an unexpected keyword argument"),
+    Sign("Plugin.__init__() got an unexpected keyword argument", releases="ColossalAI"),
     Sign("Invalid beta parameter"),
     Sign("Invalid learning rate: "),
     Sign("Unsupported reward_model_plugin", releases="ms-swift 4"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, cast
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
 
 def _elsewhere(facts: Facts) -> bool:
     """Whether this is known not to be ZeRO-3."""
-    gathered = "torch.Size([0])" not in facts.message
-    return gathered and facts.strategy not in ("", "unknown", "zero3")
+    if "torch.Size([0])" in facts.message or facts.strategy == "zero3":
+        return False
+    return facts.strategy not in ("", "unknown") or "saved metadata" in facts.message
 
 
 def _why(facts: Facts) -> str:
@@ -30,11 +32,26 @@ def _why(facts: Facts) -> str:
     )
 
 
+_NAMES = Do(
+    "with torch.utils.checkpoint.set_checkpoint_debug_enabled(True): round one step: it names the "
+    "operator that differs",
+    "slow",
+    kind="names",
+)
+_DTYPES = re.compile(r"'dtype': torch\.(\w+)")
+
+
+def _other_dtype(message: str) -> bool:
+    """Whether the tensors differ in their dtype, not in their shape."""
+    return len(set(_DTYPES.findall(message))) > 1 and "Size([0])" not in message
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _elsewhere(facts):
         return (
+            *((_NAMES,) if _other_dtype(facts.message) else ()),
             Do("no_cache", "none while it trains"),
-            Do("torch.utils.checkpoint.checkpoint(…, debug=True): it names the operator", "slow"),
+            _NAMES,
             Do("reentrant", "does not compare; under plain DDP it brings back 'ready only once'"),
         )
     return (

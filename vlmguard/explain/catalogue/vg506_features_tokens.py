@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import limits
+from vlmguard.explain import limits, looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -70,7 +70,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     pixels = Do("max_pixels", "smaller images", limits.fewer_pixels(facts))
     if counts is not None and counts[0] == 0:
         return (
-            Do("put the placeholder that the template knows (<image>) into the row's text"),
+            Do(looks.ROWS, "none", kind="rows"),
+            Do(looks.ROWS_OF_FILE, "none", kind="rows"),
+            Do("put the placeholder that the template knows (<image>) into those rows' text"),
             Do("eager_rows"),
         )
     if counts is not None and counts[0] > counts[1]:
@@ -81,7 +83,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
         return (
             *mask,
-            Do("find the row: as many images as <image> in its text, every file readable"),
+            Do(looks.ROWS, "none", kind="rows"),
+            Do(looks.ROWS_OF_FILE, "none", kind="rows"),
             Do("eager_rows"),
         )
     if counts is not None and counts[1] > MANY:  # one image alone: the row cannot be that long

@@ -13,6 +13,9 @@ FAILURE = Known(
     do=(Do("model = peft.get_peft_model(model, lora_config), before booster.boost", "none"),),
     wrong="The message alone decides.",
     signs=(
+        Sign(
+            "does not support lora", beside=("The plugin ",)
+        ),  # the call's own line has lora_config
         Sign("does not support lora", no=("lora_",)),
         Sign("does not support LoRA", also=("lugin",)),
     ),

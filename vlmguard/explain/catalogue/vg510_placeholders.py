@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
 FAILURE = Known(
@@ -12,14 +13,8 @@ FAILURE = Known(
     why="a row names more or fewer images than its text has "
     "placeholders for, or an image was given as a text",
     do=(
-        Do(
-            "python -c 'import json, sys; t = open(sys.argv[1]).read(); r = json.loads(t) if "
-            't[:1] == "[" else [json.loads(x) for x in t.splitlines()]; '
-            'print([n for n, x in enumerate(r) if json.dumps(x).count("<image>") != '
-            'len(x.get("images") or [])])\' FILE.json: the numbers of the rows whose images and '
-            "<image> differ",
-            "none",
-        ),
+        Do(looks.ROWS, "none", kind="rows"),
+        Do(looks.ROWS_OF_FILE, "none", kind="rows"),
         Do("give images as a list of paths, one for each placeholder; not inside the text"),
         Do("mend or drop those rows once, before training", "those rows are not trained on"),
     ),

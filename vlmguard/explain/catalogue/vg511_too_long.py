@@ -10,13 +10,17 @@ from vlmguard.explain.logfacts import Facts
 
 _ROW = re.compile(r"\b(?:row\((\d{1,7})\)|length of (\d{1,7})|(\d{1,7}) ?> ?\d)")
 _POSITIONS = re.compile(
-    r"size of tensor a \((\d{1,6})\) must match the size of tensor b \((\d{1,6})"
+    r"(?:size of tensor a|expanded size of the tensor) \((\d{1,6})\) must match the "
+    r"(?:size of tensor b|existing size) \((\d{1,6})"
 )
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     if table := _POSITIONS.search(facts.message):  # the model itself has no more positions
         short = f"truncation=True, max_length={table[2]} for the tokenizer: more it cannot read"
+        if facts.framework == "FlagEmbedding":
+            room = int(table[2]) - 2  # RoBERTa's positions begin behind the padding's
+            short = f"--query_max_len {room} --passage_max_len {room}: more it cannot read"
         return (Do(short, "the rest of the row is not seen"), Do("drop_long", "fewer rows"))
     match = _ROW.search(facts.message)
     row = int(next(filter(None, match.groups()))) if match else 0
@@ -51,6 +55,7 @@ FAILURE = Known(
         Sign("resample: only collected", releases="ms-swift 4"),
         Sign("is too short and causes image placeholder tokens"),
         Sign("The size of tensor a (", also=("embeddings += position_embeddings", "must match")),
+        Sign("The expanded size of the tensor (", also=("buffered_token_type_ids",)),
         Sign("Token indices sequence length is longer", also=("Error",)),
         Sign("check if the max_length is appropriate", releases="ms-swift 2"),
         Sign("max_length", where="else"),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
+
+_RATE = re.compile(r"'learning_rate': (\d(?:\.\d{1,20})?(?:e[-+]?\d{1,3})?)[,}]")
+FASTEST = 0.1  # no fine-tuning that was seen takes a larger step
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
@@ -12,7 +17,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         if facts.zero == 2 and facts.framework != "ms-swift"  # whose files have it so
         else ()
     )
+    rate = _RATE.search(facts.message)
+    fast = rate is not None and float(rate[1]) > FASTEST
     return (
+        *((Do("slower", "none"),) if fast else ()),
         Do("bf16", "none on cards from Ampere on; fp16 overflows in vision towers"),
         *overlap,
         Do("sdpa", "slower than flash-attention; tells whether the kernel is at fault"),

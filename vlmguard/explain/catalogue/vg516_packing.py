@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_PACKS = ("ms-swift", "TRL", "LLaMA-Factory", "axolotl")
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """Whoever packs can stop it; elsewhere it is the kernel that is to be another one."""
+    plain = Do("no_packing", "more padding, slower")
+    kernel = Do("sdpa", "slower; with packing off: sdpa cannot keep packed rows apart")
+    newer = Do(
+        "python -m pip install -U flash-attn --no-build-isolation (2.6 or newer), and the "
+        "transformers that the program's requirements name",
+        "time to build",
+    )
+    return (plain, kernel, newer) if facts.framework in _PACKS else (kernel, newer)
+
 
 FAILURE = Known(
     code="VG516",
@@ -12,11 +28,7 @@ FAILURE = Known(
     why="packing or padding-free batches need flash-attention in a "
     "release that knows this model's positions; here shapes of "
     "cu_seqlens or position ids do not fit",
-    do=(
-        Do("no_packing", "more padding, slower"),
-        Do("flash-attn ≥ 2.6 with the transformers release that the framework names"),
-        Do("sdpa", "with packing off: sdpa cannot keep packed rows apart"),
-    ),
+    do=_do,
     wrong="Packing with sdpa or eager runs and lets rows see each other.",
     signs=(
         Sign("cu_seqlens_q must have shape"),

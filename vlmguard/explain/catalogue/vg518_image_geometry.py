@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -40,7 +41,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
     return (
         Do(
-            "filter such rows: max(w, h) / min(w, h) < 200 and both sides ≥ 28",
+            looks.NARROW + "FOLDER: the images that are refused (FOLDER: where they lie); take "
+            "their rows out",
             "those rows are not trained on",
         ),
         Do("pad or enlarge the image before it is stored", "none"),

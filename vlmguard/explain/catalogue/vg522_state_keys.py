@@ -30,10 +30,34 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
+            "python zero_to_fp32.py . pytorch_model.bin, in the checkpoint's folder (where "
+            "`latest` lies): it gathers what ZeRO-3 saved in parts",
+            "minutes",
+            when=("shape torch.Size([0]) from checkpoint",),
+        ),
+        Do(
+            "zero2",
+            "more memory: every rank holds all parameters; under ZeRO-3 they are empty here",
+            when=("current model is torch.Size([0])",),
+        ),
+        Do(
+            "model.module.load_state_dict(state): the weights are those of the model inside of DDP",
+            "none",
+            when=("loading state_dict for DistributedDataParallel",),
+        ),
+        Do(
+            "grep -E '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' "
+            "{adapter}/adapter_config.json: the same rank, modules and base model in this run",
+            "none",
+            when=("lora_",),
+            kind="adapter",
+        ),
+        Do(
             "grep -E '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' "
             "ADAPTER/adapter_config.json: the same rank, modules and base model in this run",
             "none",
             when=("lora_",),
+            kind="adapter",
         ),
         Do(
             "num_labels of the checkpoint (its config.json: id2label); a new head instead: "

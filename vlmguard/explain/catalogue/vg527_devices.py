@@ -5,9 +5,28 @@ from __future__ import annotations
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+# Where the message says which tensor it is.
+_AT_PLACE = (
+    Do(
+        "{place}: indices.to(x.device) for x[indices]: an index lies where the tensor does, or on "
+        "the CPU",
+        "none",
+        when=("indices should be either on",),
+    ),
+    Do(
+        'batch = {k: v.to("cuda") for k, v in batch.items()} before the model is called',
+        "none",
+        when=("input to be on cuda", "is on cpu, different from other tensors"),
+    ),
+)
+
+
+def _meta(facts: Facts) -> bool:
+    return "meta tensor" in facts.message or "on device meta" in facts.message
+
 
 def _why(facts: Facts) -> str:
-    if "meta tensor" in facts.message:
+    if _meta(facts):
         return (
             "weights exist in name only (the meta device): never loaded, offloaded by device_map, "
             "or still partitioned (ZeRO-3) where they are copied"
@@ -19,13 +38,14 @@ def _why(facts: Facts) -> str:
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    if "meta tensor" in facts.message:
+    if _meta(facts):
         return (
             Do('leave out device_map="auto" and low_cpu_mem_usage where several ranks run', "none"),
             Do("zero2 instead of zero3, where the model is quantised (QLoRA)", "more memory"),
-            Do("the folder holds every weight that the model has: no name is missing or renamed"),
+            Do("ls -l {modelfolder}: every shard that model.safetensors.index.json names?", "none"),
         )
     return (
+        *_AT_PLACE,
         Do('leave out device_map="auto" where several ranks run', "none"),
         Do("register constants as buffers, and move the batch by the trainer"),
         Do("CUDA_VISIBLE_DEVICES=0 for a single process that is not to be split"),

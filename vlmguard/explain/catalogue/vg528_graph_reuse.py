@@ -15,10 +15,24 @@ FAILURE = Known(
     "to the next",
     do=(
         Do(
+            "{place} goes backward through an earlier step's graph: hidden = hidden.detach() for "
+            "what is kept, total += loss.detach() for sums; loss.backward() once per forward",
+            "none",
+            when=("second time",),
+            kind="detach",
+        ),
+        Do(
             "detach() what is kept from one step to the next (hidden states, outputs, losses that "
             "are summed up); loss.backward() once per forward",
             "none",
             when=("second time",),
+            kind="detach",
+        ),
+        Do(
+            "{place}: x = x + y, not x += y or x[…] = y, of a tensor that needs a gradient "
+            "(x.clone() first)",
+            "a little memory",
+            when=("leaf Variable", "leaf variable"),
         ),
         Do(
             "torch.autograd.set_detect_anomaly(True) before one step: it names the forward line",

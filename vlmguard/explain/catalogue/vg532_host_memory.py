@@ -34,6 +34,12 @@ FAILURE = Known(
             when=("h_vmem",),
         ),
         Do(
+            "{place} asks for that array: np.load(FILE, mmap_mode='r'), or its rows one by one; "
+            "a size beyond this machine's (free -g) is mostly a wrong shape",
+            "none",
+            when=("Unable to allocate",),
+        ),
+        Do(
             "dmesg -T | grep -i -E 'killed process|oom', on that machine; under Slurm "
             "sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem, in Kubernetes "
             "kubectl describe pod NAME (OOMKilled)",

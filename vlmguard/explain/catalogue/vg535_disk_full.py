@@ -28,6 +28,13 @@ FAILURE = Known(
             "the model is public",
             when=("storage limit",),
         ),
+        Do(
+            "quota -s; du -xh --max-depth=2 ~ 2>/dev/null | sort -h | tail -15: what fills it",
+            "none",
+            when=("quota", "Quota"),
+            unless=_HUB,
+            kind="room",
+        ),
         Do("df -h {folder}; df -i {folder}; quota -s", "none", unless=_HUB, kind="room"),
         Do(
             "df -h {output} /tmp ~; df -i {output} /tmp; quota -s",
@@ -36,8 +43,8 @@ FAILURE = Known(
             kind="room",
         ),
         Do(
-            "df -h and df -i on output_dir, /tmp and the caches (HF_HOME, "
-            "TMPDIR, TRITON_CACHE_DIR); quota -s",
+            'df -h . /tmp ~ "${HF_HOME:-$HOME/.cache}"; df -i . /tmp ~; quota -s: a line at 100 % '
+            "is the disk, or its inodes",
             "none",
             unless=_HUB,
             kind="room",

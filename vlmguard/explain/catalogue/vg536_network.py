@@ -20,6 +20,42 @@ FAILURE = Known(
             when=("publickey", "ssh:", "Host key verification", "pdsh"),
         ),
         Do(
+            "ssh {host} hostname: it must answer without asking for a password (ssh-copy-id "
+            "{host}); one machine: deepspeed --num_gpus N SCRIPT.py, with no hostfile",
+            "none",
+            when=("via ssh",),
+        ),
+        Do(
+            "getent hosts NAME, on each node, for every name in MASTER_ADDR, --master_addr, the "
+            "hostfile and --include: one is not known there; its address, or a line in /etc/hosts",
+            "none",
+            when=("Name or service not known", "name resolution", "servname", "gaierror"),
+        ),
+        Do(
+            "ip -br addr: {interface} is not there; GLOO_SOCKET_IFNAME=NAME "
+            "NCCL_SOCKET_IFNAME=NAME in front of the command, with a name that is there (lo on "
+            "one machine)",
+            "none",
+        ),
+        Do(
+            "ulimit -l, in the job: unlimited, or InfiniBand cannot register memory (docker run "
+            "--ulimit memlock=-1; LimitMEMLOCK=infinity for slurmd)",
+            "none",
+            when=("ibv_create", "ibv_reg_mr"),
+        ),
+        Do(
+            "NCCL_IB_GID_INDEX=3 in front of the command, on every node (RoCE v2; show_gids lists "
+            "the numbers of each card)",
+            "none",
+            when=("ibv_modify_qp",),
+        ),
+        Do(
+            "NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=13 in front of the command; ibstat, on both "
+            "nodes: a link that is not Active, or whose errors grow (perfquery)",
+            "a real loss is noticed later",
+            when=("with status=12", "got completion with error"),
+        ),
+        Do(
             "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in front of the command: "
             "it names interface and peer",
             "a long log",

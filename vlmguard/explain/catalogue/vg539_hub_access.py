@@ -17,7 +17,7 @@ FAILURE = Known(
             "a name on "
             "the hub",
             "none",
-            when=("path: '/", "' not found"),
+            when=("path: '/", "' not found", "Repo id must"),
         ),
         Do(
             "a token with the right to write: hf auth login, with a token of type Write",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
+# A local file that is not there is taken for a data set of the hub (VG554).
+_FILES = tuple(f".{kind}' on the Hub" for kind in ("json", "jsonl", "csv", "parquet"))
+
 FAILURE = Known(
     code="VG540",
     name="explain-hub-offline",
@@ -57,14 +60,14 @@ FAILURE = Known(
         Sign("requests.exceptions.ChunkedEncodingError"),
         Sign("couldn't find them in the cached files"),
         Sign("We couldn't connect to"),
-        Sign("OfflineModeIsEnabled"),
+        Sign("OfflineModeIsEnabled", no=_FILES),
         Sign("LocalEntryNotFoundError"),
         Sign("outgoing traffic has been disabled"),
         Sign("Cannot reach https://huggingface.co"),
         Sign("HTTPSConnectionPool"),
         Sign("Max retries exceeded with url"),
         Sign("ConnectTimeoutError"),
-        Sign("Couldn't reach"),
+        Sign("Couldn't reach", no=_FILES),
         Sign("is not cached locally"),
         Sign("offline mode is enabled"),
         Sign("MaxRetryError"),

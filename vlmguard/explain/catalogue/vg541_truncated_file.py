@@ -82,10 +82,19 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             when=("JSON", "Unicode"),
         ),
         Do("ls -lL {path}: beside its size on the model's page", "none", kind="ls"),
+        Do("hf download {modelrepo} --force-download", "the files again"),
+        Do(
+            "which file: for f in {modelfolder}/*.safetensors; do python -c 'import sys, "
+            'safetensors; safetensors.safe_open(sys.argv[1], "pt")\' "$f" || '
+            'echo "broken: $f"; done',
+            "none",
+            kind="which",
+        ),
         Do(
             "which file: for f in FOLDER/*.safetensors; do python -c 'import sys, safetensors; "
             'safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo "broken: $f"; done',
             "none",
+            kind="which",
         ),
         Do(
             "ls -lL beside the sizes on the hub; a file of about 130 bytes "

@@ -33,6 +33,19 @@ FAILURE = Known(
             when=("world size",),
         ),
         Do(
+            "mkdir {checkpoint}/aside; mv {checkpoint}/optimizer.pt {checkpoint}/scheduler.pt "
+            "{checkpoint}/aside: the Trainer then goes on with a new optimizer; it was saved for "
+            "other trainable parameters",
+            "the optimizer's state is lost",
+            when=("optimizer's group", "of parameter groups"),
+        ),
+        Do(
+            "print(sum(p.requires_grad for p in model.parameters())) in both runs: freeze, and "
+            "name LoRA's modules, as in the run that saved it; or leave its optimizer out",
+            "none",
+            when=("optimizer's group", "of parameter groups"),
+        ),
+        Do(
             "ls -la {path} {folder}: is it there, with trainer_state.json and the states of "
             "every rank?",
             "none",
@@ -40,6 +53,12 @@ FAILURE = Known(
         ),
         Do(
             "ls -la {path}: is it there (relative to where the job starts), and whole?",
+            "none",
+            kind="ls",
+        ),
+        Do(
+            "ls -la {checkpoint}: trainer_state.json, the weights, optimizer.pt or a global_step "
+            "folder with a file for every rank must be there",
             "none",
             kind="ls",
         ),

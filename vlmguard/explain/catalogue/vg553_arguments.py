@@ -79,8 +79,35 @@ FAILURE = Known(
         Do("{newname} instead of {argument}: it has another name in this release", "none"),
         Do("leave {argument} out: {dropped}", "none"),
         Do(
-            "{program} --help | grep -i {argument}, in this environment: arguments move between "
-            "releases; a misspelt or unknown one is to be corrected or left out",
+            "ls -l {path}: it is not there; a relative path counts from where the job starts, "
+            "and every node must see it",
+            "none",
+            when=("FileNotFoundError", "No such file"),
+            kind="help",
+        ),
+        Do(
+            'parser.add_argument("--local_rank", "--local-rank", type=int, default=0): the '
+            "launcher hands it over; torchrun sets LOCAL_RANK instead",
+            "none",
+            when=("arguments: --local_rank", "arguments: --local-rank"),
+            kind="help",
+        ),
+        Do(
+            "python -c 'import inspect, colossalai.booster.plugin as p; "
+            "print(inspect.signature(p.{class}))': what it takes in this release; {argument} is "
+            "none of it",
+            "none",
+            when=("Plugin.__init__()",),
+            kind="help",
+        ),
+        Do(
+            "--{required} VALUE behind the command: the program does not start without it",
+            "none",
+            kind="help",
+        ),
+        Do(
+            "{program} --help | grep -i {stem}: the name that this release has; {argument} is "
+            "misspelt, or of another release: correct it, or leave it out",
             "none",
             kind="help",
         ),
@@ -93,8 +120,8 @@ FAILURE = Known(
             kind="help",
         ),
         Do(
-            "grep -n {argument} in the script's own parser and the file of arguments: correct it, "
-            "or leave it out",
+            "grep -rn --include='*.py' --include='*.y*ml' --include='*.sh' {stem} . | head: "
+            "the names that the script's own parser has; {argument} is none: correct or drop it",
             "none",
             kind="help",
         ),
@@ -126,6 +153,24 @@ FAILURE = Known(
             "use_reentrant=False by hand: gradient_checkpointing_kwargs={'use_reentrant': False}",
             "none",
             when=("pass in use_reentrant=True or",),
+        ),
+        Do(
+            "{program} --help | grep -i -A2 {anyflag}: what it takes in this release",
+            "none",
+            kind="help",
+        ),
+        Do(
+            "grep -rn {attribute} --include=*.py . | head: the field that the arguments lack; add "
+            "it, or take the script and its arguments from one release",
+            "none",
+            when=("'Namespace' object", "Arguments' object", "Args' object", "Config' object"),
+            kind="help",
+        ),
+        Do(
+            "{program} --help | less: the names and values that this release takes; the message "
+            "names the one that it refused",
+            "none",
+            kind="help",
         ),
         Do(
             "the message names the argument and what it takes; PROGRAM --help in this environment "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.catalogue.refusals import MODEL_FILES
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -29,6 +30,18 @@ FAILURE = Known(
     why=_why,
     do=(
         Do(
+            "ls -l {data}: no file of it was read: FlagEmbedding takes names that end in .json or "
+            ".jsonl, and leaves others and empty ones out",
+            "none",
+            when=("empty list of datasets",),
+        ),
+        Do(
+            "--remove_unused_columns false (remove_unused_columns=False): the Trainer dropped "
+            "every column, since none is an argument of the model's forward",
+            "none",
+            when=("out of bounds for size 0",),
+        ),
+        Do(
             "no row was left after filtering: print(len(dataset)) after each step of it; a "
             "split or "
             "column of another name, or a max_length that drops every row, leaves none",
@@ -50,9 +63,16 @@ FAILURE = Known(
             kind="columns",
         ),
         Do(
+            "head -c 600 {data}: is {key} one of the keys of a row? rename one to it, or name "
+            "yours to the framework",
+            "none",
+            kind="key",
+        ),
+        Do(
             "python -c 'from datasets import load_dataset; d = load_dataset(PATH); print(d)': is "
             "{key} one of the columns or splits? rename one to it, or name yours to the framework",
             "none",
+            kind="key",
         ),
         Do(
             "ls -l {path}, on every node: a relative path counts from the job's working directory",
@@ -62,6 +82,8 @@ FAILURE = Known(
                 "FileNotFound",
                 "Unable to find",
                 "not find",
+                "cannot find file",
+                "Couldn't reach",
                 "doesn't exist",
                 "does not exist",
                 "not exist",
@@ -72,7 +94,22 @@ FAILURE = Known(
             "that is broken",
             "none",
             when=("JSON", "json", "Expecting", "Extra data", "delimiter"),
-            unless=("FileNotFound", "Unable to find"),
+            unless=("FileNotFound", "Unable to find", "Couldn't reach"),
+            kind="json",
+        ),
+        Do(
+            looks.LINES + "{data}: the numbers of the rows that are no JSON",
+            "none",
+            when=(
+                "JSON",
+                "json",
+                "Expecting",
+                "Extra data",
+                "delimiter",
+                "ArrowInvalid",
+                "generating the dataset",
+            ),
+            unless=("FileNotFound", "Unable to find", "Couldn't reach"),
             kind="json",
         ),
         Do(
@@ -81,7 +118,7 @@ FAILURE = Known(
             "is broken",
             "none",
             when=("JSON", "json", "Expecting", "Extra data", "delimiter", "ArrowInvalid"),
-            unless=("FileNotFound", "Unable to find"),
+            unless=("FileNotFound", "Unable to find", "Couldn't reach"),
             kind="json",
         ),
         Do(
@@ -97,6 +134,14 @@ FAILURE = Known(
             when=("NonMatching", "ExpectedMoreSplits", "Feature type 'List'", "Feature type"),
         ),
         Do("head -c 600 {path}: the first row, beside the form that is wanted", "none", kind="row"),
+        Do(
+            "python -c 'from datasets import load_dataset; d = load_dataset(PATH); print(d)': "
+            "its columns beside those that the message names",
+            "none",
+            when=("Current columns", "dict_keys", "Column '", "column names"),
+            kind="row",
+        ),
+        Do("head -c 600 {data}: the first row, beside the form that is wanted", "none", kind="row"),
         Do("head -c 600 FILE: the first row, beside the form that is wanted", "none", kind="row"),
         Do("columns", "none"),
         Do(
@@ -106,6 +151,10 @@ FAILURE = Known(
     ),
     wrong="If it only fails on some ranks, a file is missing on those nodes.",
     signs=(
+        *(
+            Sign("Couldn't reach '", also=(f"{kind}' on the Hub",))
+            for kind in (".json", ".jsonl", ".csv", ".parquet")
+        ),
         Sign("JSONDecodeError", no=MODEL_FILES),
         Sign("raise KeyError(key) from err", where="trace", also=("KeyError",), releases="pandas"),
         Sign("-packages/pandas/core/index", where="raised", also=("KeyError",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
 FAILURE = Known(
@@ -29,12 +30,25 @@ FAILURE = Known(
             unless=("video", "DECORD", "decord", ".mp4", ".avi", "moov"),
         ),
         Do("copy {path} anew, or take its row out of the data", "none"),
+        Do(
+            "PIL.Image.MAX_IMAGE_PIXELS = None, for images of your own",
+            "memory for a large one",
+            when=("DecompressionBomb",),
+        ),
         Do("find {folder} -type f -size -2k: are there more such files?", "none", kind="more"),
         Do(
-            "find FOLDER -type f -size -2k: empty and tiny files; every image once before "
-            "training: "
-            "PIL.Image.open(path).load() in a loop that prints the path of each that raises",
+            "find FOLDER -type f -name '*.mp4' -exec sh -c 'ffprobe -v error \"$1\" >/dev/null "
+            "2>&1 || echo \"$1\"' _ {} ';': the videos that cannot be read (FOLDER: "
+            "where they lie)",
             "a few minutes",
+            when=("video", "DECORD", "decord", ".mp4", ".avi", "moov", "av."),
+            kind="more",
+        ),
+        Do(
+            looks.BROKEN
+            + "FOLDER: the images that cannot be read, and why (FOLDER: where they lie)",
+            "a few minutes",
+            unless=("DecompressionBomb",),
             kind="more",
         ),
         Do("eager_rows", "the run stops at a bad row instead of replacing it"),

@@ -32,6 +32,12 @@ _NUMBERS = (
         when=("No slot",),
     ),
     Do(
+        "as many ranks as the cards that the message lists: --nproc_per_node, --num_processes, "
+        "NPROC_PER_NODE, or devices=N in Lightning",
+        "fewer ranks: raise the accumulation as much",
+        when=("your machine only has", "only has: ["),
+    ),
+    Do(
         "nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES, in the job: how many cards does it see?", "none"
     ),
     Do(

@@ -14,6 +14,12 @@ FAILURE = Known(
     "releases, freezing or adapters per rank or node",
     do=(
         Do(
+            'print(os.environ["RANK"], len(tokenizer), sum(p.numel() for p in '
+            "model.parameters()), sum(p.requires_grad for p in model.parameters()), flush=True) "
+            "right before the model is wrapped: which number differs, on which rank?",
+            "none",
+        ),
+        Do(
             "python -m pip freeze | md5sum; md5sum MODEL/config.json; ls -l MODEL, on every "
             "node: they "
             "must be the same (MODEL: the model's folder)",

@@ -14,6 +14,11 @@ FAILURE = Known(
     "the model, or a server that is not up",
     do=(
         Do(
+            "python -m pip install {package}, in the environment of the job",
+            "none",
+            when=("vLLM is not available", "vLLM is not installed", "pip install vllm"),
+        ),
+        Do(
             "an adapter on the language model alone (--freeze_vit true --freeze_aligner "
             "true), or merge "
             "it first: swift export --adapters FOLDER --merge_lora true, llamafactory-cli export",
@@ -54,6 +59,28 @@ FAILURE = Known(
             "max_lora_rank of the engine",
             "a little memory",
             when=("max_lora_rank",),
+        ),
+        Do(
+            "short_engine",
+            "more of the card for the engine: the prompts alone are longer than it takes",
+            when=("max_tokens must be at least 1",),
+        ),
+        Do(
+            "VLLM_USE_V1=0 in front of the command, or the vLLM that the program's requirements "
+            "name: the newer engine has no such part",
+            "none",
+            when=("no attribute 'model_executor'",),
+        ),
+        Do(
+            "enforce_eager=True for the engine (--vllm_enforce_eager true): no CUDA graphs",
+            "somewhat slower",
+            when=("captures_underway", "CUDA graph", "cudagraph"),
+        ),
+        Do(
+            "python -m pip show vllm vllm-ascend | grep -E '^(Name|Version)': both must be of one "
+            "release; python -m pip install vllm==N vllm-ascend==N",
+            "none",
+            when=("merge_by_field_config",),
         ),
         Do(
             "python -m pip show vllm transformers: the pair that the framework names "

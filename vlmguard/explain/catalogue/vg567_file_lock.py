@@ -27,11 +27,19 @@ FAILURE = Known(
     do=(
         Do("mkdir -p {folder}; ls -ld {folder}, in the job", "none", when=("No such file",)),
         Do(
+            "fuser -v {path}: nobody holds it? rm {path}; else that process is still at work, or "
+            "left from an earlier run of yours",
+            "none",
+            unless=("No such file",),
+            kind="lock",
+        ),
+        Do(
             "find ~/.cache/huggingface ~/.cache/torch_extensions ~/.cache/modelscope -name "
             "'*.lock' "
             "-mmin +10: nothing of yours that still runs (pgrep -u $USER -a python)? remove those "
             "files",
             "none",
+            kind="lock",
         ),
         Do("download or build once, on one process, before the ranks start", "none"),
         Do(

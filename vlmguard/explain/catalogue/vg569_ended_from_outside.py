@@ -20,11 +20,34 @@ FAILURE = Known(
             when=("SIGHUP", "Hangup", "exitcode: -1)", "= 129"),
         ),
         Do(
+            "sacct -j {job} --format=JobID,State%30,ExitCode,Reason,End: CANCELLED by whom, or "
+            "TIMEOUT, PREEMPTED, OUT_OF_MEMORY?",
+            "none",
+            kind="who",
+        ),
+        Do(
+            "sacct -S now-7days -u $USER --format=JobID,JobName%30,State%30,ExitCode,End: who "
+            "ended it?",
+            "none",
+            when=("slurmstepd", "srun: "),
+            unless=("KeyboardInterrupt",),
+            kind="who",
+        ),
+        Do(
+            "last -x | head -5; dmesg -T | grep -i -E 'killed process|oom' | tail -5: a restart or "
+            "the kernel; else somebody's kill, a closed terminal, or a supervisor (kubectl "
+            "describe pod NAME)",
+            "none",
+            unless=("KeyboardInterrupt", "SIGHUP", "Hangup", "exitcode: -1)", "= 129"),
+            kind="who",
+        ),
+        Do(
             "sacct -j JOBID --format=JobID,State%30,ExitCode,Reason, or kubectl describe pod NAME: "
             "who ended it (JOBID: squeue's number, in the log's name); outside of a cluster: who "
             "typed kill or Ctrl-C?",
             "none",
             unless=("KeyboardInterrupt",),
+            kind="who",
         ),
         Do("resume", "the steps since it was written"),
     ),

@@ -7,6 +7,7 @@ import re
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+_SITE = "$(python -c 'import sysconfig; print(sysconfig.get_paths()[\"purelib\"])')"
 _STEPS = (
     Do(
         "return_dict=True in the model's call or its config; an older transformers gives tuples",
@@ -25,11 +26,67 @@ _STEPS = (
         "none",
         when=("values to unpack",),
     ),
+    Do(
+        "def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None): "
+        "transformers 4.46 and later hand it over, to a Trainer of your own too",
+        "none",
+        when=("compute_loss() got an unexpected keyword argument 'num_items_in_batch'",),
+    ),
+    Do(
+        "def training_step(self, model, inputs, num_items_in_batch=None): transformers 4.46 and "
+        "later hand it over, to a Trainer of your own too",
+        "none",
+        when=("training_step() takes 3 positional arguments but 4",),
+    ),
+    Do(
+        "def _get_train_sampler(self, train_dataset=None): transformers 4.52 and later hand it "
+        "over; or python -m pip install -U trl, where the Trainer is TRL's",
+        "none",
+        when=("_get_train_sampler() takes 1 positional argument but 2",),
+    ),
+    Do(
+        "processing_class=tokenizer instead of tokenizer=tokenizer",
+        "none",
+        when=("Trainer.__init__() got an unexpected keyword argument 'tokenizer'",),
+    ),
+    Do(
+        "python -m pip install -U 'transformers>=4.46', where the Trainer takes it; or "
+        "tokenizer=tokenizer for the one that is here",
+        "none",
+        when=("Trainer.__init__() got an unexpected keyword argument 'processing_class'",),
+    ),
+    Do(
+        "python -m pip install -U 'transformers>=4.46.2': its Accelerate calls optimizer.train() "
+        "only where there is one",
+        "none",
+        when=("'AdamW' object has no attribute 'train'",),
+    ),
+    Do(
+        "--save_strategy steps --save_steps 1000000 instead of no: what asks for it is a line "
+        "after the training, which is done",
+        "one checkpoint",
+        when=("no attribute 'last_model_checkpoint'",),
+    ),
+    Do("python -m pip install {wanted}, in the environment of the job", "none", kind="check"),
     Do("python -m pip install -U peft", "none", when=("version of PEFT", "PEFT version")),
     Do(
         "python -m pip show {ownerpackage}; python -m pip check: this release has no "
         "{owner}.{attribute}; install the one in the requirements of the program that asks "
         "for it",
+        "none",
+        kind="check",
+    ),
+    Do(
+        f"grep -rn 'def {{function}}(' {_SITE} . | head: the package that defines it, and what "
+        "it takes there; python -m pip install -U that package, or call it with what it takes",
+        "none",
+        when=("unexpected keyword argument", "positional argument", "multiple values"),
+        kind="check",
+    ),
+    Do(
+        f"grep -rnE 'class {{owner}}\\b' {_SITE} . | head: the package that defines it has no "
+        "{attribute} there; python -m pip install -U it, or the release in the requirements of the "
+        "program that asks",
         "none",
         kind="check",
     ),
@@ -158,6 +215,7 @@ FAILURE = Known(
                 "Arguments.__init__()",
                 "Config.__init__()",
                 "Args.__init__()",
+                "Plugin.__init__()",
                 "_calculate_rewards",
                 "_reward()",
                 "_reward_func()",

@@ -30,11 +30,36 @@ FAILURE = Known(
             when=("wrap", "layer class"),
         ),
         Do(
+            "call model(…), the wrapped one, in every forward: a part of it that is called by "
+            "itself (model.module.x; generate: under summon_full_params) takes itself for the root",
+            "none",
+            when=("Non-root FSDP instance", "should not have been set yet"),
+        ),
+        Do(
+            "model = model.to(torch.cuda.current_device()) before FSDP wraps it, or "
+            "FullyShardedDataParallel(…, device_id=torch.cuda.current_device())",
+            "none",
+            when=("to be on the compute device",),
+        ),
+        Do(
+            "fully_shard(model) of the whole model, after its blocks: a part that no fully_shard "
+            "took (embeddings, a tower, LoRA that came later) has plain tensors",
+            "none",
+            when=("mixed torch.Tensor and DTensor",),
+        ),
+        Do(
             "accelerate config --config_file fsdp.yaml anew, with this release (fsdp_version: "
             "2 where "
             "it asks), and start by accelerate launch --config_file fsdp.yaml",
             "none",
-            unless=("wrap", "layer class"),
+            unless=(
+                "wrap",
+                "layer class",
+                "Non-root",
+                "not have been set yet",
+                "compute device",
+                "mixed torch.Tensor",
+            ),
         ),
         Do("fsdp_use_orig_params: true where part of the model is frozen", "a little memory"),
         Do(

@@ -22,7 +22,8 @@ FAILURE = Known(
         ),
         Do("id; ls -ld {path}; df -h ., from the job itself, on its node", "none", kind="look"),
         Do(
-            "touch the folder from the job itself, on the node: id; ls -ld; df -h; mount",
+            "id; df -h . /tmp ~; touch ./x && rm ./x; dmesg -T | grep -i -E 'i/o error|nfs|lustre' "
+            "| tail -5, from the job itself, on its node: full, not yours, or a mount that fails?",
             "none",
             kind="look",
         ),

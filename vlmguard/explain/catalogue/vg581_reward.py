@@ -16,6 +16,12 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "{place}: try: … except Exception: 0.0 for that completion: its text is whatever the "
+            "model wrote (print it once)",
+            "none",
+            unless=("TypeError",),
+        ),
+        Do(
             "def {function}(completions, **kwargs): take what is not used by **kwargs; one "
             "float (or "
             "None) for each completion",

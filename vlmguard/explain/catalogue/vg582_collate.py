@@ -16,6 +16,18 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "data_collator=DataCollatorForSeq2Seq(tokenizer, padding=True): it pads the rows and "
+            "their labels",
+            "none",
+            when=("truncation and/or padding", "padding=True"),
+        ),
+        Do(
+            "print([{k: getattr(v, 'shape', type(v)) for k, v in row.items()} for row in rows]) "
+            "first in the collator: which key differs?",
+            "none",
+            unless=("truncation and/or padding", "padding=True"),
+        ),
+        Do(
             "the framework's own collator (data_collator left out), or one that "
             "calls processor(…, padding=True)",
             "none",

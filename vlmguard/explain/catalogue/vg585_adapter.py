@@ -25,42 +25,51 @@ def _why(facts: Facts) -> str:
     )
 
 
+_STEPS = (
+    Do(
+        "ls -la {path}: adapter_config.json and adapter_model.safetensors must be there, and "
+        "{path} count from where the job starts; a folder of a whole model is given as the "
+        "model, not as an adapter",
+        "none",
+        when=_ABSENT,
+        kind="ls",
+    ),
+    Do(
+        "ls -la ADAPTER: adapter_config.json and adapter_model.safetensors must be there "
+        "(adapter_model.bin before peft 0.7); a folder of a whole model is given as the model",
+        "none",
+        when=_ABSENT,
+        kind="ls",
+    ),
+    Do("one peft_config, given once: to the trainer, or to get_peft_model, not to both", "none"),
+    Do(
+        "to go on with an adapter: load it with is_trainable=True, or merge it first "
+        "(merge_and_unload)",
+        "a merged adapter cannot be taken out again",
+    ),
+    Do(
+        "no modules_to_save, DoRA or rank patterns first; then one of them after another",
+        "fewer weights learn",
+    ),
+    Do("pip install -U peft, and the release that wrote the adapter's configuration", "none"),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    dora = Do(
+        "without DoRA: use_dora: false (--use_dora false, LoraConfig(use_dora=False))",
+        "LoRA's own quality",
+    )
+    return (dora, *_STEPS) if "lora/dora.py" in facts.trace else _STEPS
+
+
 FAILURE = Known(
     code="VG585",
     name="explain-adapter",
     title="PEFT refuses the adapter: its configuration, or how adapters are put together",
     zh="PEFT 适配器配置无效，或多个适配器不能这样组合",
     why=_why,
-    do=(
-        Do(
-            "ls -la {path}: adapter_config.json and adapter_model.safetensors must be there, and "
-            "{path} count from where the job starts; a folder of a whole model is given as the "
-            "model, not as an adapter",
-            "none",
-            when=_ABSENT,
-            kind="ls",
-        ),
-        Do(
-            "ls -la ADAPTER: adapter_config.json and adapter_model.safetensors must be there "
-            "(adapter_model.bin before peft 0.7); a folder of a whole model is given as the model",
-            "none",
-            when=_ABSENT,
-            kind="ls",
-        ),
-        Do(
-            "one peft_config, given once: to the trainer, or to get_peft_model, not to both", "none"
-        ),
-        Do(
-            "to go on with an adapter: load it with is_trainable=True, or merge it first "
-            "(merge_and_unload)",
-            "a merged adapter cannot be taken out again",
-        ),
-        Do(
-            "no modules_to_save, DoRA or rank patterns first; then one of them after another",
-            "fewer weights learn",
-        ),
-        Do("pip install -U peft, and the release that wrote the adapter's configuration", "none"),
-    ),
+    do=_do,
     wrong="target_modules='all-linear' quietens some of these and reaches the frozen tower, too.",
     signs=(
         Sign("LoraConfig.__init__() got an unexpected keyword argument"),

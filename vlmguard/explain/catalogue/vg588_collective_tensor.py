@@ -23,8 +23,13 @@ FAILURE = Known(
             when=("contiguous",),
         ),
         Do(
-            "the same dtype on both sides: out = torch.empty_like(x) for the output tensor; "
-            "reduce_bucket or communication dtype left out of DeepSpeed's config",
+            "print({p.dtype for p in model.parameters()}) before the model is wrapped: two of them "
+            "cannot share a bucket (ZeRO-3, FSDP); model.to(torch.bfloat16), or one torch_dtype",
+            "none",
+            when=("same type", "dtype"),
+        ),
+        Do(
+            "in code of your own: out = torch.empty_like(x) for the output tensor",
             "none",
             when=("same type", "dtype"),
         ),

@@ -134,10 +134,18 @@ def _why(facts: Facts) -> str:
     )
 
 
+_HOSTS = Do(
+    "one machine: the same command without --hostfile, --include and --exclude; several: ls -l "
+    "HOSTFILE, one name a line, from the folder where the job starts",
+    "none",
+    when=("hostfile", "hosts are mutually"),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _contained(facts.message):
         return _CONTAINER
-    return _COMMAND if _absent(facts.message) else _SCHEDULER
+    return (_HOSTS, *(_COMMAND if _absent(facts.message) else _SCHEDULER))
 
 
 FAILURE = Known(
@@ -172,6 +180,15 @@ FAILURE = Known(
         Sign("Unable to run job: ", where="line", releases="SGE"),
         Sign("Job not submitted.", where="line", releases="LSF, Slurm"),
         Sign("Request aborted by esub", where="line", releases="LSF"),
+        Sign("Unable to find the hostfile, no such file", where="line", releases="ColossalAI"),
+        Sign(
+            "found duplicate host", where="line", also=("in the hostfile",), releases="ColossalAI"
+        ),
+        Sign(
+            "not found in hostfile", where="line", also=("Error: Hostname",), releases="ColossalAI"
+        ),
+        Sign("hosts are mutually exclusive", where="line", releases="ColossalAI"),
+        Sign("Did you use a wrong option? Try colossalai run", where="line"),
         Sign("could not select device driver", where="line", releases="docker"),
         Sign("nvidia-container-cli: ", where="line", releases="NVIDIA container toolkit"),
         Sign("OCI runtime create failed", where="line", releases="docker, containerd"),

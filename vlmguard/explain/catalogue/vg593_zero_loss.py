@@ -10,6 +10,11 @@ from vlmguard.explain.logfacts import Facts
 def _do(facts: Facts) -> tuple[Do, ...]:
     return (
         Do(
+            "print(tokenizer.decode([t for t in batch['labels'][0].tolist() if t != -100])), of "
+            "one batch: the answer must stand there; nothing does, where every token is masked",
+            "a minute",
+        ),
+        Do(
             "the template of this very model: --version in LLaVA and its kin, --template elsewhere",
             "none",
         ),

@@ -16,6 +16,13 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "tp × pp × cp must be one of {divisors}: what the number of ranks divides by "
+            "({numbers} in the message)",
+            "none",
+            when=("orld size", "orld_size", "world", "ranks", "GPUs"),
+            kind="ranks",
+        ),
+        Do(
             "ranks = dp × tp × pp × cp: choose the parallel sizes so that their product divides "
             "the number of ranks ({numbers})",
             "none",

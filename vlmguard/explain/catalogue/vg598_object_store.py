@@ -27,10 +27,17 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "aws sts get-caller-identity; aws s3 ls {bucket} (gs: gcloud auth list; gcloud storage "
+            "ls {bucket}), within the job and on each node: who it is and what it may see",
+            "none",
+            kind="look",
+        ),
+        Do(
             "aws sts get-caller-identity and aws s3 ls s3://BUCKET/PREFIX (gcloud auth list and "
             "gcloud storage ls, az storage blob list), within the job and on each node: who it is "
             "and what it may see",
             "none",
+            kind="look",
         ),
         Do(
             "credentials that last as long as the run: a role of the node or the pod instead of "

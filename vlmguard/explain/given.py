@@ -1,0 +1,65 @@
+"""What a run was given, for the steps that are advised: files, program, the line of its own code.
+
+As in `named`, whose values these become: what does not look like what it is to be is left out.
+"""
+
+from __future__ import annotations
+
+import re
+
+from vlmguard.explain.logfacts import Facts
+
+_DATA = re.compile(r"[\w./~][\w./@+~-]{0,200}\.(?:jsonl?|parquet|csv|tsv|arrow)")
+_FOLDER = re.compile(r"(?:\.{0,2}/)?[\w.@+~-][\w./@+~-]{0,220}")
+_OF_PLACE = re.compile(r"File \"([^\"\n]{1,200})\", line (\d{1,7})")
+_NOT_OWN = ("-packages/", "/lib/python", "<", "/opt/pytorch")
+# The program that shows a framework's arguments.
+_PROGRAMS = {
+    "ms-swift": "swift sft",
+    "LLaMA-Factory": "llamafactory-cli train",
+    "TRL": "trl sft",
+    "axolotl": "axolotl train",
+}
+
+
+_REFUSED_BY = re.compile(r"(?:^|[\s/])([A-Za-z]\w{0,60}\.py): error: ")
+_MAIN = re.compile(r"-packages/((?:\w{1,40}/){2,8})__main__\.py")
+_LAUNCHERS = ("launch.py", "launcher.py", "run.py")  # a launcher's own: its release is the matter
+
+
+def program(facts: Facts, said: str) -> str:
+    """What shows the arguments: the framework's command, or what refused them."""
+    if command := _PROGRAMS.get(facts.framework):
+        return command
+    if match := _REFUSED_BY.search(said):
+        return "" if match[1] in _LAUNCHERS else f"python {match[1]}"
+    match = _MAIN.search(facts.trace)
+    return f"python -m {match[1].strip('/').replace('/', '.')}" if match else ""
+
+
+# Arguments that name the run's own files → what a step calls them.
+_GIVEN = {
+    "data": ("dataset", "train_data", "train_file", "data_path", "dataset_path", "data_files"),
+    "checkpoint": ("resume_from_checkpoint",),
+    "adapter": ("adapters", "adapter_name_or_path"),
+    "dsfile": ("deepspeed",),
+}
+
+
+def files(facts: Facts) -> dict[str, str]:
+    """Files that the run was given by its arguments, where they look like files."""
+    found = {}
+    for name, arguments in _GIVEN.items():
+        told = next((facts.said[a] for a in arguments if facts.said.get(a)), "").strip("[]'\" ")
+        if name in ("data", "dsfile"):
+            first = told.partition(",")[0].partition(" ")[0].strip("'\"")
+            found[name] = first if _DATA.fullmatch(first) else ""
+        elif "/" in told and _FOLDER.fullmatch(told):
+            found[name] = told
+    return found
+
+
+def place(trace: str) -> str:
+    """The innermost line of the user's own code, as file:line."""
+    own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]
+    return f"{own[-1][1]}:{own[-1][2]}" if own else ""

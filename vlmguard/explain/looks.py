@@ -1,0 +1,30 @@
+"""Commands that look and decide, for steps of several classes: one line each, for bash."""
+
+from __future__ import annotations
+
+_ROWS = (
+    "python -c 'import json, sys; t = open(sys.argv[1]).read(); r = json.loads(t) if "
+    't[:1] == "[" else [json.loads(x) for x in t.splitlines() if x]; v = lambda x: '
+    'x.get("images") or x.get("image") or []; '
+    'print([n for n, x in enumerate(r) if json.dumps(x).count("<image>") != '
+    "(1 if isinstance(v(x), str) else len(v(x)))])' "
+)
+_NUMBERS = ": the numbers of the rows whose images and <image> differ"
+ROWS, ROWS_OF_FILE = _ROWS + "{data}" + _NUMBERS, _ROWS + "FILE.json" + _NUMBERS
+
+# The last word: a file of rows, one a line.
+LINES = (
+    "python -c $'import json, sys\\nfor n, x in enumerate(open(sys.argv[1]), 1):\\n try: "
+    "json.loads(x)\\n except ValueError as e: print(n, e)' "
+)
+
+# The last word of both: the folder that holds the images.
+_EACH = (
+    "python -c $'import sys, pathlib\\nfrom PIL import Image\\nfor p in "
+    'pathlib.Path(sys.argv[1]).rglob("*.*"):\\n if p.suffix.lower() in '
+    '(".jpg", ".jpeg", ".png", ".webp", ".bmp"):\\n  '
+)
+BROKEN = _EACH + "try: Image.open(p).load()\\n  except Exception as e: print(p, e)' "
+NARROW = (
+    _EACH + "a, b = sorted(Image.open(p).size)\\n  (a < 28 or b > 199 * a) and print(p, a, b)' "
+)
