@@ -55,18 +55,18 @@ FAILURE = Known(
             when=_NOTHING,
         ),
         Do(
+            "head -c 600 {data}: is {key} one of the keys of a row? rename one to it, or name "
+            "yours to the framework",
+            "none",
+            kind="columns",
+        ),
+        Do(
             "print(next(iter(dataset)).keys()) beside the key that is asked for; where the "
             "collator asks for it: remove_unused_columns=False in TrainingArguments, or the "
             "Trainer takes out what the model's forward does not name",
             "none",
             when=("KeyError: '",),
             kind="columns",
-        ),
-        Do(
-            "head -c 600 {data}: is {key} one of the keys of a row? rename one to it, or name "
-            "yours to the framework",
-            "none",
-            kind="key",
         ),
         Do(
             "python -c 'from datasets import load_dataset; d = load_dataset(PATH); print(d)': is "

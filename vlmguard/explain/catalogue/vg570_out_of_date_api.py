@@ -4,106 +4,10 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain.catalogue.out_of_date_steps import STEPS
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
-_SITE = "$(python -c 'import sysconfig; print(sysconfig.get_paths()[\"purelib\"])')"
-_STEPS = (
-    Do(
-        "return_dict=True in the model's call or its config; an older transformers gives tuples",
-        "none",
-        when=("'tuple' object has no attribute",),
-    ),
-    Do(
-        "return_dict=False in the model's call, or .last_hidden_state, .logits of its answer: "
-        "since transformers 4 a model gives a dictionary, and unpacking that gives its keys",
-        "none",
-        when=("string indices must be integers",),
-    ),
-    Do(
-        "the line that is named: flash-attn 2.7 gives one value more than 2.6 (name, *_ = "
-        "unpad_input(…) takes both), or python -m pip install 'flash-attn<2.7'",
-        "none",
-        when=("values to unpack",),
-    ),
-    Do(
-        "def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None): "
-        "transformers 4.46 and later hand it over, to a Trainer of your own too",
-        "none",
-        when=("compute_loss() got an unexpected keyword argument 'num_items_in_batch'",),
-    ),
-    Do(
-        "def training_step(self, model, inputs, num_items_in_batch=None): transformers 4.46 and "
-        "later hand it over, to a Trainer of your own too",
-        "none",
-        when=("training_step() takes 3 positional arguments but 4",),
-    ),
-    Do(
-        "def _get_train_sampler(self, train_dataset=None): transformers 4.52 and later hand it "
-        "over; or python -m pip install -U trl, where the Trainer is TRL's",
-        "none",
-        when=("_get_train_sampler() takes 1 positional argument but 2",),
-    ),
-    Do(
-        "processing_class=tokenizer instead of tokenizer=tokenizer",
-        "none",
-        when=("Trainer.__init__() got an unexpected keyword argument 'tokenizer'",),
-    ),
-    Do(
-        "python -m pip install -U 'transformers>=4.46', where the Trainer takes it; or "
-        "tokenizer=tokenizer for the one that is here",
-        "none",
-        when=("Trainer.__init__() got an unexpected keyword argument 'processing_class'",),
-    ),
-    Do(
-        "python -m pip install -U 'transformers>=4.46.2': its Accelerate calls optimizer.train() "
-        "only where there is one",
-        "none",
-        when=("'AdamW' object has no attribute 'train'",),
-    ),
-    Do(
-        "--save_strategy steps --save_steps 1000000 instead of no: what asks for it is a line "
-        "after the training, which is done",
-        "one checkpoint",
-        when=("no attribute 'last_model_checkpoint'",),
-    ),
-    Do("python -m pip install {wanted}, in the environment of the job", "none", kind="check"),
-    Do("python -m pip install -U peft", "none", when=("version of PEFT", "PEFT version")),
-    Do(
-        "python -m pip show {ownerpackage}; python -m pip check: this release has no "
-        "{owner}.{attribute}; install the one in the requirements of the program that asks "
-        "for it",
-        "none",
-        kind="check",
-    ),
-    Do(
-        f"grep -rn 'def {{function}}(' {_SITE} . | head: the package that defines it, and what "
-        "it takes there; python -m pip install -U that package, or call it with what it takes",
-        "none",
-        when=("unexpected keyword argument", "positional argument", "multiple values"),
-        kind="check",
-    ),
-    Do(
-        f"grep -rnE 'class {{owner}}\\b' {_SITE} . | head: the package that defines it has no "
-        "{attribute} there; python -m pip install -U it, or the release in the requirements of the "
-        "program that asks",
-        "none",
-        kind="check",
-    ),
-    Do(
-        "python -m pip check; python -m pip list | grep -i -E 'torch|transformers|peft|trl|"
-        "accelerate|deepspeed|swift': the releases beside those in the requirements of the "
-        "program that raises it",
-        "none",
-        kind="check",
-    ),
-    Do("the framework's newest release: python -m pip install -U {framework}", "none"),
-    Do(
-        "for a model with its own code (trust_remote_code): the "
-        "transformers that its config.json names",
-        "none",
-    ),
-)
 # Of the vision-language classes of transformers, which got new insides in 4.52.
 _MOVED = re.compile(
     r"'((?:Qwen2|Qwen2_5_)\w{0,4}VL(?:Model|ForConditionalGeneration))' object has no attribute "
@@ -139,17 +43,17 @@ def _why(facts: Facts) -> str:
 def _do(facts: Facts) -> tuple[Do, ...]:
     moved = _MOVED.search(facts.message)
     if moved is None:
-        return _STEPS
+        return STEPS
     if moved[2] == "language_model":
         newer = (
             "python -m pip install 'transformers>=4.52,<5': older ones have no {attribute} there"
         )
-        return (Do(newer, "none"), *_STEPS)
+        return (Do(newer, "none"), *STEPS)
     older = (
         "python -m pip install 'transformers<4.52', where {owner} still has {attribute}; or the "
         "newest release of the program that asks for it"
     )
-    return (Do(older, "none"), *_STEPS)
+    return (Do(older, "none"), *STEPS)
 
 
 FAILURE = Known(
