@@ -50,7 +50,8 @@ class Digest:
         ours: lines that vlmguard's guard wrote.
         stacks: of processes that somebody looked into while they hung.
         failed: a logger's error, where the log has hardly anything else.
-        before: how many runs stand in this file before the one that is told.
+        before: how many runs stand in this file before the one that is told; ``ended_before``: the
+            line with which the last of them ended, where that is told.
         first: the line, from 1, where the one that is told begins.
     """
 
@@ -71,6 +72,7 @@ class Digest:
     stacks: list[stacks.Stack] = field(default_factory=list)
     failed: Line | None = None
     before: int = 0
+    ended_before: Line | None = None
     first: int = 1
 
     @functools.cached_property
@@ -99,7 +101,8 @@ _STOPPING = (
 def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]) -> Digest:
     """Digest one reading."""
     digest = Digest(source, number, reading)
-    kept, digest.before = runs.last(list(lines.lines(reading.pieces, number, source.rank)))
+    everything = list(lines.lines(reading.pieces, number, source.rank))
+    kept, digest.before, digest.ended_before = runs.last(everything)
     digest.first = kept[0].number if kept else 1
     everything, kept = kept, quoted.spoken(kept)
     digest.progress = progress.of(kept)

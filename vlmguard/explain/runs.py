@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from vlmguard.explain import starts
 from vlmguard.explain.lines import Line
+from vlmguard.explain.starts import Log, Run
 
 # First words of a launcher, a tracker or a job. They count only behind an end: ranks repeat them.
 _STARTING = (
@@ -36,18 +38,36 @@ _BELOW = "The output (if any) follows:"
 _ABOVE = "The output (if any) is above this job summary"
 
 
-def last(kept: list[Line]) -> tuple[list[Line], int]:
-    """The lines of the last run, and how many runs came before it."""
+def last(kept: list[Line]) -> tuple[list[Line], int, Line | None]:
+    """The lines of the last run, how many runs came before it, how the one before it ended."""
     if any(_LSF in line.raw for line in kept):
-        kept, before = _last_job(kept)
-        if before:
-            return kept, before
-    ended, start, before = False, 0, 0
+        kept, jobs = _last_job(kept)
+        if jobs:
+            return kept, jobs, None
+    log = Log(kept)
+    start, told = 0, [Run(log)]
+    launched = False
     for number, line in enumerate(kept):
-        ended = ended or _any(_ENDED, line.raw)
-        if ended and _any(_STARTING, line.raw) and not _other_node(kept[number : number + 3]):
-            ended, start, before = False, number, before + 1
-    return kept[start:], before
+        if _starts(kept, number, told, launched):
+            start, launched = number, False
+            told.append(Run(log))
+        ended = _any(_ENDED, line.raw)
+        launched = launched or ended
+        told[-1].read(line, ended)
+    before = told[-2] if len(told) > 1 else None
+    return kept[start:], len(told) - 1, before and (before.over or before.all_over)
+
+
+def _starts(kept: list[Line], number: int, told: list[Run], launched: bool) -> bool:
+    """Whether the next run begins here, ``told`` being those so far."""
+    last = told[-1]
+    if not launched and not last.ended:
+        return False
+    if not _any(_STARTING, kept[number].raw):
+        return last.ended and starts.anew(kept, number, told)
+    if launched:
+        return not _other_node(kept[number : number + 3])
+    return last.alone and not starts.other_script(kept, number, last)
 
 
 def _other_node(some: list[Line]) -> bool:

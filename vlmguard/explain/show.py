@@ -116,6 +116,8 @@ def _appended(digests: Sequence[Digest]) -> Iterator[str]:
             name = clean.shown(digest.source.name)
             runs = f"{digest.before} earlier run{'s' if digest.before > 1 else ''}"
             yield f"this log: {name} holds {runs}; told is the last, from line {digest.first} on"
+            if digest.ended_before is not None:
+                yield f"  the one before it ended: {evidence(digest.ended_before, digests)}"
 
 
 def _unknown(answer: Answer) -> str:
