@@ -54,8 +54,8 @@ def last(kept: list[Line]) -> tuple[list[Line], int, Line | None]:
         ended = _any(_ENDED, line.raw)
         launched = launched or ended
         told[-1].read(line, ended)
-    before = told[-2] if len(told) > 1 else None
-    return kept[start:], len(told) - 1, before and (before.over or before.all_over)
+    over = [run.over or run.all_over for run in told[:-1]]
+    return kept[start:], len(over), over[-1] if over else None
 
 
 def _starts(kept: list[Line], number: int, told: list[Run], launched: bool) -> bool:
