@@ -51,7 +51,7 @@ _SEVERAL = re.compile(
     r"torchrun|torch[./]distributed[./](?:run|launch|elastic)|ProcessGroupNCCL|NCCL INFO"
     r"|\[launch\.py:|(?i:local_rank|world[_ ]size|nproc_per_node|num_processes|\brank)['\"]?"
     r"(?:=|: | )\s?[1-9]|MEMBER: \d{1,5}/[2-9]|distributed init|\(\w{1,60} pid=\d"
-    r"|spawn\.py|^srun: |mpirun|pdsh|init_process_group|/torch/distributed/"
+    r"|spawn\.py|^-- Process \d|^srun: |mpirun|pdsh|init_process_group|/torch/distributed/"
 )
 # Of the shell of a job, which no rank runs: modules, a scheduler's variables, a card's table.
 _JOB = re.compile(
@@ -224,7 +224,8 @@ def _surely(kept: Sequence[Line], at: int, last: Run, same: set[str]) -> bool:
 
 def _traced(kept: Sequence[Line], at: int, last: Run) -> bool:
     """Whether a second traceback begins here in the script of which one ended a lone process."""
-    if _TRACEBACK not in kept[at].text or last.over is None or not last.between:
+    starts = kept[at].text.startswith(_TRACEBACK)
+    if not starts or last.over is None or not last.between:
         return False
     frames = (_MODULE.match(line.text) for line in kept[at + 1 : at + 3])
     scripts = [name for match in frames if match for name in _script(match)]
