@@ -102,9 +102,9 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     """Digest one reading."""
     digest = Digest(source, number, reading)
     everything = list(lines.lines(reading.pieces, number, source.rank))
-    kept, digest.before, digest.ended_before = runs.last(everything)
-    digest.first = kept[0].number if kept else 1
-    everything, kept = kept, quoted.spoken(kept)
+    kept, digest.before, digest.ended_before = runs.last(quoted.spoken(everything))
+    digest.first = kept[0].number if digest.before and kept else 1
+    everything = [line for line in everything if line.number >= digest.first]
     digest.progress = progress.of(kept)
     kept = quoted.unfenced(kept, digest.progress.first)
     if len(kept) <= QUOTED:  # a quotation's own margin

@@ -48,6 +48,7 @@ _FAILED = (
     "Submitted script failed with a non-zero exit code",
     "Error: failed to run torchrun",  # ColossalAI
     "submitit ERROR",
+    "Back-off restarting failed container",
 )
 _CORE = re.compile(
     r"^(?:.{0,60}\s)?(Aborted|Segmentation fault|Bus error|Illegal instruction"
@@ -64,6 +65,7 @@ _NOTICED = re.compile(
     r"(?:.{0,200} exited on signal (\d{1,2}))?"
 )
 _ON_SIGNAL = re.compile(r"exited on signal (\d{1,2}) \(")
+_MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (\d{1,6}) in communicator")
 _HOROVOD = re.compile(r"Process (\d{1,6}) exit with status code (\d{1,3})\b")
 _LIGHTNING = re.compile(
     r"\[rank: (\d{1,6})\] Child process with PID \d{1,9} terminated with code (-?\d{1,3})"
@@ -87,7 +89,7 @@ _WORDS = (
         "terminated ",
         "submitit ERROR",
     ),
-    *("noticed that", "MPT ERROR", "Process name: ", "RUNNING AT", "EXIT CODE"),
+    *("noticed that", "MPI_ABORT", "MPT ERROR", "Process name: ", "RUNNING AT", "EXIT CODE"),
 )
 
 
@@ -109,6 +111,8 @@ class Jobs:
             return (int(match[1]), rank) if int(match[1]) else None
         if match := _NOTICED.search(text):
             return -int(match[2] or 1) if match[2] else 1, int(match[1])
+        if match := _MPI_ABORT.search(text):
+            return 1, int(match[1])
         if match := _MPT.search(text):
             return -int(match[2]), int(match[1])
         if match := _HOROVOD.search(text) or _LIGHTNING.search(text):

@@ -34,6 +34,15 @@ _RETURN = re.compile(r"exits with return code = (-?\d{1,4})")
 _SRUN = re.compile(
     r"^(?:\[\d{4}[^\]]{0,30}\] )?srun: error: (\S{1,80}): tasks? ([\d,-]{1,60}): (.{1,120})"
 )
+# A task of srun's that starts ranks itself is a node, no rank.
+_STARTERS = (
+    "torchrun",
+    "elastic",
+    "distributed.run",
+    "distributed.launch",
+    "[launch.py:",
+    "accelerate",
+)
 _DIED = re.compile(r"died with <Signals\.SIG\w{2,8}: (\d{1,2})>")
 _SPAWNED = re.compile(r"process (\d{1,5}) terminated with signal SIG(KILL|SEGV|ABRT|BUS|TERM)\b")
 _NUMBERS = {"KILL": -9, "SEGV": -11, "ABRT": -6, "BUS": -7, "TERM": -15}
@@ -99,8 +108,10 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     jobs = Jobs()
     last: Line | None = None
     killed = 0
+    nodes = False
     for line in lines:
         text = line.text
+        nodes = nodes or any(word in text for word in _STARTERS)
         last = line if text.strip() else last
         cancelled = cancelled or any(words in text for words in _ENDING)
         if (told := jobs.told(text)) is not None:
@@ -147,7 +158,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
                 found.append(Exit(line, -15 if ended else code, None, line.time))
             elif match := _SRUN.match(text):
                 killed += "Killed" in match[3]
-                found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
+                found.append(Exit(line, _srun(match[3], cancelled), _task(match), line.time))
             elif text.startswith("====") and root:
                 root = False
             continue
@@ -167,7 +178,9 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
             if int(match[1]) != 0:
                 found.append(Exit(line, int(match[1]), None, line.time))
         elif match := _SRUN.match(text):
-            found.append(Exit(line, _srun(match[3], cancelled), None, line.time))
+            found.append(Exit(line, _srun(match[3], cancelled), _task(match), line.time))
+    if nodes:
+        found = [replace(e, rank=None) if _SRUN.match(e.line.text) else e for e in found]
     if killed > 1:  # memory ends one task or one node's: who ended all of them stands outside
         found = [replace(e, code=-15) if _just_killed(e) else e for e in found]
     if last is not None and not found and last.text.rstrip().endswith(_TYPED):
@@ -182,6 +195,11 @@ def _just_killed(ended: Exit) -> bool:
     return match is not None and "Killed" in match[3]
 
 
+def _task(match: re.Match[str]) -> int | None:
+    """The rank in srun's words on one task; of several none is told."""
+    return int(match[2]) if match[2].isdigit() else None
+
+
 def _srun(what: str, cancelled: bool = False) -> int:
     """The exit code in srun's words; of a step that was cancelled "Killed" is the cancelling."""
     if cancelled and "Killed" in what:
@@ -193,6 +211,7 @@ def _srun(what: str, cancelled: bool = False) -> int:
         "Killed": -9,
         "Segmentation": -11,
         "Aborted": -6,
+        "Bus error": -7,
         "Terminated": -15,
     }
     return next((code for word, code in signals.items() if word in what), 1)

@@ -225,7 +225,8 @@ def _surely(kept: Sequence[Line], at: int, last: Run, same: set[str]) -> bool:
 def _traced(kept: Sequence[Line], at: int, last: Run) -> bool:
     """Whether a second traceback begins here in the script of which one ended a lone process."""
     starts = kept[at].text.startswith(_TRACEBACK)
-    if not starts or last.over is None or not last.between:
+    quoted = at > 0 and kept[at - 1].text.startswith("```")
+    if not starts or quoted or last.over is None or not last.between:
         return False
     frames = (_MODULE.match(line.text) for line in kept[at + 1 : at + 3])
     scripts = [name for match in frames if match for name in _script(match)]

@@ -61,6 +61,7 @@ FAILURE = Known(
         Sign("timed out after", also=("clients joined",)),
         Sign("RendezvousTimeoutError"),
         Sign("store->get('", also=("imeout",)),
+        Sign("retrieving ncclUniqueId from", where="line", also=("imeout",)),
         Sign("The client socket has timed out after", where="line"),
         Sign("RendezvousConnectionError"),
         Sign("RendezvousConnectionError", where="line"),

@@ -75,6 +75,7 @@ FAILURE = Known(
         Sign("LustreError", also=("rc = -122",), releases="Lustre"),
         Sign("No space left on device"),
         Sign("Disk quota exceeded"),
+        Sign("disk quota exceeded", releases="TensorFlow"),
         Sign("[Errno 28]"),
         Sign("[Errno 122]"),
         Sign("PytorchStreamWriter failed writing file"),
