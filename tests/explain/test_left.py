@@ -61,7 +61,7 @@ SHAPES = {
     "a lock that is not there": (compose.traced("FileNotFoundError: [Errno 2] No such file or directory: '/home/u/.cache/x/a.lock'", 0), "VG567", (0,)),
     "a hub's storage is full": (compose.traced("huggingface_hub.errors.HfHubHTTPError: 403 Forbidden: Private repository storage limit reached, please upgrade your plan.", 0), "VG535", (0,)),
     "an empty weight under ZeRO-3": ("[config.py:1007:print]   zero_optimization_stage ...... 3\n" + compose.traced("IndexError: index 5 is out of bounds for dimension 0 with size 0", 0), "VG523", (0,)),
-    "an empty list without it": (compose.traced("IndexError: index 5 is out of bounds for dimension 0 with size 0", 0), "VG545", (0,)),
+    "an empty list without it": (compose.traced("IndexError: index 5 is out of bounds for dimension 0 with size 0", 0), "unknown", (0,)),
     "YAML whose context speaks of something else": (compose.traced('yaml.scanner.ScannerError: mapping values are not allowed here\n  in "a.yaml", line 41, column 24:\n    resume_from_checkpoint: null: x', None), "VG553", None),
     "a card that --include names": (compose.traced("ValueError: No slot '9' specified on host 'localhost'", None), "VG559", None),
     "a rank's own last words": ("[rank1]: no rewards were set, ending here\n" + GONE + FIRST, "unknown", (1,)),

@@ -82,6 +82,15 @@ THREADS = {
     "facebookresearch/deepcluster#61 no optimizer, quoted": ("optimizer.load_state_dict(checkpoint['optimizer']) \nKeyError: 'optimizer'\n", "VG550"),
     "TomHeaven/msba_reid#2 another form of weights": (traced("/job/resnet.py|166|load_pretrain|state_dict = torch.load(model_path)['state_dict']", "KeyError: 'state_dict'"), "VG522"),
     "karpathy/nanochat#532 a batch that does not divide": (traced("/job/scripts/base_train.py|120|<module>|assert total_batch_size % world_tokens_per_fwdbwd == 0", "AssertionError"), "VG594"),
+    "jwyang/faster-rcnn.pytorch#458 a box of an annotation": (traced("/job/lib/datasets/pascal_voc.py|242|_load_pascal_annotation|x1 = float(bbox.find('xmin').text) - 1", "ValueError: could not convert string to float: "), "VG554"),
+    "ylshaooo#3 a box that is no whole number": (traced("voc_annotation.py|26|convert_annotation|b = (int(xmlbox.find('xmin').text), int(xmlbox.find('ymin').text))", "ValueError: invalid literal for int() with base 10: '45.7'"), "VG554"),
+    "open-mmlab/mmsegmentation#799 rows that are not alike": (traced("~torch/utils/data/_utils/fetch.py|47|fetch|return self.collate_fn(data)\n~mmcv/parallel/collate.py|76|collate|transposed = zip(*batch)", "TypeError: zip argument #2 must support iteration"), "VG582"),
+    "isaaccorley/deep-aesthetics-pytorch#2 a loss, quoted": ("    loss += F.mse_loss(y_pred, y)\nRuntimeError: The size of tensor a (11) must match the size of tensor b (12) at non-singleton dimension 1\n", "VG597"),
+    "KevKibe/African-Whisper#230 a metric that is not there": ("FileNotFoundError: Couldn't find a module script at /content/wer/wer.py. Module 'wer' doesn't exist on the Hugging Face Hub either.\n", "VG587"),
+    "gauthierdmn/question_answering#7 a place that the code names": ("batch[4][:, 0].long().to(device),\\\nIndexError: index 0 is out of bounds for dimension 1 with size 0\n", "unknown"),
+    "xmindflow/deformableLKA#20 the second of one": (traced("/job/trainer.py|168|trainer_synapse|image = image_batch[1, 0:1, :, :]", "IndexError: index 1 is out of bounds for dimension 0 with size 1"), "unknown"),
+    "a label in a table of few": (traced("/job/model.py|60|forward|weight = class_weights[labels]", "IndexError: index 5 is out of bounds for dimension 0 with size 5"), "VG545"),
+    "dbolya/yolact#272 a batch that is shared out": (traced("/env/lib/python3/site-packages/torch/nn/parallel/data_parallel.py|148|forward|inputs, kwargs = self.scatter(inputs, kwargs, self.device_ids)\ntrain.py|410|prepare_data|images[cur_idx] = gradinator(images[cur_idx].to(device))", "IndexError: list index out of range"), "unknown"),
     "zhou13/lcnn#17 a model's own answer": (traced("/job/lcnn/trainer.py|70|_loss|losses = result[\"losses\"]", "KeyError: 'losses'"), "unknown"),
 }  # fmt: skip
 

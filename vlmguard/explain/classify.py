@@ -19,7 +19,7 @@ _CHECKS = ("ValueError", "AssertionError", "NotImplementedError")
 _IMPORTED = ", in an import by another module"
 # The frame before one that is a module being imported.
 _IMPORTS = ("<module>", "_call_with_frames_removed", "import_module", "_get_module", "__getattr__")
-_RELEASES = "VG570"
+_RELEASES, _INDEX = "VG570", "VG545"
 CUT = 24  # characters of a cut message that tell it
 
 
@@ -30,6 +30,8 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     trace = flat(f"{' '.join(event.trace)} {where}")
     found = best(message, trace, catalogue)
     if found is not None and found.code == _RELEASES and _own_call(event):
+        found = None
+    if found is not None and found.code == _INDEX and slips.plain_index(event):
         found = None
     weak = found is None or _vague(found) or event.message.startswith(NO_ROW)
     if event.cause is not None and depth < 4 and (weak or _starved(event.cause)):

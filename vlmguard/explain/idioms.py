@@ -24,9 +24,14 @@ READS = re.compile(
     r"|_?(?:get|build|make|create|prepare)_\w{0,30}(?:dataset|data|row|prompt|example)\w{0,30}"
     r"|\w{0,30}collat\w{0,30}|generate_(?:and_tokenize_)?prompt|_?parse_\w{1,40}|pull_item"
 )
-READERS = re.compile(r"(?:collat|data_?sets?|preprocess|data_?load|tokeniz)\w{0,30}(?:/|\.py$)")
+READERS = re.compile(
+    r"(?:collat|data_?sets?|preprocess|data_?load|tokeniz|annotation)\w{0,30}(?:/|\.py$)"
+)
 SPLIT = re.compile(r"\.split\(|\bline\w{0,12}\b|readlines?\(")
-LINE = re.compile(r"\bline\w{0,12}\.(?:r?strip\([^)]{0,10}\)\.)?split\(")
+LINE = re.compile(  # of a text file, or a box of an annotation in XML
+    r"\bline\w{0,12}\.(?:r?strip\([^)]{0,10}\)\.)?split\("
+    r"|\.find\(['\"][xy](?:min|max)['\"]\)\.text"
+)
 CHECKPOINT = re.compile(
     r"\b\w{0,20}(?:ckpt|checkpoint|state_dict|pretrained|snapshot|weights|loaded)\w{0,20}"
     r"\[['\"]\w{1,40}['\"]\]|load_state_dict\(\w{1,30}\[['\"]|torch\.load\(.{1,120}\)\[['\"]"
@@ -134,3 +139,10 @@ COMPARES = re.compile(
     r"cross_entropy|nll_loss|mse_loss|l1_loss|smooth_l1_loss|huber_loss|kl_div|binary_cross_entropy"
     r"|ForCausalLMLoss|fixed_cross_entropy"
 )
+# A call of a loss, by the line that was printed.
+LOSS = re.compile(r"\bF\.(?:cross_entropy|nll_loss|\w{0,30}(?:mse|l1|bce)\w{0,30}_?loss|kl_div)\(")
+COLLATES = re.compile(r"collat\w{0,20}\.py$")
+SCATTERS = re.compile(r"torch/nn/parallel/(?:data_parallel|scatter_gather)\.py$")
+# One place of a tensor that the code names itself.
+NAMED_PLACE = re.compile(r"\w\]?\[(?:\d{1,4}|[^\]'\"]{0,30}[:,] ?-?\d{1,4}) ?(?:,[^\]]{0,40})?\]")
+SMALL = re.compile(r"is out of bounds for dimension \d with size [01]$")

@@ -9,7 +9,8 @@ from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
 
-_INDEX, _NOT_GATHERED, _CACHE = "VG545", "VG523", "VG524"
+_NOT_GATHERED, _CACHE = "VG523", "VG524"
+_EMPTY = re.compile(r"for dimension \d with size 0$")
 _SWITCHED = "use_cache=True` is incompatible with gradient checkpointing"
 _SIZES = re.compile(
     r"size of tensor a \((\d{2,9})\) must match the size of tensor b \((\d{2,9})\)"
@@ -20,11 +21,12 @@ _SIZES = re.compile(
 def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Digest]) -> Answer:
     """Under ZeRO-3 an index into a table of 0 rows is a weight that was not gathered."""
     said = answer.facts.message
-    empty = "IndexError" in said and said.rstrip().endswith("with size 0")
+    empty = "IndexError" in said and _EMPTY.search(said.rstrip()) is not None
     known = answer.known
-    if known is not None and known.code == _INDEX and empty and answer.facts.zero == 3:
+    if known is None and empty and answer.facts.zero == 3:
         answer.known = next(k for k in catalogue if k.code == _NOT_GATHERED)
-    if known is None and _switched_off(said, digests):
+        answer.verdict = "explained"
+    if answer.known is None and _switched_off(said, digests):
         answer.known = next(k for k in catalogue if k.code == _CACHE)
         answer.verdict = "explained"
     return answer

@@ -57,6 +57,14 @@ def source(event: Event) -> str:
     return " ".join(line for line in below if line.strip("^~ │"))[:600]
 
 
+def plain_index(event: Event) -> bool:
+    """A place of a tensor that the code itself names: no token and no label."""
+    if event.name != "IndexError" or "out of bounds for dimension" not in event.message:
+        return False
+    small = idioms.SMALL.search(event.message.strip())
+    return bool(small or idioms.NAMED_PLACE.search(source(event)))
+
+
 def _slip(event: Event) -> Slip:
     frames = tuple((path.replace("\\", "/"), name) for path, _, name in event.frames)
     path, function = frames[-1] if frames else ("", "")
@@ -112,8 +120,15 @@ def _no_such_image(slip: Slip) -> bool:
     """More placeholders than images: the next image is asked for, and there is none."""
     spliced = slip.function.startswith("prepare_inputs_labels_for_multimodal")
     out = slip.kind == "IndexError" and ("out of range" in slip.said or "bounds" in slip.said)
-    counted = not slip.fed and idioms.NTH_IMAGE.search(slip.source)
+    shared = any(idioms.SCATTERS.search(path) for path, _ in slip.frames)  # a batch, to its cards
+    counted = not (slip.fed or shared) and idioms.NTH_IMAGE.search(slip.source)
     return out and "Dimension" not in slip.said and bool(spliced or counted)
+
+
+def _unlike_rows(slip: Slip) -> bool:
+    """Rows of a batch are put together by their parts, and one of them has none."""
+    parts = slip.kind == "TypeError" and "must support iteration" in slip.said
+    return parts and idioms.COLLATES.search(slip.path) is not None
 
 
 def _row_lacks(slip: Slip) -> bool:
@@ -167,6 +182,7 @@ def _labels(slip: Slip) -> bool:
         idioms.LOSSES.search(path) and idioms.COMPARES.match(name)
         for path, name in slip.frames[-4:]
     )
+    inside = inside or idioms.LOSS.search(slip.source) is not None
     shapes = ("size of tensor a", "sizes", "shape", "Dimension out of range", "batch")
     return inside and any(word in slip.said for word in shapes)
 
@@ -205,6 +221,7 @@ _RULES: tuple[tuple[str, Callable[[Slip], bool]], ...] = (
     ("VG550", _no_state),
     ("VG522", _other_checkpoint),
     *((code, _asserted(code, words)) for code, words in idioms.ASSERTED),
+    ("VG582", _unlike_rows),
     ("VG554", _row_lacks),
     ("VG553", _not_given),
     ("VG570", _other_release),

@@ -34,6 +34,13 @@ FAILURE = Known(
             unless=("eval_dataset", "evaluation requires"),
         ),
         Do(
+            "pip install -U evaluate, and evaluate.load('wer') alone in python: it says whether "
+            "the metric's script can be fetched; without a network: evaluate.load('<folder of "
+            "the metric, from the evaluate repository>')",
+            "none",
+            when=("Couldn't find a module script",),
+        ),
+        Do(
             "run trainer.evaluate() on ten rows before trainer.train(): it fails at once or never",
             "a minute",
         ),
@@ -56,6 +63,7 @@ FAILURE = Known(
         Sign("your `compute_metrics` function must take a `compute_result`"),
         Sign("you haven't enabled evaluation during training"),
         Sign("KeyError: 'eval_"),
+        Sign("Couldn't find a module script at", releases="evaluate, datasets' metrics"),
         Sign("Hypothesis is empty", releases="rouge"),
         Sign("Resource punkt", releases="nltk"),
         Sign("in compute_metrics", where="trace", no=("out of memory",)),
