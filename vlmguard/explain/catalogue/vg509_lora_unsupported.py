@@ -17,6 +17,7 @@ FAILURE = Known(
             "does not support lora", beside=("The plugin ",)
         ),  # the call's own line has lora_config
         Sign("does not support lora", no=("lora_",)),
+        Sign("does not support lora", beside=("lugin",)),
         Sign("does not support LoRA", also=("lugin",)),
     ),
     examples=(

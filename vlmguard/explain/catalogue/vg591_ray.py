@@ -77,6 +77,7 @@ FAILURE = Known(
         Sign("PendingCallsLimitExceeded"),
         Sign("The GCS has died"),
         Sign("raylet exited immediately"),
+        Sign("raylet exited immediately because", where="line"),
         Sign("AF_UNIX path length cannot exceed"),
         Sign("System error: AF_UNIX path"),
         Sign("-packages/ray/_private/services.py", where="raised"),
