@@ -21,6 +21,13 @@ def by_table(answer: Answer, table: watchdog.Table) -> None:
         answer.how = "it never came to the collective in which the others wait"
         if not table.late:
             answer.how = "it waits in another collective than the others"
+    elif table.same and len(table.waits) > 1 and _some(table, answer.facts.world):
+        heard = watchdog.ranks(w.rank for w in table.waits if w.rank is not None)
+        answer.ranks, answer.sure = (), False
+        answer.how = (
+            f"only waits of {heard} are in these logs, all in the same collective; those of the "
+            "other ranks tell who never came"
+        )
     elif len(table.waits) > 1:
         answer.ranks, answer.sure = tuple(w.rank for w in table.waits if w.rank is not None), False
         answer.how = "all of them wait in the same collective" if table.same else ""
@@ -30,6 +37,12 @@ def by_table(answer: Answer, table: watchdog.Table) -> None:
             f"only the wait of {watchdog.ranks([table.waits[0].rank])} is in these logs; "
             "those of the other ranks tell who never came"
         )
+
+
+def _some(table: watchdog.Table, world: int | None) -> bool:
+    """Whether there are ranks of which no wait is told."""
+    heard = [w.rank for w in table.waits if w.rank is not None]
+    return len(heard) == len(table.waits) and len(heard) < (world or max(heard) + 1)
 
 
 def by_absence(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vlmguard.explain import launcher, watchdog
+from vlmguard.explain import launcher, watchdog, whose
 from vlmguard.explain.answer import Answer, evidence, facts_of
 from vlmguard.explain.blame import by_absence, by_table
 from vlmguard.explain.candidates import Candidate, collected
@@ -17,9 +17,11 @@ from vlmguard.explain.digest import Digest
 from vlmguard.explain.ended import by_exit, nodes
 from vlmguard.explain.failure import Known
 from vlmguard.explain.logfacts import Facts
-from vlmguard.explain.silent import silent
+from vlmguard.explain.silent import no_numbers, silent
 
 _MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier")
+_FROM_BELOW = ("VG532", "VG534")  # what a kernel says of a process or card: who fell says whose
+_ENDED = "VG569"  # from outside
 _CAUGHT = ("VG552", "VG540", "VG590")  # what a later, stronger failure makes noise of
 
 
@@ -33,25 +35,40 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
         answer = silent(digests, by_code)
     if _broken_before(answer, digests):
         answer.known, answer.verdict = by_code["VG515"], "explained"
+    if answer.known is not None and answer.known.code == _ENDED:
+        answer = no_numbers(digests, by_code) or answer
     answer.table = table
     answer.facts = facts_of(answer, facts, digests)
     if _without_address(answer, digests):
         answer.known = by_code["VG536"]
     known = answer.known
-    if known is None or known.order not in ("hang", "peer"):
-        return answer
+    if known is not None and known.order in ("hang", "peer"):
+        _waited(answer, known, by_code, candidates, digests)
+    if (told := whose.told(answer, digests)) is not None:
+        answer.ranks, answer.sure, answer.how = (told[0],), True, told[1]
+    return answer
+
+
+def _waited(
+    answer: Answer,
+    known: Known,
+    by_code: dict[str, Known],
+    candidates: Sequence[Candidate],
+    digests: Sequence[Digest],
+) -> None:
+    """Who the others waited for, and whether it was saving or evaluating."""
+    table = answer.table
     if named := _MISSING.search(answer.facts.message):
         answer.ranks = tuple(int(rank) for rank in re.findall(r"\d+", named[1]))
         answer.sure, answer.how = True, "a barrier names who never came to it"
-        return answer
+        return
     late = answer.facts.phase in ("evaluation", "save") and not (table and table.odd)
     if late and known.code == "VG505":
         answer.known = by_code["VG551"]
     if table is None or known.order == "peer":
-        by_absence(answer, candidates, digests, facts.world)
+        by_absence(answer, candidates, digests, answer.facts.world)
     else:
         by_table(answer, table)
-    return answer
 
 
 def _broken_before(answer: Answer, digests: Sequence[Digest]) -> bool:
@@ -191,6 +208,8 @@ def _told_elsewhere(
 ) -> tuple[int, ...]:
     """The rank of an exception that bears none: another line of the same failure, a launcher."""
     same = {c.rank for c in candidates if c.key == pick.key and c.rank is not None}
+    if not same and pick.event is None and pick.key[0] in _FROM_BELOW:
+        same = {c.rank for c in candidates if c.order <= 1 and c.rank is not None}
     if len(same) == 1:
         return tuple(r for r in same if r is not None)
     ended = [e for d in digests for e in d.exits if e.code not in (-15, -6)]

@@ -15,12 +15,21 @@ _BAR = re.compile(
     r"\d{1,3}%\|[^|]{0,300}\| (\d{1,9})/(\d{1,9}) \["
 )
 _LOADING = re.compile(r"^\s{0,8}[A-Za-z][^|%]{0,60}:\s{0,4}\d{1,3}%\|")
+_SET_ASIDE = re.compile(
+    r"^\s{0,8}(?i:val|valid\w{0,5}|eval\w{0,6}|predict\w{0,5}|test\w{0,3})\b[^%|]{0,30}:?\s{0,4}"
+    r"\d{1,3}%\|"
+)
+_SAVING = re.compile(
+    r"(?i)\b(?:saving|writing|dumping|uploading)\b.{0,60}\b(?:checkpoint|ckpt|state|weights|model|"
+    r"optimizer)"
+)
 _COUNTED = re.compile(r"global_step/max_steps['\"]: ['\"](\d{1,9})/(\d{1,9})")
 _STEP = re.compile(
     r"(?i)(?:^|[\s\[(,|])(?:global[ _]?)?(?:step|iteration|"
     r"iter)s?['\"]?\s{0,3}[:=#\s]\s{0,3}\[?(\d{1,9})"
     r"(?:\s{0,2}/\s{0,4}(\d{1,9}))?(?=[\s,\])|:;.]|$)"
 )
+_BRACKETS = re.compile(r"^\s{0,4}\[\s{0,9}(\d{1,9})/\s{0,4}(\d{1,9})\]\s")
 # DETR's, LAVIS's "epoch: [3]  [ 10/500]  eta: …", mmengine's "Epoch(train) [3][10/500]".
 _EPOCH = re.compile(
     r"\b[Ee]poch(?:\([a-z]{1,9}\))?:?\s{0,4}\[?\s{0,4}\d{1,6}\]?:?\s{0,4}"
@@ -71,6 +80,7 @@ _WORDS = re.compile(
     r"(?:completed?|finished|done|ended)\b"
     r"|\b(?:finished|completed|done) (?:all |the )?(?:pre-?|fine-?)?(?:train|tun)ing\b"
     r"|(?:训练|微调)(?:已|全部)?(?:完成|结束)"
+    r"|^finished: "
 )
 _PART = re.compile(r"(?i)epoch|fold|round|stage|step|iter|轮|折|步")
 _OF_PART = re.compile(r"(?i):?\s{0,3}(?:for |of |on )?(?:epoch|fold|round|stage|step|iter)")
@@ -104,7 +114,7 @@ class Progress:
         masked: how many rows are said to be masked as a whole.
         loading: the last progress bar that was no training.
         final: the last line with any text.
-        evaluating, saving: where an evaluation, a checkpoint last began.
+        evaluating, saving: where an evaluation, a checkpoint last began; `began` is that line.
         synced: where wandb last said that it has all of the run.
         full: that the end is told by a full bar only.
     """
@@ -123,6 +133,7 @@ class Progress:
     restarts: list[int] = field(default_factory=list)
     evaluating: int = -1
     saving: int = -1
+    began: Line | None = None
     synced: int = -1
     full: bool = False
     _worded: dict[int, int] = field(default_factory=dict)
@@ -223,14 +234,17 @@ def of(lines: Iterable[Line]) -> Progress:
             told.end = line
             if not any(mark in text for mark in _MARKS):
                 told._worded[line.at] = recent[0]
-        if "Running Evaluation" in text or "Evaluating" in text[:40]:
+        if "Running Evaluation" in text or "Evaluating" in text[:40] or _SET_ASIDE.match(text):
             told.evaluating = line.at
+            told.began = line
         if (
             "Saving model checkpoint" in text
             or "Saving checkpoint" in text
             or "[torch] Saving" in text
+            or (told.steps and len(text) < 300 and _SAVING.search(text))
         ):
             told.saving = line.at
+            told.began = line
         told.masked += _MASKED in text
         if "%|" in text:
             told.bars = [*told.bars[-KEPT:], line.at]
@@ -267,7 +281,7 @@ def _done(text: str) -> bool:
         return False
     if any(mark in text for mark in _MARKS):
         return True
-    worded = "ing" in text or "ING" in text or "训" in text or "微" in text
+    worded = any(part in text for part in ("ing", "ING", "训", "微", "inished: "))
     match = _WORDS.search(text, 0, 600) if worded else None
     if match is None:
         return False
@@ -289,6 +303,8 @@ def _step(text: str) -> tuple[int, int] | None:
             return None
         if "loss" in text or "lr" in text or match[2]:
             return int(match[1]), int(match[2] or 0)
+    if "loss" in text and len(text) <= 600 and (match := _BRACKETS.match(text)):
+        return int(match[1]), int(match[2])
     if "poch" in text and len(text) <= 600 and (match := _EPOCH.search(text)):
         return int(match[1]), int(match[2])
     return None

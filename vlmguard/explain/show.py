@@ -31,6 +31,7 @@ _ALIVE = (
     "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/SHARED/nccl_trace_ in front of the command (SHARED: a disk "
     "that all nodes see): after a time-out the flight recorder says which collective hangs",
 )
+_OF_OTHERS = ("it did not answer", "it never came", "it is the one that")  # who waited says so
 _CUT = "a traceback whose last line is not in this log"
 _ZH = {
     "unknown": "未知故障：目录中没有对应的类别",
@@ -237,7 +238,10 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
     if place is not None:
         seen = f"{place[0]}:{place[1]} in {place[2]}"
         other = pick is not None and pick.rank is not None and pick.rank not in answer.ranks
-        parts.append(f"seen by rank {pick.rank} at {seen}" if pick and other else seen)
+        waited = answer.how.startswith(_OF_OTHERS)
+        if pick and other:
+            seen = f"seen by rank {pick.rank} at {seen}"
+        parts.append(f"seen by another rank at {seen}" if waited and not other else seen)
         parts += _inside(pick, place)
     if answer.facts.phase:
         parts.append(f"phase: {answer.facts.phase}")

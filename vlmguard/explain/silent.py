@@ -25,13 +25,8 @@ def silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     """No candidate: killed, failed without a word, losses of nan, finished, or it just ends."""
     if (answer := by_exit(digests, by_code)) is not None:
         return answer
-    for digest in digests:
-        if digest.progress.broken:
-            line = digest.progress.losses[-digest.progress.broken][0]
-            known = by_code["VG515"]
-            last = digest.progress.losses[-1][0]
-            pick = Candidate(known, line, None, line.rank)
-            return Answer("explained", known, pick, how="the logged losses", evidence=[line, last])
+    if (lost := no_numbers(digests, by_code)) is not None:
+        return lost
     if (hung := _hung(digests, by_code)) is not None:
         return hung
     failed = [
@@ -62,6 +57,18 @@ def silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
         ends = [d.progress.end for d in digests if d.progress.end is not None]
         return Answer("finished", evidence=ends[-1:])
     return Answer("unfinished", evidence=_where_each(digests))
+
+
+def no_numbers(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
+    """Losses that were no numbers to the last: whoever ended the run then ended a lost one."""
+    for digest in digests:
+        if digest.progress.broken:
+            line = digest.progress.losses[-digest.progress.broken][0]
+            known = by_code["VG515"]
+            last = digest.progress.losses[-1][0]
+            pick = Candidate(known, line, None, line.rank)
+            return Answer("explained", known, pick, how="the logged losses", evidence=[line, last])
+    return None
 
 
 def _hung(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:

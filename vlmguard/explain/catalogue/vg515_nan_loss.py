@@ -41,6 +41,8 @@ FAILURE = Known(
     wrong="A few skipped steps at the start are float16's loss scale finding its value: healthy.",
     signs=(
         Sign("Loss is nan"),
+        Sign("FloatingPointError", beside=("nan",)),
+        Sign("FloatingPointError", beside=("NaN",)),
         Sign("loss is nan"),
         Sign("Loss is NaN"),
         Sign("NaN or Inf found in"),

@@ -23,7 +23,7 @@ FAILURE = Known(
         Sign("Current loss scale already at minimum"),
         Sign("loss scale already at minimum"),
         Sign("Minimum loss scale reached"),
-        Sign("FloatingPointError"),
+        Sign("FloatingPointError", beside=("scale",)),
         Sign("loss scale", where="else"),
         Sign("grad scaler", where="else"),
         Sign("GradScaler", where="else"),

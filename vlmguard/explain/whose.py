@@ -1,0 +1,98 @@
+"""Which rank a failure's own words name, where no launcher does."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from vlmguard.explain.answer import Answer
+from vlmguard.explain.digest import Digest
+from vlmguard.explain.ended import nodes
+from vlmguard.explain.lines import Line
+
+# torch: "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d".
+_ASKED = re.compile(r"\[(\d{1,6})\] is setting up .{1,60}retrieving \w{1,30} from \[(\d{1,6})\]")
+_GPU = re.compile(r"\bGPU (\d{1,2})\b")
+# torch under TORCH_DISTRIBUTED_DEBUG=DETAIL: what each rank is in.
+_IN = re.compile(
+    r"Rank (\d{1,6}) is running (?:inconsistent )?collective: CollectiveFingerPrint\("
+    r"(?:SequenceNumber=\d{1,12}, )?(OpType=\w{1,40}(?:, TensorShape=\[[^\]]{0,200}\])?)"
+)
+_XID = re.compile(r"\bXid \(PCI:([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})")
+_CARD = re.compile(r"\brank (\d{1,6}) nranks .{0,60}\bbusId ([0-9a-f]{1,16})\b")
+_OWN = re.compile(r"(?i)\brank[ _:=]?(\d{1,5})\b")
+ON_A_NODE = 8  # cards
+
+Told = tuple[int, str]
+
+
+def told(answer: Answer, digests: Sequence[Digest]) -> Told | None:
+    """The rank, and how it is known; None where these words name none."""
+    code = answer.known.code if answer.known is not None else ""
+    if code in ("VG517", "VG505", "VG551") and (asked := _waited_for(digests)) is not None:
+        return asked, "it did not answer when the others asked for its NCCL id"
+    if code == "VG551" and (busy := _busy(answer, digests)) is not None:
+        return busy, "it said that it began, when the others waited"
+    if code == "VG505" and (other := _apart(digests)) is not None:
+        return other, "it is in another collective than the others"
+    if answer.ranks and answer.sure:
+        return None
+    if code == "VG512" and (card := _card(answer, digests)) is not None:
+        return card, "the GPU that is full is its own"
+    if code == "VG534" and (card := _failed(digests)) is not None:
+        return card, "NCCL's lines say that the card is its own"
+    if answer.facts.world == 1 and answer.known is not None:
+        return 0, "the run has one rank"
+    return None
+
+
+def _messages(digests: Sequence[Digest]) -> Iterator[str]:
+    return (e.message.replace("\n", " ") for d in digests for e in d.events)
+
+
+def _waited_for(digests: Sequence[Digest]) -> int | None:
+    asked = [match for text in _messages(digests) if (match := _ASKED.search(text))]
+    waited = {int(match[2]) for match in asked}
+    heard = {int(match[1]) for match in asked}
+    return waited.pop() if len(waited) == 1 and not waited & heard else None
+
+
+def _busy(answer: Answer, digests: Sequence[Digest]) -> int | None:
+    """The rank whose own line says that it saves or evaluates, if it is none of those that wait."""
+    began = [d.progress.began for d in digests if d.progress.began is not None]
+    waits = {w.rank for w in answer.table.waits} if answer.table is not None else set()
+    named = {_rank(line) for line in began} - {None}
+    one = named.pop() if len(named) == 1 else None
+    return one if one not in waits else None
+
+
+def _rank(line: Line) -> int | None:
+    match = _OWN.search(line.raw)
+    return int(match[1]) if match else line.rank
+
+
+def _apart(digests: Sequence[Digest]) -> int | None:
+    """The one rank of three or more that is in another collective than all others."""
+    each = {int(m[1]): m[2] for text in _messages(digests) for m in _IN.finditer(text)}
+    counted = Counter(each.values()).most_common()
+    if len(each) < 3 or len(counted) != 2 or counted[1][1] != 1:
+        return None
+    return next(rank for rank, what in each.items() if what == counted[1][0])
+
+
+def _card(answer: Answer, digests: Sequence[Digest]) -> int | None:
+    """On one node card and rank have one number, unless each process sees a single card: 0."""
+    match, world = _GPU.search(answer.facts.message), answer.facts.world
+    if match is None or world is None or world > ON_A_NODE or nodes(digests):
+        return None
+    return int(match[1]) if 0 < int(match[1]) < world else None
+
+
+def _failed(digests: Sequence[Digest]) -> int | None:
+    """The rank on the card of which the driver tells, by its place on the bus."""
+    lines = [d.text for d in digests] + [line.raw for d in digests for line, _ in d.telling]
+    faulty = {int(f"{m[1]}{m[2]}{m[3]}0", 16) for text in lines for m in _XID.finditer(text)}
+    cards = {(int(m[1]), int(m[2], 16)) for d in digests for m in _CARD.finditer(d.text)}
+    ranks = {rank for rank, bus in cards if bus in faulty}
+    return ranks.pop() if len(ranks) == 1 and len(faulty) == 1 else None
