@@ -126,6 +126,15 @@ FIRST = {
     "two dtypes in a bucket": ("VG588", "TypeError: output tensor must have the same type as input tensor", "", "print({p.dtype for p in model.parameters()})"),
     "a product": ("VG594", "AssertionError: World size 8 is not divisible by tp_size 1 * pp_size 3", "ColossalAI", "tp × pp × cp must be one of 1, 2, 4, 8"),
     "a rate far too high": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 9.666666666666667e+19, 'epoch': 0.12}", "TRL", "--learning_rate 1e-5"),
+    "columns that are not there": ("VG581", "TypeError: KeyInfoReward.__call__() missing 2 required positional arguments: 'clean_response' and 'key_response'", "ms-swift", "the rows' columns must have these names: 'clean_response, key_response'"),
+    "features in another dtype": ("VG526", "RuntimeError: Index put requires the source and destination dtypes match, got BFloat16 for the destination and Float for the source.", "", "y.to(x.dtype)"),
+    "pointers": ("VG541", "safetensors_rust.SafetensorError: Error while deserializing header: header too large", "", "find . ~/.cache/huggingface ~/.cache/modelscope -name '*.safetensors' -size -2k"),
+    "a data base": ("VG567", "peewee.OperationalError: database is locked", "", "XDG_CACHE_HOME=/tmp/$USER"),
+    "a class's own signature": ("VG570", "TypeError: LmdeployEngine.__init__() got an unexpected keyword argument 'reranker_use_activation'", "ms-swift", "grep -rnE -A20 'class LmdeployEngine\\b' "),
+    "a group of answers": ("VG553", "ValueError: The global train batch size (3 x 1) must be evenly divisible by the number of generations per prompt (4).", "TRL", "--num_generations N"),
+    "another number of rows": ("VG554", "pyarrow.lib.ArrowInvalid: Column 4 named labels expected length 1007 but got length 1000", "", "dataset.map(…, remove_columns=dataset.column_names)"),
+    "variables of two scripts": ("VG590", "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=13 != SLURM_TRES_PER_TASK=cpu=8", "", "unset SLURM_CPUS_PER_TASK"),
+    "accelerate's file": ("VG575", "FileNotFoundError: The passed configuration file `configs/accelerate.yaml` does not exist.", "accelerate", "ls -l configs/accelerate.yaml"),
     "a rate that is none": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.12}", "TRL", "--bf16 true"),
 }  # fmt: skip
 
@@ -167,6 +176,12 @@ TRACE = 'File "/job/train.py", line 7, in <module> main() File "/env/lib/python3
 @pytest.mark.parametrize(("code", "message"), [("VG528", "RuntimeError: Trying to backward through the graph a second time"), ("VG532", "_ArrayMemoryError: Unable to allocate 256. TiB"), ("VG581", "ZeroDivisionError: division by zero")])
 def test_the_line_of_the_users_own_code(code, message):
     assert steps(code, message, trace=TRACE)[0].startswith("/job/train.py:7")
+
+
+@pytest.mark.parametrize("code", ["VG550", "VG553", "VG554", "VG566", "VG575", "VG576"])
+def test_a_check_without_words_is_looked_at(code):
+    assert steps(code, "AssertionError: ", trace=TRACE)[0].startswith("sed -n 1,11p /env/lib/python3.11/site-packages/torch/_tensor.py")
+    assert not steps(code, "AssertionError: x is not y", trace=TRACE)[0].startswith("sed")
 
 
 def _ran(command: str, *words: str) -> str:

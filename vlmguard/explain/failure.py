@@ -85,6 +85,7 @@ class Do:
         when: literals: said only where the failure's words have one of them.
         unless: literals: not said where they have one of them.
         kind: of steps of one kind only the first that fits is said.
+        silent: said only where the failure has no words of its own: a bare assertion, a cut end.
     """
 
     action: str
@@ -93,9 +94,12 @@ class Do:
     when: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     kind: str = ""
+    silent: bool = False
 
     def fits(self, said: str) -> bool:
         """Whether these words of a failure are what it is for."""
+        if self.silent and said.partition(":")[2].strip():
+            return False
         asked = not self.when or any(text in said for text in self.when)
         return asked and not any(text in said for text in self.unless)
 

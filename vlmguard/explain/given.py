@@ -13,6 +13,17 @@ _DATA = re.compile(r"[\w./~][\w./@+~-]{0,200}\.(?:jsonl?|parquet|csv|tsv|arrow)"
 _FOLDER = re.compile(r"(?:\.{0,2}/)?[\w.@+~-][\w./@+~-]{0,220}")
 _OF_PLACE = re.compile(r"File \"([^\"\n]{1,200})\", line (\d{1,7})")
 _NOT_OWN = ("-packages/", "/lib/python", "<", "/opt/pytorch")
+
+
+def check(trace: str) -> dict[str, str]:
+    """The file of the line that raised it, and the lines round it, as sed has them."""
+    frames = [m for m in _OF_PLACE.finditer(trace) if "<" not in m[1]]
+    if not frames:
+        return {}
+    line = int(frames[-1][2])
+    return {"span": f"{max(line - 8, 1)},{line + 2}p", "codefile": frames[-1][1]}
+
+
 # The program that shows a framework's arguments.
 _PROGRAMS = {
     "ms-swift": "swift sft",

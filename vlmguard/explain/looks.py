@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.failure import Do
+
+CHECK = Do(
+    "sed -n {span} {codefile}: the line that failed and those before it say what is asked for",
+    "none",
+    silent=True,
+)
+
 _ROWS = (
     "python -c 'import json, sys; t = open(sys.argv[1]).read(); r = json.loads(t) if "
     't[:1] == "[" else [json.loads(x) for x in t.splitlines() if x]; v = lambda x: '

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from vlmguard.explain import clean, given, packages
+from vlmguard.explain import clean, given, packages, wheels
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.renamed import DROPPED, RENAMED
 
@@ -45,6 +45,7 @@ _FILES = [
                r"unable to open file|Failed to fetch video idx \d{1,9} from|image file is truncated"
                r"|while deserializing header|found in directory|Error opening)"
                r":? ['\"]?(/[\w./@+~-]{1,220}|[\w.@+~-][\w./@+~-]{1,200}\.\w{1,12})"),
+    re.compile(r"configuration file `([\w./@+~-]{1,220})`"),
     re.compile(r"Invalid checkpoint path ([\w.@+~/][\w./@+~-]{1,220})"),
     re.compile(r"no such file: ['\"]?([\w.@+~/][\w./@+~-]{0,220})"),
     re.compile(r"(?:Received: |valid checkpoint at |Error: path: |Couldn't reach |"
@@ -87,7 +88,6 @@ _COMMAND = re.compile(
     r"(?:line \d{1,6}: |: command not found: )?([A-Za-z][\w.-]{1,40}): (?:command )?not found"
     r"|execve\(\): ([A-Za-z][\w.-]{1,40}):"
 )
-_DRIVER = re.compile(r"found version (1[0-9])0(\d)0\)")
 _INSTALL = re.compile(
     r"(?:metadata was found for |"
     r"pip3? install (?:-U |--upgrade )?[`'\"]?|ImportError: No |requires |install )"
@@ -95,6 +95,7 @@ _INSTALL = re.compile(
 )
 _FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 _FUNCTION = re.compile(r"TypeError: (?:[\w.<>]{1,60}\.)?([a-z]\w{1,60}(?<!__))\(\)")
+_MISSING = re.compile(r"required positional arguments?: ([\w', ]{3,200})")
 _CLASS = re.compile(r"TypeError: ([A-Za-z_]\w{0,60})\.__init__\(\)")
 _REWARD = re.compile(r"reward_function ['\"]?([\w-]{1,60})")
 _NUMBERS = re.compile(
@@ -139,10 +140,11 @@ def of(facts: Facts) -> dict[str, str]:
         "modelrepo": facts.model if re.fullmatch(r"\w[\w.-]*/[\w.-]+", facts.model) else "",
         "lib": _first(_LIB, said),
         "command": _first(_COMMAND, said),
-        "vision": _vision(facts),
-        **_wheels(said),
+        "vision": wheels.vision(facts),
+        **wheels.of_driver(said),
         "framework": _DISTRIBUTIONS.get(facts.framework, ""),
         "class": _first(_CLASS, said),
+        "missing": _first(_MISSING, said).replace("'", "").replace(" and ", ", "),
         "function": _first(_FUNCTION, said),
         "required": _first(_REQUIRED, said),
         "anyflag": _first(_ANY_FLAG, said),
@@ -150,6 +152,7 @@ def of(facts: Facts) -> dict[str, str]:
         "bucket": _first(_BUCKET, said),
         "divisors": _divisors(said),
         "place": given.place(facts.trace),
+        **given.check(facts.trace),
         **given.files(facts),
         "numbers": _numbers(said),
     }
@@ -161,21 +164,6 @@ def of(facts: Facts) -> dict[str, str]:
     told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
     program = given.program(facts, said)
     return {**told, "program": program} if program else told
-
-
-# Folders of torch's wheels, by the CUDA that they bring, newest first.
-_WHEELS = ((13, 0), (12, 8), (12, 6), (12, 4), (12, 1), (11, 8))
-
-
-def _wheels(said: str) -> dict[str, str]:
-    """The driver's CUDA, and where the newest torch for it lies."""
-    match = _DRIVER.search(said)
-    if match is None:
-        return {}
-    offers = int(match[1]), int(match[2])
-    fit = next((f"cu{a}{b}" for a, b in _WHEELS if (a, b) <= offers), "")
-    where = f"https://download.pytorch.org/whl/{fit}" if fit else ""
-    return {"driver": f"{offers[0]}.{offers[1]}", "wheels": where}
 
 
 _DISTRIBUTIONS = {
@@ -198,12 +186,6 @@ def _numbers(said: str) -> str:
     """The numbers of which one does not divide the other, as the message has them."""
     match = _NUMBERS.search(said)
     return ", ".join(n for n in match.groups() if n) if match else ""
-
-
-def _vision(facts: Facts) -> str:
-    """The torchvision of this torch: 0.(15 + n) belongs to 2.n."""
-    match = re.match(r"2\.(\d{1,2})\.", facts.releases.get("torch", ""))
-    return f"torchvision==0.{15 + int(match[1])}.*" if match else ""
 
 
 def _owner(trace: str) -> str:
@@ -256,9 +238,9 @@ def _arguments(said: str) -> dict[str, str]:
 
 # Words of a step that a value of the log takes the place of: {package}, {path}, …
 _PLACE = re.compile(
-    r"\{(adapter|anyflag|attribute|argument|bucket|checkpoint|choice|class|command|data|divisors|driver|dsfile|dropped|flag|folder|framework|function|host|interface|job|key|lib|library|line|modelfolder|modelrepo|modeltype|"
+    r"\{(adapter|anyflag|attribute|argument|bucket|checkpoint|choice|class|codefile|command|data|divisors|driver|dsfile|dropped|flag|folder|framework|function|host|interface|job|key|lib|library|line|missing|modelfolder|modelrepo|modeltype|"
     r"module|name|newname|numbers|otherport|output|owner|ownerpackage|package|part|partpackage|path|place|port|program|repo|required|"
-    r"source|sourcepackage|stem|template|unlisted|vision|wanted|wheels)\}"
+    r"source|sourcepackage|span|stem|template|unlisted|vision|wanted|wheels)\}"
 )
 
 

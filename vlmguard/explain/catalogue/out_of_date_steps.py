@@ -64,6 +64,21 @@ STEPS = (
         "one checkpoint",
         when=("no attribute 'last_model_checkpoint'",),
     ),
+    Do(
+        "project_dir=… instead of logging_dir=…: accelerate renamed it in 0.17",
+        "none",
+        when=("Accelerator.__init__() got an unexpected keyword argument 'logging_dir'",),
+    ),
+    Do(
+        "yaml.safe_load(file) instead of yaml.load(file): PyYAML 6 wants a loader named",
+        "none",
+        when=("argument: 'Loader'",),
+    ),
+    Do(
+        "python -m pip install -U datasets: an older one does not know this fsspec",
+        "none",
+        when=("cached in a LocalFileSystem",),
+    ),
     Do("python -m pip install {wanted}, in the environment of the job", "none", kind="check"),
     Do("python -m pip install -U peft", "none", when=("version of PEFT", "PEFT version")),
     Do(
@@ -71,6 +86,13 @@ STEPS = (
         "{owner}.{attribute}; install the one in the requirements of the program that asks "
         "for it",
         "none",
+        kind="check",
+    ),
+    Do(
+        f"grep -rnE -A20 'class {{class}}\\b' {_SITE} . | grep -A20 __init__ | head -30: what it "
+        "takes here; python -m pip install -U its package, or call it with what it takes",
+        "none",
+        when=("unexpected keyword argument", "positional argument", "multiple values"),
         kind="check",
     ),
     Do(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -29,6 +30,7 @@ FAILURE = Known(
     zh="检查点中的参数名或形状与模型不符",
     why=_why,
     do=(
+        looks.CHECK,
         Do(
             "python zero_to_fp32.py . pytorch_model.bin, in the checkpoint's folder (where "
             "`latest` lies): it gathers what ZeRO-3 saved in parts",

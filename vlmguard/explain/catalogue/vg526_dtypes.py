@@ -13,6 +13,12 @@ FAILURE = Known(
     "it: a tower or head loaded in float32, images cast to half, "
     "or autocast that is off in this phase",
     do=(
+        Do(
+            "y.to(x.dtype) for what is written into x, in the line that failed (x[mask] = y, "
+            "x.masked_scatter(mask, y)): features of the tower come in another dtype",
+            "none",
+            when=("Index put", "masked_scatter", "index_copy", "scatter("),
+        ),
         Do("bf16", "none: one dtype for weights and autocast"),
         Do(
             "load the whole model in one dtype (torch_dtype / dtype), and "

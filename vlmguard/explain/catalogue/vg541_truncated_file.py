@@ -82,6 +82,13 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             when=("JSON", "Unicode"),
         ),
         Do("ls -lL {path}: beside its size on the model's page", "none", kind="ls"),
+        Do(
+            "find . ~/.cache/huggingface ~/.cache/modelscope -name '*.safetensors' -size -2k: "
+            "git-lfs pointers, no weights: git lfs pull in that folder, or hf download "
+            "--force-download",
+            "none",
+            when=("header too large", "invalid header length"),
+        ),
         Do("hf download {modelrepo} --force-download", "the files again"),
         Do(
             "which file: for f in {modelfolder}/*.safetensors; do python -c 'import sys, "

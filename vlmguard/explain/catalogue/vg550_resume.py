@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
 FAILURE = Known(
@@ -13,6 +14,7 @@ FAILURE = Known(
     "belongs to another number of ranks, another set of trainable "
     "parameters, another strategy or another torch",
     do=(
+        looks.CHECK,
         Do(
             "python -m pip install -U transformers deepspeed accelerate (torch 2.6 loads weights "
             "only; newer ones name what they stored), or 'torch<2.6', for files that you wrote",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.catalogue import arguments_signs
 from vlmguard.explain.failure import Do, Example, Known
 from vlmguard.explain.logfacts import Facts
@@ -38,6 +39,7 @@ FAILURE = Known(
     zh="参数或配置项未知，或取值不合要求",
     why=_why,
     do=(
+        looks.CHECK,
         Do(
             "grep -rn -e {attribute} --include=*.py . | grep add_argument: which script defines "
             "it? start that one, or take script and modules of one release",
@@ -75,6 +77,19 @@ FAILURE = Known(
             "val_size: 0.05, or eval_dataset: NAME, or eval_strategy: no",
             "rows that are not trained on; or no evaluation",
             when=("eval_dataset be provided", "specify `eval_dataset`"),
+        ),
+        Do(
+            "--num_generations N, with an N of the valid values that the message lists: ranks × "
+            "per_device_train_batch_size × accumulation must divide by it",
+            "other groups of answers",
+            when=("number of generations per prompt",),
+            kind="help",
+        ),
+        Do(
+            "--use_liger_kernel false: this release of it does not know the model",
+            "more memory",
+            when=("Liger is not supported",),
+            kind="help",
         ),
         Do("{newname} instead of {argument}: it has another name in this release", "none"),
         Do("leave {argument} out: {dropped}", "none"),

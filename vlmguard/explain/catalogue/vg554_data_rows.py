@@ -29,11 +29,29 @@ FAILURE = Known(
     zh="数据集无法读取、为空或字段不符",
     why=_why,
     do=(
+        looks.CHECK,
         Do(
             "ls -l {data}: no file of it was read: FlagEmbedding takes names that end in .json or "
             ".jsonl, and leaves others and empty ones out",
             "none",
             when=("empty list of datasets",),
+        ),
+        Do(
+            "dataset.map(…, remove_columns=dataset.column_names): the function gives another "
+            "number of rows than it got, and the old columns do not fit any more",
+            "none",
+            when=("expected length",),
+        ),
+        Do(
+            "python -m pip install 'datasets<4', and trust_remote_code=True: the data set is code",
+            "runs the data set's own code",
+            when=("requires you to execute the dataset script",),
+        ),
+        Do(
+            "columns",
+            "none",
+            when=("valid samples", "AssertionError: messages:", "StdTemplateInputs", "dict_keys("),
+            kind="row",
         ),
         Do(
             "--remove_unused_columns false (remove_unused_columns=False): the Trainer dropped "
@@ -42,9 +60,8 @@ FAILURE = Known(
             when=("out of bounds for size 0",),
         ),
         Do(
-            "no row was left after filtering: print(len(dataset)) after each step of it; a "
-            "split or "
-            "column of another name, or a max_length that drops every row, leaves none",
+            "print(dataset) after each step of the preparation: where it has no row any more, a "
+            "filter, a max_length, or a split or column of another name dropped them all",
             "none",
             when=("num_samples=0", "at least one example", "is empty", "empty dataset", *_NOTHING),
         ),

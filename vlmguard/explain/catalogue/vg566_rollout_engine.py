@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
 FAILURE = Known(
@@ -13,6 +14,7 @@ FAILURE = Known(
     "little of the card left for it, a release that does not know "
     "the model, or a server that is not up",
     do=(
+        looks.CHECK,
         Do(
             "python -m pip install {package}, in the environment of the job",
             "none",

@@ -27,6 +27,13 @@ FAILURE = Known(
     do=(
         Do("mkdir -p {folder}; ls -ld {folder}, in the job", "none", when=("No such file",)),
         Do(
+            "XDG_CACHE_HOME=/tmp/$USER HF_HOME=/tmp/$USER/hf in front of the command: SQLite "
+            "cannot lock its file on a network disk, or many ranks open it at once",
+            "the caches are filled again",
+            when=("database is locked",),
+            kind="lock",
+        ),
+        Do(
             "fuser -v {path}: nobody holds it? rm {path}; else that process is still at work, or "
             "left from an earlier run of yours",
             "none",

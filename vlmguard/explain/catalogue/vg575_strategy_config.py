@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -22,6 +23,7 @@ _SAID = (
 )
 
 _STEPS = (
+    looks.CHECK,
     Do(
         "ls -l {path}: DeepSpeed's file is looked for there (relative to where the job starts)",
         "none",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
 FAILURE = Known(
@@ -15,6 +16,7 @@ FAILURE = Known(
         "kind), or is combined with what it does not go with"
     ),
     do=(
+        looks.CHECK,
         Do(
             '--fsdp "full_shard auto_wrap": full_shard, shard_grad_op, hybrid_shard, '
             "no_shard, offload "

@@ -16,6 +16,12 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "the rows' columns must have these names: {missing}; or give them defaults: def "
+            "__call__(self, completions, NAME=None, **kwargs)",
+            "none",
+            when=("required positional argument",),
+        ),
+        Do(
             "{place}: try: … except Exception: 0.0 for that completion: its text is whatever the "
             "model wrote (print it once)",
             "none",

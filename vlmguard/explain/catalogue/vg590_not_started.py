@@ -30,6 +30,12 @@ _STARTERS = (
 
 _SCHEDULER = (
     Do(
+        "unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU "
+        "SLURM_MEM_PER_GPU, in front of srun in the batch script",
+        "none",
+        when=("set by two different", "mutually exclusive"),
+    ),
+    Do(
         "srun --cpu-bind=none …, or unset SLURM_CPU_BIND in front of it",
         "none",
         when=("cpu bind", "CPU bind"),

@@ -1,0 +1,28 @@
+"""Which wheel fits: torch's for a driver, torchvision's for a torch."""
+
+from __future__ import annotations
+
+import re
+
+from vlmguard.explain.logfacts import Facts
+
+_DRIVER = re.compile(r"found version (1[0-9])0(\d)0\)")
+# Folders of torch's wheels, by the CUDA that they bring, newest first.
+_WHEELS = ((13, 0), (12, 8), (12, 6), (12, 4), (12, 1), (11, 8))
+
+
+def of_driver(said: str) -> dict[str, str]:
+    """The driver's CUDA, and where the newest torch for it lies."""
+    match = _DRIVER.search(said)
+    if match is None:
+        return {}
+    offers = int(match[1]), int(match[2])
+    fit = next((f"cu{a}{b}" for a, b in _WHEELS if (a, b) <= offers), "")
+    where = f"https://download.pytorch.org/whl/{fit}" if fit else ""
+    return {"driver": f"{offers[0]}.{offers[1]}", "wheels": where}
+
+
+def vision(facts: Facts) -> str:
+    """The torchvision of this torch: 0.(15 + n) belongs to 2.n."""
+    match = re.match(r"2\.(\d{1,2})\.", facts.releases.get("torch", ""))
+    return f"torchvision==0.{15 + int(match[1])}.*" if match else ""
