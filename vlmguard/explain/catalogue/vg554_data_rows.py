@@ -172,6 +172,7 @@ FAILURE = Known(
             Sign("Couldn't reach '", also=(f"{kind}' on the Hub",))
             for kind in (".json", ".jsonl", ".csv", ".parquet")
         ),
+        Sign("ValueError: File ", also=(" not found.",)),
         Sign("JSONDecodeError", no=MODEL_FILES),
         Sign("raise KeyError(key) from err", where="trace", also=("KeyError",), releases="pandas"),
         Sign("-packages/pandas/core/index", where="raised", also=("KeyError",)),

@@ -49,6 +49,9 @@ FAILURE = Known(
     ),
     wrong="A folder without config.json, or with another model's, says the same.",
     signs=(
+        Sign("rocessor was not found, please check and update"),
+        Sign("feature extractor was not found, please check and update"),
+        Sign("Unrecognized model identifier:"),
         Sign("in `transformers`. If this is a custom class"),
         Sign("configuration_auto.py", where="trace", also=("KeyError: '",)),
         Sign("KeyError: 'qwen"),

@@ -105,6 +105,7 @@ FAILURE = Known(
     ),
     wrong="If the training ranks failed first, the engine only followed.",
     signs=(
+        Sign("Please upgrade vLLM"),
         Sign("No modalities found in the mm_positions", releases="vLLM"),
         Sign("for VllmConfig", also=("validation error",)),
         Sign("for ModelConfig", also=("validation error", "pydantic")),
