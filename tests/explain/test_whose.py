@@ -25,6 +25,7 @@ FULL = TRACE.format("out = model(x)") + (
     "total capacty of 79.15 GiB of which 1.61 GiB is free.\n"
 )
 OF_8 = "[2024-03-20 16:20:16,947] [INFO] [launch.py:163:main] dist_world_size=8\n"
+KILLED = "[2023-04-07 14:19:33,420] [ERROR] [launch.py:324:sigkill_handler] ['/usr/bin/python3', '-u', 'run.py', '--local_rank=0'] exits with return code = -9\n"  # noqa: E501
 NCCL = "srv4:41:42 [0] NCCL INFO ncclCommInitRank comm 0x5 rank {} nranks 4 cudaDev {} nvmlDev {} busId {} commId 0xd - Init COMPLETE\n"  # noqa: E501
 CARDS = "".join(NCCL.format(r, r, r, bus) for r, bus in enumerate(("a3000", "9b000", "1c000")))
 XID = "[Sat May  3 11:20:09 2025] NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
@@ -47,6 +48,11 @@ SHAPES = {
     "one of two: either": (PRINT.format(0, 12, 1, 8) + PRINT.format(1, 8, 0, 12), "VG505", (0, 1)),
     "the card that is full": (OF_8 + FULL, "VG512", (5,)),
     "a card, and nobody says how many ranks": (FULL, "VG512", ()),
+    "one rank, and nothing else to tell it": (
+        "Rank: 0 partition count [1] and sizes[(6050882784, False)] \n" + KILLED,
+        "VG532",
+        (0,),
+    ),
     "the card that fell, by its place on the bus": (CARDS + STEPS + XID, "VG534", (1,)),
     "a card that is no rank's": (CARDS.replace("9b000", "9c000") + STEPS + XID, "VG534", ()),
     "who saves while others wait": (STEPS + SAVES + WAITS, "VG551", (0,)),
