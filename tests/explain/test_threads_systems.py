@@ -17,6 +17,11 @@ SHAPES = {
         "srun: error: Orion-01-01: task 4: Out Of Memory\nsrun: Terminating job step 3495064.0\n", "VG532", (4,)),
     "the same, a bus error": ("srun: error: Orion-18-69: task 289: Bus error\nsrun: Terminating job step 3495450.0\n", "VG543", (289,)),
     "srun's lone task killed": ("srun: error: gpu-17: task 3: Killed\n", "VG532", (3,)),
+    "task 0 alone may be a launcher": ("srun: error: gpu-17: task 0: Killed\n", "VG532", ()),
+    "ROCm/legacy-rocm-build#4021 AMD's runtime on a card": (
+        " 41%|####      | 366/903 [5:15:39<6:53:09, 46.16s/it]HW Exception by GPU node-9 (Agent handle: 0x631351bb5a20) reason :GPU Hang\nAborted (core dumped)\n", "VG534", None),
+    "facebookincubator/submitit#1641 submitit's word on an end": (
+        "submitit INFO (2021-07-29 00:56:05,771) - Job completed successfully\n", "finished", None),
     "of several tasks none is named": ("srun: error: gpu-17: tasks 0-3: Killed\n", "VG532", ()),
     "a task that starts ranks is a node": (
         "srun torchrun --nnodes 2 --nproc_per_node 8 train.py\nsrun: error: gpu-17: task 1: Killed\n", "VG532", ()),

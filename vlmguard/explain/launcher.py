@@ -179,8 +179,9 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
                 found.append(Exit(line, int(match[1]), None, line.time))
         elif match := _SRUN.match(text):
             found.append(Exit(line, _srun(match[3], cancelled), _task(match), line.time))
-    if nodes:
-        found = [replace(e, rank=None) if _SRUN.match(e.line.text) else e for e in found]
+    tasks = [e for e in found if _SRUN.match(e.line.text)]
+    if nodes or not any(e.rank for e in tasks):  # task 0 may be all there is, a launcher
+        found = [replace(e, rank=None) if e in tasks else e for e in found]
     if killed > 1:  # memory ends one task or one node's: who ended all of them stands outside
         found = [replace(e, code=-15) if _just_killed(e) else e for e in found]
     if last is not None and not found and last.text.rstrip().endswith(_TYPED):

@@ -60,6 +60,7 @@ _MARKS = (
     "exits successfully",
     "Training success",
     "Job finished successfully",
+    " - Job completed successfully",  # submitit's
     "Final validation metrics",
     "Training took ",
     "Total training time",

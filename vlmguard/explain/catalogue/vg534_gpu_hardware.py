@@ -45,6 +45,8 @@ FAILURE = Known(
         Sign("Unable to determine the device handle", where="line"),
         Sign("nvidia-smi has failed because", where="line"),
         Sign("SXid", where="line"),
+        Sign("HW Exception by GPU", where="line", releases="ROCm's runtime"),
+        Sign("reason :GPU Hang", where="line", releases="ROCm's runtime"),
         Sign("RmInitAdapter failed", where="line"),
         Sign("NVLink error was detected", where="line"),
         Sign("NVLink error was detected"),
