@@ -22,6 +22,10 @@ SHAPES = {
         " 41%|####      | 366/903 [5:15:39<6:53:09, 46.16s/it]HW Exception by GPU node-9 (Agent handle: 0x631351bb5a20) reason :GPU Hang\nAborted (core dumped)\n", "VG534", None),
     "facebookincubator/submitit#1641 submitit's word on an end": (
         "submitit INFO (2021-07-29 00:56:05,771) - Job completed successfully\n", "finished", None),
+    "kubeflow/trainer#2575 a flag that Katib filled with JSON": (
+        'Traceback (most recent call last):\n  File "/app/hf_llm_training.py", line 203, in <module>\n    train_args = TrainingArguments(**json.loads(args.training_parameters))\n'
+        '  File "/usr/lib/python3.10/json/decoder.py", line 353, in raw_decode\n    obj, end = self.scan_once(s, idx)\n'
+        "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 1 column 122 (char 121)\n", "VG553", None),
     "of several tasks none is named": ("srun: error: gpu-17: tasks 0-3: Killed\n", "VG532", ()),
     "a task that starts ranks is a node": (
         "srun torchrun --nnodes 2 --nproc_per_node 8 train.py\nsrun: error: gpu-17: task 1: Killed\n", "VG532", ()),
