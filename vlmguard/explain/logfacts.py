@@ -113,7 +113,7 @@ _ASKED = re.compile(
     r"(?i)(?:\bin|requires?|required|needs?|since|from|until|before|after|at least|upgrade to|"
     r"install)(?: the)?\s{1,2}[`'\"]?$"
 )
-# LLaMA-Factory's line of each rank, DeepSpeed's launcher's and optimizer's; NCCL's of each communicator.
+# LLaMA-Factory's line of each rank, DeepSpeed's launcher's and optimizer's, NCCL's.
 _WORLD = re.compile(
     r"\b(?:world size: |dist_world_size=|Rank: \d{1,6} partition count \[)(\d{1,6})\b"
     r"|NCCL INFO .{0,80}\b[nN]ranks (\d{1,6})\b",
