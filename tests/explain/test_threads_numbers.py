@@ -27,6 +27,7 @@ MODULE = "~torch/nn/modules/module.py|1518|_wrapped_call_impl|return self._call_
 NOT_READ = "AttributeError: 'NoneType' object has no attribute 'shape'"
 
 # thread → (log, class or verdict)
+CHANNELS = "RuntimeError: Given groups=1, weight of size [{}], expected input[{}] to have {} channels, but got {} channels instead\n"  # fmt: skip
 THREADS = {
     "git-cloner/Llama2-chinese#3 a mean over no rows": (traced("/job/utils/train_utils.py|112|train|train_epoch_loss = total_loss / data_set_len", "ZeroDivisionError: float division by zero"), "VG554"),
     "xinntao/Real-ESRGAN#380 no step in an epoch": (traced("~basicsr/train.py|48|create_train_val_dataloader|total_epochs = math.ceil(total_iters / (num_iter_per_epoch))", "ZeroDivisionError: division by zero"), "VG554"),
@@ -91,6 +92,15 @@ THREADS = {
     "xmindflow/deformableLKA#20 the second of one": (traced("/job/trainer.py|168|trainer_synapse|image = image_batch[1, 0:1, :, :]", "IndexError: index 1 is out of bounds for dimension 0 with size 1"), "unknown"),
     "a label in a table of few": (traced("/job/model.py|60|forward|weight = class_weights[labels]", "IndexError: index 5 is out of bounds for dimension 0 with size 5"), "VG545"),
     "dbolya/yolact#272 a batch that is shared out": (traced("/env/lib/python3/site-packages/torch/nn/parallel/data_parallel.py|148|forward|inputs, kwargs = self.scatter(inputs, kwargs, self.device_ids)\ntrain.py|410|prepare_data|images[cur_idx] = gradinator(images[cur_idx].to(device))", "IndexError: list index out of range"), "unknown"),
+    "luuuyi/RefineDet.PyTorch#28 a class in no table, in an old worker": ("KeyError: 'Traceback (most recent call last):\\n  File \"/env/lib/python3.6/site-packages/torch/utils/data/dataloader.py\", line 106, in _worker_loop\\n    samples = collate_fn([dataset[i] for i in batch_indices])\\n  File \"/job/data/voc0712.py\", line 110, in __getitem__\\n    im, gt, h, w = self.pull_item(index)\\n  File \"/job/data/voc0712.py\", line 67, in __call__\\n    label_idx = self.class_to_ind[name]\\nKeyError: \\'trepang\\'\\n'\n", "VG554"),
+    "Facico/Chinese-Vicuna#144 what peft gives none of back": (traced("/job/finetune.py|133|<module>|model.print_trainable_parameters()", "AttributeError: 'NoneType' object has no attribute 'print_trainable_parameters'"), "VG570"),
+    "LambdaLabsML/examples#39 a grey picture": (CHANNELS.format("128, 3, 3, 3", "3, 1, 512, 512", 3, 1), "VG518"),
+    "midasklr/facelandmarks#4 colours that are last": (CHANNELS.format("10, 3, 3, 3", "1, 361, 424, 3", 3, 361), "VG518"),
+    "Ha0Tang/LGGAN#8 channels that are no colours": (CHANNELS.format("64, 151, 7, 7", "8, 13, 262, 262", 151, 13), "unknown"),
+    "dvl-tum/ciagan#8 channels within a model": (CHANNELS.format("3, 16, 3, 3", "1, 32, 64, 64", 16, 32), "unknown"),
+    "an inpainting model's latents": (CHANNELS.format("320, 9, 3, 3", "2, 4, 64, 64", 9, 4), "unknown"),
+    "deepset-ai/FARM#100 the message alone": ("`Expected input batch_size (8) to match target batch_size (32)`\n", "VG597"),
+    "WongKinYiu/yolov7#1751 a class beyond the classes": (traced("train.py|251|train|assert mlc < nc, 'Label class %g exceeds nc=%g in %s. Possible class labels are 0-%g' % (mlc, nc, opt.data, nc - 1)", "AssertionError: Label class 47 exceeds nc=47 in data/coco.yaml. Possible class labels are 0-46"), "VG597"),
     "zhou13/lcnn#17 a model's own answer": (traced("/job/lcnn/trainer.py|70|_loss|losses = result[\"losses\"]", "KeyError: 'losses'"), "unknown"),
 }  # fmt: skip
 

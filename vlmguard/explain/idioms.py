@@ -146,3 +146,7 @@ SCATTERS = re.compile(r"torch/nn/parallel/(?:data_parallel|scatter_gather)\.py$"
 # One place of a tensor that the code names itself.
 NAMED_PLACE = re.compile(r"\w\]?\[(?:\d{1,4}|[^\]'\"]{0,30}[:,] ?-?\d{1,4}) ?(?:,[^\]]{0,40})?\]")
 SMALL = re.compile(r"is out of bounds for dimension \d with size [01]$")
+# A table of classes or words, asked for what a row bears.
+TABLE = re.compile(
+    r"self\.\w{0,30}(?:class|label|categ|cat_|vocab|word|2id|2idx|to_i|_map|mapping)\w{0,20}\[\w"
+)

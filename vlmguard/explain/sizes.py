@@ -20,6 +20,11 @@ _EXPANDED = re.compile(  # a table of positions of one row: RoBERTa's token type
     r"Tensor sizes: \[1, \d{1,9}\]"
 )
 _CONVOLVED = re.compile(r"input to conv2d, but got input of size: \[([\d, ]{1,80})\]")
+_CHANNELS = re.compile(
+    r"weight(?: of size )?\[\d{1,6}, \d{1,6}, ([\d, ]{1,40})\],? .{0,20}input\[([\d, ]{1,60})\] "
+    r"to have (\d{1,6}) channels, but got (\d{1,6}) channels"
+)
+_COLOURS = (1, 2, 3, 4)
 # A grey picture where three colours are wanted, or the other way round.
 _GREY = re.compile(
     r"output with shape \[1, (\d{2,6}), (\d{2,6})\] doesn't match the broadcast shape \[3, \1, \2\]"
@@ -41,7 +46,16 @@ def told(said: str, source: str) -> str | None:
     if match := _CONVOLVED.search(said):
         sizes = [int(size) for size in match[1].split(",")]
         return "VG518" if len(sizes) > 4 and sizes[-3] in (1, 3, 4) else None
+    if match := _CHANNELS.search(said):
+        kernel, sizes = ([int(n) for n in match[k].split(",")] for k in (1, 2))
+        return "VG518" if _coloured(kernel, sizes, int(match[3]), int(match[4])) else None
     return "VG518" if _GREY.search(said) else None
+
+
+def _coloured(kernel: list[int], sizes: list[int], wanted: int, given: int) -> bool:
+    """Whether a picture came with other colours, or with its colours last."""
+    first = wanted in (1, 3) or (wanted == _COLOURS[-1] and max(kernel) > 1)
+    return first and (given in _COLOURS or sizes[-1] == wanted)
 
 
 def _product(sizes: tuple[int, ...], source: str) -> str | None:

@@ -137,7 +137,8 @@ def _row_lacks(slip: Slip) -> bool:
     if missing is None or not missing.search(slip.said):
         return False
     if slip.fed:
-        return "self." not in slip.source or bool(idioms.FIELD.search(slip.source))
+        table = slip.kind == "KeyError" and idioms.TABLE.search(slip.source)
+        return "self." not in slip.source or bool(table or idioms.FIELD.search(slip.source))
     reads = idioms.READS.match(slip.function) or idioms.READERS.search(slip.path) or not slip.frames
     if slip.kind == "ValueError":
         split = slip.frames and reads and idioms.SPLIT.search(slip.source)

@@ -18,6 +18,12 @@ STEPS = (
         when=("string indices must be integers",),
     ),
     Do(
+        "set_peft_model_state_dict(model, …) without model = in front: since peft 0.3 it changes "
+        "the model in place and gives none back",
+        "none",
+        when=("'print_trainable_parameters'",),
+    ),
+    Do(
         "the line that is named: flash-attn 2.7 gives one value more than 2.6 (name, *_ = "
         "unpad_input(…) takes both), or python -m pip install 'flash-attn<2.7'",
         "none",

@@ -60,7 +60,6 @@ FAILURE = Known(
     "rows, and they wait for each other.",
     signs=(
         Sign("Kernel size can't be greater than actual input size"),
-        Sign("expected input[", also=(" channels, but got",)),
         Sign("absolute aspect ratio must be smaller than"),
         Sign("must be larger than factor"),
         Sign("must be larger than temporal_factor"),

@@ -18,6 +18,12 @@ FAILURE = Known(
             "none",
             when=("No module named 'swift.llm", "from 'swift.llm"),
         ),
+        Do(
+            "an installed package hides the repository's own file of this name: cd to the "
+            "repository and export PYTHONPATH=$PWD, or python -m pip uninstall it",
+            "none",
+            when=("-packages/utils/", "-packages/models/", "-packages/data/", "-packages/test/"),
+        ),
         Do("python -m pip install -U 'trl>=0.14'", "none", when=("'GRPOConfig'", "'GRPOTrainer'")),
         Do("python -m pip install {wanted}, in the environment of the job", "none", kind="install"),
         Do(

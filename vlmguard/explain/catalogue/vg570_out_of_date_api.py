@@ -71,6 +71,7 @@ FAILURE = Known(
             where="trace",
             releases="transformers 4.51, torch before 2.5",
         ),
+        Sign("'NoneType' object has no attribute 'print_trainable_parameters'"),
         Sign("KeyError: 'prompt_input_ids'", releases="trl, of another release"),
         Sign("init_process_group() got multiple values for keyword argument"),
         Sign("has no attribute", also=("AttributeError", "module '"), no=("NoneType",)),

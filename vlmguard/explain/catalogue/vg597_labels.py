@@ -12,7 +12,7 @@ FAILURE = Known(
     why=(
         "the loss compares labels with logits, and they do not go together: another number of "
         "rows or tokens (only one side was shifted, padded or cut), or whole numbers where the "
-        "loss wants floats (or the other way round)"
+        "loss wants floats (or the other way round), or a class beyond the number of classes"
     ),
     do=(
         Do(
@@ -34,6 +34,12 @@ FAILURE = Known(
             "none",
             when=("Float", "Long", "dtype", "float"),
         ),
+        Do(
+            "cut -d' ' -f1 labels/*.txt | sort -n | tail -1: the highest class, plus 1, is the "
+            "number of classes that the configuration must have (nc, num_classes)",
+            "none",
+            when=("exceeds nc=", "class id must be less"),
+        ),
         Do("num_labels=N in from_pretrained, labels from 0 to N - 1, and -100 for ignored", "none"),
         Do(
             "labels padded and cut together with input_ids: one collator for both "
@@ -53,6 +59,9 @@ FAILURE = Known(
     signs=(
         Sign("that is different to the input size", also=("ValueError",)),
         Sign("Expected input batch_size", also=("to match target batch_size",)),
+        Sign("Expected input batch_size (", where="line"),
+        Sign("Label class", also=("exceeds nc=",), releases="YOLO"),
+        Sign("class id must be less than num_classes"),
         Sign("must be the same as input size", also=("arget size",)),
         Sign("0D or 1D target tensor expected"),
         Sign("1D target tensor expected, multi-target not supported"),
