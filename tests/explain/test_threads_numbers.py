@@ -26,8 +26,9 @@ FED = """~torch/utils/data/_utils/worker.py|308|_worker_loop|data = fetcher.fetc
 MODULE = "~torch/nn/modules/module.py|1518|_wrapped_call_impl|return self._call_impl(*args, **kwargs)\n"
 NOT_READ = "AttributeError: 'NoneType' object has no attribute 'shape'"
 
-# thread → (log, class or verdict)
 CHANNELS = "RuntimeError: Given groups=1, weight of size [{}], expected input[{}] to have {} channels, but got {} channels instead\n"  # fmt: skip
+
+# thread → (log, class or verdict)
 THREADS = {
     "git-cloner/Llama2-chinese#3 a mean over no rows": (traced("/job/utils/train_utils.py|112|train|train_epoch_loss = total_loss / data_set_len", "ZeroDivisionError: float division by zero"), "VG554"),
     "xinntao/Real-ESRGAN#380 no step in an epoch": (traced("~basicsr/train.py|48|create_train_val_dataloader|total_epochs = math.ceil(total_iters / (num_iter_per_epoch))", "ZeroDivisionError: division by zero"), "VG554"),
