@@ -135,6 +135,16 @@ FIRST = {
     "another number of rows": ("VG554", "pyarrow.lib.ArrowInvalid: Column 4 named labels expected length 1007 but got length 1000", "", "dataset.map(…, remove_columns=dataset.column_names)"),
     "variables of two scripts": ("VG590", "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=13 != SLURM_TRES_PER_TASK=cpu=8", "", "unset SLURM_CPUS_PER_TASK"),
     "accelerate's file": ("VG575", "FileNotFoundError: The passed configuration file `configs/accelerate.yaml` does not exist.", "accelerate", "ls -l configs/accelerate.yaml"),
+    "Ray's own killer": ("VG532", "(raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM)", "", "free -g"),
+    "a peer that closed": ("VG536", "misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer 10-12-3-162<55133>", "", "PET_LOG_DIR=LOGS"),
+    "ModelScope's names": ("VG539", "requests.exceptions.HTTPError: 404 Client Error: Not Found for url: https://www.modelscope.cn/api/v1/models/meta-llama/Meta-Llama-3-8B/revisions", "", "curl -sSI https://modelscope.cn/models/meta-llama/Meta-Llama-3-8B"),
+    "another model's weights": ("VG522", "size mismatch for k_proj.weight: copying a param with shape torch.Size([1024, 1024]) from checkpoint, the shape in current model is torch.Size([768, 768]).", "", "grep -rE"),
+    "scores, not classes": ("VG587", "ValueError: operands could not be broadcast together with shapes (94984467,2) (94984467,)", "", "in compute_metrics: preds = preds[0]"),
+    "what to switch to": ("VG590", "sbatch: error: Parameter --gres=gpu:1 no longer acceptable, please switch to --gpus=1", "", "the options behind 'switch to'"),
+    "an old GRPOTrainer": ("VG570", "TypeError: GRPOTrainer._get_train_sampler() takes 1 positional argument but 2 were given", "TRL", "python -m pip install -U trl"),
+    "a folder that every rank renames": ("VG580", "FileNotFoundError: [Errno 2] No such file or directory: 'out/tmp-checkpoint-1000' -> 'out/checkpoint-1000'", "", "python -m pip install -U 'transformers>=4.38'"),
+    "ranks that gather different weights": ("VG505", "RuntimeError: disagreement between rank0 and rank1: rank0: [36, 37, 38], rank1: [36, 38, 40]", "ms-swift", "--deepspeed zero2"),
+    "ms-swift and TRL": ("VG570", "AttributeError: 'GRPOTrainer' object has no attribute 'vllm_client'", "ms-swift", "python -m pip install -U ms-swift trl"),
     "a rate that is none": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.12}", "TRL", "--bf16 true"),
 }  # fmt: skip
 

@@ -63,6 +63,7 @@ _SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h")
 _REPO = [
     re.compile(r"https?://(?:huggingface\.co|hf-mirror\.com)/(?:api/(?:models|datasets)/|datasets/)?"
                r"([\w.-]{1,96}/[\w.-]{1,96})"),
+    re.compile(r"modelscope\.cn/(?:api/v1/)?(?:models|datasets)/([\w.-]{1,96}/[\w.-]{1,96})"),
     re.compile(r"looks like ([\w.-]{1,96}/[\w.-]{1,96}) is not the path"),
     re.compile(r"(?:access model|the (?:model|tokenizer) for|Repository Not Found for|"
                r"Access to model|not exist in:|"

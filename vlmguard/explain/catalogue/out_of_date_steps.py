@@ -42,6 +42,12 @@ STEPS = (
         when=("training_step() takes 3 positional arguments but 4",),
     ),
     Do(
+        "python -m pip install -U trl: its GRPOTrainer is older than this transformers (4.52 and "
+        "later hand over the data set); or 'transformers<4.52'",
+        "none",
+        when=("GRPOTrainer._get_train_sampler() takes 1",),
+    ),
+    Do(
         "def _get_train_sampler(self, train_dataset=None): transformers 4.52 and later hand it "
         "over; or python -m pip install -U trl, where the Trainer is TRL's",
         "none",
@@ -84,6 +90,25 @@ STEPS = (
         "python -m pip install -U datasets: an older one does not know this fsspec",
         "none",
         when=("cached in a LocalFileSystem",),
+    ),
+    Do(
+        "python -m pip install -U {framework} trl: the two are released for each other, and one of "
+        "them is older here",
+        "none",
+        when=(
+            "'GRPOTrainer' object",
+            "'GRPOConfig' object",
+            "'RLHFArguments' object",
+            "DPOTrainer' obj",
+        ),
+        kind="check",
+    ),
+    Do(
+        "python -m pip install -U triton liger-kernel, in the releases that this torch names "
+        "(python -m pip show torch)",
+        "none",
+        when=("'tensor' object has no attribute 'cast'", "\\'tensor\\' ob"),
+        kind="check",
     ),
     Do("python -m pip install {wanted}, in the environment of the job", "none", kind="check"),
     Do("python -m pip install -U peft", "none", when=("version of PEFT", "PEFT version")),

@@ -86,6 +86,13 @@ _FIND = (
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _FIRST.search(facts.message):
         return (*_LINKS, *_FIND)
+    if "disagreement" in facts.message:  # ZeRO-3's own check of what it gathers
+        return (
+            Do("zero2", "more memory; it gathers no weights, so the ranks may differ"),
+            Do("dummy_image", "one small forward of the tower in batches of text"),
+            Do("leaf_modules", "experts of a layer are gathered together: more memory"),
+            *_FIND,
+        )
     if _NUMBER.search(facts.message):
         return (*_FIND, _ALONE, Do("dummy_image", "one small forward of the tower"))
     found = [Do("dummy_image", "one small forward of the tower in batches of text")]

@@ -33,7 +33,11 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
     if "uniform dtype" in facts.message or "the same dtype" in facts.message:
         return (
-            Do("load all weights in one dtype: torch_dtype, and the LoRA weights with it", "none"),
+            Do(
+                "from_pretrained(…, torch_dtype=torch.bfloat16), and model.to(torch.bfloat16) "
+                "after PEFT: one dtype, LoRA's weights too",
+                "none",
+            ),
             _FSDP2,
         )
     return (Do("use_orig_params", "none"), _WRAP, _FSDP2)

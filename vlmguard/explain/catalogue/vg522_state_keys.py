@@ -68,6 +68,24 @@ FAILURE = Known(
             when=("classifier.", "score.weight", "for classifier"),
         ),
         Do(
+            "grep -rE '\"(hidden_size|vocab_size|num_hidden_layers|model_type|mm_vision_tower)\"' "
+            "--include=config.json {modelfolder}: these weights are another model's or another "
+            "size's: the shapes that the message names must stand there",
+            "none",
+            when=("size mismatch",),
+            unless=("lora_", "torch.Size([0])"),
+            kind="release",
+        ),
+        Do(
+            "grep -rE '\"(hidden_size|vocab_size|num_hidden_layers|model_type|mm_vision_tower)\"' "
+            "--include=config.json .: these weights are another model's or another size's: which "
+            "of your folders has the shapes that the message names?",
+            "none",
+            when=("size mismatch",),
+            unless=("lora_", "torch.Size([0])"),
+            kind="release",
+        ),
+        Do(
             "grep transformers_version {modelfolder}/config.json; python -m pip show "
             "transformers: load "
             "with the release that saved it",

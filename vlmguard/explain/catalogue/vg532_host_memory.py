@@ -40,6 +40,13 @@ FAILURE = Known(
             when=("Unable to allocate",),
         ),
         Do(
+            "free -g; ps -eo pid,rss,args --sort=-rss | head, on that node: Ray ended workers "
+            "since its memory was nearly used up: fewer of them, or "
+            "RAY_memory_usage_threshold=0.98 in front of ray start",
+            "none",
+            when=("memory pressure",),
+        ),
+        Do(
             "dmesg -T | grep -i -E 'killed process|oom', on that machine; under Slurm "
             "sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem, in Kubernetes "
             "kubectl describe pod NAME (OOMKilled)",
@@ -51,6 +58,7 @@ FAILURE = Known(
                 "Killed process",
                 "OOM Killed",
                 "MemoryError",
+                "memory pressure",
                 "bad_alloc",
             ),
         ),

@@ -13,7 +13,8 @@ FAILURE = Known(
     "link; no setting of the training mends it",
     do=(
         Do(
-            "dmesg -T | grep -i xid and nvidia-smi -q -d ECC,PAGE_RETIREMENT on that machine",
+            "dmesg -T | grep -i xid | tail; nvidia-smi -q -d ECC,PAGE_RETIREMENT; nvidia-smi "
+            "nvlink -e, on that machine: which card counts errors?",
             "none",
         ),
         Do(

@@ -26,6 +26,12 @@ FAILURE = Known(
             when=("via ssh",),
         ),
         Do(
+            "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command, then vlmguard explain "
+            "LOGS: the peer closed it: what ended that rank stands in its own log",
+            "none",
+            when=("closed by remote peer", "onnection reset by peer", "remote process exited"),
+        ),
+        Do(
             "getent hosts NAME, on each node, for every name in MASTER_ADDR, --master_addr, the "
             "hostfile and --include: one is not known there; its address, or a line in /etc/hosts",
             "none",

@@ -30,6 +30,12 @@ FAILURE = Known(
             when=("/commit/", "not allow writing", "repos/create"),
         ),
         Do(
+            "curl -sSI https://modelscope.cn/models/{repo} | head -1: 404 means another name there "
+            "(Llama is LLM-Research/…); --use_hf true takes it from Hugging Face",
+            "none",
+            when=("modelscope.cn/api",),
+        ),
+        Do(
             "modelscope login --token TOKEN (of modelscope.cn), and see on the page that {repo} "
             "is there",
             "none",

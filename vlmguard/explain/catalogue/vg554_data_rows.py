@@ -51,7 +51,7 @@ FAILURE = Known(
             "columns",
             "none",
             when=("valid samples", "AssertionError: messages:", "StdTemplateInputs", "dict_keys("),
-            kind="row",
+            kind="form",
         ),
         Do(
             "--remove_unused_columns false (remove_unused_columns=False): the Trainer dropped "
@@ -160,7 +160,7 @@ FAILURE = Known(
         ),
         Do("head -c 600 {data}: the first row, beside the form that is wanted", "none", kind="row"),
         Do("head -c 600 FILE: the first row, beside the form that is wanted", "none", kind="row"),
-        Do("columns", "none"),
+        Do("columns", "none", kind="form"),
         Do(
             "paths relative to the job's working directory, or absolute ones that every node sees",
             "none",

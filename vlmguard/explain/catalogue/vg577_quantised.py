@@ -16,6 +16,12 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "--dataset c4 (or wikitext2): the rows that GPTQ measures with are one of its own "
+            "sets, or a list of texts",
+            "other rows than yours for measuring",
+            when=("string value for dataset",),
+        ),
+        Do(
             "python -m pip install -U bitsandbytes",
             "none",
             when=(

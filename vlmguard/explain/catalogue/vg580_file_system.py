@@ -16,6 +16,12 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "python -m pip install -U 'transformers>=4.38': 4.36 and 4.37 let every rank rename "
+            "that folder; on nodes with disks of their own --save_on_each_node true",
+            "none",
+            when=("tmp-checkpoint",),
+        ),
+        Do(
             "id; ls -ld {path} {folder}; df -h {folder}, from the job itself, on its node",
             "none",
             kind="look",

@@ -23,6 +23,12 @@ FAILURE = Known(
             when=("eval_dataset", "requires an eval", "evaluation requires"),
         ),
         Do(
+            "in compute_metrics: preds = preds[0] if isinstance(preds, tuple) else preds; preds = "
+            "preds.argmax(-1): class numbers, not a score for each class",
+            "none",
+            when=("could not be broadcast", "mix of", "continuous", "nconsistent numbers"),
+        ),
+        Do(
             "in compute_metrics, before decoding: preds and labels = np.where(x != -100, x, "
             "tokenizer.pad_token_id)",
             "none",

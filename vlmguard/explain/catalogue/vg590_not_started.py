@@ -30,6 +30,12 @@ _STARTERS = (
 
 _SCHEDULER = (
     Do(
+        "the options behind 'switch to' in that line, in place of the one that it names",
+        "none",
+        when=("please switch to", "instead use", "use --"),
+        kind="gres",
+    ),
+    Do(
         "unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU "
         "SLURM_MEM_PER_GPU, in front of srun in the batch script",
         "none",
@@ -51,6 +57,7 @@ _SCHEDULER = (
         "stands there",
         "none",
         when=("GPU", "gpu", "gres", "GRES"),
+        kind="gres",
     ),
     Do(
         "sacctmgr show assoc user=$USER format=account%30,partition,qos, then "
