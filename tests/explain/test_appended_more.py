@@ -53,7 +53,17 @@ LOGS = {
     "madehua98/corenet Ctrl-C ends all of them": (
         BANNER + "distributed init (rank 1)\n" + traced("KeyboardInterrupt") + traced("_pickle.UnpicklingError: pickle data was truncated") + BANNER + steps(4), "unfinished", None),
     "a run that is killed": (BANNER + steps(9) + "Killed\n" + BANNER + steps(3), "unfinished", None),
+    "a terminal in which the script is started again": (
+        "(env) me@node1:~/job$ python train.py --lr 1\n" + traced(FLASH) + "(env) me@node1:~/job$ vim train.py\n"
+        "(env) me@node1:~/job$ python train.py --lr 2\nloading\n", "unfinished", None),
+    "a terminal: of two starts of a script the second": (
+        "[root@node1 job]# bash run.sh\n" + steps(4) + traced(OOM) + "[root@node1 job]# bash run.sh\n" + traced(FLASH), "VG548", None),
     # no second run
+    "a terminal on each of two nodes": (
+        "root@node1:~# torchrun --nnodes 2 --node_rank 0 train.py\n" + traced(OOM)
+        + "root@node2:~# torchrun --nnodes 2 --node_rank 1 train.py\n" + traced(PEER), "VG512", None),
+    "a terminal in which something else is started": (
+        "$ python train.py\n" + traced(OOM) + "$ python -c 'import torch; print(torch.__version__)'\n2.7.0\n$ python collect_env.py\nPyTorch version: 2.7.0\n", "VG512", None),
     "a second rank that begins late": (
         BANNER + traced(OOM) + BANNER + traced(PEER) + compose.DEEPSPEED.format(code=1), "VG512", None),
     "a second rank whose launcher is told last": (

@@ -26,6 +26,14 @@ SHAPES = {
         'Traceback (most recent call last):\n  File "/app/hf_llm_training.py", line 203, in <module>\n    train_args = TrainingArguments(**json.loads(args.training_parameters))\n'
         '  File "/usr/lib/python3.10/json/decoder.py", line 353, in raw_decode\n    obj, end = self.scan_once(s, idx)\n'
         "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 1 column 122 (char 121)\n", "VG553", None),
+    "NVIDIA/nccl-tests#369 a test's own words": (
+        "#  Rank  7 Group  0 Pid 3230361 on    gpu-1-7 device  3 [0039:01:00] NVIDIA GH200 120GB\n#\n# bytes\n# time\n"
+        "gpu-1-1: Test CUDA failure common.cu:1304 'CUDA-capable device(s) is/are busy or unavailable'\n", "VG559", None),
+    "NVIDIA/DIGITS#2005 a check of glog's": (
+        "I0326 10:00:00.000000 12 solver.cpp:45] Initializing\na\nb\nc\n"
+        "F0326 10:00:01.000000 12 common.cpp:142] Check failed: error == cudaSuccess (46 vs. 0)  all CUDA-capable devices are busy or unavailable\n", "VG559", None),
+    "real-stanford/scalingup#6 Ray has no such node": (
+        "(autoscaler +32s) Error: No available node types can fulfill resource request {'CPU': 1.0, 'GPU': 1.0}. Add suitable node types to this cluster to resolve this issue.\n", "VG591", None),
     "of several tasks none is named": ("srun: error: gpu-17: tasks 0-3: Killed\n", "VG532", ()),
     "a task that starts ranks is a node": (
         "srun torchrun --nnodes 2 --nproc_per_node 8 train.py\nsrun: error: gpu-17: task 1: Killed\n", "VG532", ()),

@@ -84,7 +84,10 @@ class Digest:
 _NOT_STARTED = "VG590"
 _NO_NAME = re.compile(r"network addresses? of \(([^,()]{1,200}), \d{1,5}\) cannot be retrieved")
 _NAMED = re.compile(r"failed to connect to \[?([^\]\s]{1,200})\]?:\d")
-_WORDS = re.compile(r"(?:Error|Exception|ERROR|FATAL|CRITICAL|FAILED|crashed)\b")
+_WORDS = re.compile(
+    r"(?:Error|Exception|ERROR|FATAL|CRITICAL|FAILED|crashed)\b"
+    r"|\bCheck failed: |\bTest (?:CUDA|NCCL) failure "  # glog's end of a process, nccl-tests'
+)
 _SIGNALLED = "death signal"  # torchrun says as a warning that it was told to end
 _STOPPING = (
     "Killing subprocess",

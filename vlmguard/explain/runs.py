@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vlmguard.explain import starts
+from vlmguard.explain import prompts, starts
 from vlmguard.explain.lines import Line
+from vlmguard.explain.prompts import Command
 from vlmguard.explain.starts import Log, Run
 
 # First words of a launcher, a tracker or a job. They count only behind an end: ranks repeat them.
@@ -47,8 +48,9 @@ def last(kept: list[Line]) -> tuple[list[Line], int, Line | None]:
     log = Log(kept)
     start, told = 0, [Run(log)]
     launched = False
+    typed: set[Command] = set()
     for number, line in enumerate(kept):
-        if _starts(kept, number, told, launched):
+        if _typed_again(line, typed) or _starts(kept, number, told, launched):
             start, launched = number, False
             told.append(Run(log))
         ended = _any(_ENDED, line.raw)
@@ -56,6 +58,19 @@ def last(kept: list[Line]) -> tuple[list[Line], int, Line | None]:
         told[-1].read(line, ended)
     over = [run.over or run.all_over for run in told[:-1]]
     return kept[start:], len(over), over[-1] if over else None
+
+
+def _typed_again(line: Line, typed: set[Command]) -> bool:
+    """Whether a shell is told to run a script that it ran before: whatever that did is over.
+
+    On another node, or by another rank's number, it is a part of the same run.
+    """
+    new = prompts.command(line)
+    if new is None:
+        return False
+    again = any(new.host == old.host and new.scripts & old.scripts for old in typed)
+    typed.add(new)
+    return again and _NODE.search(line.raw) is None
 
 
 def _starts(kept: list[Line], number: int, told: list[Run], launched: bool) -> bool:

@@ -72,6 +72,7 @@ FAILURE = Known(
         Sign("Invalid device id"),
         Sign("Attempting to deserialize object on CUDA device"),
         Sign("CUDA-capable device(s) is/are busy or unavailable"),
+        Sign("CUDA-capable devices are busy or unavailable", releases="CUDA ≤ 11"),
         Sign(
             "mapping to an unavailable GPU",
         ),

@@ -45,6 +45,7 @@ FAILURE = Known(
         Sign("placement group", also=("cannot be",)),
         Sign("placement group", also=("Failed to",)),
         Sign("placement group has been removed"),
+        Sign("No available node types can fulfill resource request", where="line"),
         Sign("TaskUnschedulableError"),
         Sign("ActorUnschedulableError"),
         Sign("TaskPlacementGroupRemoved"),
