@@ -145,6 +145,10 @@ FIRST = {
     "a folder that every rank renames": ("VG580", "FileNotFoundError: [Errno 2] No such file or directory: 'out/tmp-checkpoint-1000' -> 'out/checkpoint-1000'", "", "python -m pip install -U 'transformers>=4.38'"),
     "ranks that gather different weights": ("VG505", "RuntimeError: disagreement between rank0 and rank1: rank0: [36, 37, 38], rank1: [36, 38, 40]", "ms-swift", "--deepspeed zero2"),
     "ms-swift and TRL": ("VG570", "AttributeError: 'GRPOTrainer' object has no attribute 'vllm_client'", "ms-swift", "python -m pip install -U ms-swift trl"),
+    "a step that is written small": ("VG532", "slurmstepd: error: Detected 2 oom-kill event(s) in step 3756240.batch cgroup.", "", "sacct -j 3756240 "),
+    "a list, please": ("VG553", "pydantic_core._pydantic_core.ValidationError: 1 validation error for AxolotlConfig pretraining_dataset Input should be a valid list [type=list_type", "axolotl", "a list in the YAML"),
+    "a configuration's own names": ("VG553", "TypeError: PPOConfig.__init__() got an unexpected keyword argument 'kl_penalty'", "", "python - <<< 'import inspect, trl, transformers; c = getattr(trl, \"PPOConfig\", 0)"),
+    "a model's own code": ("VG570", "AttributeError: 'Resampler' object has no attribute '_initialize_weights'", "", "grep -r transformers_version "),
     "a rate that is none": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.12}", "TRL", "--bf16 true"),
 }  # fmt: skip
 

@@ -48,7 +48,7 @@ _FILES = [
     re.compile(r"configuration file `([\w./@+~-]{1,220})`"),
     re.compile(r"Invalid checkpoint path ([\w.@+~/][\w./@+~-]{1,220})"),
     re.compile(r"no such file: ['\"]?([\w.@+~/][\w./@+~-]{0,220})"),
-    re.compile(r"(?:Received: |valid checkpoint at |Error: path: |Couldn't reach |"
+    re.compile(r"(?:Received: |valid checkpoint at |Error: path: |Error: py_dir: |Couldn't reach |"
                r"Can't find '[\w.]{1,40}' at |Unable to find (?!the ))"
                r"['\"]?([\w.@+~/][\w./@+~-]{1,200})"),
     re.compile(r"file lock ['\"]([\w./@+~-]{1,220}\.lock)['\"]"),
@@ -71,7 +71,7 @@ _REPO = [
     re.compile(r"^[\w.]{0,80}: ['\"]?([\w.-]{1,96}/[\w.-]{1,96})['\"]? is not a local folder"),
 ]  # fmt: skip
 _PAGES = ("docs", "models", "datasets", "spaces", "settings", "join", "blog", "api")
-_JOB = re.compile(r"(?:JOB|STEP|Job|job|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?\b")
+_JOB = re.compile(r"(?:JOB|STEP|Job|job|\bstep|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?\b")
 _HOST = re.compile(
     r"(?: ON | on node |Node |host |host=)([A-Za-z][\w.-]{1,60}|\d{1,3}(?:\.\d{1,3}){3})"
     r"|connect to \(?([A-Za-z0-9][\w.-]{1,80})[,:] ?\d{2,5}"

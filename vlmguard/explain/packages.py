@@ -20,7 +20,11 @@ _OTHER_NAME = """
     pytorch_lightning=pytorch-lightning lightning_fabric=lightning dotenv=python-dotenv
     sympy=sympy Levenshtein=levenshtein nvidia_smi=nvidia-ml-py3 git=gitpython
     prompt_toolkit=prompt-toolkit dateutil=python-dateutil vllm_ascend=vllm-ascend
-    torch_npu=torch-npu FlagEmbedding=FlagEmbedding
+    torch_npu=torch-npu FlagEmbedding=FlagEmbedding galore_torch=galore-torch cpuinfo=py-cpuinfo
+    cpm_kernels=cpm-kernels ir_datasets=ir-datasets json_repair=json-repair comet_ml=comet-ml
+    charset_normalizer=charset-normalizer importlib_metadata=importlib-metadata
+    sse_starlette=sse-starlette llm_blender=llm-blender lm_eval=lm-eval hf_xet=hf-xet
+    hf_transfer=hf-transfer mistral_common=mistral-common faiss_gpu=faiss-gpu
 """
 _SAME_NAME = """
     accelerate aiohttp av axolotl bitsandbytes colossalai datasets decord deepspeed diffusers
@@ -31,7 +35,10 @@ _SAME_NAME = """
     safetensors scipy seaborn sentencepiece sglang soundfile swanlab tensorboard termcolor
     tiktoken timm tokenizers torch torchao torchaudio torchcodec torchdata torchvision tqdm
     transformers transformers_stream_generator triton trl typer tyro unsloth uvicorn vllm wandb
-    webdataset xformers xgrammar
+    webdataset xformers xgrammar addict attrdict binpacking blobfile codecarbon
+    contexttimer dacite dill fabric filelock fugashi hjson jmespath joblib kenlm msgpack num2words
+    onnxruntime optuna oss2 parameterized phonemizer pyctcdecode rjieba rouge rpyc sacremoses
+    simplejson sortedcontainers soxr starlette tabulate tomli trackio urllib3 zstandard
 """
 PYPI: dict[str, str] = {name: name for name in _SAME_NAME.split()}
 PYPI.update(pair.split("=") for pair in _OTHER_NAME.split())  # type: ignore[misc]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from vlmguard.explain.failure import Do
 
-_SITE = "$(python -c 'import sysconfig; print(sysconfig.get_paths()[\"purelib\"])')"
+# The packages, and code that a model brings with it.
+_SITE = (
+    "$(python -c 'import sysconfig; print(sysconfig.get_paths()[\"purelib\"])') "
+    "~/.cache/huggingface/modules"
+)
 STEPS = (
     Do(
         "return_dict=True in the model's call or its config; an older transformers gives tuples",
@@ -108,6 +112,21 @@ STEPS = (
         "(python -m pip show torch)",
         "none",
         when=("'tensor' object has no attribute 'cast'", "\\'tensor\\' ob"),
+        kind="check",
+    ),
+    Do(
+        "grep transformers_version {modelfolder}/config.json, and python -m pip install "
+        "'transformers==THAT': the model's own code is older than this transformers",
+        "none",
+        when=("'_initialize_weights'", "'seen_tokens'", "'get_max_length'", "'get_usable_length'"),
+        kind="check",
+    ),
+    Do(
+        "grep -r transformers_version ~/.cache/huggingface/hub/*/snapshots/*/config.json, and "
+        "python -m pip install 'transformers==THAT': the model's own code is older than this "
+        "transformers",
+        "none",
+        when=("'_initialize_weights'", "'seen_tokens'", "'get_max_length'", "'get_usable_length'"),
         kind="check",
     ),
     Do("python -m pip install {wanted}, in the environment of the job", "none", kind="check"),

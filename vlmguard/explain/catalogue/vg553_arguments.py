@@ -97,7 +97,7 @@ FAILURE = Known(
             "ls -l {path}: it is not there; a relative path counts from where the job starts, "
             "and every node must see it",
             "none",
-            when=("FileNotFoundError", "No such file"),
+            when=("FileNotFoundError", "No such file", "Error: path: '", "Error: py_dir: "),
             kind="help",
         ),
         Do(
@@ -118,6 +118,21 @@ FAILURE = Known(
         Do(
             "--{required} VALUE behind the command: the program does not start without it",
             "none",
+            kind="help",
+        ),
+        Do(
+            "a list in the YAML: a dash in front of the entry (NAME:, and below it - path: …)",
+            "none",
+            when=("Input should be a valid list",),
+            kind="help",
+        ),
+        Do(
+            "python - <<< 'import inspect, trl, transformers; "
+            'c = getattr(trl, "{class}", 0) or getattr(transformers, "{class}"); '
+            "print(*inspect.signature(c).parameters)' | tr ' ' '\\n' | grep -i {stem}: the name "
+            "that this release has; {argument} is none of it",
+            "none",
+            when=("Config.__init__()", "Arguments.__init__()"),
             kind="help",
         ),
         Do(

@@ -37,6 +37,11 @@ FAILURE = Known(
             when=("empty list of datasets",),
         ),
         Do(
+            "packing: false, or a smaller cutoff_len: packed together the rows do not fill one",
+            "more padding",
+            when=("sufficient samples",),
+        ),
+        Do(
             "dataset.map(…, remove_columns=dataset.column_names): the function gives another "
             "number of rows than it got, and the old columns do not fit any more",
             "none",
