@@ -156,7 +156,10 @@ def launchers(event: Event) -> bool:
 
 def _wraps(event: Event, others: list[Event]) -> bool:
     """A data-loader worker's exception is raised again in the rank; the original follows it."""
-    if not event.message.startswith("Caught ") or "in DataLoader worker" not in event.message:
+    if (
+        not event.message.lstrip().startswith("Caught ")
+        or "in DataLoader worker" not in event.message
+    ):
         others = [e for e in others if e is not event and not launchers(e)]
         said = any(e.type or e.at > event.at for e in others)
         return not event.type and bool(event.frames) and said

@@ -59,7 +59,8 @@ _UNCAUGHT = re.compile(
     r"^.{0,160}\bUncaught ((?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)): (.{1,4000})"
 )
 _NAMED = re.compile(r"\brank=(\d{1,5})\]")
-_DEBUGGER = re.compile(r"^Exception has occurred: ([A-Za-z_][\w.]{0,120})")  # VS Code's
+# VS Code's: the innermost frame comes first.
+_DEBUGGER = re.compile(r"^(?:Exception has occurred|发生异常): ([A-Za-z_][\w.]{0,120})")
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
 _RAISE = re.compile(r"^\s*raise (?:\w{1,60}\.){0,4}([A-Z]\w{0,60})\(")
 # A record of wandb's own debug.log, behind its clock: what it tells there it survived.
@@ -166,6 +167,7 @@ class _Lane:
         self.behind = 0  # lines since the last frame
         self.before: list[str] = []  # lines of source, where no traceback is open
         self.half = ""  # of a frame that rich wrapped
+        self.debugger = False  # frames belong to what is done, the innermost first
         self.tracker = False  # within a record of wandb's own log
         self.stack = False  # a logger's own stack is no traceback
         self.named: tuple[Line, str] | None = None  # a type whose message may be on the next line
@@ -235,6 +237,8 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     if _IGNORED.match(text):
         lane.ignored, lane.fresh = True, 0
         return None
+    if lane.debugger and not lane.open and lane.done and _debugged(lane, lane.done, text):
+        return None
     if not lane.open and not lane.fresh and (frame := _frame(text)) and frame[2]:
         lane.open.append(Event(line, rank=line.rank, caught=line.level == "W"))  # it was cut
     if lane.open and (frame := _frame(text)):
@@ -262,7 +266,9 @@ def _step(lane: _Lane, line: Line) -> Event | None:
             event.rank = int(told[1])
         return event
     if match := _DEBUGGER.match(text):
-        return _closed(lane, line, match[1], "")
+        event = _closed(lane, line, match[1], "")
+        lane.debugger = True
+        return event
     shown = lane.before and _CODE.match(lane.before[-1])
     match = _TYPE.match(stripped if lane.open or shown else text)
     bare = shown and lane.before[-1].lstrip().startswith(("assert ", "raise "))
@@ -286,6 +292,20 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         code = text.startswith("    ") or _CODE.match(text)
         lane.before = [*lane.before[-2:], text] if code else []
     return None
+
+
+def _debugged(lane: _Lane, event: Event, text: str) -> bool:
+    """Whether this is a frame, or its line of source, of what VS Code told above."""
+    if frame := _frame(text):
+        event.frames.insert(0, frame)
+        event.trace.insert(0, text)
+        lane.fresh = 0
+    elif event.frames and text.startswith("    "):
+        event.trace.insert(1, text)
+    else:
+        lane.debugger = not event.frames
+        return False
+    return True
 
 
 def _whole(lane: _Lane, text: str) -> str:
@@ -357,6 +377,7 @@ def _closed(lane: _Lane, line: Line, kind: str, message: str) -> Event:
     if lane.chained and event.cause is None and event is not lane.done:
         event.cause = lane.done
     lane.chained, lane.done, lane.raised, lane.ignored = False, event, "", False
+    lane.debugger = False
     lane.fresh = MAX_MESSAGE
     return event
 

@@ -27,7 +27,7 @@ READS = re.compile(
 READERS = re.compile(
     r"(?:collat|data_?sets?|preprocess|data_?load|tokeniz|annotation)\w{0,30}(?:/|\.py$)"
 )
-SPLIT = re.compile(r"\.split\(|\bline\w{0,12}\b|readlines?\(")
+SPLIT = re.compile(r"\.split\(|\bline\w{0,12}\b|readlines?\(|^for \w{1,30}(?:, ?\w{1,30})+ in ")
 LINE = re.compile(  # of a text file, or a box of an annotation in XML
     r"\bline\w{0,12}\.(?:r?strip\([^)]{0,10}\)\.)?split\("
     r"|\.find\(['\"][xy](?:min|max)['\"]\)\.text"
@@ -66,7 +66,7 @@ ROW = re.compile(
 )
 EACH = re.compile(
     r"\[['\"]\w{1,60}['\"]\](?:\))? for \w{1,30} in "
-    r"(?:examples|batch|features|instances|samples|data|items|batch_data)\b"
+    r"(?:examples|batch|features|instances|samples|data|items|batch_data|inputs)\b"
 )
 MISSING = {
     "KeyError": re.compile(r"^(?!.*(?:<class|torch\.|dtype))"),

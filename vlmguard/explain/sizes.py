@@ -19,6 +19,7 @@ _EXPANDED = re.compile(  # a table of positions of one row: RoBERTa's token type
     r"non-singleton dimension 1\. {1,3}Target sizes: \[\d{1,9}, \d{1,9}\]\. {1,3}"
     r"Tensor sizes: \[1, \d{1,9}\]"
 )
+_NOTHING = re.compile(r"must match the existing size \(0\) .{0,120}Tensor sizes: \[0[,\]]")
 _CONVOLVED = re.compile(r"input to conv2d, but got input of size: \[([\d, ]{1,80})\]")
 _CHANNELS = re.compile(
     r"weight(?: of size )?\[\d{1,6}, \d{1,6}, ([\d, ]{1,40})\],? .{0,20}input\[([\d, ]{1,60})\] "
@@ -43,6 +44,8 @@ def told(said: str, source: str) -> str | None:
         return _sum(int(match[1]), int(match[2]), match[3] or "", source)
     if match := _EXPANDED.search(said):
         return "VG511" if int(match[1]) > int(match[2]) else None
+    if "self." in source + said and _NOTHING.search(said):
+        return "VG523"  # a parameter of no rows
     if match := _CONVOLVED.search(said):
         sizes = [int(size) for size in match[1].split(",")]
         return "VG518" if len(sizes) > 4 and sizes[-3] in (1, 3, 4) else None
