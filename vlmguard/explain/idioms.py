@@ -27,7 +27,7 @@ READS = re.compile(
 READERS = re.compile(
     r"(?:collat|data_?sets?|preprocess|data_?load|tokeniz|annotation)\w{0,30}(?:/|\.py$)"
 )
-SPLIT = re.compile(r"\.split\(|\bline\w{0,12}\b|readlines?\(|^for \w{1,30}(?:, ?\w{1,30})+ in ")
+SPLIT = re.compile(r"\.split\(|\bline\w{0,12}\b|readlines?\(|^for \w{1,30}, ?\w.{0,80} in ")
 LINE = re.compile(  # of a text file, or a box of an annotation in XML
     r"\bline\w{0,12}\.(?:r?strip\([^)]{0,10}\)\.)?split\("
     r"|\.find\(['\"][xy](?:min|max)['\"]\)\.text"
