@@ -114,7 +114,7 @@ FIRST = {
     "cards that are there": ("VG559", "MisconfigurationException: You requested GPUs: [0, 1] But your machine only has: [0]", "", "as many ranks as the cards"),
     "an older engine": ("VG566", "AttributeError: 'LLMEngine' object has no attribute 'model_executor'", "", "VLLM_USE_V1=0"),
     "no engine": ("VG566", "ImportError: vLLM is not available and `use_vllm` is set to True. Please install vLLM with `pip install vllm -U`", "TRL", "python -m pip install vllm"),
-    "the lock itself": ("VG567", "filelock._error.Timeout: The file lock '/c/model.lock' could not be acquired.", "", "fuser -v /c/model.lock"),
+    "the lock itself": ("VG567", "filelock._error.Timeout: The file lock '/c/model.lock' could not be acquired.", "", "fuser -v /c/model.lock: nobody holds it"),
     "a step's number": ("VG569", "slurmstepd: error: *** STEP 853574.0 ON u20 CANCELLED AT 2023-04-27T19:13:46 ***", "", "sacct -j 853574 "),
     "a signal outside of a cluster": ("VG569", "torch/distributed/elastic/agent/server/api.py:753] Received 15 death signal, shutting down workers", "", "last -x | head -5"),
     "a Trainer of one's own": ("VG570", "TypeError: compute_loss() got an unexpected keyword argument 'num_items_in_batch'", "", "def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None)"),
@@ -149,6 +149,9 @@ FIRST = {
     "a list, please": ("VG553", "pydantic_core._pydantic_core.ValidationError: 1 validation error for AxolotlConfig pretraining_dataset Input should be a valid list [type=list_type", "axolotl", "a list in the YAML"),
     "a configuration's own names": ("VG553", "TypeError: PPOConfig.__init__() got an unexpected keyword argument 'kl_penalty'", "", "python - <<< 'import inspect, trl, transformers; c = getattr(trl, \"PPOConfig\", 0)"),
     "a model's own code": ("VG570", "AttributeError: 'Resampler' object has no attribute '_initialize_weights'", "", "grep -r transformers_version "),
+    "a folder without a tokenizer": ("VG539", "OSError: Can't load tokenizer for '/models/xlmr'. If you were trying to load it from 'https://huggingface.co/models', make sure", "", "ls -l /models/xlmr"),
+    "a download that does not agree": ("VG541", "modelscope.hub.errors.FileIntegrityError: File /c/hub/model-00002-of-00002.safetensors integrity check failed, expected sha256", "", "ls -lL /c/hub/model-00002-of-00002.safetensors: delete it"),
+    "rows that are no JSON": ("VG554", "datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset", "", "python -c $'import json, sys"),
     "a rate that is none": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.12}", "TRL", "--bf16 true"),
 }  # fmt: skip
 
@@ -169,7 +172,7 @@ GIVEN = {
     "rows, of a file that is told": ("VG510", "ValueError: x", {"dataset": "['a.jsonl', 'b.jsonl']"}, "FILE", "a.jsonl"),
     "a data file": ("VG554", "IndexError: list index out of range", {"train_data": "rows.json"}, "head -c 600 rows.json", ""),
     "a checkpoint": ("VG550", "AssertionError: ", {"resume_from_checkpoint": "out/checkpoint-20"}, "ls -la out/checkpoint-20", ""),
-    "its optimizer": ("VG550", "ValueError: loaded state dict has a different number of parameter groups", {"resume_from_checkpoint": "out/checkpoint-20"}, "mkdir out/checkpoint-20/aside; mv out/checkpoint-20/optimizer.pt", ""),
+    "its optimizer": ("VG550", "ValueError: loaded state dict has a different number of parameter groups", {"resume_from_checkpoint": "out/checkpoint-20"}, "ls -l out/checkpoint-20/optimizer.pt out/checkpoint-20/scheduler.pt", ""),
     "an adapter": ("VG522", "size mismatch for lora_A", {"adapters": "out/v1/checkpoint-9"}, "grep -E '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' out/v1/checkpoint-9/adapter_config.json", ""),
     "DeepSpeed's JSON": ("VG575", "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 7 column 3 (char 91)", {"deepspeed": "conf/ds.json"}, "python -m json.tool conf/ds.json: line 7", ""),
     "no file, but a name": ("VG575", "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", {"deepspeed": "zero5"}, "--deepspeed zero2", ""),
@@ -303,6 +306,14 @@ def test_a_value_is_one_word_of_a_shell(message):
         assert value == shlex.quote(words[0]), (name, value)
         assert not value.startswith("-") or name == "flag"
         assert "\x1b" not in value
+
+
+def test_no_log_names_a_file_to_take_away():
+    """What a log says may be pasted: it is looked at, never deleted, moved or written over."""
+    touching = re.compile(r"(?:^|[;&|] ?|\b(?:sudo|xargs) )(?:rm|mv|cp|dd|tee|truncate|chmod|chown|ln|kill)\b[^:;]*\{\w+\}|>\s?\{")
+    for known in load():
+        for do in known.steps():
+            assert not touching.search(do.action), (known.code, do.action)
 
 
 def test_no_log_names_a_package_to_install():

@@ -1,8 +1,8 @@
 """What a failure's own words name (a module, a file, a port), for the steps that are advised.
 
 A log is a stranger's text. Each value has to look like what it is meant to be, is left out where
-it holds a secret, and is quoted for a shell: a command that is pasted from an answer reads a file
-or asks for a package, and can do no more.
+it holds a secret, and is quoted for a shell: a command that is pasted from an answer reads a file,
+asks for a package or for the help of the run's own program, and can do no more.
 """
 
 from __future__ import annotations

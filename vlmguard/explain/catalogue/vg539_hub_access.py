@@ -17,7 +17,15 @@ FAILURE = Known(
             "a name on "
             "the hub",
             "none",
-            when=("path: '/", "' not found", "Repo id must"),
+            when=(
+                "path: '/",
+                "' not found",
+                "Repo id must",
+                "Can't load tokenizer for '/",
+                "Can't load the model for '/",
+                "Can't load the configuration of '/",
+                "processor for '/",
+            ),
         ),
         Do(
             "a token with the right to write: hf auth login, with a token of type Write",

@@ -81,6 +81,12 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             "none",
             when=("JSON", "Unicode"),
         ),
+        Do(
+            "ls -lL {path}: delete it, and start the same download again: it was broken off",
+            "the file again",
+            when=("integrity check failed", "Consistency check failed"),
+            kind="ls",
+        ),
         Do("ls -lL {path}: beside its size on the model's page", "none", kind="ls"),
         Do(
             "find . ~/.cache/huggingface ~/.cache/modelscope -name '*.safetensors' -size -2k: "

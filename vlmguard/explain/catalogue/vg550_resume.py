@@ -35,9 +35,8 @@ FAILURE = Known(
             when=("world size",),
         ),
         Do(
-            "mkdir {checkpoint}/aside; mv {checkpoint}/optimizer.pt {checkpoint}/scheduler.pt "
-            "{checkpoint}/aside: the Trainer then goes on with a new optimizer; it was saved for "
-            "other trainable parameters",
+            "ls -l {checkpoint}/optimizer.pt {checkpoint}/scheduler.pt: they were saved for other "
+            "trainable parameters; with both moved aside the Trainer goes on with a new optimizer",
             "the optimizer's state is lost",
             when=("optimizer's group", "of parameter groups"),
         ),

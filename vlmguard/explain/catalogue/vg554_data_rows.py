@@ -135,6 +135,13 @@ FAILURE = Known(
             kind="json",
         ),
         Do(
+            looks.LINES + "FILE.jsonl: the numbers of the rows that are no JSON (FILE.jsonl: the "
+            "run's data); none: the rows' keys or types differ, the exception above tells which",
+            "none",
+            when=("generating the dataset",),
+            kind="json",
+        ),
+        Do(
             "python -m json.tool FILE > /dev/null (--json-lines for .jsonl): it names the "
             "line that "
             "is broken",

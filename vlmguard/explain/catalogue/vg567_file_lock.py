@@ -34,8 +34,8 @@ FAILURE = Known(
             kind="lock",
         ),
         Do(
-            "fuser -v {path}: nobody holds it? rm {path}; else that process is still at work, or "
-            "left from an earlier run of yours",
+            "fuser -v {path}: nobody holds it: a left-over, delete it; else that process is "
+            "still at work, or left from an earlier run of yours",
             "none",
             unless=("No such file",),
             kind="lock",

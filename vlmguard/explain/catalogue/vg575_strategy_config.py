@@ -45,7 +45,7 @@ _STEPS = (
     ),
     Do(
         "ls -l {path}: the file is looked for there, relative to where the job starts; "
-        "accelerate config --config_file {path} writes one",
+        "accelerate config writes one",
         "none",
         when=("passed configuration file",),
     ),
