@@ -57,6 +57,7 @@ _SEVERAL = re.compile(
 _JOB = re.compile(
     r"(?i)^(?:un)?loading \S+ version|^removing \S+ version|^nohup: |\bslurm|\bPBS|\bLSF\b|\bjob\b"
     r"|^\+ \S|nodelist|driver version|^activat|^running on|^hostname"
+    r"|^container image|^this container image|container-license"  # NVIDIA's, as it starts
 )
 _NO_FIRST = re.compile(
     r"^\s|^[\W\d]*$|%\||^(?:Traceback|During handling|The above exception)|^[{\[(]['\"{\[]"
@@ -66,7 +67,7 @@ _DIGITS = re.compile(r"\d+")
 _DATE = re.compile(
     r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b"
 )
-_MODULE = re.compile(r'^\s{0,4}File "([^"\n]{1,400}\.py)", line \d{1,7}, in <module>')
+_MODULE = re.compile(r'^\s{0,4}File "([^"\n]{1,400})", line \d{1,7}, in <module>')
 _DIED = re.compile(r"^\S{1,200}\.py: error: ")  # argparse's
 _QUIET = re.compile(r"WARN|INFO|DEBUG")
 _TRACEBACK = "Traceback (most recent call last)"
@@ -123,6 +124,7 @@ class Run:
     between: bool = False
     chained: bool = False
     _open: bool = False
+    _begun: bool = False  # the line before begins a traceback
     _seen: int = 0
 
     def read(self, line: Line, ended: bool) -> None:
@@ -136,7 +138,9 @@ class Run:
         elif _TRACEBACK in text:
             before = text.partition(_TRACEBACK)[0]
             self._open = line.level != "W" and not _QUIET.search(before)
-        elif self._open and (match := _MODULE.match(text)):
+            self._begun = True
+            return
+        elif self._begun and (match := _MODULE.match(text)):
             self.scripts.update(_script(match))
         elif self._open and text[:1].strip() and events._TYPE.match(text):
             self._open, self.over, self.between, self.chained = False, line, False, False
@@ -144,6 +148,7 @@ class Run:
                 self.all_over = line
         elif not self._open:
             self._marks(line)
+        self._begun = False
 
     def _marks(self, line: Line) -> None:
         if progress._done(line.text):
@@ -188,6 +193,12 @@ def _script(match: re.Match[str]) -> set[str]:
     return set() if "-packages/" in match[1] else {match[1].rpartition("/")[2]}
 
 
+def _begun_in(kept: Sequence[Line], at: int) -> set[str]:
+    """The file in which the traceback at ``kept[at]`` begins, where it is a script."""
+    match = _MODULE.match(kept[at + 1].text) if at + 1 < len(kept) else None
+    return _script(match) if match else set()
+
+
 def anew(kept: Sequence[Line], at: int, runs: Sequence[Run]) -> bool:
     """Whether a program begins at ``kept[at]``, behind the end of the last of ``runs``."""
     last = runs[-1]
@@ -228,9 +239,8 @@ def _traced(kept: Sequence[Line], at: int, last: Run) -> bool:
     quoted = at > 0 and kept[at - 1].text.startswith("```")
     if not starts or quoted or last.over is None or not last.between:
         return False
-    frames = (_MODULE.match(line.text) for line in kept[at + 1 : at + 3])
-    scripts = [name for match in frames if match for name in _script(match)]
-    return bool(last.scripts.intersection(scripts)) and not last.chained and last.alone
+    again = bool(last.scripts & _begun_in(kept, at))
+    return again and not last.chained and last.alone
 
 
 def _gap(kept: Sequence[Line], at: int, last: Run) -> datetime.timedelta | None:
@@ -251,10 +261,7 @@ def other_script(kept: Sequence[Line], at: int, last: Run) -> bool:
     """Whether what is run from ``at`` on is another script: a second step, not a second run."""
     if not last.scripts:
         return False
-    opened = False
-    for line in kept[at : at + AHEAD]:
-        if _TRACEBACK in line.text:
-            opened = True
-        elif opened and (match := _MODULE.match(line.text)) and (names := _script(match)):
+    for number in range(at, min(at + AHEAD, len(kept))):
+        if _TRACEBACK in kept[number].text and (names := _begun_in(kept, number)):
             return not names <= last.scripts
     return False
