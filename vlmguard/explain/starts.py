@@ -69,6 +69,9 @@ _DATE = re.compile(
 )
 _MODULE = re.compile(r'^\s{0,4}File "([^"\n]{1,400})", line \d{1,7}, in <module>')
 _DIED = re.compile(r"^\S{1,200}\.py: error: ")  # argparse's
+_TOP = re.compile(
+    r'^\s{0,4}File "([^"\n]{1,400})", line \d{1,7}, in (?:<module>|_run_module_as_main)'
+)
 _QUIET = re.compile(r"WARN|INFO|DEBUG")
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -125,6 +128,7 @@ class Run:
     chained: bool = False
     _open: bool = False
     _begun: bool = False  # the line before begins a traceback
+    _top: bool = False  # it begins where a program does
     _seen: int = 0
 
     def read(self, line: Line, ended: bool) -> None:
@@ -138,12 +142,15 @@ class Run:
         elif _TRACEBACK in text:
             before = text.partition(_TRACEBACK)[0]
             self._open = line.level != "W" and not _QUIET.search(before)
-            self._begun = True
+            self._begun, self._top = True, False
             return
-        elif self._begun and (match := _MODULE.match(text)):
+        elif self._begun and (match := _TOP.match(text)):
+            self._top = True
             self.scripts.update(_script(match))
         elif self._open and text[:1].strip() and events._TYPE.match(text):
-            self._open, self.over, self.between, self.chained = False, line, False, False
+            if self._top:  # what was caught and printed begins within a function
+                self.over, self.between, self.chained = line, False, False
+            self._open = self._top = False
             if text.startswith("KeyboardInterrupt"):
                 self.all_over = line
         elif not self._open:
@@ -190,7 +197,8 @@ def _killed(text: str) -> bool:
 
 def _script(match: re.Match[str]) -> set[str]:
     """The file in which a traceback begins, none where it is an installed one."""
-    return set() if "-packages/" in match[1] else {match[1].rpartition("/")[2]}
+    own = "-packages/" not in match[1] and not match[0].endswith("_run_module_as_main")
+    return {match[1].rpartition("/")[2]} if own else set()
 
 
 def _begun_in(kept: Sequence[Line], at: int) -> set[str]:
