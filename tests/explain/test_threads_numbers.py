@@ -107,6 +107,10 @@ THREADS = {
     "InternLM/xtuner#432 a parameter of no rows": (traced("/job/xtuner/model/anyshape_llava.py|109|preprocess_for_pixel_values|self.image_newline[:, None, None].expand(", "RuntimeError: The expanded size of the tensor (4096) must match the existing size (0) at non-singleton dimension 0.  Target sizes: [4096, 32, 1].  Tensor sizes: [0, 1, 1]"), "VG523"),
     "PlayVoice/lora-svc#63 a line that is empty": (traced("/job/utils/dataloader.py|58|_filter|for wavpath, pitch, ppg, spk in self.items:", "ValueError: not enough values to unpack (expected 4, got 1)"), "VG554"),
     "Lightning-AI/litgpt#73 a model's own call": (traced("/job/lit_parrot/adapter.py|207|forward|x, _ = block(x, (cos, sin), mask, max_seq_length)", "ValueError: too many values to unpack (expected 2)"), "unknown"),
+    "pbcquoc/vietocr#66 a letter in no table": (traced("~torch/utils/data/_utils/fetch.py|44|<listcomp>|data = [self.dataset[idx] for idx in possibly_batched_index]\n/job/vietocr/model/vocab.py|20|<listcomp>|return [self.go] + [self.c2i[c] for c in chars] + [self.eos]", "KeyError: '°'"), "VG554"),
+    "bdhingra/ga-reader#9 a word in no table": (traced("/job/utils/DataPreprocessor.py|142|<lambda>|qry_words = map(lambda w:w_dict[w], qry_raw)", "KeyError: '@entity133'"), "VG554"),
+    "Totoro97/NeuS#84 a place in a picture": (traced("/job/models/dataset.py|119|gen_random_rays_at|mask = self.masks[img_idx][(pixels_y, pixels_x)]      # batch_size, 3", "IndexError: index 3678 is out of bounds for dimension 1 with size 3024"), "unknown"),
+    "zjukg/MoMoK#11 a model's answer, in a file that loads data": (traced("/job/utils/data_loader.py|335|get_validation_pred|b_range = torch.arange(pred.shape[0], device=self.device)", "AttributeError: 'list' object has no attribute 'shape'"), "unknown"),
     "zhou13/lcnn#17 a model's own answer": (traced("/job/lcnn/trainer.py|70|_loss|losses = result[\"losses\"]", "KeyError: 'losses'"), "unknown"),
 }  # fmt: skip
 

@@ -25,7 +25,8 @@ READS = re.compile(
     r"|\w{0,30}collat\w{0,30}|generate_(?:and_tokenize_)?prompt|_?parse_\w{1,40}|pull_item"
 )
 READERS = re.compile(
-    r"(?:collat|data_?sets?|preprocess|data_?load|tokeniz|annotation)\w{0,30}(?:/|\.py$)"
+    r"(?:collat|data_?sets?|preprocess|data_?load|tokeniz|annotation)\w{0,30}(?:/|\.py$)",
+    re.I,
 )
 SPLIT = re.compile(r"\.split\(|\bline\w{0,12}\b|readlines?\(|^for \w{1,30}, ?\w.{0,80} in ")
 LINE = re.compile(  # of a text file, or a box of an annotation in XML
@@ -145,8 +146,12 @@ COLLATES = re.compile(r"collat\w{0,20}\.py$")
 SCATTERS = re.compile(r"torch/nn/parallel/(?:data_parallel|scatter_gather)\.py$")
 # One place of a tensor that the code names itself.
 NAMED_PLACE = re.compile(r"\w\]?\[(?:\d{1,4}|[^\]'\"]{0,30}[:,] ?-?\d{1,4}) ?(?:,[^\]]{0,40})?\]")
+# What a table is asked with, or is: tokens and labels.
+OF_TABLES = re.compile(
+    r"ids?\b|label|token|embed|target|weight|vocab|class|logit|gather|select|tgt", re.I
+)
 SMALL = re.compile(r"is out of bounds for dimension \d with size [01]$")
 # A table of classes or words, asked for what a row bears.
 TABLE = re.compile(
-    r"self\.\w{0,30}(?:class|label|categ|cat_|vocab|word|2id|2idx|to_i|_map|mapping)\w{0,20}\[\w"
+    r"self\.\w{0,30}(?:class|label|categ|cat_|vocab|word|2i|to_i|_map|mapping)\w{0,20}\[\w"
 )

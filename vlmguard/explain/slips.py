@@ -61,8 +61,10 @@ def plain_index(event: Event) -> bool:
     """A place of a tensor that the code itself names: no token and no label."""
     if event.name != "IndexError" or "out of bounds for dimension" not in event.message:
         return False
+    line = source(event)
     small = idioms.SMALL.search(event.message.strip())
-    return bool(small or idioms.NAMED_PLACE.search(source(event)))
+    other = "[" in line and not idioms.OF_TABLES.search(line)
+    return bool(small or other or idioms.NAMED_PLACE.search(line))
 
 
 def _slip(event: Event) -> Slip:
