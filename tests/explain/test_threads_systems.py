@@ -62,3 +62,22 @@ SHAPES = {
 @pytest.mark.parametrize("thread", SHAPES)
 def test_shape(tmp_path, thread):
     told_right(tmp_path, *SHAPES[thread])
+
+
+# What NCCL 2.14 to 2.28 warns of before it gives up: src/init.cc, misc/, transport/.
+NCCL = {
+    "CUDA Driver version found is 11040. Minimum requirement is 12000": "VG537",
+    "Mismatched NCCL version detected : rank 0 version 21803 rank 1 version 22005": "VG537",
+    "AllReduce : sendbuff 0x7f00 is not a valid pointer": "VG588",
+    "AllReduce : recvbuff allocated on device 1 mismatchs with NCCL device 0": "VG588",
+    "improper usage of ncclCommInitRank: nId = 1, nranks=2, myrank=2": "VG584",
+    "Detected mixed local Net device counts across ranks (min 1, max 4). Set NCCL_IGNORE_NET_MISMATCH=1 to override": "VG536",
+    "NET/IB : Attempted to connect incompatible devices: [0]mlx5_0:1/RoCE and [1]mlx5_1:1/IB.": "VG536",
+    "ncclSocketAccept: wrong socket state 3": "VG536",
+}
+
+
+@pytest.mark.parametrize("words", NCCL)
+def test_nccl_says_why(tmp_path, words):
+    start = "".join(f"n1:12:13 [0] NCCL INFO {said}\n" for said in ("Bootstrap", "cudaDriverVersion 12020", "Using network IB"))
+    told_right(tmp_path, f"{start}\nn1:12:13 [0] x.cc:45 NCCL WARN {words}\nn1:12:13 [0] NCCL INFO init.cc:12 -> 3\n", NCCL[words], None)

@@ -92,6 +92,9 @@ FAILURE = Known(
     wrong="If another rank failed first (its exception is in the log), "
     "the connection is a victim, not the cause.",
     signs=(
+        Sign(
+            "NCCL WARN Detected mixed local Net device counts", where="line", releases="NCCL ≥ 2.27"
+        ),
         Sign("mlx5_core", where="line", also=("Link down",), releases="the kernel's"),
         Sign("Got completion from peer"),
         Sign("ibv_poll_cq"),

@@ -78,6 +78,7 @@ FAILURE = Known(
     wrong="CUDA_VISIBLE_DEVICES set to nothing or to a wrong number "
     "gives 'no CUDA-capable device', too.",
     signs=(
+        Sign("NCCL WARN CUDA Driver version found", where="line", also=("Minimum requirement",)),
         Sign("Cuda is not available"),
         Sign("is not supported in the installed CUDA driver"),
         Sign("Your assigned backend nccl is not available", releases="accelerate"),

@@ -65,6 +65,7 @@ FAILURE = Known(
     do=_do,
     wrong="On nodes with different numbers of cards one number per node does not fit all.",
     signs=(
+        Sign("invalid device count (", where="line", also=("NCCL WARN",)),
         Sign("invalid device ordinal"),
         Sign("Duplicate GPU detected"),
         Sign("CUDA error: invalid device", no=("invalid device function",)),

@@ -34,6 +34,7 @@ FAILURE = Known(
         "such processes train four models."
     ),
     signs=(
+        Sign("improper usage of ncclCommInitRank", where="line", releases="NCCL ≥ 2.23"),
         Sign("EI0004: ", where="line", no=("arning",), releases="HCCL: the table of ranks"),
         Sign("environment variable", also=("expected, but not set",)),
         Sign("Default process group has not been initialized"),

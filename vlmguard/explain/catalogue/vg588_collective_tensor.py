@@ -51,6 +51,9 @@ FAILURE = Known(
     ),
     wrong="Ranks that hang in a collective are another matter (VG505).",
     signs=(
+        Sign("is not a valid pointer", where="line", also=("NCCL WARN",)),
+        Sign("mismatchs with NCCL device", where="line", releases="NCCL: src/misc/argcheck.cc"),
+        Sign("NCCL WARN FP8 reduction support begins", where="line", releases="NCCL ≥ 2.24"),
         Sign("Only nested list/tuple/dicts of objects", releases="accelerate"),
         Sign("Tensor list input to scatter/gather must match"),
         Sign("ensors must be contiguous", releases="torch 1.x to 2.13"),
