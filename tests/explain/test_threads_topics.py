@@ -58,6 +58,19 @@ SHAPES = {
         "[rank1]: RuntimeError: The size of tensor a (780) must match the size of tensor b (781) at non-singleton dimension 2\n", "VG524", (1,)),
     "sizes one apart elsewhere": ("RuntimeError: The size of tensor a (25) must match the size of tensor b (26) at non-singleton dimension 2\n", "unknown", None),
     "QwenLM/Qwen3#677 an adapter of a newer release": ("TypeError: LoraConfig.__init__() got an unexpected keyword argument 'layer_replication'\n", "VG585", None),
+    "markingprowlik/EasyR1#37 the sharded model asked at the wrong moment": (
+        "2025-06-26 03:30:57 ValueError: expected to be in states [<TrainingState.FORWARD_BACKWARD: 2>] but current state is TrainingState.IDLE\n", "VG576", None),
+    "modelscope/ms-swift#4721 images that the rollout engine did not get": (
+        "[rank4]: AssertionError: Expected multimodal embeddings to be a list/tuple of 2D tensors, or a single 3D tensor, but got <class 'NoneType'> instead.\n", "VG566", (4,)),
+    "hpcaitech/ColossalAI#6390 float8's sizes": (
+        "RuntimeError: Expected both dimensions of mat2 to be divisible by 16 but got torch.Size([768, 2])\n", "VG577", None),
+    "huggingface/trl#3304 an older rollout engine": (
+        "Traceback (most recent call last):\n" + trace(("/env/lib/python3.10/site-packages/vllm/entrypoints/llm.py", "__init__", "engine_args = EngineArgs("), last="TypeError: EngineArgs.__init__() got an unexpected keyword argument 'worker_extension_cls'\n"), "VG566", None),
+    "unslothai/unsloth#1829 a trainer that unsloth could not patch": ("RuntimeError: Unsloth: Please file a bug report! Error patching SFTTrainer\n", "VG570", None),
+    "axolotl-ai-cloud/axolotl#2409 no_sync of another kind of sharding": (
+        "".join(f"[rank1]: {line}\n" for line in trace((ACCUMULATE, "no_sync", "with context():"), ("/env/lib/python3.11/site-packages/torch/distributed/fsdp/fully_sharded_data_parallel.py", "no_sync", "_lazy_init(self, self)"), ("/env/lib/python3.11/site-packages/torch/distributed/fsdp/_runtime_utils.py", "_share_state_and_init_handle_attrs", "handle.init_flat_param_attributes()"), last='  File "/env/lib/py').split("\n")), "VG576", None),
+    "a scheduler made anew for a resumed run": (
+        "KeyError: \"param 'initial_lr' is not specified in param_groups[0] when resuming an optimizer\"\n", "VG550", None),
 }
 
 

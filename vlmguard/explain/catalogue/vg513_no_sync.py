@@ -33,7 +33,9 @@ FAILURE = Known(
         ),
         Sign("illegal to call Engine.step() inside no_sync"),
         Sign("deepspeed/runtime/engine.py in no_sync", where="within"),
-        Sign("accelerate/accelerator.py in no_sync", where="within"),
+        Sign(
+            "accelerate/accelerator.py in no_sync", where="within", no=("torch/distributed/fsdp",)
+        ),
     ),
     examples=(
         Example(

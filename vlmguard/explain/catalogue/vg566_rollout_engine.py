@@ -228,6 +228,9 @@ FAILURE = Known(
         Sign("SGLang", where="else"),
         Sign("sglang", where="else"),
         Sign("generation backend", where="else"),
+        Sign("EngineArgs.__init__() got an unexpected keyword argument"),
+        Sign("Expected multimodal embeddings to be"),
+        Sign("LLM.__init__() got an unexpected keyword argument"),
     ),
     examples=(
         Example(

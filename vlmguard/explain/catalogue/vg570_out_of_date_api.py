@@ -220,6 +220,8 @@ FAILURE = Known(
         Sign("Processor' has no attribute", also=("type object",)),
         Sign("Arguments' has no attribute", also=("type object",)),
         Sign("monkey_patch.py", where="raised"),
+        Sign("Please file a bug report! Error patching", releases="unsloth"),
+        Sign("Booster.boost() missing"),
     ),
     examples=(
         Example(

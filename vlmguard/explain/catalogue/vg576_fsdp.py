@@ -145,6 +145,7 @@ FAILURE = Known(
         Sign("strategies/model_parallel.py", where="raised", releases="Lightning"),
         Sign("FSDP", where="else"),
         Sign("fsdp", where="else"),
+        Sign("but current state is TrainingState."),
     ),
     examples=(
         Example(

@@ -181,6 +181,8 @@ FAILURE = Known(
         Sign("8bit", where="else"),
         Sign("GPTQ", where="else"),
         Sign("AWQ", where="else"),
+        Sign("to be divisible by 16 but got", releases="torch._scaled_mm, fp8"),
+        Sign("to be divisible by 16, got", releases="torch._scaled_mm, fp8"),
     ),
     examples=(
         Example(
