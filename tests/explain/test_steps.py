@@ -107,7 +107,7 @@ FIRST = {
     "RoCE": ("VG536", "crow:5330:7970 [3] misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with error Invalid argument", "", "NCCL_IB_GID_INDEX=3"),
     "another optimizer": ("VG550", "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group", "", "print(sum(p.requires_grad for p in model.parameters()))"),
     "what must be said": ("VG553", "run_chatglm.py: error: the following arguments are required: --output_dir", "", "--output_dir VALUE behind the command"),
-    "whose help": ("VG553", "run_chatglm.py: error: argument --stage: invalid int value: 'x'", "", "python run_chatglm.py --help | grep -i stage"),
+    "whose help": ("VG553", "run_chatglm.py: error: argument --stage: invalid int value: 'x'", "", "--stage with another value: x"),
     "a launcher's rank": ("VG553", "sft.py: error: unrecognized arguments: --local_rank=0", "", 'parser.add_argument("--local_rank", "--local-rank"'),
     "no column is left": ("VG554", "IndexError: Invalid key: 47682 is out of bounds for size 0", "TRL", "--remove_unused_columns false"),
     "pixels without end": ("VG555", "PIL.Image.DecompressionBombError: Image size (90000 pixels) exceeds limit of 200 pixels", "", "PIL.Image.MAX_IMAGE_PIXELS = None"),
@@ -152,6 +152,9 @@ FIRST = {
     "a folder without a tokenizer": ("VG539", "OSError: Can't load tokenizer for '/models/xlmr'. If you were trying to load it from 'https://huggingface.co/models', make sure", "", "ls -l /models/xlmr"),
     "a download that does not agree": ("VG541", "modelscope.hub.errors.FileIntegrityError: File /c/hub/model-00002-of-00002.safetensors integrity check failed, expected sha256", "", "ls -lL /c/hub/model-00002-of-00002.safetensors: delete it"),
     "rows that are no JSON": ("VG554", "datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset", "", "python -c $'import json, sys"),
+    "whose help, then": ("VG553", "run_chatglm.py: error: unrecognized arguments: --stagee 2", "", "python run_chatglm.py --help | grep -i stagee"),
+    "a choice": ("VG553", "sft.py: error: argument --torch_dtype/--torch-dtype: invalid choice: 'fp8' (choose from 'bfloat16', 'float16')", "ms-swift", "one of the values behind 'choose from' for --torch_dtype: fp8"),
+    "no number": ("VG553", "sft.py: error: argument --learning_rate/--learning-rate: invalid float value: '1e-4x'", "ms-swift", "--learning_rate with another value: 1e-4x"),
     "a rate that is none": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.12}", "TRL", "--bf16 true"),
 }  # fmt: skip
 

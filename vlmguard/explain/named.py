@@ -96,6 +96,7 @@ _INSTALL = re.compile(
 )
 _FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 _FUNCTION = re.compile(r"TypeError: (?:[\w.<>]{1,60}\.)?([a-z]\w{1,60}(?<!__))\(\)")
+_REFUSED = re.compile(r"invalid [\w ]{1,30} value: ['\"]([^'\"\s]{1,60})")
 _MISSING = re.compile(r"required positional arguments?: ([\w', ]{3,200})")
 _CLASS = re.compile(r"TypeError: ([A-Za-z_]\w{0,60})\.__init__\(\)")
 _REWARD = re.compile(r"reward_function ['\"]?([\w-]{1,60})")
@@ -145,6 +146,7 @@ def of(facts: Facts) -> dict[str, str]:
         **wheels.of_driver(said),
         "framework": _DISTRIBUTIONS.get(facts.framework, ""),
         "class": _first(_CLASS, said),
+        "refused": _first(_REFUSED, said),
         "missing": _first(_MISSING, said).replace("'", "").replace(" and ", ", "),
         "function": _first(_FUNCTION, said),
         "required": _first(_REQUIRED, said),
@@ -227,7 +229,7 @@ def _arguments(said: str) -> dict[str, str]:
     flag = match[1]
     bare = flag.lstrip("-").replace("-", "_")
     new = RENAMED.get(bare, "")
-    stem = next((w for w in bare.split("_") if len(w) > 2), bare)
+    stem = next((w for w in bare.split("_") if len(w) > 3), bare)
     return {
         "flag": flag,
         "argument": bare,
@@ -240,7 +242,7 @@ def _arguments(said: str) -> dict[str, str]:
 # Words of a step that a value of the log takes the place of: {package}, {path}, …
 _PLACE = re.compile(
     r"\{(adapter|anyflag|attribute|argument|bucket|checkpoint|choice|class|codefile|command|data|divisors|driver|dsfile|dropped|flag|folder|framework|function|host|interface|job|key|lib|library|line|missing|modelfolder|modelrepo|modeltype|"
-    r"module|name|newname|numbers|otherport|output|owner|ownerpackage|package|part|partpackage|path|place|port|program|repo|required|"
+    r"module|name|newname|numbers|otherport|output|owner|ownerpackage|package|part|partpackage|path|place|port|program|refused|repo|required|"
     r"source|sourcepackage|span|stem|template|unlisted|vision|wanted|wheels)\}"
 )
 

@@ -91,7 +91,24 @@ FAILURE = Known(
             when=("Liger is not supported",),
             kind="help",
         ),
-        Do("{newname} instead of {argument}: it has another name in this release", "none"),
+        Do(
+            "one of the values behind 'choose from' for --{argument}: {choice} is none of them",
+            "none",
+            when=("invalid choice",),
+            kind="help",
+        ),
+        Do(
+            "--{argument} with another value: {refused} is not of the kind that the message names "
+            "(a number without a unit, true or false)",
+            "none",
+            when=(" value: ",),
+            kind="help",
+        ),
+        Do(
+            "{newname} instead of {argument}: it has another name in this release",
+            "none",
+            unless=("invalid choice", " value: "),
+        ),
         Do("leave {argument} out: {dropped}", "none"),
         Do(
             "ls -l {path}: it is not there; a relative path counts from where the job starts, "
