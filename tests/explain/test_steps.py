@@ -155,6 +155,10 @@ FIRST = {
     "whose help, then": ("VG553", "run_chatglm.py: error: unrecognized arguments: --stagee 2", "", "python run_chatglm.py --help | grep -i stagee"),
     "a choice": ("VG553", "sft.py: error: argument --torch_dtype/--torch-dtype: invalid choice: 'fp8' (choose from 'bfloat16', 'float16')", "ms-swift", "one of the values behind 'choose from' for --torch_dtype: fp8"),
     "no number": ("VG553", "sft.py: error: argument --learning_rate/--learning-rate: invalid float value: '1e-4x'", "ms-swift", "--learning_rate with another value: 1e-4x"),
+    "an actor": ("VG563", "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.", "", "tail -n 40 /tmp/ray/session_latest/logs/worker-*.err"),
+    "a dummy of nothing": ("VG575", "ValueError: You cannot create a DummyScheduler without specifying a scheduler in the config file.", "accelerate", "transformers.get_scheduler(…)"),
+    "weights on meta": ("VG519", "ValueError: Must flatten tensors on the same device but got both cuda:0 and meta", "", "FullyShardedDataParallel(…, sync_module_states=True"),
+    "frames a second": ("VG510", "ValueError: The length of fps (3) must be equal to the length of video_grid_thw (1) or fps should be a single number.", "", "fps as one number"),
     "a rate that is none": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.12}", "TRL", "--bf16 true"),
 }  # fmt: skip
 

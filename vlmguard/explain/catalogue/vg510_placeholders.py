@@ -13,6 +13,13 @@ FAILURE = Known(
     why="a row names more or fewer images than its text has "
     "placeholders for, or an image was given as a text",
     do=(
+        Do(
+            "fps as one number (processor(…, fps=2.0)), or one for each video: images, videos, "
+            "video_kwargs = process_vision_info(messages, return_video_kwargs=True) gives them",
+            "none",
+            when=("length of fps",),
+            kind="rows",
+        ),
         Do(looks.ROWS, "none", kind="rows"),
         Do(looks.ROWS_OF_FILE, "none", kind="rows"),
         Do("give images as a list of paths, one for each placeholder; not inside the text"),

@@ -17,6 +17,10 @@ def _why(facts: Facts) -> str:
             "FSDP1 flattens a block's parameters into one; integer weights (8-bit, or 4-bit "
             "stored as uint8) cannot be flattened"
         )
+    if "on the same device" in facts.message:
+        return (
+            "some of a block's weights are on a device and others on meta: not loaded on this rank"
+        )
     if "uniform dtype" in facts.message or "the same dtype" in facts.message:
         return "FSDP1 flattens a block's parameters into one; here they have several dtypes"
     return (
@@ -30,6 +34,16 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (
             Do("4-bit with bnb_4bit_quant_storage set to the training dtype (bfloat16)", "none"),
             Do("no load_in_8bit under FSDP", "more memory"),
+        )
+    if "on the same device" in facts.message:
+        return (
+            Do(
+                "FullyShardedDataParallel(…, sync_module_states=True, param_init_fn=lambda m: "
+                "m.to_empty(device=torch.cuda.current_device(), recurse=False)): weights on meta "
+                "are filled from rank 0",
+                "none",
+            ),
+            Do("from_pretrained without device_map and low_cpu_mem_usage, on every rank", "memory"),
         )
     if "uniform dtype" in facts.message or "the same dtype" in facts.message:
         return (

@@ -13,6 +13,12 @@ FAILURE = Known(
     "ended is in its own log, which is not among these lines",
     do=(
         Do(
+            "tail -n 40 /tmp/ray/session_latest/logs/worker-*.err; dmesg -T | grep -i -E 'killed "
+            "process|oom' | tail -5, on the node of the actor: what ended it",
+            "none",
+            when=("ActorDied", "RayActorError", "ray.exceptions"),
+        ),
+        Do(
             "the logs of all ranks and nodes in one folder: PET_LOG_DIR=LOGS PET_REDIRECTS=3 "
             "in front "
             "of the same command (torchrun --log-dir LOGS --redirects 3), then vlmguard "

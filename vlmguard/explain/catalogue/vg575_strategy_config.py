@@ -85,6 +85,13 @@ _STEPS = (
         ),
     ),
     Do(
+        "transformers.get_scheduler(…) and torch.optim.AdamW in place of DummyScheduler and "
+        "DummyOptim in the code: the file has no section that these stand for",
+        "none",
+        when=("without specifying a scheduler", "without specifying an optimizer"),
+        kind="dummy",
+    ),
+    Do(
         "take the optimizer and scheduler sections out of DeepSpeed's file: the code's own are "
         "used (or DummyOptim and DummyScheduler in the code, and the file's are)",
         "none",
@@ -95,6 +102,7 @@ _STEPS = (
             "specify an optimizer",
             "specify a scheduler",
         ),
+        kind="dummy",
     ),
     Do(
         '"zero_allow_untested_optimizer": true in DeepSpeed\'s file',
