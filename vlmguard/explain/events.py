@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from vlmguard.explain import frames
 from vlmguard.explain.lines import Line, Time
 
 MAX_MESSAGE = 24  # lines
@@ -14,32 +15,15 @@ NEXT = 3  # lines behind a message in which a program says that it went on
 CUT = 3  # lines of code and carets behind a last frame
 
 _START = "Traceback (most recent call last)"
-_FRAME = re.compile(r'^\s*(?:│\s*)?File "([^"\n]{1,400})", line (\d{1,7})(?:, in (.{1,200}))?')
-# As chats and trackers quote one: without File, with other quotation marks.
-_QUOTED_FRAME = re.compile(
-    r"^\s{0,8}(?:File )?[\"“”']?([^\"“”'\s,]{1,400}\.py)[\"“”']?, line (\d{1,7}), "
-    r"in ([\w<>.]{1,200})\s{0,8}$"
-)
 # What a quotation shows of the source above an exception's name.
 _CODE = re.compile(
     r"^\s{0,40}(?:assert \S|raise \w|[\w, .\[\]*'\"]{1,120} [-+*/]?= ?\S|\w{1,40}\[['\"]"
     r"|\[\w{1,40}\[|[a-z_][\w.]{1,80}\(.{1,200}\)\s{0,8}$)"
 )
-_RICH = re.compile(r"^│ ?((?:[A-Za-z]:\\)?/?[^\s:│][^:│\n]{1,300}):(\d{1,7}) in ([\w<>.]{1,80})")
-_HALF = re.compile(r"^│ ([/~.\w][^\s│]{2,300}(?: in)?)\s{0,300}│?$")  # of one that is wrapped
-# A notebook's frames: "File ~/x/trainer.py:19, in Trainer.train(self, …)", before IPython 8
-# "~/x/trainer.py in train(self, …)", in Colab "[/x/trainer.py](https://…) in train(self, …)".
-_CELL = re.compile(
-    r"^File \[?([~./A-Za-z](?::\\)?[^\s:]{0,300}\.py):(\d{1,7})(?:\]\([^)\s]{0,300}\))?,"
-    r" in ([\w<>.]{1,80})\("
-)
-_OLD_CELL = re.compile(
-    r"^\[?([~/A-Za-z][^\s:\]]{0,300}\.py)(?:\]\([^)\s]{0,200}\))? in (())?([\w<>]{1,80})\("
-)
 _NUMBERED = re.compile(r"^(?:-{2,4}> ?|\s{1,5})\d{1,5} ")  # a notebook's lines of source
 _TITLE = re.compile(r"^\*{0,2}([A-Za-z_]\w{2,60})\s{2,60}Traceback \(most recent call last\)")
 _SPAWNED = re.compile(r"^-- Process (\d{1,5}) terminated with the following error")
-_TYPE = re.compile(
+TYPE = re.compile(
     r"^((?:[A-Za-z_]\w{0,60}\.){0,8}"
     r"(?:_?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed|Iteration|Stop"
     r"|NotFound|Conflict)"
@@ -61,7 +45,7 @@ _UNCAUGHT = re.compile(
 _NAMED = re.compile(r"\brank=(\d{1,5})\]")
 # VS Code's: the innermost frame comes first.
 _DEBUGGER = re.compile(r"^(?:Exception has occurred|发生异常): ([A-Za-z_][\w.]{0,120})")
-_CHAIN = ("During handling of the above", "The above exception was the direct cause")
+CHAIN = ("During handling of the above", "The above exception was the direct cause")
 _RAISE = re.compile(r"^\s*raise (?:\w{1,60}\.){0,4}([A-Z]\w{0,60})\(")
 # A record of wandb's own debug.log, behind its clock: what it tells there it survived.
 TRACKER = re.compile(
@@ -131,10 +115,10 @@ class Event:
     @property
     def under(self) -> list[str]:
         """Of one without a name, what stands under its frames: other ranks wrote over the name."""
-        frames = [n for n, line in enumerate(self.trace) if _FRAME.match(line)]
-        if self.type or not frames:
+        named = [n for n, line in enumerate(self.trace) if frames.PYTHON.match(line)]
+        if self.type or not named:
             return []
-        return [line for line in self.trace[frames[-1] + 1 :] if line[:1].strip()]
+        return [line for line in self.trace[named[-1] + 1 :] if line[:1].strip()]
 
     @property
     def name(self) -> str:
@@ -210,7 +194,7 @@ def _cut(event: Event) -> bool:
 
 
 def _step(lane: _Lane, line: Line) -> Event | None:
-    text = _whole(lane, line.text)
+    text, lane.half = frames.whole(lane.half, line.text)
     if lane.fresh > MAX_MESSAGE - NEXT and lane.done is not None and _WENT_ON.search(line.raw):
         lane.done.caught = True
     lane.behind += 0 if not text.strip() or _NUMBERED.match(text) else 1
@@ -231,7 +215,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         lane.open.append(event)
         lane.fresh, lane.chained, lane.ignored = 0, False, False
         return None
-    if any(text.lstrip(" │").startswith(chain) for chain in _CHAIN):
+    if any(text.lstrip(" │").startswith(chain) for chain in CHAIN):
         lane.chained, lane.fresh = lane.done is not None, 0
         return None
     if _IGNORED.match(text):
@@ -239,9 +223,9 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         return None
     if lane.debugger and not lane.open and lane.done and _debugged(lane, lane.done, text):
         return None
-    if not lane.open and not lane.fresh and (frame := _frame(text)) and frame[2]:
+    if not lane.open and not lane.fresh and (frame := frames.of(text)) and frame[2]:
         lane.open.append(Event(line, rank=line.rank, caught=line.level == "W"))  # it was cut
-    if lane.open and (frame := _frame(text)):
+    if lane.open and (frame := frames.of(text)):
         lane.open[-1].frames.append(frame)
         lane.behind = 0
         lane.open[-1].trace.append(text)
@@ -270,7 +254,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         lane.debugger = True
         return event
     shown = lane.before and _CODE.match(lane.before[-1])
-    match = _TYPE.match(stripped if lane.open or shown else text)
+    match = TYPE.match(stripped if lane.open or shown else text)
     bare = shown and lane.before[-1].lstrip().startswith(("assert ", "raise "))
     if match and (lane.open or match[2] or bare or _announced(match)):
         return _closed(lane, line, match[1], match[2] or "")
@@ -296,7 +280,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
 
 def _debugged(lane: _Lane, event: Event, text: str) -> bool:
     """Whether this is a frame, or its line of source, of what VS Code told above."""
-    if frame := _frame(text):
+    if frame := frames.of(text):
         event.frames.insert(0, frame)
         event.trace.insert(0, text)
         lane.fresh = 0
@@ -306,37 +290,6 @@ def _debugged(lane: _Lane, event: Event, text: str) -> bool:
         lane.debugger = not event.frames
         return False
     return True
-
-
-def _whole(lane: _Lane, text: str) -> str:
-    """``text``, or the frame of which rich wrote the first half on the line before."""
-    if not text.startswith("│ "):
-        lane.half = ""
-        return text
-    half, rest = lane.half, text.strip(" │")
-    told = (f"│ {half}{gap}{rest}" for gap in ("", " ")) if half else ()
-    whole = next((one for one in told if _RICH.match(one)), "")
-    match = None if whole else _HALF.match(text)
-    lane.half = match[1] if match and ("/" in match[1] or "\\" in match[1]) else ""
-    return whole or text
-
-
-def is_frame(text: str) -> bool:
-    """Whether a traceback's line names a frame, as Python, rich or a notebook print it."""
-    return _frame(text) is not None
-
-
-def _frame(text: str) -> tuple[str, int, str] | None:
-    if (
-        match := _FRAME.match(text)
-        or _RICH.match(text)
-        or _CELL.match(text)
-        or _QUOTED_FRAME.match(text)
-    ):
-        return match[1], int(match[2]), (match[3] or "").strip().rpartition(".")[2]
-    if match := _OLD_CELL.match(text):
-        return match[1], 0, match[4]
-    return None
 
 
 def _thrown(lane: _Lane, line: Line, message: str) -> Event:

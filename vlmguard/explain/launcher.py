@@ -191,6 +191,11 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
     return found
 
 
+def killed(text: str) -> bool:
+    """Whether a shell says that a signal ended what it ran."""
+    return bool(_SHELL.search(text) or _BARE.search(text))
+
+
 def _just_killed(ended: Exit) -> bool:
     match = _SRUN.match(ended.line.text)
     return match is not None and "Killed" in match[3]

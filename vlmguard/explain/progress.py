@@ -230,7 +230,7 @@ def of(lines: Iterable[Line]) -> Progress:
         if any(words in text for words in _INTERRUPTED):
             interrupted = line.number
         aside = interrupted < line.number < interrupted + NEAR
-        if line.number - failed > AFTER and not aside and _done(text):
+        if line.number - failed > AFTER and not aside and says_done(text):
             told.done.append(line.at)
             told.end = line
             if not any(mark in text for mark in _MARKS):
@@ -276,7 +276,7 @@ def of(lines: Iterable[Line]) -> Progress:
     return told
 
 
-def _done(text: str) -> bool:
+def says_done(text: str) -> bool:
     """Whether a line says that the training is over."""
     if "Error" in text or "print(" in text:  # a source line says what it would write
         return False

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vlmguard.explain import idioms, kinds, sizes
-from vlmguard.explain.events import Event, is_frame
+from vlmguard.explain import frames, idioms, kinds, sizes
+from vlmguard.explain.events import Event
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def told(event: Event) -> str | None:
 
 def source(event: Event) -> str:
     """The line that raised it: below the last frame, or the one that a notebook or rich marks."""
-    at = max((n for n, line in enumerate(event.trace) if is_frame(line)), default=-1)
+    at = max((n for n, line in enumerate(event.trace) if frames.is_frame(line)), default=-1)
     below = [line.strip() for line in event.trace[at + 1 :]]
     marked = [line for line in below if idioms.MARKED.match(line)]
     if marked:

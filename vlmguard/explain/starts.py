@@ -81,7 +81,7 @@ def _normal(line: Line) -> str:
     text = line.text.rstrip()
     if len(text) < SHORT or line.marked or _NO_FIRST.search(text[:300]):
         return ""
-    if events._TYPE.match(text):
+    if events.TYPE.match(text):
         return ""
     return _DATE.sub("D", _DIGITS.sub("0", text[:160]))
 
@@ -147,7 +147,7 @@ class Run:
         elif self._begun and (match := _TOP.match(text)):
             self._top = True
             self.scripts.update(_script(match))
-        elif self._open and text[:1].strip() and events._TYPE.match(text):
+        elif self._open and text[:1].strip() and events.TYPE.match(text):
             if self._top:  # what was caught and printed begins within a function
                 self.over, self.between, self.chained = line, False, False
             self._open = self._top = False
@@ -158,13 +158,13 @@ class Run:
         self._begun = False
 
     def _marks(self, line: Line) -> None:
-        if progress._done(line.text):
+        if progress.says_done(line.text):
             self.all_over = line
-        elif _DIED.search(line.text) or _killed(line.text):
+        elif _DIED.search(line.text) or launcher.killed(line.text):
             self.over = line
         if self.over is not None:
             self.between = self.between or bool(_normal(line))
-            self.chained = self.chained or line.text.lstrip().startswith(events._CHAIN)
+            self.chained = self.chained or line.text.lstrip().startswith(events.CHAIN)
 
     def _first(self, line: Line) -> None:
         ended = self.over or self.all_over
@@ -188,11 +188,6 @@ class Run:
     def ended(self) -> bool:
         """Whether it may be over."""
         return self.over is not None or self.all_over is not None
-
-
-def _killed(text: str) -> bool:
-    """Whether a shell says that a signal ended what it ran."""
-    return bool(launcher._SHELL.search(text) or launcher._BARE.search(text))
 
 
 def _script(match: re.Match[str]) -> set[str]:
