@@ -71,6 +71,10 @@ SHAPES = {
         "".join(f"[rank1]: {line}\n" for line in trace((ACCUMULATE, "no_sync", "with context():"), ("/env/lib/python3.11/site-packages/torch/distributed/fsdp/fully_sharded_data_parallel.py", "no_sync", "_lazy_init(self, self)"), ("/env/lib/python3.11/site-packages/torch/distributed/fsdp/_runtime_utils.py", "_share_state_and_init_handle_attrs", "handle.init_flat_param_attributes()"), last='  File "/env/lib/py').split("\n")), "VG576", None),
     "a scheduler made anew for a resumed run": (
         "KeyError: \"param 'initial_lr' is not specified in param_groups[0] when resuming an optimizer\"\n", "VG550", None),
+    "modelscope/ms-swift#4181 an image that was not resized": (
+        "Caught ValueError in DataLoader worker process 0与cannot reshape array of size 1843200 into shape (1,2,3,17,2,14,22,2,14)\n", "VG518", None),
+    "Haoyan-Guan/CAReg#6 another array": ("ValueError: cannot reshape array of size 1288 into shape (28,28)\n", "unknown", None),
+    "huggingface/open-r1#299 the assertion alone": ("assert not param.ds_active_sub_modules, param.ds_summary()\n", "VG523", None),
 }
 
 

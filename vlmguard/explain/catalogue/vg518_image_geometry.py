@@ -9,9 +9,16 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _TABLE = re.compile(r"size of tensor a \((\d{1,6})\) must match the size of tensor b \((\d{1,6})\)")
+_PATCHES = re.compile(r"cannot reshape array of size (\d{1,12}) into shape \(([\d,]{5,60})\)")
 
 
 def _why(facts: Facts) -> str:
+    if match := _PATCHES.search(facts.message):
+        return (
+            f"the processor divides an image into patches ({match[2]}) and got an array of "
+            f"{match[1]} values, which these do not make: the image was not resized to multiples "
+            "of the patches, or the row names a size that is not the image's"
+        )
     if match := _TABLE.search(facts.message):
         return (
             f"an image became {match[1]} tokens (its patches, and for most towers one more), and "
@@ -25,6 +32,20 @@ def _why(facts: Facts) -> str:
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if _PATCHES.search(facts.message):
+        return (
+            Do(
+                "grep -n -E 'do_resize|size|pixels|patch' MODEL/preprocessor_config.json: "
+                "do_resize must be true, unless every image is resized before",
+                "none",
+            ),
+            Do(
+                "grep -n -E 'resized_height|resized_width' DATA.jsonl: multiples of patch_size x "
+                "merge_size where a row names them (28 for Qwen2-VL and Qwen2.5-VL, 32 for "
+                "Qwen3-VL)",
+                "none",
+            ),
+        )
     if _TABLE.search(facts.message):
         return (
             Do(
@@ -67,6 +88,8 @@ FAILURE = Known(
         Sign("mean must have 1 elements if it is an iterable"),
         Sign("Unable to infer channel dimension format"),
         Sign("nframes should in interval"),
+        Sign("cannot reshape array of size", beside=(",2,14)",), releases="Qwen2-VL's patches"),
+        Sign("cannot reshape array of size", beside=(",2,16)",), releases="Qwen3-VL's patches"),
         Sign("mage size ("),
         Sign("doesn't match model (", releases="timm, torchvision"),
         Sign("/image_processing_", where="raised"),

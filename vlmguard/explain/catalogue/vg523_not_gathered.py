@@ -99,6 +99,7 @@ FAILURE = Known(
             "Cannot free a ZeRO-3 parameter while it is still active", releases="DeepSpeed ≥ 0.17"
         ),
         Sign("ds_active_sub_modules", where="trace"),
+        Sign("assert not param.ds_active_sub_modules"),
         Sign("does not match tensor size", also=("param id",), releases="DeepSpeed"),
         Sign("GatheredParameters"),
         Sign("pop from an empty deque", releases="DeepSpeed, ZeRO-3's record"),

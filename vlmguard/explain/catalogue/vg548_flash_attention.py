@@ -78,6 +78,7 @@ FAILURE = Known(
         Sign("in get_correct_attn_implementation", where="raised"),
         Sign("in _check_and_enable_flash_attn_2", where="raised"),
         Sign("only supports head dimension"),
+        Sign("fp16 and bf16 data type"),
         Sign("flash_attn_cuda", where="trace", also=("negative dimension",)),
         Sign("/flash_attn/", where="raised"),
         Sign("must be Tensor, not BlockMask"),
