@@ -75,6 +75,13 @@ SHAPES = {
         "Caught ValueError in DataLoader worker process 0与cannot reshape array of size 1843200 into shape (1,2,3,17,2,14,22,2,14)\n", "VG518", None),
     "Haoyan-Guan/CAReg#6 another array": ("ValueError: cannot reshape array of size 1288 into shape (28,28)\n", "unknown", None),
     "huggingface/open-r1#299 the assertion alone": ("assert not param.ds_active_sub_modules, param.ds_summary()\n", "VG523", None),
+    "karpathy/nanoGPT#277 autocast without bfloat16": ("RuntimeError: Current CUDA Device does not support bfloat16. Please switch dtype to float16.\n", "VG529", None),
+    "deepspeedai/DeepSpeed#8148 the end of what was recomputed": (
+        "[rank1]: saved metadata: {'shape': torch.Size([128]), 'dtype': torch.bfloat16}\n[rank1]: recomputed metadata: {'shape': torch.Size([0]), 'dtype': torch.bfloat16}\n[rank1]: .\n\n"
+        "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/mre.py\", line 11, in <module>\n[rank0]:     trainer.train()\n", "VG504", (1,)),
+    "aik2mlj/polyffusion#2 cut within a worker's end": (
+        "Traceback (most recent call last):\n" + trace(("/env/lib/python3.10/site-packages/torch/utils/data/_utils/signal_handling.py", "handler", "_error_if_any_worker_fails()"), last="RuntimeError: DataLoader worker (pid 2978) is killed by\n"), "VG544", None),
+    "mattmireles/gemma-tuner-multimodal#19 killed, as its starter says": ("Training failed with exit code -9\nCheck the logs for detailed error information\n", "VG532", None),
 }
 
 

@@ -30,7 +30,9 @@ _CLOSING = re.compile(r"closing signal SIG(HUP|INT)\b")  # torchrun passes on wh
 _CHILDREN = re.compile(  # torch 1.9 to 1.11
     r"Child process \d{1,9} \(local_rank (\d{1,4})\) FAILED \(exitcode (-?\d{1,4})\)"
 )
-_RETURN = re.compile(r"exits with return code = (-?\d{1,4})")
+_RETURN = re.compile(  # a script's own starter, too: of a signal only
+    r"(?:exits with return code =|[Tt]raining failed with exit code(?= -)) (-?\d{1,4})"
+)
 _SRUN = re.compile(
     r"^(?:\[\d{4}[^\]]{0,30}\] )?srun: error: (\S{1,80}): tasks? ([\d,-]{1,60}): (.{1,120})"
 )

@@ -100,6 +100,7 @@ FAILURE = Known(
         Sign("a tensor that was already unpacked once"),
         Sign("torch.utils.checkpoint: Detected that"),
         Sign("in check_recomputed_tensors_match", where="raised"),
+        Sign("recomputed metadata: {'shape'", where="line"),
     ),
     examples=(
         Example(

@@ -33,6 +33,7 @@ FAILURE = Known(
         Sign("Type BF16 is not supported"),
         Sign("Model is not initialized with bf16", also=("Error",)),
         Sign("bfloat16 is not supported on your"),
+        Sign("Device does not support bfloat16", releases="torch.autocast"),
         Sign("fp16 mixed precision requires a GPU"),
         Sign("not implemented for 'BFloat16'"),
         Sign("bfloat16", where="else"),

@@ -46,6 +46,7 @@ FAILURE = Known(
         Sign("BrokenProcessPool"),
         Sign("terminated abruptly while the future"),
         Sign("packing worker exited unexpectedly"),
+        Sign("torch/utils/data/_utils/signal_handling.py", where="raised"),
         Sign("tokenization failed because a dataset worker died", releases="unsloth"),
     ),
     examples=(
