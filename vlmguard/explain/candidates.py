@@ -163,7 +163,7 @@ def _wraps(event: Event, others: list[Event]) -> bool:
         others = [e for e in others if e is not event and not launchers(e)]
         said = any(e.type or e.at > event.at for e in others)
         return not event.type and bool(event.frames) and said
-    return any(e.at > event.at and e.type == event.type for e in others)
+    return any(e is not event and e.at >= event.at and e.type == event.type for e in others)
 
 
 def _passed_on(event: Event) -> bool:

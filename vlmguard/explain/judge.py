@@ -20,7 +20,8 @@ from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.silent import no_numbers, silent
 
 _MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier")
-_FROM_BELOW = ("VG532", "VG534")  # what a kernel says of a process or card: who fell says whose
+# What a kernel says of a process or card: who fell says whose.
+_FROM_BELOW = ("VG532", "VG534", "VG543")
 _ENDED = "VG569"  # from outside
 _CAUGHT = ("VG552", "VG540", "VG590")  # what a later, stronger failure makes noise of
 
@@ -136,6 +137,8 @@ def _why_they_ended(some: list[Candidate]) -> list[Candidate]:
         return [c for c in some if c.known is not None and c.known.code == "VG532"]
     if "VG534" in told and other <= {"VG534", "VG562", ""}:
         return [c for c in some if c.known is not None and c.known.code == "VG534"]
+    if "VG531" in told and other <= {"VG531", "VG569", "VG590"}:  # it waits for another place
+        return [c for c in some if c.known is not None and c.known.code == "VG531"]
     if "VG530" in told and other == {"VG530", "VG531"}:
         return [c for c in some if c.known is not None and c.known.code == "VG530"]
     return some
@@ -150,9 +153,16 @@ def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
     """An import that fails is often caught; beside a later failure that says more it is noise."""
     if any(c.known is not None and c.order <= 1 for c in candidates):  # cut tracebacks tell less
         candidates = [c for c in candidates if c.known or c.event is None or c.event.type]
+    said = {c.line.source for c in candidates if c.order == 0 and c.known and _typed(c)}
+    candidates = [c for c in candidates if _typed(c) or c.line.source not in said]
     strong = [c for c in candidates if c.order <= 1 and not _weak(c)]
     latest = max((c.at for c in strong), default=-1)
     return [c for c in candidates if not _weak(c) or c.at > latest]
+
+
+def _typed(candidate: Candidate) -> bool:
+    """Not a traceback that is cut, or that another rank's lines went through."""
+    return candidate.event is None or bool(candidate.event.type)
 
 
 def _weak(candidate: Candidate) -> bool:

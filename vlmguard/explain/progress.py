@@ -81,8 +81,10 @@ _WORDS = re.compile(
     r"(?:completed?|finished|done|ended)\b"
     r"|\b(?:finished|completed|done) (?:all |the )?(?:pre-?|fine-?)?(?:train|tun)ing\b"
     r"|(?:训练|微调)(?:已|全部)?(?:完成|结束)"
-    r"|^finished: "
+    r"|^finished: |^Training time \d"
 )
+# A script's last word.
+_LAST = re.compile(r"(?i)^\W{0,4}(?:all )?(?:done|finished|completed?|success|完成|结束)\W{0,4}$")
 _PART = re.compile(r"(?i)epoch|fold|round|stage|step|iter|轮|折|步")
 _OF_PART = re.compile(r"(?i):?\s{0,3}(?:for |of |on )?(?:epoch|fold|round|stage|step|iter)")
 
@@ -235,7 +237,7 @@ def of(lines: Iterable[Line]) -> Progress:
             told.end = line
             if not any(mark in text for mark in _MARKS):
                 told._worded[line.at] = recent[0]
-        if "Running Evaluation" in text or "Evaluating" in text[:40] or _SET_ASIDE.match(text):
+        if "Running Evaluation" in text or "valuating" in text[:40] or _SET_ASIDE.match(text):
             told.evaluating = line.at
             told.began = line
         if (
@@ -267,6 +269,11 @@ def of(lines: Iterable[Line]) -> Progress:
             gradient = "loss" in text and values.get("grad_norm") == "nan"
             told.losses.append((line, 2 if broken else 1 if gradient else 0))
             told.loss(line, text)
+    last = told.final
+    if last is not None and told.steps and not told.done and _LAST.match(last.text):
+        told.done.append(last.at)
+        told.end = last
+        told._worded[last.at] = recent[0]
     longest = max(told._growth, default=0)
     full = bars is not None and bars[0] == bars[1] == longest and longest > 1
     if full and told.last and not told.done:

@@ -10,6 +10,10 @@ from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
 
 _NOT_GATHERED, _CACHE = "VG523", "VG524"
+_DRIVER = "VG537"
+_NO_CARD = ("VG529", "VG559")
+_CARD = re.compile(r"\b(?:CUDA|GPU|NCCL|cuda|gpu|bf16)\b")
+_WARNED = "UserWarning: CUDA initialization: "
 _EMPTY = re.compile(r"for dimension \d with size 0$")
 _SWITCHED = "use_cache=True` is incompatible with gradient checkpointing"
 _SIZES = re.compile(
@@ -19,7 +23,7 @@ _SIZES = re.compile(
 
 
 def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Digest]) -> Answer:
-    """Under ZeRO-3 an index into a table of 0 rows is a weight that was not gathered."""
+    """Under ZeRO-3 an index into a table of 0 rows is a weight that was not gathered; and more."""
     said = answer.facts.message
     empty = "IndexError" in said and _EMPTY.search(said.rstrip()) is not None
     known = answer.known
@@ -29,7 +33,17 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     if answer.known is None and _switched_off(said, digests):
         answer.known = next(k for k in catalogue if k.code == _CACHE)
         answer.verdict = "explained"
+    if _no_driver(answer, digests):
+        answer.known = next(k for k in catalogue if k.code == _DRIVER)
+        answer.verdict = "explained"
     return answer
+
+
+def _no_driver(answer: Answer, digests: Sequence[Digest]) -> bool:
+    """A program that finds no card, behind torch's warning that the driver does not fit it."""
+    code = answer.known.code if answer.known is not None else ""
+    asked = code in _NO_CARD or (not code and _CARD.search(answer.facts.message) is not None)
+    return asked and any(_WARNED in d.text for d in digests)
 
 
 def _switched_off(said: str, digests: Sequence[Digest]) -> bool:

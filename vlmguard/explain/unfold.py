@@ -133,7 +133,7 @@ def _object(raw: str) -> list[str]:
     if not told:
         return []
     text = "\n".join(one.rstrip("\r\n") for one in told).replace("\r\n", "\n").replace("\r", "\n")
-    front = _time(inner) + _pod(entry)
+    front = _time(inner) + _pod(entry) + _rank(inner)
     quiet = _quiet(inner) if _HEAD in text else ""
     lines = [quiet + line if _HEAD in line else line for line in text.split("\n")]
     return [front + line for line in lines]
@@ -142,6 +142,11 @@ def _object(raw: str) -> list[str]:
 def _time(entry: dict[str, object]) -> str:
     value = next((str(entry[key]) for key in _TIMES if key in entry), "")
     return f"{value} " if _ISO.match(value) and len(value) <= 40 else ""
+
+
+def _rank(entry: dict[str, object]) -> str:
+    value = next((entry[key] for key in ("rank", "global_rank") if key in entry), None)
+    return f"[rank{value}]: " if type(value) is int and value >= 0 else ""
 
 
 def _pod(entry: dict[str, object]) -> str:

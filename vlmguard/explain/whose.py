@@ -12,7 +12,9 @@ from vlmguard.explain.ended import nodes
 from vlmguard.explain.lines import Line
 
 # torch: "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d".
-_ASKED = re.compile(r"\[(\d{1,6})\] is setting up .{1,60}retrieving \w{1,30} from \[(\d{1,6})\]")
+_ASKED = re.compile(
+    r"\[(\d{1,6})\] is setting up .{1,60}retr(?:ie|ei)ving \w{1,30} from \[(\d{1,6})\]"
+)
 _GPU = re.compile(r"\bGPU (\d{1,2})\b")
 # torch under TORCH_DISTRIBUTED_DEBUG=DETAIL: what each rank is in.
 _IN = re.compile(
@@ -22,6 +24,9 @@ _IN = re.compile(
 _XID = re.compile(r"\bXid \(PCI:([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})")
 _CARD = re.compile(r"\brank (\d{1,6}) nranks .{0,60}\bbusId ([0-9a-f]{1,16})\b")
 _OWN = re.compile(r"(?i)\brank[ _:=]?(\d{1,5})\b")
+_DIED = ("VG532", "VG558")
+_LOST = re.compile(r"Connection (?:closed|reset) by peer|remote process exited|ncclRemoteError")
+_SUBPROCESS = re.compile(r"sigkill_handler\] Killing subprocess (\d{1,9})")
 ON_A_NODE = 8  # cards
 
 Told = tuple[int, str]
@@ -42,6 +47,8 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Told | None:
         return card, "the GPU that is full is its own"
     if code == "VG534" and (card := _failed(digests)) is not None:
         return card, "NCCL's lines say that the card is its own"
+    if code in _DIED and not nodes(digests) and (gone := _silent(answer, digests)) is not None:
+        return gone, "the others only lost their connection to it"
     if answer.facts.world == 1 and answer.known is not None:
         return 0, "the run has one rank"
     return None
@@ -79,6 +86,14 @@ def _apart(digests: Sequence[Digest]) -> int | None:
     if len(each) < 3 or len(counted) != 2 or counted[1][1] != 1:
         return None
     return next(rank for rank, what in each.items() if what == counted[1][0])
+
+
+def _silent(answer: Answer, digests: Sequence[Digest]) -> int | None:
+    """Of the ranks of one node the only one that did not say that it lost another."""
+    heard = {e.rank for d in digests for e in d.events if _LOST.search(e.message)} - {None}
+    ended = {m[1] for d in digests for m in _SUBPROCESS.finditer(d.text)}
+    others = set(range(answer.facts.world or len(ended))) - heard
+    return others.pop() if heard and len(others) == 1 else None
 
 
 def _card(answer: Answer, digests: Sequence[Digest]) -> int | None:

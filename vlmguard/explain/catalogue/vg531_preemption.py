@@ -41,6 +41,7 @@ FAILURE = Known(
         Sign("reclaimed by the scheduler", where="line"),
         Sign("has been preempted", where="line"),
         Sign("was preempted", where="line"),
+        Sign("Preempted by pod", where="line", releases="Kubernetes"),
         Sign("preempted by a higher priority", where="line"),
         Sign("Spot Instance interruption", where="line"),
         Sign("CANCELLED AT", where="line", also=("*** JOB",), no=("DUE TO",), releases="Slurm"),

@@ -83,6 +83,8 @@ FAILURE = Known(
     wrong="weights_only=False executes what a checkpoint says: only for "
     "files that you wrote yourself.",
     signs=(
+        Sign("KeyError", beside=("state.optimizers.",), releases="torch.distributed.checkpoint"),
+        Sign("default_planner.py in create_default_local_load_plan", where="raised"),
         Sign("in get_last_checkpoint", where="raised"),
         Sign("is not a checkpoint file"),
         Sign("mmengine/runner/checkpoint.py", where="raised"),
@@ -99,7 +101,7 @@ FAILURE = Known(
         Sign("checkpoint used to save with world size"),
         Sign("The checkpoint being loaded used a DP world size"),
         Sign("you require users to upgrade torch to at least v2.6"),
-        Sign("resume_from_checkpoint", also=("Error",), no=("yaml.",)),
+        Sign("resume_from_checkpoint", also=("Error",), no=("yaml.", ".train(")),
         Sign("optim_states.pt", also=("No such file",)),
         Sign("_states.pt", also=("No such file",)),
         Sign("rng_state", also=("No such file",)),

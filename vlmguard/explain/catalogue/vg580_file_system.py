@@ -47,6 +47,7 @@ FAILURE = Known(
     ),
     wrong="--overwrite_output_dir starts anew: to go on, name the checkpoint.",
     signs=(
+        Sign("cannot be opened", also=("_open_zipfile_writer",), releases="torch.save"),
         Sign("LustreError", also=("rc = -",), no=("rc = -28", "rc = -122"), releases="Lustre"),
         Sign("[Errno 13]"),
         Sign("FileNotFoundError", also=("open(", "'wb')"), releases="a folder that is not there"),

@@ -73,6 +73,7 @@ FAILURE = Known(
         Sign("Hypothesis is empty", releases="rouge"),
         Sign("Resource punkt", releases="nltk"),
         Sign("in compute_metrics", where="trace", no=("out of memory",)),
+        Sign("self.compute_metrics(", where="trace", no=("out of memory",)),
         Sign("in preprocess_logits_for_metrics", where="trace", no=("out of memory",)),
         Sign("in get_eval_dataloader", where="raised"),
         Sign(

@@ -1,0 +1,118 @@
+"""More than a failure's own words: a warning before it, who is silent, a last word."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vlmguard.explain.command import explain
+
+TRACE = 'Traceback (most recent call last):\n  File "/w/train.py", line 9, in main\n    {}\n'
+DRIVER = (
+    "/v/torch/cuda/__init__.py:124: UserWarning: CUDA initialization: The NVIDIA driver on your "
+    "system is too old (found version 11000).\n"
+)
+BF16 = TRACE.format("raise ValueError(") + (
+    "ValueError: Your setup doesn't support bf16/gpu. You need torch>=1.10, using Ampere GPU with "
+    "cuda>=11.0\n"
+)
+CUDA = TRACE.format("start()") + "AssertionError: Megatron requires CUDA.\n"
+OWN = TRACE.format("start()") + "AssertionError: the moon is full\n"
+LOST = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/w/train.py", line 9, in main\n[rank0]:     work.wait()\n'
+    "[rank0]: RuntimeError: [/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
+    "[127.0.0.1]:22707. This is typically caused by a remote worker crashing.\n"
+)
+KILLED = (
+    "[2026-11-22 16:06:20,492] [INFO] [launch.py:253:sigkill_handler] Killing subprocess 27026\n"
+    "[2026-11-22 16:06:20,535] [INFO] [launch.py:253:sigkill_handler] Killing subprocess 27027\n"
+    "[2026-11-22 16:06:20,535] [ERROR] [launch.py:259:sigkill_handler] ['/bin/python', '-u', "
+    "'train.py', '--local_rank=1'] exits with return code = -9\n"
+)
+CAUGHT = TRACE.format("for batch in loader:") + (
+    "ValueError: Caught ValueError in DataLoader worker process 0.\n"
+    "Original Traceback (most recent call last):\n"
+    '  File "/w/collate.py", line 39, in __call__\n    out = self.processor(images=images)\n'
+    "ValueError: height:1 or width:612 must be larger than factor:28"
+)
+LOGGED = json.dumps({"level": "ERROR", "rank": 1, "msg": "the loop died", "exc_info": CAUGHT})
+CUT = (
+    "Traceback (most recent call last):\n"
+    '  File "/w/train.py", line 140, in main\n'
+    "    trainer.train(resume_from_checkpoint=checkpoint)\n"
+    '  File "/v/site-packages/torch/distributed/fsdp/_flat_param.py", line 583, in __init__\n'
+)
+WHOLE = TRACE.format("raise ValueError(") + (
+    "ValueError: Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`\n"
+)
+SAVED = (
+    TRACE.format("torch.save(state, path)")
+    + '  File "/v/site-packages/torch/serialization.py", line 422, in save\n'
+    "    with _open_zipfile_writer(f) as opened_zipfile:\n"
+    "RuntimeError: File out/checkpoint_0.pt cannot be opened.\n"
+)
+METRICS = (
+    TRACE.format("trainer.evaluate()")
+    + '  File "/v/site-packages/transformers/trainer.py", line 4000, in evaluation_loop\n'
+    "    metrics = self.compute_metrics(\n"
+    '  File "/w/train.py", line 34, in metrics\n'
+    "    return (preds[mask] == labels[mask]).mean()\n"
+    "IndexError: boolean index did not match indexed array along axis 1; size of axis is 11 but "
+    "size of corresponding boolean axis is 12\n"
+)
+PREEMPTED = (
+    "W0309 12:40:51.733000 7 torch/distributed/elastic/agent/server/api.py:723] Received 15 death "
+    "signal, shutting down workers\n"
+    "12s  Warning  Preempted         pod/vlm-0  Preempted by pod 1d0c99c2 on node gpu-4\n"
+    "8s   Warning  FailedScheduling  pod/vlm-0  0/14 nodes are available: 14 Insufficient gpu.\n"
+)
+
+SHAPES = {
+    "no bfloat16, and a driver that does not fit": (DRIVER + BF16, "VG537", ()),
+    "no bfloat16": (BF16, "VG529", ()),
+    "no CUDA, and a driver that does not fit": (DRIVER + CUDA, "VG537", ()),
+    "another check behind that warning": (DRIVER + OWN, "unknown", ()),
+    "killed: the rank that says nothing": (LOST + KILLED, "VG532", (1,)),
+    "JSON lines with a rank, an exception of a worker in one": (LOGGED + "\n", "VG518", (1,)),
+    "a traceback that is cut beside a whole one": (CUT + WHOLE, "VG519", ()),
+    "a file that cannot be opened to write": (SAVED, "VG580", ()),
+    "a metric function of another name": (METRICS, "VG587", ()),
+    "preempted, and no other place": (PREEMPTED, "VG531", ()),
+    "a configuration of a model's own code": (
+        TRACE.format("Config()")
+        + '  File "/c/modules/transformers_modules/X/configuration_x.py", line 51, in __init__\n'
+        "    if llm_config['architectures'][0] == 'Llama':\nKeyError: 'architectures'\n",
+        "VG570",
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shape(tmp_path, name):
+    text, code, ranks = SHAPES[name]
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    answer, _ = explain([str(path)])
+    assert (answer.known.code if answer.known else answer.verdict, answer.ranks) == (code, ranks)
+
+
+STEPS = "".join(f"step {n} loss 4.{n}\n" for n in range(10))
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (STEPS + "done\n", "finished"),
+        ("done\n", "unfinished"),
+        (STEPS + "done\nstep 10 loss 4.4\n", "unfinished"),
+        (STEPS + "Training time 0:20:31\n", "finished"),
+        (STEPS + OWN + "done\n", "unknown"),
+    ],
+)
+def test_a_scripts_last_word(tmp_path, text, verdict):
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    assert explain([str(path)])[0].verdict == verdict
