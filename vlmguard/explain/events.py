@@ -43,6 +43,11 @@ _UNCAUGHT = re.compile(
     r"^.{0,160}\bUncaught ((?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)): (.{1,4000})"
 )
 _NAMED = re.compile(r"\brank=(\d{1,5})\]")
+# A logger's record with its rank above the traceback: "[error] training failed  rank=5".
+_FAILED = re.compile(
+    r"^(?!.{0,300}NCCL)(?=.{0,300}(?:\b(?i:error|exception|critical|fatal)\b|\b(?:crash|fail)ed\b))"
+    r".{0,300}(?<![\w.])(?:global_|world_)?[Rr]ank(?:=|: ?)(\d{1,5})\b"
+)
 # VS Code's: the innermost frame comes first.
 _DEBUGGER = re.compile(r"^(?:Exception has occurred|发生异常): ([A-Za-z_][\w.]{0,120})")
 CHAIN = ("During handling of the above", "The above exception was the direct cause")
@@ -153,6 +158,7 @@ class _Lane:
         self.half = ""  # of a frame that rich wrapped
         self.debugger = False  # frames belong to what is done, the innermost first
         self.tracker = False  # within a record of wandb's own log
+        self.record = ""  # the last line that was not empty
         self.stack = False  # a logger's own stack is no traceback
         self.named: tuple[Line, str] | None = None  # a type whose message may be on the next line
 
@@ -202,12 +208,15 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         lane.tracker = TRACKER.match(line.raw) is not None
     if text.startswith("Stack (most recent call last)"):
         lane.stack = True
+    before, lane.record = lane.record, line.raw if text.strip() else lane.record
     if _START in text:
         event = Event(line, rank=line.rank, traced=True)
         if match := _TITLE.match(text):
             event.titled = match[1]
         if event.rank is None:
             event.rank, lane.spawned = lane.spawned, None
+        if event.rank is None and (match := _FAILED.search(f"{before} {line.raw}", 0, 1000)):
+            event.rank = int(match[1])
         event.ignored, event.caught = lane.ignored, _logged(line) or lane.tracker
         event.cause = lane.done if lane.chained else None
         if event.rank is None and lane.done and (lane.chained or text.startswith("Original ")):

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from vlmguard.explain import pids
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.ended import nodes
@@ -27,6 +28,11 @@ _OWN = re.compile(r"(?i)\brank[ _:=]?(\d{1,5})\b")
 _DIED = ("VG532", "VG558")
 _LOST = re.compile(r"Connection (?:closed|reset) by peer|remote process exited|ncclRemoteError")
 _SUBPROCESS = re.compile(r"sigkill_handler\] Killing subprocess (\d{1,9})")
+# Of records, and what transformers' and LLaMA-Factory's say of their own process.
+_RECORD = re.compile(
+    r"(?:\b(?:[Pp]rocess |global_|world_)?rank(?:=|: ?)|\[Rank |distributed init \(rank )"
+    r"(\d{1,5})\b"
+)
 ON_A_NODE = 8  # cards
 
 Told = tuple[int, str]
@@ -51,7 +57,27 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Told | None:
         return gone, "the others only lost their connection to it"
     if answer.facts.world == 1 and answer.known is not None:
         return 0, "the run has one rank"
+    if answer.ranks or answer.pick is None:
+        return None
+    if (one := pids.rank(answer, digests)) is not None:
+        return one, "the launcher says which rank this process is"
+    if (one := _of_file(answer.pick.line.source, digests)) is not None:
+        return one, "each log names one rank, this one its own"
     return None
+
+
+def _of_file(number: int, digests: Sequence[Digest]) -> int | None:
+    """The rank of this log, where every log of several names one rank, and each another one."""
+    told = [_names(d.text) for d in digests]
+    if len(told) < 2 or None in told or len(set(told)) < len(told):
+        return None
+    return next((one for d, one in zip(digests, told, strict=True) if d.number == number), None)
+
+
+def _names(text: str) -> int | None:
+    """The one rank that a log's records name; what torch says of others' ranks apart."""
+    found = {int(match[1]) for match in _RECORD.finditer(text)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _messages(digests: Sequence[Digest]) -> Iterator[str]:
