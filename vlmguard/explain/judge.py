@@ -17,6 +17,7 @@ from vlmguard.explain.digest import Digest
 from vlmguard.explain.ended import by_exit, nodes
 from vlmguard.explain.failure import Known
 from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.meanwhile import by_hand, preparing
 from vlmguard.explain.silent import no_numbers, silent
 
 _MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier")
@@ -37,7 +38,7 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     if _broken_before(answer, digests):
         answer.known, answer.verdict = by_code["VG515"], "explained"
     if answer.known is not None and answer.known.code == _ENDED:
-        answer = no_numbers(digests, by_code) or answer
+        answer = no_numbers(digests, by_code) or by_hand(answer, digests, by_code) or answer
     answer.table = table
     answer.facts = facts_of(answer, facts, digests)
     if _without_address(answer, digests):
@@ -66,6 +67,8 @@ def _waited(
     late = answer.facts.phase in ("evaluation", "save") and not (table and table.odd)
     if late and known.code == "VG505":
         answer.known = by_code["VG551"]
+    elif known.code == "VG505" and not (table and table.odd) and preparing(digests):
+        answer.known = by_code["VG517"]
     if table is None or known.order == "peer":
         by_absence(answer, candidates, digests, answer.facts.world)
     else:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from vlmguard.explain import ends
 from vlmguard.explain.lines import Line
 
 _BAR = re.compile(
@@ -15,6 +16,8 @@ _BAR = re.compile(
     r"\d{1,3}%\|[^|]{0,300}\| (\d{1,9})/(\d{1,9}) \["
 )
 _LOADING = re.compile(r"^\s{0,8}[A-Za-z][^|%]{0,60}:\s{0,4}\d{1,3}%\|")
+_WHOLE = re.compile(r"\btrain_loss(?!=)")  # the mean of all steps
+_LEARNING = re.compile(r"\d{1,3}%\|[^|]{0,300}\| (\d{1,9})/(\d{1,9}) \[")  # beside a loss
 _SET_ASIDE = re.compile(
     r"^\s{0,8}(?i:val|valid\w{0,5}|eval\w{0,6}|predict\w{0,5}|test\w{0,3})\b[^%|]{0,30}:?\s{0,4}"
     r"\d{1,3}%\|"
@@ -35,60 +38,21 @@ _EPOCH = re.compile(
     r"\b[Ee]poch(?:\([a-z]{1,9}\))?:?\s{0,4}\[?\s{0,4}\d{1,6}\]?:?\s{0,4}"
     r"\[\s{0,9}(\d{1,9})/\s{0,4}(\d{1,9})\]"
 )
+_OF_ALL = re.compile(r"\bIter\(train\) \[\s{0,9}(\d{1,9})/\s{0,4}(\d{1,9})\]")  # mmengine's
 _MLPERF = re.compile(r'"(?:epoch_num|samples_count|step_num)": (\d{1,12})')
+# Not an evaluation's: of rows without a label its loss is nan while the training is sound.
 _LOSS = re.compile(
-    r"['\"]?\b(?:loss|grad[_ ]norm|lm[_ ]loss|"
-    r"train_loss)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|-?inf|"
-    r"-?[\d.]{1,20}(?:e[+-]?\d{1,3})?)",
+    r"['\"]?\b(?:(?:avg|mean|total|running|lm|ce|pg|policy|actor|train)[_ ]|"
+    r"(?<!val )(?<!eval )(?<!valid )(?<!validation )(?<!test ))"
+    r"(loss|grad[_ ]norm)['\"]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3})['\"]?"
+    r"((?:nan|-?inf)(?![a-z])|-?[\d.]{1,20}(?:e[+-]?\d{1,3})?)",
     re.I,
-)
-_NAN = re.compile(
-    r"['\"]?\b(loss|grad[_ ]norm)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(nan|inf|0\.0\b|0\b)", re.I
 )
 # The Trainer's own line of a step whose rows had no label; a reward's loss may be 0.0, too.
 _ZERO = re.compile(r"['\"]loss['\"]: ['\"]?(?:0|0\.0{1,8})['\"]?[,}]")
 _SOUND = re.compile(r"['\"]loss['\"]: ['\"]?-?(?:[1-9]|0\.0{0,12}[1-9])")
 _NO_SFT = ("reward", "kl", "logp", "advantage", "completion", "teacher", "entropy")
 _MASKED = "tokenization mismatch: "  # LLaVA's: all of this row is masked
-_MARKS = (
-    "'train_runtime'",
-    '"train_runtime"',
-    "train_runtime  ",
-    "train_runtime =",
-    "***** train metrics *****",
-    "End time of running main",
-    "exits successfully",
-    "Training success",
-    "Job finished successfully",
-    " - Job completed successfully",  # submitit's
-    "Final validation metrics",
-    "Training took ",
-    "Total training time",
-    "completed with exit code: 0",
-    "evaluating finished",
-    "valuation finished",
-    '"key": "run_stop"',  # MLPerf's
-    "epochs completed in ",  # ultralytics'
-    "`Trainer.fit` stopped: ",  # Lightning's
-    "State: COMPLETED (exit code 0)",  # Slurm's seff
-    "Process finished with exit code 0",
-    "进程已结束，退出代码为 0",  # the same in Chinese
-)
-# A script's own words for its end; not for an epoch's, a fold's.
-_WORDS = re.compile(
-    r"(?i)\b(?:pre-?|fine-?|re)?(?:train|tun)ing "
-    r"(?:(?:runs?|job|process|loop|is|was|has|been) ){0,3}"
-    r"(?:completed?|finished|done|ended)\b"
-    r"|\b(?:finished|completed|done) (?:all |the )?(?:pre-?|fine-?)?(?:train|tun)ing\b"
-    r"|(?:训练|微调)(?:已|全部)?(?:完成|结束)"
-    r"|^finished: |^Training time \d"
-)
-# A script's last word.
-_LAST = re.compile(r"(?i)^\W{0,4}(?:all )?(?:done|finished|completed?|success|完成|结束)\W{0,4}$")
-_PART = re.compile(r"(?i)epoch|fold|round|stage|step|iter|轮|折|步")
-_OF_PART = re.compile(r"(?i):?\s{0,3}(?:for |of |on )?(?:epoch|fold|round|stage|step|iter)")
-
-
 # A web page's or a script's "training has ended" right behind these is no end that is meant.
 _LAUNCHERS = ("subprocess.CalledProcessError: Command", "torch.distributed.elastic.multiproc")
 AFTER = 3  # lines
@@ -232,10 +196,10 @@ def of(lines: Iterable[Line]) -> Progress:
         if any(words in text for words in _INTERRUPTED):
             interrupted = line.number
         aside = interrupted < line.number < interrupted + NEAR
-        if line.number - failed > AFTER and not aside and says_done(text):
+        if line.number - failed > AFTER and not aside and ends.says_done(text):
             told.done.append(line.at)
             told.end = line
-            if not any(mark in text for mark in _MARKS):
+            if not ends.marked(text):
                 told._worded[line.at] = recent[0]
         if "Running Evaluation" in text or "valuating" in text[:40] or _SET_ASIDE.match(text):
             told.evaluating = line.at
@@ -257,20 +221,21 @@ def of(lines: Iterable[Line]) -> Progress:
         if step is not None:
             told.step(line.at, *step)
             told.last = line
-            if "%|" in text:
+            if "%|" in text or "Iter(train)" in text:
                 bars = step
         elif _LOADING.match(text):
             told.loading = line
-        logged = "loss" in text or "grad_norm" in text or "grad norm" in text
-        if logged and "train_loss" not in text and _LOSS.search(text):
-            values = {m[1].lower().replace(" ", "_"): m[2].lower() for m in _NAN.finditer(text)}
-            zero = values.get("loss") in ("0.0", "0") and values.get("grad_norm") in ("nan", "inf")
-            broken = values.get("loss") in ("nan", "inf") or zero
-            gradient = "loss" in text and values.get("grad_norm") == "nan"
+        logged = "oss" in text or "grad_norm" in text or "grad norm" in text
+        if logged and not _WHOLE.search(text) and (said := _LOSS.findall(text)):
+            losses = [value.lower() for name, value in said if name.lower() == "loss"]
+            norms = [value.lower() for name, value in said if name.lower() != "loss"]
+            zero = losses[-1:] in (["0.0"], ["0"]) and norms[-1:] in (["nan"], ["inf"])
+            broken = zero or any(value in ("nan", "inf", "-inf") for value in losses)
+            gradient = "loss" in text and norms[-1:] == ["nan"]
             told.losses.append((line, 2 if broken else 1 if gradient else 0))
             told.loss(line, text)
     last = told.final
-    if last is not None and told.steps and not told.done and _LAST.match(last.text):
+    if last is not None and told.steps and not told.done and ends.last_word(last.text):
         told.done.append(last.at)
         told.end = last
         told._worded[last.at] = recent[0]
@@ -283,28 +248,18 @@ def of(lines: Iterable[Line]) -> Progress:
     return told
 
 
-def says_done(text: str) -> bool:
-    """Whether a line says that the training is over."""
-    if "Error" in text or "print(" in text:  # a source line says what it would write
-        return False
-    if any(mark in text for mark in _MARKS):
-        return True
-    worded = any(part in text for part in ("ing", "ING", "训", "微", "inished: "))
-    match = _WORDS.search(text, 0, 600) if worded else None
-    if match is None:
-        return False
-    before = _PART.search(text, max(match.start() - 30, 0), match.start())
-    return before is None and _OF_PART.match(text, match.end()) is None
-
-
 def _step(text: str) -> tuple[int, int] | None:
     if match := _COUNTED.search(text):
         return int(match[1]), int(match[2])
     if ":::MLLOG" in text:
         match = _MLPERF.search(text)
         return (int(match[1]), 0) if match else None
+    if "Iter(train)" in text and (match := _OF_ALL.search(text, 0, 600)):
+        return int(match[1]), int(match[2])
     if "%|" in text:
         match = _BAR.match(text)
+        if match is None and "oss" in text and not _SET_ASIDE.match(text):
+            match = _LEARNING.search(text, 0, 600)  # torchtune's "1|30|Loss: 1.2:  50%|"
         return (int(match[1]), int(match[2])) if match else None
     if ("tep" in text or "iter" in text or "STEP" in text) and (match := _STEP.search(text)):
         if len(text) > 600 or match[1] is None:

@@ -27,8 +27,8 @@ def silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
         return answer
     if (lost := no_numbers(digests, by_code)) is not None:
         return lost
-    if (hung := _hung(digests, by_code)) is not None:
-        return hung
+    if (stands := hung(digests, by_code)) is not None:
+        return stands
     failed = [
         e
         for d in digests
@@ -71,7 +71,7 @@ def no_numbers(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer |
     return None
 
 
-def _hung(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
+def hung(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
     """Stacks that somebody took of processes that hang: what they wait for, who is elsewhere."""
     found = [s for d in digests for s in d.stacks]
     code, there = stacks.waiting(found)

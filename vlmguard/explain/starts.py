@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vlmguard.explain import events, launcher, progress
+from vlmguard.explain import ends, events, launcher
 from vlmguard.explain.lines import Line, Time
 
 HEAD = 6  # usable lines of a beginning that are remembered
@@ -158,7 +158,7 @@ class Run:
         self._begun = False
 
     def _marks(self, line: Line) -> None:
-        if progress.says_done(line.text):
+        if ends.says_done(line.text):
             self.all_over = line
         elif _DIED.search(line.text) or launcher.killed(line.text):
             self.over = line

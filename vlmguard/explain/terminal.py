@@ -18,12 +18,14 @@ _NEW = re.compile(
 _RECORD = re.compile(r"^.{0,90}ProcessGroupNCCL\.cpp:\d{1,5}\]")
 _WHOLE = re.compile(r"[.:!]$|work: -?\d{1,12}$")
 _OTHER = re.compile(r"frame #|terminate called|\s{0,4}what\(\)|Exception raised|Fatal Python|\s*$")
+_DIGITS = re.compile(r"\d{1,9}")
 _RULED = ("|", "+", "│", "╭", "╰", "=", "-", "*")  # tables and rules: as wide as they are, unbroken
 
 
 def width(texts: Sequence[str]) -> int:
     """The width at which lines were broken, or 0: several lines fill it, none is longer."""
     lengths: Counter[int] = Counter()
+    begun: dict[int, set[str]] = {}
     for text in texts:
         for raw in text.split("\n"):
             line = raw.rstrip()
@@ -31,8 +33,11 @@ def width(texts: Sequence[str]) -> int:
                 return 0
             if len(line) >= NARROWEST and not line.lstrip().startswith(_RULED) and "%|" not in line:
                 lengths[len(line)] += 1
+                begun.setdefault(len(line), set()).add(_DIGITS.sub("0", line[:ALIKE]))
     longest = max(lengths, default=0)
-    return longest if lengths[longest] >= FULL else 0
+    if lengths[longest] < FULL or len(begun[longest]) == 1:  # records that are of one width
+        return 0
+    return longest
 
 
 def lines(text: str, columns: int) -> Iterator[tuple[str, int, int]]:

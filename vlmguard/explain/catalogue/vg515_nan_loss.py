@@ -41,6 +41,9 @@ FAILURE = Known(
     wrong="A few skipped steps at the start are float16's loss scale finding its value: healthy.",
     signs=(
         Sign("Loss is nan"),
+        Sign("Loss is nan, stopping", where="line", releases="DETR, MAE: sys.exit behind it"),
+        Sign("Loss is inf, stopping", where="line"),
+        Sign("loss is nan, stopping", where="line"),
         Sign("FloatingPointError", beside=("nan",)),
         Sign("FloatingPointError", beside=("NaN",)),
         Sign("loss is nan"),

@@ -1,0 +1,107 @@
+"""What a run was at: before its first step, in a hang that somebody ended, at losses of nan."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.test_shapes import told_right
+
+WAIT = "[rank{0}]:[E304 11:02:17.11{0}433211 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600074 milliseconds before timing out.\n"  # noqa: E501
+WAITS = "".join(WAIT.format(rank) for rank in (1, 2, 3))
+STEPS = "".join(f" {n}%|x| {n}/100 [00:0{n % 10}<01:00, 1.00it/s]\n" for n in range(1, 40))
+TOKENIZING = (
+    "Running tokenizer on dataset (num_proc=16):  31%|##  | 311/1001 [29:58<1:06, 0.17/s]\n"
+)
+SHARDS = "Loading checkpoint shards: 100%|####| 15/15 [00:58<00:00,  3.50s/it]\n"
+MEETING = (
+    "{0}Traceback (most recent call last):\n"
+    '{0}  File "/w/train.py", line 20, in main\n{0}    dist.init_process_group("nccl")\n'
+    '{0}  File "/x/site-packages/torch/distributed/rendezvous.py", line 185, in '
+    "_create_c10d_store\n{0}    tcp_store = TCPStore(hostname, port, world_size, False, timeout)\n"
+    "{0}KeyboardInterrupt\n"
+)
+FIRST = (
+    "[rank1]: Traceback (most recent call last):\n"
+    '[rank1]:   File "/w/data/loader.py", line 310, in get_dataset\n'
+    "[rank1]:     with training_args.main_process_first(desc='pre-process dataset'):\n"
+    '[rank1]:   File "/x/site-packages/transformers/training_args.py", line 2551, in '
+    "main_process_first\n[rank1]:     dist.barrier()\n"
+    "[rank1]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 1.\n"
+)
+PROXY = (
+    "Traceback (most recent call last):\n"
+    '  File "/x/site-packages/requests/adapters.py", line 694, in send\n'
+    "    raise ProxyError(e, request=request)\n"
+    "requests.exceptions.ProxyError: (MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', "
+    "port=443): Max retries exceeded with url: /a/b/resolve/main/config.json (Caused by "
+    "ProxyError('Unable to connect to proxy', OSError('Tunnel connection failed: 403 Forbidden')))"
+    "\"), '(Request ID: 1)')\n"
+)
+LOST = "".join(f"epoch {n} | loss nan | acc 0.1\n" for n in range(1, 9))
+BARS = "".join(
+    f"1|{n}|Loss: 1.{n}: {n}%|##  | {n}/{{0}} [01:01<02:00, 1.02s/it]\n" for n in range(61)
+)
+KERAS = "".join(
+    f"Epoch {n}/3\n500/500 [==============================] - 300s 60{n}ms/step - loss: 0.9{n} - "
+    "val_loss: 1.08\n"
+    for n in range(1, 4)
+)
+
+SHAPES = {
+    "the others wait while one tokenizes": (TOKENIZING + WAITS, "VG517", (0,)),
+    "they wait where one goes first": (FIRST + WAITS, "VG517", (0,)),
+    "all was loaded": (SHARDS + WAITS, "VG505", (0,)),
+    "after steps a bar of loading tells nothing": (TOKENIZING + STEPS + WAITS, "VG505", None),
+    "Ctrl-C, all in the first meeting": (
+        MEETING.format("[rank0]: ") + MEETING.format("[rank1]: "),
+        "VG517",
+        (),
+    ),
+    "Ctrl-C there, of a second run in the file": (
+        STEPS + MEETING.format(""),
+        "VG569",
+        None,
+    ),
+    "a proxy that forbids, no hub": (PROXY, "VG540", None),
+    "no number, by a blank": (LOST + "Training complete in 3m\n", "VG515", None),
+    "a validation's without a number": (
+        LOST.replace("loss nan", "loss 1.2 | val loss nan") + "Training complete in 3m\n",
+        "finished",
+        None,
+    ),
+    "no number, and the program ends itself": (
+        "Epoch: [3]  [ 10/500]  eta: 0:10:01  lr: 0.0001  loss: 4.1 (5.2)  time: 0.6\n"
+        "Loss is nan, stopping training\n",
+        "VG515",
+        None,
+    ),
+    "a bar with a loss is the training's": (BARS.format(60), "finished", None),
+    "and not at its end": (BARS.format(90), "unfinished", None),
+    "records of one width are no broken lines": (KERAS + "Training complete.\n", "finished", None),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_told(tmp_path, name):
+    told_right(tmp_path, *SHAPES[name])
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "学習が完了しました",
+        "학습이 완료되었습니다.",
+        "Entraînement terminé en 3 min.",
+        "Entrenamiento completado",
+        "Обучение завершено за 3 мин",
+    ],
+)
+def test_an_end_in_another_language(tmp_path, end):
+    told_right(tmp_path, f"epoch 1 loss 2.1\nepoch 2 loss 2.0\n{end}\n", "finished", None)
+
+
+def test_mmengine_counts_all_iterations(tmp_path):
+    line = "03/04 11:00:01 - mmengine - INFO - Iter(train) [{:3d}/100]  lr: 1.0e-04  loss: 1.2\n"
+    steps = "".join(line.format(n) for n in range(10, 101, 10))
+    told_right(tmp_path, steps, "finished", None)
+    told_right(tmp_path, steps[: len(steps) // 2], "unfinished", None)
