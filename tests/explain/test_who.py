@@ -67,7 +67,48 @@ def record(**what):
 ABORTED = TRACE + "torch.distributed.DistBackendError: NCCL communicator was aborted on rank {}.\n"
 SELF = "parser:423 >> Process rank: {0}, world size: 3, device: cuda:{0}\n"
 FILES = {f"w{'abc'[n]}.txt": SELF.format(n) + STEPS + ABORTED.format(n) for n in range(3)}
+LATE = "[E ProcessGroupNCCL.cpp:475] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3011, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800330 milliseconds before timing out.\n"  # noqa: E501
+ON_NODES = {f"n{r // 2}/none_x/attempt_0/{r % 2}/stderr": LATE.format(r) for r in range(6)}
+ROOT = (
+    "[1]:\n  time      : 2025-11-04_21:40:20\n  rank      : 0 (local_rank: 0)\n"
+    "  exitcode  : -6 (pid: 572)\nRoot Cause (first observed failure):\n[0]:\n"
+    "  time      : 2025-11-04_21:10:11\n  rank      : {0} (local_rank: {0})\n"
+    "  exitcode  : -9 (pid: 578)\n" + "=" * 60 + "\n"
+)
+MONITOR = (
+    "(raylet, ip=10.0.0.5) Memory on the node (IP: 10.0.0.5, ID: bb) where the task (actor ID: 0f, "
+    "name=W.__init__, pid=501, memory used=180.11GB) was running was 251.90GB / 256.00GB (0.983), "
+    "which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 77) because it "
+    "was the most recently scheduled task\n"
+    "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+)
+FAULT = "[Sat May  3 13:44:49 2025] python3[5001]: segfault at 0 ip 00007f1 sp 00007ffd error 4\n"
 SHAPES = {
+    "killed long before the others' time-outs": (
+        STEPS + LATE.format(0) + LATE.format(1) + ROOT.format(2),
+        "VG532",
+        (2,),
+    ),
+    "a rank that waited, too, was killed": (
+        STEPS + LATE.format(0) + LATE.format(2) + ROOT.format(2),
+        "VG505",
+        (1,),
+    ),
+    "torchrun's folders of three nodes: a number on a node is no rank": (
+        {**ON_NODES, "n1/none_x/attempt_0/1/stderr": FULL},
+        "VG512",
+        (3,),
+    ),
+    "torchrun's folders of one node": (
+        {
+            **{f"none_x/attempt_0/{r}/stderr": LATE.format(r) for r in range(3)},
+            "none_x/attempt_0/3/stderr": FULL,
+        },
+        "VG512",
+        (3,),
+    ),
+    "Ray's memory monitor": (RAY + STEPS + MONITOR, "VG532", (1,)),
+    "the kernel's word on a crash": (PAIR + STEPS + FAULT + ENDED.format(-11), "VG558", (1,)),
     "the kernel's process, DeepSpeed's rank": (PAIR + STEPS + KILL.format(5001), "VG532", (1,)),
     "a process that is no rank": (PAIR + STEPS + KILL.format(9999), "VG532", ()),
     "of the second node": (
@@ -115,6 +156,7 @@ SHAPES = {
         "VG512",
         (2,),
     ),
+    "a launcher's beside them": ({**FILES, "torchrun": STEPS + FULL}, "VG512", ()),
     "one of them names two": (
         {**FILES, "wc.txt": SELF.format(2) + STEPS + "from rank: 1\n" + FULL},
         "VG512",
@@ -127,6 +169,8 @@ SHAPES = {
 def test_rank(tmp_path, name):
     texts, code, ranks = SHAPES[name]
     for file, text in (texts if isinstance(texts, dict) else {"train": texts}).items():
-        (tmp_path / f"{file.removesuffix('.txt')}.log").write_text(text, encoding="utf-8")
+        path = tmp_path / f"{file.removesuffix('.txt')}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     answer, _ = explain([str(tmp_path)])
     assert (answer.known.code if answer.known else answer.verdict, answer.ranks) == (code, ranks)

@@ -99,6 +99,9 @@ def _started(
     if not candidates:
         return None
     lowest = min(c.order for c in candidates)
+    before = lowest == 1 and _gone_before(ended, candidates)
+    if before and (told := by_exit(digests, by_code)) is not None:
+        return told
     if lowest == 3 and (told := by_exit(digests, by_code)) is not None:
         return told
     some = _no_afterthoughts([c for c in candidates if c.order == lowest], candidates)
@@ -120,6 +123,13 @@ def _started(
     answer.followed = _followed(pick, candidates, digests)
     answer.evidence = evidence(pick)
     return answer
+
+
+def _gone_before(ended: launcher.Exit | None, waits: Sequence[Candidate]) -> bool:
+    """Whether the rank that ended first crashed or was killed, and others say that they waited."""
+    heard = {c.rank for c in waits} - {None}
+    crashed = ended is not None and ended.code in (-9, -11, -7, -4, -8)
+    return crashed and bool(heard) and ended is not None and ended.rank not in heard
 
 
 def _aborted(ended: launcher.Exit | None, peers: Sequence[Candidate]) -> bool:

@@ -39,7 +39,10 @@ _TABLE = re.compile(  # torchrun's
     r"rank\s{1,9}: (\d{1,6}) \(local_rank: \d{1,4}\)\s{1,40}"
     r"exitcode\s{1,9}: -?\d{1,4} \(pid: (\d{1,9})\)"
 )
-_KILLED = re.compile(r"\bKilled process (\d{1,9})\b|\boom-kill:.{1,400},pid=(\d{1,9})\b")
+_KILLED = re.compile(  # the kernel, Ray's memory monitor
+    r"\bKilled process (\d{1,9})\b|\boom-kill:.{1,400},pid=(\d{1,9})\b"
+    r"|, pid=(\d{1,9}), memory used=.{1,20}\) was running"
+)
 _WHO = (
     re.compile(r"^\([\w.:]{1,60}(?:\([\w.-]{1,60}\))? pid=(\d{1,9})"),  # Ray
     re.compile(r"\b\S{1,80}:(\d{1,9}):\d{1,9} \[\d{1,3}\] (?:\S{1,80} )?NCCL WARN "),
@@ -47,6 +50,7 @@ _WHO = (
         r"\b[Pp]rocess (\d{1,9})(?: \([\w.]{1,40}\))? (?:exits|exited|terminated|died|was killed)"
     ),
     re.compile(r"(?i)\bpid[ =:]{1,3}(\d{2,9})\b"),
+    re.compile(r"\b[\w.-]{1,20}\[(\d{1,9})\]:? (?:segfault at|general protection|trap )"),  # kernel
 )
 _WARNED = re.compile(r"\S{1,80}:(\d{1,9}):\d{1,9} \[\d{1,3}\] \S{0,80} ?NCCL WARN (.{8,300})")
 _LAST = re.compile(r"Last error:\s{1,4}(.{8,300})")
@@ -126,7 +130,7 @@ def _named(answer: Answer, digests: Sequence[Digest]) -> Iterator[int]:
     if code == "VG532":
         texts = [d.text for d in digests] + [line.raw for d in digests for line, _ in d.telling]
         killed = [match for text in texts for match in _KILLED.finditer(text)]
-        yield from (int(match[1] or match[2]) for match in killed)
+        yield from (int(match[match.lastindex or 1]) for match in killed)
         return
     if answer.pick is None:
         return

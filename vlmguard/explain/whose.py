@@ -30,7 +30,7 @@ _LOST = re.compile(r"Connection (?:closed|reset) by peer|remote process exited|n
 _SUBPROCESS = re.compile(r"sigkill_handler\] Killing subprocess (\d{1,9})")
 # Of records, and what transformers' and LLaMA-Factory's say of their own process.
 _RECORD = re.compile(
-    r"(?:\b(?:[Pp]rocess |global_|world_)?rank(?:=|: ?)|\[Rank |distributed init \(rank )"
+    r"(?:\b(?:[Pp]rocess |global_|world_)?rank(?:=|: ?)|\[[Rr]ank ?|distributed init \(rank )"
     r"(\d{1,5})\b"
 )
 ON_A_NODE = 8  # cards
@@ -47,6 +47,8 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Told | None:
         return busy, "it said that it began, when the others waited"
     if code == "VG505" and (other := _apart(digests)) is not None:
         return other, "it is in another collective than the others"
+    if _on_its_node(answer, digests):
+        answer.ranks = ()
     if answer.ranks and answer.sure:
         return None
     if code == "VG512" and (card := _card(answer, digests)) is not None:
@@ -61,23 +63,45 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Told | None:
         return None
     if (one := pids.rank(answer, digests)) is not None:
         return one, "the launcher says which rank this process is"
-    if (one := _of_file(answer.pick.line.source, digests)) is not None:
+    if (one := _of_file(answer, digests)) is not None:
         return one, "each log names one rank, this one its own"
     return None
 
 
-def _of_file(number: int, digests: Sequence[Digest]) -> int | None:
-    """The rank of this log, where every log of several names one rank, and each another one."""
-    told = [_names(d.text) for d in digests]
-    if len(told) < 2 or None in told or len(set(told)) < len(told):
+def _of_file(answer: Answer, digests: Sequence[Digest]) -> int | None:
+    """The rank of the failure's log, where every log of several names one rank, each its own.
+
+    One that names none is that of the rank that no other has, if there is one log a rank.
+    """
+    number = answer.pick.line.source if answer.pick is not None else -1
+    told = {d.number: _names(d.text) for d in digests}
+    others = [named for d, named in told.items() if d != number]
+    taken = set().union(*others)
+    if len(told) < 2 or any(len(named) != 1 for named in others) or len(taken) < len(others):
         return None
-    return next((one for d, one in zip(digests, told, strict=True) if d.number == number), None)
+    own = told.get(number, taken)
+    if len(own) == 1 and not own & taken:
+        return min(own)
+    left = set(range(len(told))) - taken
+    each = answer.facts.world == len(told) or all("attempt_" in d.source.name for d in digests)
+    return left.pop() if len(left) == 1 and not own and each and len(told) > 2 else None
 
 
-def _names(text: str) -> int | None:
-    """The one rank that a log's records name; what torch says of others' ranks apart."""
-    found = {int(match[1]) for match in _RECORD.finditer(text)}
-    return found.pop() if len(found) == 1 else None
+def _names(text: str) -> set[int]:
+    """The ranks that a log's records name."""
+    return {int(match[1]) for match in _RECORD.finditer(text)}
+
+
+def _on_its_node(answer: Answer, digests: Sequence[Digest]) -> bool:
+    """Whether the rank is only what torchrun's folder says, which counts on each node from 0."""
+    of = {d.number: d.source for d in digests if "attempt_" in d.source.name}
+    if answer.pick is None or answer.pick.line.source not in of:
+        return False
+    own = of[answer.pick.line.source].rank
+    others = [(d.source.rank, _names(d.text)) for d in digests if d.number in of]
+    apart = [here for here, named in others if len(named) == 1 and here not in named]
+    said = bool(_names(answer.pick.line.raw))
+    return answer.ranks == (own,) and not said and len(apart) > 1
 
 
 def _messages(digests: Sequence[Digest]) -> Iterator[str]:
