@@ -69,7 +69,50 @@ PREEMPTED = (
     "8s   Warning  FailedScheduling  pod/vlm-0  0/14 nodes are available: 14 Insufficient gpu.\n"
 )
 
+GONE = (
+    "[rank{0}]: Traceback (most recent call last):\n"
+    '[rank{0}]:   File "/w/train.py", line 9, in main\n[rank{0}]:     loss.backward()\n'
+    "[rank{0}]: torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:94, remote "
+    "process exited or there was a network error, NCCL version 2.27.5\n"
+    "[rank{0}]: ncclRemoteError: A call failed possibly due to a network error or a remote process "
+    "exiting prematurely.\n[rank{0}]: Last error:\n[rank{0}]: {1}\n"
+)
+CLOSED = "socketProgress: Connection closed by remote peer worker-1<41122>"
+REFUSED = "socketPollConnect: connect returned Connection refused, exceeded error retry count"
+SHM = "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).\n"  # noqa: E501
+WORKER = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/w/train.py", line 9, in main\n[rank0]:     for batch in loader:\n'
+    "[rank0]: RuntimeError: DataLoader worker (pid(s) 1201, 1202) exited unexpectedly\n"
+)
+CELL = (
+    "OutOfMemoryError                          Traceback (most recent call last)\n"
+    "<ipython-input-14-3435b262f1ae> in <cell line: 0>()\n----> 1 trainer.train()\n\n"
+    "OutOfMemoryError: CUDA out of memory. Tried to allocate 1006.00 MiB. GPU 0 has a total "
+    "capacity of 14.74 GiB of which 516.12 MiB is free.\n"
+)
+POOL = (
+    "multiprocess.pool.RemoteTraceback: \n"
+    '\"\"\"\nTraceback (most recent call last):\n  File "/v/datasets/arrow_writer.py", line 627, '
+    "in write_table\n    self.pa_writer.write_table(pa_table)\n"
+    'OSError: [Errno 122] Disk quota exceeded\n\"\"\"\n\n'
+    "The above exception was the direct cause of the following exception:\n\n"
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/w/train.py", line 9, in main\n[rank0]:     rows.map(f)\n'
+    "[rank0]: OSError: [Errno 122] Disk quota exceeded\n"
+    "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+    "  what():  [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
+    "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800074 milliseconds\n"
+)
+
 SHAPES = {
+    "a peer that is gone refuses the next": (
+        GONE.format(1, CLOSED) + GONE.format(0, REFUSED), "VG563", (0, 1)),
+    "refused from the first on": (GONE.format(0, REFUSED), "VG536", (0,)),
+    "shared memory, and who lost a worker to it": (SHM + WORKER, "VG543", (0,)),
+    "a lost worker": (WORKER, "VG544", (0,)),
+    "a notebook's cell": (CELL, "VG512", (0,)),
+    "a pool's exception, raised again in a rank, beside a watchdog's": (POOL, "VG535", (0,)),
     "no bfloat16, and a driver that does not fit": (DRIVER + BF16, "VG537", ()),
     "no bfloat16": (BF16, "VG529", ()),
     "no CUDA, and a driver that does not fit": (DRIVER + CUDA, "VG537", ()),
@@ -116,3 +159,22 @@ def test_a_scripts_last_word(tmp_path, text, verdict):
     path = tmp_path / "train.log"
     path.write_text(text, encoding="utf-8")
     assert explain([str(path)])[0].verdict == verdict
+
+
+MASKED = "WARNING: tokenization mismatch: 1213 vs. 1214. (ignored)\n" * 5
+LOSS = "{{'loss': {}, 'grad_norm': 0.0, 'learning_rate': 1.9e-05, 'epoch': 0.02}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (MASKED + LOSS.format(1.3) + LOSS.format(0.0) * 12, "VG593"),
+        (MASKED + LOSS.format(0.0) * 12 + LOSS.format(1.3), "unfinished"),
+        (LOSS.format(1.3) + LOSS.format(0.0) * 12, "unfinished"),
+    ],
+)
+def test_a_loss_of_zero_to_the_last_where_rows_are_masked(tmp_path, text, told):
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    answer, _ = explain([str(path)])
+    assert (answer.known.code if answer.known else answer.verdict) == told

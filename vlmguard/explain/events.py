@@ -248,6 +248,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         return None
     if (match := _WHAT.match(text)) and (lane.raised or _GROUP.match(match[1])):
         event = _closed(lane, line, lane.raised or "c10::DistBackendError", match[1])
+        event.cause = None  # C++ was not handling any
         if event.rank is None and (told := _GROUP.match(match[1])):
             event.rank = int(told[1])
         return event

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vlmguard.explain import launcher, watchdog, whose
 from vlmguard.explain.answer import Answer, evidence, facts_of
@@ -23,6 +24,8 @@ from vlmguard.explain.silent import no_numbers, silent
 _MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier")
 # What a kernel says of a process or card: who fell says whose.
 _FROM_BELOW = ("VG532", "VG534", "VG543")
+_GONE, _NETWORK = "VG563", "VG536"
+_REFUSED = re.compile(r"[Cc]onnection refused|exceeded error retry count")
 _ENDED = "VG569"  # from outside
 _CAUGHT = ("VG552", "VG540", "VG590")  # what a later, stronger failure makes noise of
 
@@ -30,7 +33,7 @@ _CAUGHT = ("VG552", "VG540", "VG590")  # what a later, stronger failure makes no
 def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -> Answer:
     """The verdict over all logs of one run."""
     by_code = {known.code: known for known in catalogue}
-    candidates = collected(digests, catalogue)
+    candidates = _refused(collected(digests, catalogue), by_code)
     table = watchdog.table((line for d in digests for line in d.watched), facts.world)
     answer = _started(candidates, digests, by_code)
     if answer is None:
@@ -150,6 +153,8 @@ def _why_they_ended(some: list[Candidate]) -> list[Candidate]:
         return [c for c in some if c.known is not None and c.known.code == "VG532"]
     if "VG534" in told and other <= {"VG534", "VG562", ""}:
         return [c for c in some if c.known is not None and c.known.code == "VG534"]
+    if "VG543" in told and other <= {"VG543", "VG544"}:
+        return [c for c in some if c.known is not None and c.known.code == "VG543"]
     if "VG531" in told and other <= {"VG531", "VG569", "VG590"}:  # it waits for another place
         return [c for c in some if c.known is not None and c.known.code == "VG531"]
     if "VG530" in told and other == {"VG530", "VG531"}:
@@ -171,6 +176,17 @@ def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
     strong = [c for c in candidates if c.order <= 1 and not _weak(c)]
     latest = max((c.at for c in strong), default=-1)
     return [c for c in candidates if not _weak(c) or c.at > latest]
+
+
+def _refused(candidates: list[Candidate], by_code: dict[str, Known]) -> list[Candidate]:
+    """Who is gone refuses the next connection: where one rank lost its peer no network failed."""
+    if not any(c.key[0] == _GONE and c.event is not None for c in candidates):
+        return candidates
+    said = [c for c in candidates if c.key[0] == _NETWORK]
+    texts = (c.event.message if c.event is not None else c.line.raw for c in said)
+    if not all(_REFUSED.search(text) for text in texts):
+        return candidates
+    return [replace(c, known=by_code[_GONE]) if c in said else c for c in candidates]
 
 
 def _typed(candidate: Candidate) -> bool:

@@ -63,6 +63,7 @@ SOON = 10  # lines: words for an end right behind an exception are printed whate
 KEPT = 64
 ZEROS = 5  # losses of 0.0 in a row, from the first on
 MASKED = 3  # rows
+LASTING = 10  # losses of 0.0 in a row, to the last
 
 
 @dataclass
@@ -77,7 +78,7 @@ class Progress:
         losses: (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient).
         bars: places of the last lines with a bar of any kind.
         zeros: lines of a Trainer that log a loss of 0.0 in supervised training.
-        sound: how many losses are not 0.0.
+        sound: how many losses are not 0.0; `since`: how many are, since the last of those.
         masked: how many rows are said to be masked as a whole.
         loading: the last progress bar that was no training.
         final: the last line with any text.
@@ -94,6 +95,7 @@ class Progress:
     bars: list[int] = field(default_factory=list)
     zeros: list[Line] = field(default_factory=list)
     sound: int = 0
+    since: int = 0
     masked: int = 0
     loading: Line | None = None
     final: Line | None = None
@@ -166,16 +168,21 @@ class Progress:
 
     @property
     def unlabelled(self) -> bool:
-        """Whether every logged loss is 0.0 from the first on, as it is without any label."""
+        """Whether every logged loss is 0.0 from the first on, as it is without any label; where
+        rows are said to be masked, to the last."""
         enough = 1 if self.masked >= MASKED else ZEROS
+        if self.masked >= MASKED and self.since >= LASTING:
+            return True
         return len(self.zeros) >= enough and not self.sound
 
     def loss(self, line: Line, text: str) -> None:
         """Note a loss that is 0.0, or is not."""
         if _SOUND.search(text):
             self.sound += 1
+            self.since = 0
         elif _ZERO.search(text) and "'epoch'" in text and not any(w in text for w in _NO_SFT):
             self.zeros = [*self.zeros[:ZEROS], line]
+            self.since += 1
 
 
 def of(lines: Iterable[Line]) -> Progress:

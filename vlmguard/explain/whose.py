@@ -57,7 +57,7 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Told | None:
         return card, "NCCL's lines say that the card is its own"
     if code in _DIED and not nodes(digests) and (gone := _silent(answer, digests)) is not None:
         return gone, "the others only lost their connection to it"
-    if answer.facts.world == 1 and answer.known is not None:
+    if answer.known is not None and _alone(answer):
         return 0, "the run has one rank"
     if answer.ranks or answer.pick is None:
         return None
@@ -102,6 +102,15 @@ def _on_its_node(answer: Answer, digests: Sequence[Digest]) -> bool:
     apart = [here for here, named in others if len(named) == 1 and here not in named]
     said = bool(_names(answer.pick.line.raw))
     return answer.ranks == (own,) and not said and len(apart) > 1
+
+
+def _alone(answer: Answer) -> bool:
+    """Whether the run is one process, as a notebook's cell is that trains by itself."""
+    event = answer.pick.event if answer.pick is not None else None
+    paths = [path for path, _, _ in event.frames] if event is not None else []
+    cell = event is not None and bool(event.titled)
+    spawned = any("notebook_launcher" in path or "/launchers.py" in path for path in paths)
+    return answer.facts.world == 1 or (answer.facts.world is None and cell and not spawned)
 
 
 def _messages(digests: Sequence[Digest]) -> Iterator[str]:
