@@ -105,3 +105,62 @@ def test_mmengine_counts_all_iterations(tmp_path):
     steps = "".join(line.format(n) for n in range(10, 101, 10))
     told_right(tmp_path, steps, "finished", None)
     told_right(tmp_path, steps[: len(steps) // 2], "unfinished", None)
+
+
+LOGGED = "".join(
+    f"2025-03-04 10:{n:02d}:12,123 INFO step {n}/500 loss 1.{n} lr 1e-5\n" for n in range(1, 30)
+)
+SAYS = "2025-03-04 10:29:30,123 INFO {}\n"
+DEATH = "W0304 {}.121000 4120 torch/distributed/elastic/agent/server/api.py:704] Received 2 death signal, shutting down workers\n"  # noqa: E501
+INSIDE = (
+    "[rank{0}]: Traceback (most recent call last):\n"
+    '[rank{0}]:   File "/w/train.py", line 90, in main\n[rank{0}]:     dist.all_reduce(loss)\n'
+    '[rank{0}]:   File "/x/site-packages/torch/distributed/distributed_c10d.py", line 2501, in '
+    "all_reduce\n[rank{0}]:     work.wait()\n[rank{0}]: KeyboardInterrupt\n"
+)
+LOADER = INSIDE.replace("torch/distributed/distributed_c10d.py", "torch/utils/data/dataloader.py")
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("rank 0: generating 512 samples for the validation set ...", "VG551"),
+        ("consolidating fp32 weights ...", "VG551"),
+        ("正在保存检查点到 /nfs/out/step-29", "VG551"),
+        ("开始验证 ...", "VG551"),
+        ("all is well", "VG505"),
+    ],
+)
+def test_what_a_script_says_that_it_began(tmp_path, said, code):
+    told_right(tmp_path, LOGGED + SAYS.format(said) + WAITS, code, (0,))
+
+
+def test_what_it_began_and_ended_is_not_what_they_wait_for(tmp_path):
+    half = len(LOGGED) // 2 // len(LOGGED.splitlines(True)[0]) * len(LOGGED.splitlines(True)[0])
+    said = SAYS.format("consolidating fp32 weights ...")
+    told_right(tmp_path, LOGGED[:half] + said + LOGGED[half:] + WAITS, "VG505", (0,))
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("> building dataset index ...\n", "VG517"),
+        ("Generating train split: 3112 examples [29:50, 1.1 examples/s]\n", "VG517"),
+        ("> building dataset index ...\n" + "[INFO] a later line\n" * 9, "VG505"),
+    ],
+)
+def test_data_is_made_ready_right_before_they_wait(tmp_path, said, code):
+    told_right(tmp_path, said + WAITS, code, (0,))
+
+
+@pytest.mark.parametrize(
+    ("clock", "there", "code"),
+    [
+        ("12:41:11", INSIDE, "VG505"),
+        ("10:29:41", INSIDE, "VG569"),
+        ("12:41:11", LOADER, "VG569"),
+    ],
+)
+def test_ctrl_c_long_after_the_last_step(tmp_path, clock, there, code):
+    ended = DEATH.format(clock) + "".join(there.format(rank) for rank in (0, 1, 2))
+    told_right(tmp_path, LOGGED + ended, code, None)

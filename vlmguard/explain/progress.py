@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from vlmguard.explain import ends
+from vlmguard.explain import begun, ends
 from vlmguard.explain.lines import Line
 
 _BAR = re.compile(
@@ -18,14 +18,6 @@ _BAR = re.compile(
 _LOADING = re.compile(r"^\s{0,8}[A-Za-z][^|%]{0,60}:\s{0,4}\d{1,3}%\|")
 _WHOLE = re.compile(r"\btrain_loss(?!=)")  # the mean of all steps
 _LEARNING = re.compile(r"\d{1,3}%\|[^|]{0,300}\| (\d{1,9})/(\d{1,9}) \[")  # beside a loss
-_SET_ASIDE = re.compile(
-    r"^\s{0,8}(?i:val|valid\w{0,5}|eval\w{0,6}|predict\w{0,5}|test\w{0,3})\b[^%|]{0,30}:?\s{0,4}"
-    r"\d{1,3}%\|"
-)
-_SAVING = re.compile(
-    r"(?i)\b(?:saving|writing|dumping|uploading)\b.{0,60}\b(?:checkpoint|ckpt|state|weights|model|"
-    r"optimizer)"
-)
 _COUNTED = re.compile(r"global_step/max_steps['\"]: ['\"](\d{1,9})/(\d{1,9})")
 _STEP = re.compile(
     r"(?i)(?:^|[\s\[(,|])(?:global[ _]?)?(?:step|iteration|"
@@ -61,6 +53,7 @@ _INTERRUPTED = ("KeyboardInterrupt", "eyboard interruption", "eyboard interrupt"
 NEAR = 12  # lines
 SOON = 10  # lines: words for an end right behind an exception are printed whatever happened
 KEPT = 64
+CLOCKS = 8
 ZEROS = 5  # losses of 0.0 in a row, from the first on
 MASKED = 3  # rows
 LASTING = 10  # losses of 0.0 in a row, to the last
@@ -81,6 +74,8 @@ class Progress:
         sound: how many losses are not 0.0; `since`: how many are, since the last of those.
         masked: how many rows are said to be masked as a whole.
         loading: the last progress bar that was no training.
+        preparing: the last line before any step that says that data is made ready.
+        clocks: the last lines of steps, for their time.
         final: the last line with any text.
         evaluating, saving: where an evaluation, a checkpoint last began; `began` is that line.
         synced: where wandb last said that it has all of the run.
@@ -98,6 +93,8 @@ class Progress:
     since: int = 0
     masked: int = 0
     loading: Line | None = None
+    preparing: Line | None = None
+    clocks: list[Line] = field(default_factory=list)
     final: Line | None = None
     restarts: list[int] = field(default_factory=list)
     evaluating: int = -1
@@ -208,15 +205,10 @@ def of(lines: Iterable[Line]) -> Progress:
             told.end = line
             if not ends.marked(text):
                 told._worded[line.at] = recent[0]
-        if "Running Evaluation" in text or "valuating" in text[:40] or _SET_ASIDE.match(text):
+        if begun.evaluates(text, bool(told.steps)):
             told.evaluating = line.at
             told.began = line
-        if (
-            "Saving model checkpoint" in text
-            or "Saving checkpoint" in text
-            or "[torch] Saving" in text
-            or (told.steps and len(text) < 300 and _SAVING.search(text))
-        ):
+        if begun.saves(text, bool(told.steps)):
             told.saving = line.at
             told.began = line
         told.masked += _MASKED in text
@@ -230,8 +222,11 @@ def of(lines: Iterable[Line]) -> Progress:
             told.last = line
             if "%|" in text or "Iter(train)" in text:
                 bars = step
+            told.clocks = [*told.clocks[1 - CLOCKS :], line]
         elif _LOADING.match(text):
             told.loading = line
+        elif not told.steps and begun.prepares(text):
+            told.preparing = line
         logged = "oss" in text or "grad_norm" in text or "grad norm" in text
         if logged and not _WHOLE.search(text) and (said := _LOSS.findall(text)):
             losses = [value.lower() for name, value in said if name.lower() == "loss"]
@@ -265,7 +260,7 @@ def _step(text: str) -> tuple[int, int] | None:
         return int(match[1]), int(match[2])
     if "%|" in text:
         match = _BAR.match(text)
-        if match is None and "oss" in text and not _SET_ASIDE.match(text):
+        if match is None and "oss" in text and not begun.aside(text):
             match = _LEARNING.search(text, 0, 600)  # torchtune's "1|30|Loss: 1.2:  50%|"
         return (int(match[1]), int(match[2])) if match else None
     if ("tep" in text or "iter" in text or "STEP" in text) and (match := _STEP.search(text)):

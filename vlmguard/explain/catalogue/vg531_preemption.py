@@ -24,6 +24,8 @@ FAILURE = Known(
         Sign("DUE to SIGNAL Terminated", where="line"),
         Sign("CANCELLED BY UID", where="line"),
         Sign("Spot interruption", where="line"),
+        Sign("spot interruption", where="line"),
+        Sign("interruption notice", where="line", releases="AWS"),
         Sign("spot instance interruption", where="line"),
         Sign("instance-action", where="line"),
         Sign("The node was preempted", where="line"),
