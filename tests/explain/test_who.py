@@ -140,6 +140,38 @@ SHAPES = {
         "VG512",
         (5,),
     ),
+    "a record that begins with its rank": (
+        STEPS + "ERROR:root:Rank 3: training failed\n" + FULL,
+        "VG512",
+        (3,),
+    ),
+    "a record on a rank that was lost": (
+        STEPS + "ERROR:root:Rank 3: connection to it was lost\n" + FULL,
+        "VG512",
+        (),
+    ),
+    "a message that begins with its rank": (
+        STEPS
+        + TRACE
+        + "RuntimeError: [rank 5] failed to load sample 8812: cannot identify image file 'a'\n",
+        "VG555",
+        (5,),
+    ),
+    "a starter's own words": (
+        "".join(f"INFO - launched rank {r} (pid {4000 + r})\n" for r in range(4))
+        + STEPS
+        + "2025-05-03 10:22:11,100 - ERROR - process 4002 exited with exit code -11\n",
+        "VG558",
+        (2,),
+    ),
+    "torchfrtrace": (
+        STEPS
+        + LATE.format(0)
+        + "Not all ranks joining collective, sequence number: 3011\ngroup info: 0:default_pg\n"
+        + "collective: nccl:all_reduce\nmissing ranks: {6}\nworld size: 8\n",
+        "VG505",
+        (6,),
+    ),
     "a record of something else": (
         STEPS + "2025-11-04T21:41:02Z [info     ] step done   rank=5 local_rank=5\n" + FULL,
         "VG512",

@@ -45,8 +45,9 @@ _UNCAUGHT = re.compile(
 _NAMED = re.compile(r"\brank=(\d{1,5})\]")
 # A logger's record with its rank above the traceback: "[error] training failed  rank=5".
 _FAILED = re.compile(
-    r"^(?!.{0,300}NCCL)(?=.{0,300}(?:\b(?i:error|exception|critical|fatal)\b|\b(?:crash|fail)ed\b))"
-    r".{0,300}(?<![\w.])(?:global_|world_)?[Rr]ank(?:=|: ?)(\d{1,5})\b"
+    r"^(?!.{0,300}(?:NCCL|\b(?:peer|wait|lost|timed? ?out)))"
+    r"(?=.{0,300}(?:\b(?i:error|exception|critical|fatal)\b|\b(?:crash|fail)ed\b))"
+    r".{0,300}(?<![\w.])(?:global_|world_)?(?:[Rr]ank(?:=|: ?)(\d{1,5})\b|\b[Rr]ank (\d{1,5}):)"
 )
 # VS Code's: the innermost frame comes first.
 _DEBUGGER = re.compile(r"^(?:Exception has occurred|发生异常): ([A-Za-z_][\w.]{0,120})")
@@ -216,7 +217,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         if event.rank is None:
             event.rank, lane.spawned = lane.spawned, None
         if event.rank is None and (match := _FAILED.search(f"{before} {line.raw}", 0, 1000)):
-            event.rank = int(match[1])
+            event.rank = int(match[1] or match[2])
         event.ignored, event.caught = lane.ignored, _logged(line) or lane.tracker
         event.cause = lane.done if lane.chained else None
         if event.rank is None and lane.done and (lane.chained or text.startswith("Original ")):

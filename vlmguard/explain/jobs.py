@@ -29,6 +29,7 @@ _CODES = (
     re.compile(r"Process completed with exit code (\d{1,3})\b"),  # Actions
     re.compile(r"Command exited with non-zero status (\d{1,3})$"),  # GNU time
     re.compile(r"Main process exited, code=exited, status=(\d{1,3})\b"),  # systemd
+    re.compile(r"\b[Pp]rocess \S{1,40} exit(?:ed|s) with (?:exit |return )?code:? (-\d{1,2})\b"),
     # Of other words only the codes that a signal leaves.
     re.compile(r"\b[Ee]xit(?:ed|s)?(?: with)?(?: (?:status|exit|error))? code:? (13[2-9]|143)\b"),
     re.compile(r'"ExitCode": (\d{1,3}),?$'),  # docker inspect

@@ -16,6 +16,9 @@ from vlmguard.explain.lines import Line
 _ASKED = re.compile(
     r"\[(\d{1,6})\] is setting up .{1,60}retr(?:ie|ei)ving \w{1,30} from \[(\d{1,6})\]"
 )
+_RECORDED = re.compile(r"\bmissing ranks: \{(\d{1,6})\}")
+# An exception's message that begins with the rank that raised it.
+_SAYS = re.compile(r"^(?:\w{1,60}\.){0,6}\w{1,60}: \[?[Rr]ank[ =]?(\d{1,6})\]:? ")
 _GPU = re.compile(r"\bGPU (\d{1,2})\b")
 # torch under TORCH_DISTRIBUTED_DEBUG=DETAIL: what each rank is in.
 _IN = re.compile(
@@ -43,6 +46,8 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Told | None:
     code = answer.known.code if answer.known is not None else ""
     if code in ("VG517", "VG505", "VG551") and (asked := _waited_for(digests)) is not None:
         return asked, "it did not answer when the others asked for its NCCL id"
+    if code in ("VG505", "VG551") and (missing := _missing(digests)) is not None:
+        return missing, "the flight recorder says that it did not come"
     if code == "VG551" and (busy := _busy(answer, digests)) is not None:
         return busy, "it said that it began, when the others waited"
     if code == "VG505" and (other := _apart(digests)) is not None:
@@ -61,6 +66,8 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Told | None:
         return 0, "the run has one rank"
     if answer.ranks or answer.pick is None:
         return None
+    if (says := _SAYS.match(answer.facts.message)) and answer.known is not None:
+        return int(says[1]), "its message begins with it"
     if (one := pids.rank(answer, digests)) is not None:
         return one, "the launcher says which rank this process is"
     if (one := _of_file(answer, digests)) is not None:
@@ -122,6 +129,12 @@ def _waited_for(digests: Sequence[Digest]) -> int | None:
     waited = {int(match[2]) for match in asked}
     heard = {int(match[1]) for match in asked}
     return waited.pop() if len(waited) == 1 and not waited & heard else None
+
+
+def _missing(digests: Sequence[Digest]) -> int | None:
+    """The rank that torchfrtrace found in none of the others' collective."""
+    sets = {match[1] for d in digests for match in _RECORDED.finditer(d.text)}
+    return int(sets.pop()) if len(sets) == 1 else None
 
 
 def _busy(answer: Answer, digests: Sequence[Digest]) -> int | None:
