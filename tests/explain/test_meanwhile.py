@@ -164,3 +164,26 @@ def test_data_is_made_ready_right_before_they_wait(tmp_path, said, code):
 def test_ctrl_c_long_after_the_last_step(tmp_path, clock, there, code):
     ended = DEATH.format(clock) + "".join(there.format(rank) for rank in (0, 1, 2))
     told_right(tmp_path, LOGGED + ended, code, None)
+
+
+YOLO = "      {0}/100      2.3G        {1}      {1}      {1}       31      640: 100%|##| 9/9 [00:10<00:00, 9.1it/s]\n"  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "第 {0} 步, 损失: {1}, 学习率 1e-5\n",
+        "스텝 {0}/40 손실 {1}\n",
+        "step {0} loss tensor({1}, device='cuda:0', grad_fn=<NllLossBackward0>)\n",
+        YOLO,
+    ],
+)
+def test_losses_as_others_print_them(tmp_path, line):
+    lost = "".join(line.format(n, "nan") for n in range(1, 9))
+    told_right(tmp_path, lost, "VG515", None)
+    told_right(tmp_path, lost + line.format(9, "1.21"), "unfinished", None)
+
+
+def test_a_validation_loss_in_chinese_is_not_the_trainings(tmp_path):
+    told_right(tmp_path, "第 1 轮, 训练损失 1.2, 验证损失: nan\n" * 5, "unfinished", None)
+    told_right(tmp_path, "第 1 轮 验证损失: nan\n" * 5, "unfinished", None)

@@ -36,9 +36,15 @@ _MLPERF = re.compile(r'"(?:epoch_num|samples_count|step_num)": (\d{1,12})')
 _LOSS = re.compile(
     r"['\"]?\b(?:(?:avg|mean|total|running|lm|ce|pg|policy|actor|train)[_ ]|"
     r"(?<!val )(?<!eval )(?<!valid )(?<!validation )(?<!test ))"
-    r"(loss|grad[_ ]norm)['\"]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3})['\"]?"
+    r"(loss|grad[_ ]norm)['\"]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3})(?:tensor\()?['\"]?"
     r"((?:nan|-?inf)(?![a-z])|-?[\d.]{1,20}(?:e[+-]?\d{1,3})?)",
     re.I,
+)
+# The same in Chinese, Japanese, Korean; ultralytics' columns: the first of its losses.
+_ELSEWHERE = re.compile(
+    r"(?i)(?<!验证)(?<!评估)(?<!测试)(?<!検証)(?<!검증 )(?:损失|損失|손실)(?:值)?"
+    r"\s{0,3}[:=\uff1a]?\s{0,3}(nan|inf|[\d.]{1,20})"
+    r"|^\s{0,9}\d{1,6}/\d{1,6}\s{1,12}[\d.]{1,9}G\s{1,12}(nan|inf|[\d.]{1,12})\s"
 )
 # The Trainer's own line of a step whose rows had no label; a reward's loss may be 0.0, too.
 _ZERO = re.compile(r"['\"]loss['\"]: ['\"]?(?:0|0\.0{1,8})['\"]?[,}]")
@@ -236,6 +242,10 @@ def of(lines: Iterable[Line]) -> Progress:
             gradient = "loss" in text and norms[-1:] == ["nan"]
             told.losses.append((line, 2 if broken else 1 if gradient else 0))
             told.loss(line, text)
+        elif ("失" in text or "손실" in text or "G " in text) and (
+            other := _ELSEWHERE.search(text, 0, 600)
+        ):
+            told.losses.append((line, 2 * ((other[1] or other[2]).lower() in ("nan", "inf"))))
     last = told.final
     if last is not None and told.steps and not told.done and ends.last_word(last.text):
         told.done.append(last.at)
