@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray
 _SCHEDULER = ("VG530", "VG531")
 _TRACKER = "VG565"
 _ENDED = "VG569"  # of what had come to its end nothing is lost
+_CAUGHT = re.compile(r"\s{0,4}Caught \w{1,60} in (?:DataLoader worker|replica|pin memory)")
 _REFUSED = ".py: error: "  # argparse's, behind which a program ends
 _STARTERS = ("torch/distributed/", "accelerate/commands/", "deepspeed/launcher/", "cli/main.py")
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
@@ -155,11 +157,8 @@ def launchers(event: Event) -> bool:
 
 
 def _wraps(event: Event, others: list[Event]) -> bool:
-    """A data-loader worker's exception is raised again in the rank; the original follows it."""
-    if (
-        not event.message.lstrip().startswith("Caught ")
-        or "in DataLoader worker" not in event.message
-    ):
+    """A worker's or a replica's exception is raised again in the rank; the original follows it."""
+    if not _CAUGHT.match(event.message):
         others = [e for e in others if e is not event and not launchers(e)]
         said = any(e.type or e.at > event.at for e in others)
         return not event.type and bool(event.frames) and said

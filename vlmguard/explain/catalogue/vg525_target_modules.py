@@ -47,6 +47,7 @@ FAILURE = Known(
     ),
     wrong="all-linear reaches into a tower that was to stay frozen (PEFT ignores freezing).",
     signs=(
+        Sign("No lora injected"),
         Sign("Target modules", also=("not found in the base model",)),
         Sign("is not supported. Currently, only the following modules"),
         Sign("No modules were targeted for adaptation"),

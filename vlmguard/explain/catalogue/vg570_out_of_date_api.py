@@ -65,6 +65,7 @@ FAILURE = Known(
     do=_do,
     wrong="A typing mistake in code of your own says the same.",
     signs=(
+        Sign("/unsloth/models/rl.py", where="raised", releases="unsloth, beside another TRL"),
         Sign("'dict' object has no attribute", also=("-packages/transformers/",)),
         Sign(
             "not in ALL_PARALLEL_STYLES",
