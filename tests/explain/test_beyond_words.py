@@ -122,7 +122,8 @@ SHAPES = {
     "a traceback that is cut beside a whole one": (CUT + WHOLE, "VG519", ()),
     "a file that cannot be opened to write": (SAVED, "VG580", ()),
     "a replica's exception, raised again": (
-        TRACE.format("out = model(x)") + "RuntimeError: Caught RuntimeError in replica 1 on device 1.\n"
+        TRACE.format("out = model(x)")
+        + "RuntimeError: Caught RuntimeError in replica 1 on device 1.\n"
         "Original Traceback (most recent call last):\n"
         '  File "/w/model.py", line 39, in forward\n    q = matmul(x, w)\n'
         "RuntimeError: Expected all tensors to be on the same device, but found at least two "

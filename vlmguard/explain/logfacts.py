@@ -115,7 +115,8 @@ _ASKED = re.compile(
 )
 # LLaMA-Factory's line of each rank, DeepSpeed's launcher's and optimizer's, NCCL's.
 _WORLD = re.compile(
-    r"\b(?:world size: |dist_world_size=|Num processes: |Rank: \d{1,6} partition count \[)(\d{1,6})\b"
+    r"\b(?:world size: |dist_world_size=|Num processes: |Rank: \d{1,6} partition count \[)"
+    r"(\d{1,6})\b"
     r"|NCCL INFO .{0,80}\b[nN]ranks (\d{1,6})\b",
     re.M,
 )
