@@ -187,3 +187,18 @@ def test_losses_as_others_print_them(tmp_path, line):
 def test_a_validation_loss_in_chinese_is_not_the_trainings(tmp_path):
     told_right(tmp_path, "第 1 轮, 训练损失 1.2, 验证损失: nan\n" * 5, "unfinished", None)
     told_right(tmp_path, "第 1 轮 验证损失: nan\n" * 5, "unfinished", None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step {0} train/loss 1.2 val/loss nan\n",
+        "step {0} loss: 1.2 eval/loss: nan test_loss=nan dev loss: nan\n",
+        "Epoch {0} best loss: inf\n",
+        "{0} init best loss = inf, stop if loss = inf\n",
+        "Epoch {0} Train Loss: 1.1 Val Loss: nan\n",
+        "step {0} loss 1.1 aux_loss nan\n",
+    ],
+)
+def test_no_number_that_is_no_loss_of_the_training(tmp_path, line):
+    told_right(tmp_path, "".join(line.format(n) for n in range(1, 9)), "unfinished", None)

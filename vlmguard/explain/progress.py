@@ -32,10 +32,11 @@ _EPOCH = re.compile(
 )
 _OF_ALL = re.compile(r"\bIter\(train\) \[\s{0,9}(\d{1,9})/\s{0,4}(\d{1,9})\]")  # mmengine's
 _MLPERF = re.compile(r'"(?:epoch_num|samples_count|step_num)": (\d{1,12})')
-# Not an evaluation's: of rows without a label its loss is nan while the training is sound.
+# Behind a word only where that is the training's: an evaluation's loss of rows without a label is
+# nan while the training is sound, a best loss begins at inf.
 _LOSS = re.compile(
-    r"['\"]?\b(?:(?:avg|mean|total|running|lm|ce|pg|policy|actor|train)[_ ]|"
-    r"(?<!val )(?<!eval )(?<!valid )(?<!validation )(?<!test ))"
+    r"['\"]?\b(?:(?:avg|average|mean|total|running|global|current|lm|ce|pg|policy|actor|train|training|"
+    r"batch|step|iter|epoch|info)[_ /]{1,2}|(?<![a-z][ /_]))"
     r"(loss|grad[_ ]norm)['\"]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3})(?:tensor\()?['\"]?"
     r"((?:nan|-?inf)(?![a-z])|-?[\d.]{1,20}(?:e[+-]?\d{1,3})?)",
     re.I,
