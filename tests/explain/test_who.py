@@ -133,6 +133,21 @@ SHAPES = {
     "torchrun's agent": (AGENT.format(STEPS), "VG558", (3,)),
     "Ray's actor": (RAY + STEPS + actor(FULL), "VG512", (1,)),
     "Ray's actor of old": (RAY_OLD + STEPS + actor(FULL), "VG512", (1,)),
+    "Ray's actors with one number, on two nodes": (
+        RAY.replace("pid=401)", "pid=501)") + STEPS + actor(FULL),
+        "VG512",
+        (1,),
+    ),
+    "an actor's own words": (
+        "(W pid=501, ip=10.0.0.5) [Rank 3] ready\n" + actor(FULL),
+        "VG512",
+        (3,),
+    ),
+    "a folder a rank": (
+        {"rank_0/log": STEPS + LATE.format(0), "rank_1/log": STEPS + FULL},
+        "VG512",
+        (1,),
+    ),
     "an actor of which nothing is told": (STEPS + actor(FULL), "VG512", ()),
     "NCCL's own warning": (SHARED, "VG543", (3,)),
     "a record above a traceback": (

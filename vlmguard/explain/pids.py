@@ -43,6 +43,7 @@ _KILLED = re.compile(  # the kernel, Ray's memory monitor
     r"\bKilled process (\d{1,9})\b|\boom-kill:.{1,400},pid=(\d{1,9})\b"
     r"|, pid=(\d{1,9}), memory used=.{1,20}\) was running"
 )
+_ACTOR = re.compile(r"^\([\w.:]{1,60}(?:\([\w.-]{1,60}\))? pid=(\d{1,9}), ip=([\d.]{7,15})\)")
 _WHO = (
     re.compile(r"^\([\w.:]{1,60}(?:\([\w.-]{1,60}\))? pid=(\d{1,9})"),  # Ray
     re.compile(r"\b\S{1,80}:(\d{1,9}):\d{1,9} \[\d{1,3}\] (?:\S{1,80} )?NCCL WARN "),
@@ -58,11 +59,25 @@ _LAST = re.compile(r"Last error:\s{1,4}(.{8,300})")
 
 def rank(answer: Answer, digests: Sequence[Digest]) -> int | None:
     """The rank of the one process that the failure's own lines name."""
+    if (one := _placed(answer, digests)) is not None:
+        return one
     who = set(_named(answer, digests))
     known = ranks([d for d in digests if any(e.code in (-9, 137) for e in d.exits)] or digests)
     found = {known[pid] for pid in who if pid in known}
     if not found:
         return _by_local(digests)
+    return found.pop() if len(found) == 1 else None
+
+
+def _placed(answer: Answer, digests: Sequence[Digest]) -> int | None:
+    """The rank of Ray's actor by its process and its node: nodes may have numbers in common."""
+    match = _ACTOR.match(answer.pick.line.raw) if answer.pick is not None else None
+    if match is None:
+        return None
+    place = re.compile(
+        rf"\bip={re.escape(match[2])}, pid={match[1]}\) (?:world_)?rank=(\d{{1,6}}),"
+    )
+    found = {int(m[1]) for d in digests for m in place.finditer(d.text)}
     return found.pop() if len(found) == 1 else None
 
 

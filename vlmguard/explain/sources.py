@@ -26,6 +26,7 @@ _RANK = re.compile(
     r"(?:rank|proc|task|local)[-_.]?(\d{1,5})(?!\d)|^(\d{1,5})\.(?:log|out|err|txt)$"
 )
 _ATTEMPT = re.compile(r"^attempt_(\d+)$")
+_OF_RANK = re.compile(r"rank[-_.]?(\d{1,5})")  # a folder
 _REPORT = re.compile(rb'\{"time": \d{6,12}(?:\.\d{1,6})?, "kind": "\w{1,20}", "rank": ')
 _KERNELS = ("/proc", "/sys")
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
@@ -137,6 +138,8 @@ def _source(path: Path, root: Path) -> Source:
             rank = int(part) if part.isdigit() else None
     if rank is None and (match := _RANK.search(path.name.lower().removesuffix(".gz"))):
         rank = int(match[1] or match[2])
+    if rank is None and (match := _OF_RANK.fullmatch(path.parent.name.lower())):
+        rank = int(match[1])
     return Source(str(path), path, rank, attempt or 0)
 
 
