@@ -18,6 +18,7 @@ _MAPPED = re.compile(r"'([\w.-]{1,80})': \[(\d[\d, ]{0,400})\]")  # DeepSpeed's 
 _NODE = re.compile(r"\bnode_rank=(\d{1,4})\b")
 _GLOBAL = re.compile(r"\bglobal_ranks=\[(\d[\d, ]{0,400})\]")  # torchrun's agent
 _RANKED = (
+    re.compile(r"^\(\S{1,60} pid=(?P<p>\d{1,9})[^)\n]{0,40}\) \[[Rr]ank ?(?P<r>\d{1,6})\] "),
     # Ray Train, "(ip=10.0.0.4, pid=812) world_rank=3, …"; NCCL; anybody: (pid, rank).
     re.compile(r"\bip=[\d.]{7,15}, pid=(?P<p>\d{1,9})\) (?:world_)?rank=(?P<r>\d{1,6}),"),
     re.compile(

@@ -33,7 +33,8 @@ _LOST = re.compile(r"Connection (?:closed|reset) by peer|remote process exited|n
 _SUBPROCESS = re.compile(r"sigkill_handler\] Killing subprocess (\d{1,9})")
 # Of records, and what transformers' and LLaMA-Factory's say of their own process.
 _RECORD = re.compile(
-    r"(?:\b(?:[Pp]rocess |global_|world_)?rank(?:=|: ?)|\bRANK=|\[[Rr]ank ?|distributed init \(rank )"
+    r"(?:\b(?:[Pp]rocess |global_|world_)?rank(?:=|: ?)|\bRANK=|\[[Rr]ank ?"
+    r"|distributed init \(rank )"
     r"(\d{1,5})\b"
 )
 ON_A_NODE = 8  # cards
