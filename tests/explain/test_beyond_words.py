@@ -188,3 +188,49 @@ def test_a_loss_of_zero_to_the_last_where_rows_are_masked(tmp_path, text, told):
     path.write_text(text, encoding="utf-8")
     answer, _ = explain([str(path)])
     assert (answer.known.code if answer.known else answer.verdict) == told
+
+
+NO_TOKEN = (
+    "[ERROR:swift] Authentication token does not exist, failed to access model /d/qwen which may "
+    "not exist or may be private. Please login first.\n"
+)
+MORE = {
+    "sacct's word below a run that was ended": (
+        STEPS + "W0309 12:40:51.7 7 torch/distributed/elastic/agent/server/api.py:723] Received 15 "
+        "death signal, shutting down workers\n5533377       PREEMPTED      0:0   02:11:40\n",
+        "VG531",
+    ),
+    "a benchmark's bar behind the last step": (
+        STEPS + "TextVQA:  29%|##9       | 1477/5000 [10:20<24:39,  2.38it/s]\n"
+        "[E ProcessGroupNCCL.cpp:523] [Rank 1] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=3011, OpType=_ALLGATHER_BASE, NumelIn=1310, NumelOut=10480, "
+        "Timeout(ms)=1800000) ran for 1800060 milliseconds before timing out.\n",
+        "VG551",
+    ),
+    "a reward's own server": (
+        'Traceback (most recent call last):\n  File "/w/rewards.py", line 9, in judge_reward\n'
+        "    answer.raise_for_status()\n"
+        "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: "
+        "http://10.3.0.9:8000/v1/chat/completions\n",
+        "VG581",
+    ),
+    "a token's message, and another end": (
+        NO_TOKEN
+        + TRACE.format("cos = cos[position_ids]")
+        + "RuntimeError: CUDA error: device-side assert triggered\n",
+        "VG545",
+    ),
+    "a token's message alone": (
+        NO_TOKEN,
+        "VG539",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_more(tmp_path, name):
+    text, code = MORE[name]
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    answer, _ = explain([str(path)])
+    assert (answer.known.code if answer.known else answer.verdict) == code

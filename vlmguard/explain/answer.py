@@ -75,6 +75,9 @@ def _context(pick: Candidate, digests: Sequence[Digest]) -> str:
     """Evaluation or saving, where the log says that one had begun and no step came after it."""
     for digest in digests:
         told = digest.progress
+        steps, bar = told.steps, told.loading
+        if steps and bar is not None and bar.at > steps[-1][0] and "100%" not in bar.text[:120]:
+            return "evaluation"  # a bar of something else than the training, behind its last step
         start = max(told.evaluating, told.saving)
         if start < 0 or told.resumed(start):
             continue

@@ -9,7 +9,8 @@ _ASIDE = re.compile(
     r"\d{1,3}%\|"
 )
 _EVALUATES = re.compile(
-    r"(?i)\b(?:running|start(?:ing|ed)?|begin(?:ning)?)(?: the)? (?:eval\w{0,6}|validat\w{0,4})\b"
+    r"(?i)\b(?:running|start(?:ing|ed)?|begin(?:ning)?)(?: the)? "
+    r"(?:eval\w{0,6}|validat\w{0,4}|.{0,20}benchmarks?)\b"
     r"|\bvalidating\b"
     r"|\b(?:generating|sampling)\b.{0,40}\b(?:eval\w{0,6}|val|validation|test)\b"
     r"|(?:开始|正在|进行)(?:验证|评估|评测)"

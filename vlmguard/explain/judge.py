@@ -198,6 +198,8 @@ def _weak(candidate: Candidate) -> bool:
     known = candidate.known
     if known is not None and known.code == "VG566" and candidate.event is None:
         return True  # an engine's own "failed": its traceback, if there is one, says why
+    if known is not None and known.code == "VG539" and candidate.event is None:
+        return True  # a hub's refusal is no end where the files are there
     return not candidate.line.marked and known is not None and known.code in _CAUGHT
 
 

@@ -10,7 +10,8 @@ from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
 
 _NOT_GATHERED, _CACHE = "VG523", "VG524"
-_DRIVER = "VG537"
+_DRIVER, _HUB, _REWARDS = "VG537", "VG540", "VG581"
+_REWARD = re.compile(r"reward|judge|grader", re.I)
 _NO_CARD = ("VG529", "VG559")
 _CARD = re.compile(r"\b(?:CUDA|GPU|NCCL|cuda|gpu|bf16)\b")
 _WARNED = "UserWarning: CUDA initialization: "
@@ -33,10 +34,17 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     if answer.known is None and _switched_off(said, digests):
         answer.known = next(k for k in catalogue if k.code == _CACHE)
         answer.verdict = "explained"
+    if known is not None and known.code == _HUB and _REWARD.search(_functions(answer)):
+        answer.known = next(k for k in catalogue if k.code == _REWARDS)  # its own server's
     if _no_driver(answer, digests):
         answer.known = next(k for k in catalogue if k.code == _DRIVER)
         answer.verdict = "explained"
     return answer
+
+
+def _functions(answer: Answer) -> str:
+    event = answer.pick.event if answer.pick is not None else None
+    return " ".join(f"{name} {path}" for path, _, name in event.frames) if event else ""
 
 
 def _no_driver(answer: Answer, digests: Sequence[Digest]) -> bool:

@@ -22,6 +22,7 @@ FAILURE = Known(
     ),
     wrong="Where a new card is in the machine, torch does not see it: VG537.",
     signs=(
+        Sign("bf16 is only supported on A100+ GPUs", releases="xformers"),
         Sign("Your setup doesn't support bf16"),
         Sign("bf16/gpu"),
         Sign("Bfloat16 is only supported on GPUs with compute capability"),

@@ -19,6 +19,7 @@ FAILURE = Known(
     ),
     wrong="CANCELLED without a reason may be a person: sacct -j JOB tells who.",
     signs=(
+        Sign(" PREEMPTED ", where="line", releases="sacct"),
         Sign("interrupted due to worker preemption", where="line", releases="Modal"),
         Sign("DUE TO PREEMPTION", where="line"),
         Sign("DUE to SIGNAL Terminated", where="line"),

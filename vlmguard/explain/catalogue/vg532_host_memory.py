@@ -82,6 +82,7 @@ FAILURE = Known(
     ),
     wrong="kill -9 by a person or a watchdog script looks the same; dmesg tells.",
     signs=(
+        Sign(" OUT_OF_ME+ ", where="line", releases="sacct"),
         Sign("TERM_SWAP", where="line", releases="LSF"),
         Sign("oom-kill event", where="line"),
         Sign("oom_kill event", where="line"),

@@ -142,7 +142,7 @@ FAILURE = Known(
         Sign("compiled using NumPy 1"),
         Sign("name 'amp_C' is not defined"),
         Sign("wasn't built with CUDA support"),
-        Sign("No operator found for `memory_efficient"),
+        Sign("No operator found for `memory_efficient", no=("bf16 is only supported on A100+",)),
         Sign("cget_managed_ptr"),
         Sign("may indicate binary incompatibility"),
         Sign("cadam32bit_grad_fp32"),

@@ -65,6 +65,9 @@ FAILURE = Known(
     do=_do,
     wrong="A typing mistake in code of your own says the same.",
     signs=(
+        Sign("/unsloth_compiled_cache/", where="raised", also=("TypeError",)),
+        Sign("/unsloth_compiled_cache/", where="raised", also=("KeyError",)),
+        Sign("/unsloth_compiled_cache/", where="raised", also=("AttributeError",)),
         Sign("/unsloth/models/rl.py", where="raised", releases="unsloth, beside another TRL"),
         Sign("'dict' object has no attribute", also=("-packages/transformers/",)),
         Sign(

@@ -170,6 +170,7 @@ FAILURE = Known(
     do=_do,
     wrong="If lines of the training follow, the program did start: look at what those say.",
     signs=(
+        Sign("failed to create process.", where="line", releases="Windows' launchers"),
         Sign("export: `", where="line", also=("not a valid identifier",)),
         Sign("salloc: error: Job submit/allocate failed", where="line", releases="Slurm"),
         Sign("qsub: would exceed", where="line", releases="PBS"),
