@@ -220,6 +220,16 @@ MORE = {
         + "RuntimeError: CUDA error: device-side assert triggered\n",
         "VG545",
     ),
+    "a rank without its cache, and the others' time-out": (
+        "2: Traceback (most recent call last):\n2:   File \"/w/train.py\", line 61, in <module>\n"
+        "2:     processor = AutoProcessor.from_pretrained(args.model)\n"
+        "2: OSError: We couldn't connect to 'https://huggingface.co' to load the files, and "
+        "couldn't find them in the cached files.\n0: [rank0]:[E606 06:10:00.152522719 "
+        "ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for "
+        "600015 milliseconds before timing out.\n",
+        "VG540",
+    ),
     "a token's message alone": (
         NO_TOKEN,
         "VG539",

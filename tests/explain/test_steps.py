@@ -253,6 +253,9 @@ def test_every_class_has_a_step_for_every_message():
 def test_sizes_are_those_that_fit():
     said = "AssertionError: train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 32 != 2 * 4 * 2"
     assert '"train_batch_size": 16' in steps("VG547", said)[0]
+    said = "AssertionError: train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 256 != 4 * 8 * 1"
+    assert "WORLD_SIZE" in steps("VG547", said)[0]
+    assert "4 × 8 × 8" in steps("VG547", said)[0]
     said = "ValueError: Image features and image tokens do not match: tokens: 9752, features 10436"
     assert int(steps("VG506", said)[0].partition("=")[2]) > 10436
     said = "MaxLengthError: Current length of row(17391) is larger than the max_length(4096)."

@@ -27,6 +27,7 @@ _FROM_BELOW = ("VG532", "VG534", "VG543")
 _GONE, _NETWORK = "VG563", "VG536"
 _REFUSED = re.compile(r"[Cc]onnection refused|exceeded error retry count")
 _ENDED = "VG569"  # from outside
+BEHIND = 3  # lines of a message behind an exception's first
 _CAUGHT = ("VG552", "VG540", "VG590")  # what a later, stronger failure makes noise of
 
 
@@ -98,7 +99,7 @@ def _started(
     candidates: list[Candidate], digests: Sequence[Digest], by_code: dict[str, Known]
 ) -> Answer | None:
     ended = launcher.first([e for d in digests for e in d.exits])
-    candidates = _without_weak(candidates)
+    candidates = _without_weak(candidates, digests)
     if not candidates:
         return None
     lowest = min(c.order for c in candidates)
@@ -167,7 +168,7 @@ def _to_launcher(candidate: Candidate) -> bool:
     return candidate.event is not None and candidate.event.type.endswith("SignalException")
 
 
-def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
+def _without_weak(candidates: list[Candidate], digests: Sequence[Digest]) -> list[Candidate]:
     """An import that fails is often caught; beside a later failure that says more it is noise."""
     if any(c.known is not None and c.order <= 1 for c in candidates):  # cut tracebacks tell less
         candidates = [c for c in candidates if c.known or c.event is None or c.event.type]
@@ -175,7 +176,7 @@ def _without_weak(candidates: list[Candidate]) -> list[Candidate]:
     candidates = [c for c in candidates if _typed(c) or c.line.source not in said]
     strong = [c for c in candidates if c.order <= 1 and not _weak(c)]
     latest = max((c.at for c in strong), default=-1)
-    return [c for c in candidates if not _weak(c) or c.at > latest]
+    return [c for c in candidates if not _weak(c) or c.at > latest or _last_word(c, digests)]
 
 
 def _refused(candidates: list[Candidate], by_code: dict[str, Known]) -> list[Candidate]:
@@ -187,6 +188,15 @@ def _refused(candidates: list[Candidate], by_code: dict[str, Known]) -> list[Can
     if not all(_REFUSED.search(text) for text in texts):
         return candidates
     return [replace(c, known=by_code[_GONE]) if c in said else c for c in candidates]
+
+
+def _last_word(candidate: Candidate, digests: Sequence[Digest]) -> bool:
+    """Whether it is the last that a rank says: others' failures do not make noise of it."""
+    event, source = candidate.event, candidate.line.source
+    if event is None or event.last is None or candidate.rank is None:
+        return False
+    final = digests[source].finals.get(candidate.rank) if source < len(digests) else None
+    return final is not None and final.number - event.last.number <= BEHIND
 
 
 def _typed(candidate: Candidate) -> bool:

@@ -31,6 +31,7 @@ _ALIVE = (
     "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/SHARED/nccl_trace_ in front of the command (SHARED: a disk "
     "that all nodes see): after a time-out the flight recorder says which collective hangs",
 )
+_BY = ("torchrun's first", "its place", "the ranks' clocks", "its exit code", "the logged")
 _OF_OTHERS = ("it did not answer", "it never came", "it is the one that")  # who waited says so
 _CUT = "a traceback whose last line is not in this log"
 _ZH = {
@@ -217,7 +218,7 @@ def _run(answer: Answer) -> str:
     others = [f"{k} {v}" for k, v in facts.releases.items() if k not in (key, name)]
     parts = [f"{name} {release}".strip(), *others[:6]]
     parts += [facts.strategy] if facts.strategy else []
-    parts += [f"{facts.world} ranks"] if facts.world else []
+    parts += [f"{facts.world} rank{'s' if facts.world > 1 else ''}"] if facts.world else []
     if facts.use_reentrant is not None:
         parts.append(f"use_reentrant={facts.use_reentrant}")
     if facts.micro:
@@ -246,8 +247,8 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
     if answer.facts.phase:
         parts.append(f"phase: {answer.facts.phase}")
     if answer.how and (who or only):
-        plain = answer.how.startswith(("it ", "all ", "only "))
-        parts.append(answer.how if plain else f"told by {answer.how}")
+        named = answer.how.startswith(_BY)
+        parts.append(f"told by {answer.how}" if named else answer.how)
     alike = set(answer.alike)
     if len(alike) > 1 and alike > set(answer.ranks):  # not those that waited for another one
         parts.append(f"the same failure on {watchdog.ranks(answer.alike)}: told is the first")

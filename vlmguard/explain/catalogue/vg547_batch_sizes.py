@@ -22,7 +22,22 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         f"it says {sizes[1]})",
         "none",
     )
+    given, rows = int(sizes[1]), micro * accumulation
+    if ranks == 1 and given > rows and given % rows == 0:
+        return (_counted(given, micro, accumulation), auto, by_hand)
     return (by_hand, auto) if not facts.framework else (auto, by_hand)
+
+
+def _counted(given: int, micro: int, accumulation: int) -> Do:
+    """DeepSpeed counts one rank, and the configuration is for several."""
+    ranks = given // (micro * accumulation)
+    return Do(
+        "env | grep -E '^(WORLD_SIZE|RANK|LOCAL_RANK|MASTER_ADDR)=' in the job: DeepSpeed counts 1 "
+        f"rank, and {given} = {micro} × {accumulation} × {ranks} is for {ranks}; if there are more "
+        f"ranks, start them by one launcher (torchrun --nproc_per_node {ranks}), and create no "
+        "group of one rank before",
+        "none",
+    )
 
 
 _OUT = Do(
