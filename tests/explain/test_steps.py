@@ -159,6 +159,9 @@ FIRST = {
     "a dummy of nothing": ("VG575", "ValueError: You cannot create a DummyScheduler without specifying a scheduler in the config file.", "accelerate", "transformers.get_scheduler(…)"),
     "weights on meta": ("VG519", "ValueError: Must flatten tensors on the same device but got both cuda:0 and meta", "", "FullyShardedDataParallel(…, sync_module_states=True"),
     "frames a second": ("VG510", "ValueError: The length of fps (3) must be equal to the length of video_grid_thw (1) or fps should be a single number.", "", "fps as one number"),
+    "a toolkit of another release": ("VG557", "CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 11.8 does not match the version torch was compiled with 12.4, unable to compile", "", "ls -d /usr/local/cuda*: where cuda-12.4 is there"),
+    "a pod that was preempted": ("VG531", "12s Warning Preempted pod/vlm-0 Preempted by pod 1d0c99c2 on node gpu-4", "", "kubectl get events"),
+    "a job that was": ("VG531", "slurmstepd: error: *** JOB 42424 ON n1 CANCELLED AT 2026-01-01 DUE TO PREEMPTION ***", "", "sacct -j 42424"),
     "a rate that is none": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.12}", "TRL", "--bf16 true"),
 }  # fmt: skip
 
@@ -390,3 +393,29 @@ def test_what_to_type_where_nothing_is_known(tmp_path):
     assert "py-spy dump --pid $p" in said
     (tmp_path / "words.log").write_text(compose.preamble("TRL", 2) + compose.DEEPSPEED.format(code=1))
     assert "deepspeed --enable_each_rank_log=LOGS" in text(*explain([str(tmp_path / "words.log")]))
+
+
+def test_a_rank_that_is_still_at_work_needs_more_time():
+    assert steps("VG517", "Socket Timeout", framework="LLaMA-Factory", phase="data")[0].startswith("ddp_timeout")
+    assert not steps("VG517", "Socket Timeout", framework="LLaMA-Factory")[0].startswith("ddp_timeout")
+
+
+INSTALLED = """Traceback (most recent call last):
+  File "/w/train.py", line 9, in main
+    trainer.train()
+  File "/v/site-packages/pandas/x.py", line 4, in train
+    a()
+  File "/v/site-packages/scipy/y.py", line 4, in a
+    raise RuntimeError("the moon is full")
+RuntimeError: the moon is full
+"""
+
+
+def test_of_an_unknown_failure_the_packages_that_raised_it_are_asked_for(tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text(INSTALLED, encoding="utf-8")
+    answer, digests = explain([str(path)])
+    assert answer.verdict == "unknown"
+    assert "python -m pip show scipy pandas" in text(answer, digests)
+    path.write_text(INSTALLED.replace("/v/site-packages/", "/w/"), encoding="utf-8")
+    assert "pip show" not in text(*explain([str(path)]))

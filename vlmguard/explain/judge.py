@@ -18,7 +18,7 @@ from vlmguard.explain.digest import Digest
 from vlmguard.explain.ended import by_exit, nodes
 from vlmguard.explain.failure import Known
 from vlmguard.explain.logfacts import Facts
-from vlmguard.explain.meanwhile import by_hand, preparing
+from vlmguard.explain.meanwhile import by_hand, preparing, working
 from vlmguard.explain.silent import no_numbers, silent
 
 _MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier")
@@ -73,6 +73,8 @@ def _waited(
         answer.known = by_code["VG551"]
     elif known.code == "VG505" and not (table and table.odd) and preparing(digests):
         answer.known = by_code["VG517"]
+    if answer.known is by_code["VG517"] and working(digests):
+        answer.facts = replace(answer.facts, phase="data")
     if table is None or known.order == "peer":
         by_absence(answer, candidates, digests, answer.facts.world)
     else:

@@ -41,6 +41,11 @@ def preparing(digests: Sequence[Digest]) -> bool:
     return not names.isdisjoint(_ALONE) or any(_part(d) for d in digests)
 
 
+def working(digests: Sequence[Digest]) -> bool:
+    """Whether a rank was still at it, as far as its log goes."""
+    return not any(d.progress.steps for d in digests) and any(_part(d) for d in digests)
+
+
 def _part(digest: Digest) -> bool:
     """A bar that is not full, or an announcement close before the first wait."""
     told = digest.progress

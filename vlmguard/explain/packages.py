@@ -6,6 +6,8 @@ repository's own, or a stranger's package of the same name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _OTHER_NAME = """
     cv2=opencv-python-headless PIL=pillow yaml=pyyaml sklearn=scikit-learn skimage=scikit-image
     qwen_vl_utils=qwen-vl-utils qwen_omni_utils=qwen-omni-utils flash_attn=flash-attn
@@ -43,6 +45,8 @@ _SAME_NAME = """
 PYPI: dict[str, str] = {name: name for name in _SAME_NAME.split()}
 PYPI.update(pair.split("=") for pair in _OTHER_NAME.split())  # type: ignore[misc]
 
+SHOWN = 4  # packages
+
 # What is built against the torch that is there.
 BUILT = ("flash-attn", "causal-conv1d", "mamba-ssm", "xformers", "deepspeed")
 
@@ -56,3 +60,21 @@ def listed(name: str) -> str:
     """The package of this name, as PyPI has it, or "" where it is not one of those above."""
     plain = name.lower().replace("_", "-")
     return next((one for one in PYPI.values() if one.lower().replace("_", "-") == plain), "")
+
+
+def raised_in(frames: Sequence[tuple[str, int, str]]) -> list[str]:
+    """The packages of a traceback's installed frames, the raising one first; none of torch's own,
+    nor where it was raised elsewhere."""
+    paths = [path.replace("\\", "/") for path, _, _ in reversed(frames)]
+    inside = [_module(path) for path in paths]
+    if not inside or not inside[0] or inside[0] == "torch":
+        return []
+    found = dict.fromkeys(of(one) for one in inside if one not in ("", "torch"))
+    return [name for name in found if name][:SHOWN]
+
+
+def _module(path: str) -> str:
+    if "/unsloth_compiled_cache/" in path:  # what unsloth writes of TRL's trainers
+        return "unsloth"
+    inside = path.partition("-packages/")[2]
+    return inside.partition("/")[0].removesuffix(".py")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from vlmguard.core.findings import Finding
-from vlmguard.explain import clean, flags, named, watchdog
+from vlmguard.explain import clean, flags, named, packages, watchdog
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.beforehand import TITLES
 from vlmguard.explain.candidates import Candidate, launchers
@@ -153,6 +153,11 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         file = named.quoted(place[0])
         if file:
             yield f"sed -n {max(place[1] - 5, 1)},{place[1] + 3}p {file}: the line that raised it"
+    if event is not None and (names := packages.raised_in(event.frames)):
+        yield (
+            f"python -m pip show {' '.join(names)} | grep -E '^(Name|Version|Requires)': it was "
+            f"raised in {names[0]}; is each of a release that the others ask for?"
+        )
     yield _RELEASES
 
 

@@ -3,6 +3,53 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    Do(
+        "accelerate launch --main_process_port 29500 --main_process_ip "
+        "ADDRESS_OF_THE_FIRST_NODE …: "
+        "the port was not given",
+        "none",
+        when=("'None:None'", "port number of the rendezvous"),
+        kind="reach",
+    ),
+    Do(
+        "nc -vz {host} {port}, on the node that waited; ss -ltnp 'sport = :{port}' on {host}: "
+        "nobody listens, or a firewall is between them",
+        "none",
+        kind="reach",
+    ),
+    Do(
+        "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each of several "
+        "nodes: the address may be unknown there, or behind a firewall",
+        "none",
+        when=("connect", "resolve", "retrieved", "socket", "Rendezvous", "rendezvous"),
+        kind="reach",
+    ),
+    Do(
+        "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command, then vlmguard explain "
+        "LOGS: the late rank's own log; if it has an exception, that is the cause",
+        "none",
+    ),
+    Do("preprocess", "one run beforehand"),
+    Do("timeout", "a real hang is noticed later"),
+    Do(
+        "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each of several "
+        "nodes: the address may be unknown there, or behind a firewall",
+        "none",
+        kind="reach",
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """A rank that is still at work when the others give up needs more time, or none at all."""
+    if facts.phase != "data":
+        return _STEPS
+    work = (Do("timeout", "a real hang is noticed later"), Do("preprocess", "one run beforehand"))
+    return (*work, *(step for step in _STEPS if step.action not in ("timeout", "preprocess")))
+
 
 FAILURE = Known(
     code="VG517",
@@ -12,42 +59,7 @@ FAILURE = Known(
     why="the other ranks waited for one that was still busy, most "
     "often before the first step: it prepared data, downloaded, "
     "compiled, or had already failed",
-    do=(
-        Do(
-            "accelerate launch --main_process_port 29500 --main_process_ip "
-            "ADDRESS_OF_THE_FIRST_NODE …: "
-            "the port was not given",
-            "none",
-            when=("'None:None'", "port number of the rendezvous"),
-            kind="reach",
-        ),
-        Do(
-            "nc -vz {host} {port}, on the node that waited; ss -ltnp 'sport = :{port}' on {host}: "
-            "nobody listens, or a firewall is between them",
-            "none",
-            kind="reach",
-        ),
-        Do(
-            "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each of several "
-            "nodes: the address may be unknown there, or behind a firewall",
-            "none",
-            when=("connect", "resolve", "retrieved", "socket", "Rendezvous", "rendezvous"),
-            kind="reach",
-        ),
-        Do(
-            "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command, then vlmguard explain "
-            "LOGS: the late rank's own log; if it has an exception, that is the cause",
-            "none",
-        ),
-        Do("preprocess", "one run beforehand"),
-        Do("timeout", "a real hang is noticed later"),
-        Do(
-            "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each of several "
-            "nodes: the address may be unknown there, or behind a firewall",
-            "none",
-            kind="reach",
-        ),
-    ),
+    do=_do,
     wrong="A longer time-out does not help where the late rank has died.",
     signs=(
         Sign("Socket Timeout", no=("Tried to launch",)),

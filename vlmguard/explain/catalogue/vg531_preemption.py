@@ -12,9 +12,28 @@ FAILURE = Known(
     why="the scheduler or a person took the machine away; nothing was "
     "wrong with the training itself",
     do=(
-        Do("sacct -j {job} --format=JobID,State%30,Reason,End: a person, or preemption?", "none"),
+        Do(
+            "kubectl get events --sort-by=.lastTimestamp | grep -i -E 'preempt|evict': by which "
+            "pod; then create the job again, with its checkpoint",
+            "none",
+            when=("pod", "Pod", "kube"),
+        ),
+        Do(
+            "sacct -j {job} --format=JobID,State%30,Reason,End: a person, or preemption?",
+            "none",
+            unless=("pod", "Pod", "kube"),
+        ),
         Do("resume", "the steps since it was written"),
-        Do("#SBATCH --requeue and a save on SIGTERM, or save more often", "more disk"),
+        Do(
+            "#SBATCH --requeue and a save on SIGTERM, or save more often",
+            "more disk",
+            unless=("pod", "Pod", "kube"),
+        ),
+        Do(
+            "a priorityClassName that is not preempted, or save more often",
+            "more disk",
+            when=("pod", "Pod", "kube"),
+        ),
         Do("a queue or an instance that is not preempted"),
     ),
     wrong="CANCELLED without a reason may be a person: sacct -j JOB tells who.",

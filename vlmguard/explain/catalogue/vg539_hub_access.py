@@ -58,7 +58,8 @@ FAILURE = Known(
         ),
         Do(
             "ask for access on https://huggingface.co/{repo}, then hf auth login "
-            "(huggingface-cli login before hub 0.34) or HF_TOKEN in the job's environment",
+            "(huggingface-cli login before hub 0.34) or HF_TOKEN in the job's environment; if you "
+            "have both: hf auth whoami in the job, since an HF_TOKEN there goes before the login",
             "none",
             when=("gated", "restricted", "Gated", "403"),
             unless=("/commit/", "modelscope"),

@@ -2,7 +2,47 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    Do(
+        "rm -rf ~/.cache/torch_extensions: the build is made anew",
+        "a few minutes",
+        when=("lock", "torch_extensions", "cannot open shared object"),
+    ),
+    Do("python -m pip install ninja", "none", when=("inja",)),
+    Do(
+        "ds_report; nvcc --version; python -c 'import torch; print(torch.version.cuda)': the "
+        "toolkit in CUDA_HOME must be torch's own major release",
+        "none",
+    ),
+    Do(
+        "install CUDA's toolkit of torch's own release and set CUDA_HOME; pip install ninja",
+        "none",
+    ),
+    Do("apt-get install libaio-dev, for ZeRO-Infinity's NVMe", "none", when=("aio",)),
+    Do(
+        "torch's AdamW (\"torch_adam\": true, or no optimizer section in DeepSpeed's config)",
+        "somewhat slower; with CPU offload zero_force_ds_cpu_optimizer: false",
+    ),
+)
+_TOOLKIT = re.compile(r"Installed CUDA version [\d.]{1,8} does not match .{0,60}?([\d.]{2,8}\d)\b")
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if (match := _TOOLKIT.search(facts.message)) is None:
+        return _STEPS
+    cuda = match[1]
+    here = Do(
+        f"ls -d /usr/local/cuda*: where cuda-{cuda} is there, CUDA_HOME=/usr/local/cuda-{cuda} in "
+        f"front of the same command; else conda install -c nvidia cuda-toolkit={cuda}",
+        "none",
+    )
+    return (here, *_STEPS)
+
 
 FAILURE = Known(
     code="VG557",
@@ -12,28 +52,7 @@ FAILURE = Known(
     why="DeepSpeed compiles optimizers and asynchronous I/O on first "
     "use; here the compiler, CUDA's toolkit, ninja, or a lock file "
     "stands in the way",
-    do=(
-        Do(
-            "rm -rf ~/.cache/torch_extensions: the build is made anew",
-            "a few minutes",
-            when=("lock", "torch_extensions", "cannot open shared object"),
-        ),
-        Do("python -m pip install ninja", "none", when=("inja",)),
-        Do(
-            "ds_report; nvcc --version; python -c 'import torch; print(torch.version.cuda)': the "
-            "toolkit in CUDA_HOME must be torch's own major release",
-            "none",
-        ),
-        Do(
-            "install CUDA's toolkit of torch's own release and set CUDA_HOME; pip install ninja",
-            "none",
-        ),
-        Do("apt-get install libaio-dev, for ZeRO-Infinity's NVMe", "none", when=("aio",)),
-        Do(
-            "torch's AdamW (\"torch_adam\": true, or no optimizer section in DeepSpeed's config)",
-            "somewhat slower; with CPU offload zero_force_ds_cpu_optimizer: false",
-        ),
-    ),
+    do=_do,
     wrong="DS_SKIP_CUDA_CHECK=1 silences a real mismatch of CUDA releases.",
     signs=(
         Sign("CUDA_HOME does not exist"),
