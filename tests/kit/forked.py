@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.kit import runs, trainers
+from tests.kit import ports, runs, trainers
 from tests.kit.standins.vlmguard_capture import Rank, read
 
 PROGRAMS = ("train", "language")
@@ -131,7 +131,7 @@ def _serve() -> None:
 
     for job in json.loads(sys.stdin.read()):
         before = dict(os.environ)
-        os.environ.update(job["env"], MASTER_PORT=str(runs.free_port()))
+        os.environ.update(job["env"], MASTER_PORT=str(ports.free()))
         result = fork(work(job), job["world"], group="none", limit=90)
         os.environ.clear()
         os.environ.update(before)

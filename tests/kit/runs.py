@@ -17,7 +17,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kit import envs, processes
+from tests.kit import envs, ports, processes
 from tests.kit.models.families import FAMILIES
 from tests.kit.standins.vlmguard_capture import Rank, read
 from tests.kit.turns import turn
@@ -169,7 +168,7 @@ def variables(env: str, folder: Path, guard: bool, over: str = "") -> dict[str, 
         "DS_ACCELERATOR": "cpu",
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",
-        "MASTER_PORT": str(free_port()),
+        "MASTER_PORT": str(ports.free()),
         "VLMGUARD_TEST_CAPTURE": str(folder / "capture"),
         "VLMGUARD_REPORT": str(folder / "report" / "findings.jsonl"),
     }
@@ -182,12 +181,6 @@ def search_path(env: str, over: str = "") -> str:
 
     laid = [str(overlays.folder(over, env))] if over else []
     return os.pathsep.join([str(KIT / "standins"), *envs.SOURCES, *laid])
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @functools.cache

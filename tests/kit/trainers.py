@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.kit import envs, runs, warm
+from tests.kit import envs, ports, runs, warm
 from tests.kit.runs import KIT, Outcome
 
 PROGRAMS = KIT / "programs"
@@ -198,7 +198,7 @@ def run(
     more = {name: _filled(text, places) for name, text in command.extra.items()}
 
     def make(folder: Path) -> Outcome:
-        port = str(runs.free_port())
+        port = str(ports.free())
         line = [_filled(word, {"port": port}) for word in words]
         every: dict[str, str | None] = {**_variables(env, folder, guard, over), **more}
         every |= {"MASTER_PORT": port, **dict(extra or {})}

@@ -15,7 +15,6 @@ import functools
 import hashlib
 import json
 import os
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from typing import Any
 
 import torch
 
-from tests.kit import envs, overlays, processes, runs
+from tests.kit import envs, overlays, ports, processes, runs
 from tests.kit.standins.vlmguard_capture import Rank, digest
 from tests.kit.turns import turn
 
@@ -129,7 +128,7 @@ def _launch(
     python = envs.program("colossalai")
     job = json.dumps({"cases": list(cases), "out": str(folder), "models": str(models())})
     command = [python, "-m", "torch.distributed.run", f"--nproc_per_node={world}"]
-    command += ["--master_addr=127.0.0.1", f"--master_port={_free_port()}"]
+    command += ["--master_addr=127.0.0.1", f"--master_port={ports.free()}"]
     command += [str(HERE / "worker.py"), job]
     settings = {k: v for k, v in os.environ.items() if not k.startswith(("VLMGUARD", "PYTHON"))}
     settings |= {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1"}
@@ -176,9 +175,3 @@ class _locked:
 
     def __exit__(self, *_: object) -> None:
         self.handle.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

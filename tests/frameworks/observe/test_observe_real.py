@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.kit import envs, runs
+from tests.kit import envs, ports, runs
 from tests.kit.full_configs import CONFIGS
 from tests.kit.turns import turn
 from vlmguard_torch import observed
@@ -47,9 +46,7 @@ def found():
 
 def observe() -> str:
     kit = Path(envs.__file__).parent
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = ports.free()
     paths = [str(kit / "standins"), str(envs.ROOT), str(envs.ROOT / "plugins")]
     environment = {
         **os.environ, "PYTHONPATH": os.pathsep.join(paths), "VLMGUARD": "off",

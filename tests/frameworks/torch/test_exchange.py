@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.kit import envs
+from tests.kit import envs, ports
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 SCRIPT = str(Path(__file__).with_name("exchanging.py"))
@@ -26,9 +25,7 @@ def environment(**more):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+    return str(ports.free())
 
 
 def told(*outputs):
