@@ -107,6 +107,14 @@ SHAPES = {
         "VG512",
         (3,),
     ),
+    "every log of a node quotes the same rank": (
+        {
+            **{f"none_x/attempt_0/{r}/stderr": LATE.format(0) for r in range(3)},
+            "none_x/attempt_0/3/stderr": FULL,
+        },
+        "VG512",
+        (3,),
+    ),
     "Ray's memory monitor": (RAY + STEPS + MONITOR, "VG532", (1,)),
     "the kernel's word on a crash": (PAIR + STEPS + FAULT + ENDED.format(-11), "VG558", (1,)),
     "the kernel's process, DeepSpeed's rank": (PAIR + STEPS + KILL.format(5001), "VG532", (1,)),

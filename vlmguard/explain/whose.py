@@ -107,9 +107,10 @@ def _on_its_node(answer: Answer, digests: Sequence[Digest]) -> bool:
         return False
     own = of[answer.pick.line.source].rank
     others = [(d.source.rank, _names(d.text)) for d in digests if d.number in of]
-    apart = [here for here, named in others if len(named) == 1 and here not in named]
+    apart = [min(named) for here, named in others if len(named) == 1 and here not in named]
     said = bool(_names(answer.pick.line.raw))
-    return answer.ranks == (own,) and not said and len(apart) > 1
+    each = len(set(apart)) == len(apart) > 1  # two processes are never of one rank
+    return answer.ranks == (own,) and not said and each
 
 
 def _alone(answer: Answer) -> bool:
