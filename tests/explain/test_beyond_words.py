@@ -207,6 +207,13 @@ MORE = {
         "Timeout(ms)=1800000) ran for 1800060 milliseconds before timing out.\n",
         "VG551",
     ),
+    "a rollout's bar behind the last step": (
+        STEPS + "Processed prompts:  29%|##9       | 147/500 [10:20<24:39,  2.38it/s]\n"
+        "[E ProcessGroupNCCL.cpp:523] [Rank 1] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=3011, OpType=_ALLGATHER_BASE, NumelIn=1310, NumelOut=10480, "
+        "Timeout(ms)=1800000) ran for 1800060 milliseconds before timing out.\n",
+        "VG505",
+    ),
     "a reward's own server": (
         'Traceback (most recent call last):\n  File "/w/rewards.py", line 9, in judge_reward\n'
         "    answer.raise_for_status()\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -13,6 +14,8 @@ from vlmguard.explain.failure import Known, flat
 from vlmguard.explain.lines import Line
 from vlmguard.explain.logfacts import Facts
 
+# Bars that are full, and those of a step's own rollouts.
+_OF_A_STEP = re.compile(r"100%|[Pp]rompts|[Rr]equests|[Rr]ollout")
 Verdict = Literal["explained", "unknown", "unfinished", "finished"]
 
 
@@ -76,7 +79,8 @@ def _context(pick: Candidate, digests: Sequence[Digest]) -> str:
     for digest in digests:
         told = digest.progress
         steps, bar = told.steps, told.loading
-        if steps and bar is not None and bar.at > steps[-1][0] and "100%" not in bar.text[:120]:
+        behind = bool(steps) and bar is not None and bar.at > steps[-1][0]
+        if behind and bar is not None and not _OF_A_STEP.search(bar.text[:120]):
             return "evaluation"  # a bar of something else than the training, behind its last step
         start = max(told.evaluating, told.saving)
         if start < 0 or told.resumed(start):
