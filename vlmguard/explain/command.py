@@ -76,9 +76,8 @@ def strings(catalogue: Sequence[Known]) -> list[bytes]:
                 found[_start(sign.text)] = found[_start(bare(sign.text))] = None
     for note in NOTES:
         found[_start(note)] = None
-    texts = [text.encode() for text in found]
-    find = matcher.finder(texts)  # a text that holds another one is found with that
-    return [text for text in texts if len({number for _, number in find(text)}) == 1]
+    kept = [text for text in found if not any(o != text and o in text for o in found)]
+    return [text.encode() for text in kept]
 
 
 @functools.cache
