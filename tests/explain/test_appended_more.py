@@ -28,7 +28,7 @@ PEER = "torch.distributed.DistBackendError: NCCL communicator was aborted on ran
 
 
 def traced(error: str, script: str = "train.py") -> str:
-    return f'Traceback (most recent call last):\n  File "/work/{script}", line 88, in <module>\n    main()\n  File "/work/{script}", line 70, in main\n    trainer.train()\n{error}\n'
+    return f'Traceback (most recent call last):\n  File "/w/{script}", line 88, in <module>\n    main()\n  File "/w/{script}", line 70, in main\n    trainer.train()\n{error}\n'
 
 
 def steps(until: int) -> str:
