@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from vlmguard.explain.command import explain
+from tests.explain.test_shapes import told_right
 
 TRACE = 'Traceback (most recent call last):\n  File "/w/train.py", line 9, in main\n    {}\n'
 DRIVER = (
@@ -145,11 +145,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_shape(tmp_path, name):
-    text, code, ranks = SHAPES[name]
-    path = tmp_path / "train.log"
-    path.write_text(text, encoding="utf-8")
-    answer, _ = explain([str(path)])
-    assert (answer.known.code if answer.known else answer.verdict, answer.ranks) == (code, ranks)
+    told_right(tmp_path, *SHAPES[name])
 
 
 STEPS = "".join(f"step {n} loss 4.{n}\n" for n in range(10))
@@ -166,9 +162,7 @@ STEPS = "".join(f"step {n} loss 4.{n}\n" for n in range(10))
     ],
 )
 def test_a_scripts_last_word(tmp_path, text, verdict):
-    path = tmp_path / "train.log"
-    path.write_text(text, encoding="utf-8")
-    assert explain([str(path)])[0].verdict == verdict
+    told_right(tmp_path, text, verdict, None)
 
 
 MASKED = "WARNING: tokenization mismatch: 1213 vs. 1214. (ignored)\n" * 5
@@ -184,10 +178,7 @@ LOSS = "{{'loss': {}, 'grad_norm': 0.0, 'learning_rate': 1.9e-05, 'epoch': 0.02}
     ],
 )
 def test_a_loss_of_zero_to_the_last_where_rows_are_masked(tmp_path, text, told):
-    path = tmp_path / "train.log"
-    path.write_text(text, encoding="utf-8")
-    answer, _ = explain([str(path)])
-    assert (answer.known.code if answer.known else answer.verdict) == told
+    told_right(tmp_path, text, told, None)
 
 
 NO_TOKEN = (
@@ -246,8 +237,4 @@ MORE = {
 
 @pytest.mark.parametrize("name", MORE)
 def test_more(tmp_path, name):
-    text, code = MORE[name]
-    path = tmp_path / "train.log"
-    path.write_text(text, encoding="utf-8")
-    answer, _ = explain([str(path)])
-    assert (answer.known.code if answer.known else answer.verdict) == code
+    told_right(tmp_path, *MORE[name], None)

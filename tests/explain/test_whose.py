@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.explain.test_shapes import told_right
 from vlmguard.explain.command import explain
 
 ASKED = (
@@ -68,11 +69,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_rank(tmp_path, name):
-    text, code, ranks = SHAPES[name]
-    path = tmp_path / "train.log"
-    path.write_text(text, encoding="utf-8")
-    answer, _ = explain([str(path)])
-    assert (answer.known.code if answer.known else answer.verdict, answer.ranks) == (code, ranks)
+    told_right(tmp_path, *SHAPES[name])
 
 
 LOST = "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 9.7e-06, 'epoch': 0.07}\n" * 4
@@ -82,10 +79,7 @@ SOUND = "{'loss': 1.5, 'grad_norm': 1.1, 'learning_rate': 9.7e-06, 'epoch': 0.07
 
 @pytest.mark.parametrize(("losses", "code"), [(LOST, "VG515"), (SOUND, "VG569")])
 def test_who_ends_a_run_whose_loss_is_no_number_had_a_reason(tmp_path, losses, code):
-    path = tmp_path / "train.log"
-    path.write_text(STEPS + losses + CTRL_C, encoding="utf-8")
-    answer, _ = explain([str(path)])
-    assert answer.known.code == code
+    told_right(tmp_path, STEPS + losses + CTRL_C, code, None)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +90,7 @@ def test_who_ends_a_run_whose_loss_is_no_number_had_a_reason(tmp_path, losses, c
     ],
 )
 def test_a_floating_point_error_by_its_words(tmp_path, message, code):
-    path = tmp_path / "train.log"
-    path.write_text(TRACE.format("check()") + f"FloatingPointError: {message}\n", encoding="utf-8")
-    answer, _ = explain([str(path)])
-    assert answer.known.code == code
+    told_right(tmp_path, TRACE.format("check()") + f"FloatingPointError: {message}\n", code, None)
 
 
 def test_steps_in_brackets_and_an_end_in_a_word(tmp_path):

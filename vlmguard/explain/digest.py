@@ -232,3 +232,8 @@ def _ended(known: Known, raw: str) -> bool:
 def _quiet(raw: str, text: str) -> bool:
     """Whether a logger called it a warning or less."""
     return any(word in raw[:120] and word not in text for word in _QUIET)
+
+
+def texts(digests: Sequence[Digest]) -> list[str]:
+    """What is kept of the logs: their beginnings and ends, and the telling lines between."""
+    return [d.text for d in digests] + [line.raw for d in digests for line, _ in d.telling]

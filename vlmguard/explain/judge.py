@@ -22,6 +22,14 @@ from vlmguard.explain.meanwhile import by_hand, preparing, working
 from vlmguard.explain.silent import no_numbers, silent
 
 _MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier")
+# Who ended it says so → what the ended say beside it; "": what is in no catalogue.
+_WORDS = {
+    "VG532": {"VG532", "VG544", "VG531", "VG583", "VG543", ""},
+    "VG534": {"VG534", "VG562", ""},
+    "VG543": {"VG543", "VG544"},
+    "VG531": {"VG531", "VG569", "VG590"},  # it waits for another place
+    "VG530": {"VG530", "VG531"},
+}
 # What a kernel says of a process or card: who fell says whose.
 _FROM_BELOW = ("VG532", "VG534", "VG543")
 _GONE, _NETWORK = "VG563", "VG536"
@@ -150,19 +158,10 @@ def _why_they_ended(some: list[Candidate]) -> list[Candidate]:
     "Killed for memory" explains a worker that is gone and whatever its parent raised; "time limit"
     says why a job was deleted, a driver's Xid why a CUDA call failed.
     """
-    told = {c.known.code for c in some if c.known is not None and c.event is None}
-    other = {c.known.code if c.known is not None else "" for c in some}
-    if "VG532" in told and other <= {"VG532", "VG544", "VG531", "VG583", "VG543", ""}:
-        return [c for c in some if c.known is not None and c.known.code == "VG532"]
-    if "VG534" in told and other <= {"VG534", "VG562", ""}:
-        return [c for c in some if c.known is not None and c.known.code == "VG534"]
-    if "VG543" in told and other <= {"VG543", "VG544"}:
-        return [c for c in some if c.known is not None and c.known.code == "VG543"]
-    if "VG531" in told and other <= {"VG531", "VG569", "VG590"}:  # it waits for another place
-        return [c for c in some if c.known is not None and c.known.code == "VG531"]
-    if "VG530" in told and other == {"VG530", "VG531"}:
-        return [c for c in some if c.known is not None and c.known.code == "VG530"]
-    return some
+    told = {c.key[0] for c in some if c.known is not None and c.event is None}
+    codes = {c.key[0] for c in some}
+    word = next((word for word, ended in _WORDS.items() if word in told and codes <= ended), None)
+    return [c for c in some if c.key[0] == word] if word is not None else some
 
 
 def _to_launcher(candidate: Candidate) -> bool:

@@ -35,14 +35,13 @@ _STANDING = ("VG517", "VG567")
 
 def preparing(digests: Sequence[Digest]) -> bool:
     """Whether no step was taken yet, and a rank was still loading, tokenizing or downloading."""
-    if any(d.progress.steps for d in digests):
-        return False
     names = {name for d in digests for e in d.events for _, _, name in e.frames}
-    return not names.isdisjoint(_ALONE) or any(_part(d) for d in digests)
+    alone = not names.isdisjoint(_ALONE) and not any(d.progress.steps for d in digests)
+    return alone or working(digests)
 
 
 def working(digests: Sequence[Digest]) -> bool:
-    """Whether a rank was still at it, as far as its log goes."""
+    """Whether its own log shows it at that to the last."""
     return not any(d.progress.steps for d in digests) and any(_part(d) for d in digests)
 
 

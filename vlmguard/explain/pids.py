@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from vlmguard.explain.answer import Answer
-from vlmguard.explain.digest import Digest
+from vlmguard.explain.digest import Digest, texts
 from vlmguard.explain.ended import nodes
 
 _SPAWNED = re.compile(  # DeepSpeed's launcher; py-spy's first line
@@ -65,9 +65,12 @@ def rank(answer: Answer, digests: Sequence[Digest]) -> int | None:
     who = set(_named(answer, digests))
     known = ranks([d for d in digests if any(e.code in (-9, 137) for e in d.exits)] or digests)
     found = {known[pid] for pid in who if pid in known}
-    if not found:
-        return _by_local(digests)
-    return found.pop() if len(found) == 1 else None
+    return only(found) if found else _by_local(digests)
+
+
+def only(found: Set[int]) -> int | None:
+    """The one that all name, if they name no other."""
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def _placed(answer: Answer, digests: Sequence[Digest]) -> int | None:
@@ -78,8 +81,7 @@ def _placed(answer: Answer, digests: Sequence[Digest]) -> int | None:
     place = re.compile(
         rf"\bip={re.escape(match[2])}, pid={match[1]}\) (?:world_)?rank=(\d{{1,6}}),"
     )
-    found = {int(m[1]) for d in digests for m in place.finditer(d.text)}
-    return found.pop() if len(found) == 1 else None
+    return only({int(m[1]) for d in digests for m in place.finditer(d.text)})
 
 
 def _by_local(digests: Sequence[Digest]) -> int | None:
@@ -144,8 +146,7 @@ def _named(answer: Answer, digests: Sequence[Digest]) -> Iterator[int]:
     """The processes that the failure's lines name."""
     code = answer.known.code if answer.known is not None else ""
     if code == "VG532":
-        texts = [d.text for d in digests] + [line.raw for d in digests for line, _ in d.telling]
-        killed = [match for text in texts for match in _KILLED.finditer(text)]
+        killed = [match for text in texts(digests) for match in _KILLED.finditer(text)]
         yield from (int(match[match.lastindex or 1]) for match in killed)
         return
     if answer.pick is None:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from vlmguard.explain import pids
 from vlmguard.explain.answer import Answer
-from vlmguard.explain.digest import Digest
+from vlmguard.explain.digest import Digest, texts
 from vlmguard.explain.ended import nodes
 from vlmguard.explain.lines import Line
+from vlmguard.explain.pids import only
 
 # torch: "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d".
 _ASKED = re.compile(
@@ -92,7 +93,7 @@ def _of_file(answer: Answer, digests: Sequence[Digest]) -> int | None:
         return min(own)
     left = set(range(len(told))) - taken
     each = answer.facts.world == len(told) or all("attempt_" in d.source.name for d in digests)
-    return left.pop() if len(left) == 1 and not own and each and len(told) > 2 else None
+    return only(left) if not own and each and len(told) > 2 else None
 
 
 def _names(text: str) -> set[int]:
@@ -130,21 +131,19 @@ def _waited_for(digests: Sequence[Digest]) -> int | None:
     asked = [match for text in _messages(digests) if (match := _ASKED.search(text))]
     waited = {int(match[2]) for match in asked}
     heard = {int(match[1]) for match in asked}
-    return waited.pop() if len(waited) == 1 and not waited & heard else None
+    return None if waited & heard else only(waited)
 
 
 def _missing(digests: Sequence[Digest]) -> int | None:
     """The rank that torchfrtrace found in none of the others' collective."""
-    sets = {match[1] for d in digests for match in _RECORDED.finditer(d.text)}
-    return int(sets.pop()) if len(sets) == 1 else None
+    return only({int(match[1]) for d in digests for match in _RECORDED.finditer(d.text)})
 
 
 def _busy(answer: Answer, digests: Sequence[Digest]) -> int | None:
     """The rank whose own line says that it saves or evaluates, if it is none of those that wait."""
     began = [d.progress.began for d in digests if d.progress.began is not None]
     waits = {w.rank for w in answer.table.waits} if answer.table is not None else set()
-    named = {_rank(line) for line in began} - {None}
-    one = named.pop() if len(named) == 1 else None
+    one = only({rank for line in began if (rank := _rank(line)) is not None})
     return one if one not in waits else None
 
 
@@ -167,7 +166,7 @@ def _silent(answer: Answer, digests: Sequence[Digest]) -> int | None:
     heard = {e.rank for d in digests for e in d.events if _LOST.search(e.message)} - {None}
     ended = {m[1] for d in digests for m in _SUBPROCESS.finditer(d.text)}
     others = set(range(answer.facts.world or len(ended))) - heard
-    return others.pop() if heard and len(others) == 1 else None
+    return only(others) if heard else None
 
 
 def _card(answer: Answer, digests: Sequence[Digest]) -> int | None:
@@ -180,8 +179,9 @@ def _card(answer: Answer, digests: Sequence[Digest]) -> int | None:
 
 def _failed(digests: Sequence[Digest]) -> int | None:
     """The rank on the card of which the driver tells, by its place on the bus."""
-    lines = [d.text for d in digests] + [line.raw for d in digests for line, _ in d.telling]
-    faulty = {int(f"{m[1]}{m[2]}{m[3]}0", 16) for text in lines for m in _XID.finditer(text)}
+    faulty = {
+        int(f"{m[1]}{m[2]}{m[3]}0", 16) for text in texts(digests) for m in _XID.finditer(text)
+    }
     cards = {(int(m[1]), int(m[2], 16)) for d in digests for m in _CARD.finditer(d.text)}
     ranks = {rank for rank, bus in cards if bus in faulty}
-    return ranks.pop() if len(ranks) == 1 and len(faulty) == 1 else None
+    return only(ranks) if len(faulty) == 1 else None
