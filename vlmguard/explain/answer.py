@@ -66,6 +66,8 @@ def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
     pick = answer.pick
     if pick is None:
         return facts
+    name = digests[pick.line.source].source.name if pick.line.source < len(digests) else ""
+    facts = replace(facts, log=name if name != "-" else "")
     if pick.event is None:
         return facts.at(flat(pick.line.raw), "", _context(pick, digests))
     event = pick.event

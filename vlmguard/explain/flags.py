@@ -111,11 +111,9 @@ _SPELT: dict[str, dict[str, str]] = {
         "the same",
     },
     "resume": {
-        "hf": "ls -td {output}/checkpoint-* | head -1, and that folder behind "
-        "--resume_from_checkpoint{where}",
-        "yaml": "ls -td {output}/checkpoint-* | head -1, and resume_from_checkpoint: that "
-        "folder{where}",
-        "": "resume from the newest checkpoint: ls -td {output}/checkpoint-* | head -1{where}",
+        "hf": "ls -td {newest} | head -1, and that folder behind --resume_from_checkpoint{where}",
+        "yaml": "ls -td {newest} | head -1, and resume_from_checkpoint: that folder{where}",
+        "": "ls -td {newest} | head -1: the newest checkpoint, to resume from{where}",
     },
     "other_port": {
         "ms-swift": "MASTER_PORT={otherport} in front of the command",
@@ -163,6 +161,33 @@ _SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--vllm_max_model_len 8192",
         "TRL": "--vllm_max_model_length 8192",
         "": "max_model_len=8192 for the engine (rows with their answers must fit)",
+    },
+    "model_name_or_path": {
+        "ms-swift": "--model MODEL_OR_FOLDER behind the command",
+        "LLaMA-Factory": "model_name_or_path: MODEL_OR_FOLDER",
+        "": "--model_name_or_path MODEL_OR_FOLDER",
+    },
+    "ranks_as_cards": {
+        "ms-swift": "NPROC_PER_NODE=$(nvidia-smi -L | wc -l) in front of the command",
+        "LLaMA-Factory": "NPROC_PER_NODE=$(nvidia-smi -L | wc -l) in front of the command",
+        "accelerate": "accelerate launch --num_processes $(nvidia-smi -L | wc -l) …",
+        "TRL": "accelerate launch --num_processes $(nvidia-smi -L | wc -l) …",
+        "": "torchrun --nproc_per_node $(nvidia-smi -L | wc -l) … (deepspeed --num_gpus, "
+        "accelerate launch --num_processes)",
+    },
+    "wandb_name": {
+        "hf": "--report_to wandb",
+        "yaml": "report_to: wandb",
+        "": 'TrainingArguments(report_to="wandb")',
+    },
+    "media_root": {
+        "ms-swift": "ROOT_IMAGE_DIR=FOLDER in front of the command: relative paths count from it",
+        "LLaMA-Factory": "media_dir: FOLDER, from which relative paths count",
+        "": "absolute paths in the rows: relative ones count from where the job starts",
+    },
+    "serve": {
+        "ms-swift": "swift rollout --model {served}, on cards of its own, before the training",
+        "": "trl vllm-serve --model {served}, on cards of its own, before the training",
     },
     "template": {
         "ms-swift": "--template NAME, of the list of swift sft's models and templates",
@@ -387,7 +412,10 @@ def say(do: Do, facts: Facts) -> str:
     name = facts.framework
     family = "hf" if name in _HF else "yaml" if name in _YAML else ""
     words = spelt.get(name) or spelt.get(family) or spelt[""]
-    values["where"] = "" if "output" in values else " (OUTPUT: the run's output folder)"
+    here = values.get("output")
+    values["where"] = "" if here else " (in the run's output folder)"
+    values["newest"] = f"{here}/checkpoint-*" if here else "./*/checkpoint-* ./*/*/checkpoint-*"
+    values["served"] = values.get("modelfolder") or values.get("modelrepo") or "MODEL"
     return words.format_map(_Values({**dict(do.values), **values}))
 
 

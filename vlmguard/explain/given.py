@@ -70,6 +70,22 @@ def files(facts: Facts) -> dict[str, str]:
     return found
 
 
+def operand(trace: str, key: str) -> str:
+    """What the failing line of the user's own code looks ``key`` up in, as it is called there."""
+    own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]
+    if not own or not re.fullmatch(r"[\w.-]{1,80}", key):
+        return ""
+    code = trace[own[-1].end() : own[-1].end() + 400].partition(' File "')[0]
+    found = re.search(rf"([A-Za-z_][\w.]{{0,60}})\[['\"]{re.escape(key)}['\"]\]", code)
+    return found[1] if found else ""
+
+
+def rows(facts: Facts) -> str:
+    """The run's data, where they are rows of a file, one a line."""
+    data = files(facts).get("data", "")
+    return data if data.endswith(".jsonl") else ""
+
+
 def place(trace: str) -> str:
     """The innermost line of the user's own code, as file:line."""
     own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]

@@ -22,6 +22,7 @@ class Facts:
         phase: where the failure happened: "load", "forward", "backward", "step", "evaluation",
             "generation", "save", "data", or "".
         message: the failure's own text, `flat`.
+        log: the file that tells the failure, as it was given; empty for standard input.
         said: lower-case names of arguments → their text, as printed.
     """
 
@@ -43,6 +44,7 @@ class Facts:
     message: str = ""
     trace: str = ""
     steps: tuple[int, int] | None = None
+    log: str = ""
     said: Mapping[str, str] = field(default_factory=dict)
     run: object = None
 

@@ -26,6 +26,15 @@ LINES = (
     "json.loads(x)\\n except ValueError as e: print(n, e)' "
 )
 
+# The last word: a file of rows, one a line, whose images have their paths in them.
+IMAGES_OF_ROWS = (
+    "python -c $'import json, sys\\nfrom PIL import Image\\n"
+    "for n, x in enumerate(open(sys.argv[1]), 1):\\n"
+    ' r = json.loads(x); v = r.get("images") or r.get("image") or []\\n for p in ([v] if '
+    'isinstance(v, str) else v):\\n  try: Image.open(p["path"] if isinstance(p, dict) else '
+    "p).load()\\n  except Exception as e: print(n, p, e)' "
+)
+
 # The last word of both: the folder that holds the images.
 _EACH = (
     "python -c $'import sys, pathlib\\nfrom PIL import Image\\nfor p in "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from vlmguard.explain import clean, given, packages, wheels
+from vlmguard.explain import clean, given, moved, packages, wheels
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.renamed import DROPPED, RENAMED
 
@@ -45,8 +45,10 @@ _FILES = [
                r"unable to open file|Failed to fetch video idx \d{1,9} from|image file is truncated"
                r"|while deserializing header|found in directory|Error opening)"
                r":? ['\"]?(/[\w./@+~-]{1,220}|[\w.@+~-][\w./@+~-]{1,200}\.\w{1,12})"),
+    re.compile(rf"Error: {_PATH} does not appear to have"),
     re.compile(r"configuration file `([\w./@+~-]{1,220})`"),
     re.compile(r"Invalid checkpoint path ([\w.@+~/][\w./@+~-]{1,220})"),
+    re.compile(r"File ([\w.@+~/][\w./@+~-]{0,220}) cannot be opened"),
     re.compile(r"no such file: ['\"]?([\w.@+~/][\w./@+~-]{0,220})"),
     re.compile(r"(?:Received: |valid checkpoint at |Error: path: |Error: py_dir: |Couldn't reach |"
                r"Can't find '[\w.]{1,40}' at |Unable to find (?!the ))"
@@ -64,10 +66,12 @@ _REPO = [
     re.compile(r"https?://(?:huggingface\.co|hf-mirror\.com)/(?:api/(?:models|datasets)/|datasets/)?"
                r"([\w.-]{1,96}/[\w.-]{1,96})"),
     re.compile(r"modelscope\.cn/(?:api/v1/)?(?:models|datasets)/([\w.-]{1,96}/[\w.-]{1,96})"),
+    re.compile(r"Can't load [\w ]{1,40} for ['\"]([\w.-]{1,96}/[\w.-]{1,96})['\"]"),
     re.compile(r"looks like ([\w.-]{1,96}/[\w.-]{1,96}) is not the path"),
     re.compile(r"(?:access model|the (?:model|tokenizer) for|Repository Not Found for|"
                r"Access to model|not exist in:|"
                r"Access to dataset|load) ['\"]?([\w.-]{1,96}/[\w.-]{1,96})"),
+    re.compile(r"Error: ([\w.-]{1,96}/[\w.-]{1,96}) does not appear to have"),
     re.compile(r"^[\w.]{0,80}: ['\"]?([\w.-]{1,96}/[\w.-]{1,96})['\"]? is not a local folder"),
 ]  # fmt: skip
 _PAGES = ("docs", "models", "datasets", "spaces", "settings", "join", "blog", "api")
@@ -83,6 +87,9 @@ _ATTRIBUTE = re.compile(
 _LIBRARY = re.compile(
     r"(?:[/-]packages/|DLL load failed while importing )([A-Za-z_]\w{1,60}?)"
     r"(?:_2_cuda|_cuda|_3_cuda)?(?:[./-]|:| |$)"
+)
+_BINARY = re.compile(
+    r"[/ ]([A-Za-z_]\w{1,60}?)(?:_[23]?_?cuda)?\.(?:cpython[\w-]{1,40}\.|abi3\.)?so\b"
 )
 _LIB = re.compile(r"(lib[A-Za-z][\w.+-]{0,60}\.so[\w.]{0,12}): cannot open shared")
 _COMMAND = re.compile(
@@ -114,9 +121,23 @@ _LINE = re.compile(r"\bline (\d{1,9})(?: column \d{1,6})?")
 _ANY_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z_-]{1,60})(?![\w=-])")
 _REQUIRED = re.compile(r"arguments are required: --([a-z][\w-]{1,60})")
 _INTERFACE = re.compile(r"(?:Unable to find address for:|find interface) ['\"]?([a-z][\w.-]{1,20})")
+_YAML = re.compile(r"in ['\"]([\w./@+~-]{1,200}\.ya?ml)['\"], line (\d{1,7})")
+_SCRIPT = re.compile(r"([\w./@+~-]{1,200}): line \d{1,6}: --[\w-]{1,60}: ")
+_ONE_OF = re.compile(
+    r"`?\b([A-Za-z_]\w{2,60})`? must be (?:one of|in) .{1,300}?(?:got|but was|received|not) "
+    r"['\"`]?([\w.-]{1,60})"
+)
+_SERVER = re.compile(r"reached at (https?://[\w.-]{1,80}:\d{2,5})")
+_PYDANTIC = re.compile(
+    r"\d{1,3} validation errors? for [\w.]{1,60} ([A-Za-z_][\w.]{1,60}) (?!validation)"
+)
+_WRAPPED = re.compile(r"transformer layer class ([A-Z]\w{2,60}) (?:to wrap )?in the model")
+_URL = re.compile(r"for url: (https?://[\w.-]{1,80}(?::\d{2,5})?)")
+_LOCAL = re.compile(r"pickle local object ['\"]?[\w.<>]{0,80}<locals>\.([A-Za-z_]\w{0,60})")
+_METRIC = re.compile(r"module script at \S{0,200}?/([a-z_]\w{1,40})\.py")
 _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
 _ASKED = re.compile(
-    r"(?:requires?|needs|install|Error:) [`'\"]?"
+    r"(?:requires?|needs|install|Error:|The) [`'\"]?"
     r"(([A-Za-z][\w-]{1,40})[<>=!]=?[\w.]{1,20}(?:,[<>=!]=?[\w.]{1,20}){0,2})"
 )
 
@@ -137,10 +158,18 @@ def of(facts: Facts) -> dict[str, str]:
         "template": _first(_TEMPLATE, said),
         "choice": _first(_CHOICE, said) or _first(_REWARD, said),
         "line": _first(_LINE, said),
+        **_refusals(said),
         "output": facts.said.get("output_dir", ""),
         "modelfolder": facts.model if facts.model.startswith(("/", "./", "../")) else "",
         "modelrepo": facts.model if re.fullmatch(r"\w[\w.-]*/[\w.-]+", facts.model) else "",
         "lib": _first(_LIB, said),
+        "log": facts.log,
+        "wrapped": _first(_WRAPPED, said),
+        "judge": _first(_URL, said),
+        "local": _first(_LOCAL, said),
+        "metric": _first(_METRIC, said),
+        "commandpackage": packages.of_command(_first(_COMMAND, said)),
+        "server": _first(_SERVER, said),
         "command": _first(_COMMAND, said),
         "vision": wheels.vision(facts),
         **wheels.of_driver(said),
@@ -155,11 +184,13 @@ def of(facts: Facts) -> dict[str, str]:
         "bucket": _first(_BUCKET, said),
         "divisors": _divisors(said),
         "place": given.place(facts.trace),
+        "operand": given.operand(facts.trace, _first(_KEY, said)),
         **given.check(facts.trace),
         **given.files(facts),
+        "rows": given.rows(facts),
         "numbers": _numbers(said),
     }
-    found["otherport"] = str(int(found["port"]) % 60000 + 1) if found["port"] else ""
+    found["otherport"] = _other(int(found["port"])) if found["port"] else ""
     found["folder"] = found["path"].rpartition("/")[0] if found["path"][:1] != "-" else ""
     if match := _ATTRIBUTE.search(said):
         found["owner"], found["attribute"] = match[1] or match[2], match[3]
@@ -176,6 +207,26 @@ _DISTRIBUTIONS = {
     "axolotl": "axolotl",
     "FlagEmbedding": "FlagEmbedding",
 }
+
+
+def _other(port: int) -> str:
+    """The next one, or the usual one's next where there is none."""
+    return str(port + 1) if 1023 < port < 65535 else "29501"
+
+
+def _refusals(said: str) -> dict[str, str]:
+    """A YAML file's broken line, a script's broken command, an argument that has choices."""
+    found: dict[str, str] = {}
+    if match := _YAML.search(said):
+        line = int(match[2])
+        found.update(yamlfile=match[1], yamlspan=f"{max(line - 2, 1)},{line + 1}p")
+    if match := _SCRIPT.search(said):
+        found["script"] = match[1]
+    if match := _ONE_OF.search(said):
+        found.update(oneof=match[1], refusedvalue=match[2])
+    if match := _PYDANTIC.search(said):
+        found["badkey"] = match[1]
+    return found
 
 
 def _divisors(said: str) -> str:
@@ -202,6 +253,7 @@ def _modules(said: str) -> dict[str, str]:
     if match := _IMPORTED.search(said):
         found["name"], found["source"] = match[1], match[2]
         found["sourcepackage"] = packages.of(match[2])
+        found["pin"] = moved.pin(found["sourcepackage"], match[1])
     if match := _MODULE.search(said):
         module = match[1].rstrip(".")
         package = packages.of(module)
@@ -213,8 +265,9 @@ def _modules(said: str) -> dict[str, str]:
     else:
         asked = (packages.listed(name) for name in _INSTALL.findall(said))
         found["package"] = next(filter(None, asked), "")
-    if match := _LIBRARY.search(said):
-        found["library"] = packages.of(match[1])
+    for pattern in (_LIBRARY, _BINARY):
+        if not found.get("library") and (match := pattern.search(said)):
+            found["library"] = packages.of(match[1])
     for match in _ASKED.finditer(said):
         if packages.listed(match[2]):
             found["wanted"] = match[1]
@@ -241,9 +294,9 @@ def _arguments(said: str) -> dict[str, str]:
 
 # Words of a step that a value of the log takes the place of: {package}, {path}, …
 _PLACE = re.compile(
-    r"\{(adapter|anyflag|attribute|argument|bucket|checkpoint|choice|class|codefile|command|data|divisors|driver|dsfile|dropped|flag|folder|framework|function|host|interface|job|key|lib|library|line|missing|modelfolder|modelrepo|modeltype|"
-    r"module|name|newname|numbers|otherport|output|owner|ownerpackage|package|part|partpackage|path|place|port|program|refused|repo|required|"
-    r"source|sourcepackage|span|stem|template|unlisted|vision|wanted|wheels)\}"
+    r"\{(adapter|anyflag|attribute|argument|badkey|bucket|checkpoint|choice|class|codefile|command|commandpackage|data|divisors|driver|dsfile|dropped|flag|folder|framework|function|host|interface|job|judge|key|lib|library|line|local|log|metric|missing|modelfolder|modelrepo|modeltype|"
+    r"module|name|newname|numbers|operand|otherport|output|owner|ownerpackage|package|part|partpackage|path|pin|place|port|program|oneof|refused|refusedvalue|repo|rows|script|server|required|"
+    r"source|sourcepackage|span|stem|template|unlisted|vision|wanted|wheels|wrapped|yamlfile|yamlspan)\}"
 )
 
 

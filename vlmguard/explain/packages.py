@@ -56,6 +56,22 @@ def of(module: str) -> str:
     return PYPI.get(module.partition(".")[0], "")
 
 
+_COMMANDS = {
+    "torchrun": "torch",
+    "llamafactory-cli": "llamafactory",
+    "swift": "ms-swift",
+    "hf": "huggingface_hub",
+    "huggingface-cli": "huggingface_hub",
+    "ray": "ray",
+    "xtuner": "xtuner",
+}
+
+
+def of_command(name: str) -> str:
+    """The package that brings the command ``name``, or "" where it is not known."""
+    return _COMMANDS.get(name) or (name if name in PYPI else "")
+
+
 def listed(name: str) -> str:
     """The package of this name, as PyPI has it, or "" where it is not one of those above."""
     plain = name.lower().replace("_", "-")

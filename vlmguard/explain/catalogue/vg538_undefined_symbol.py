@@ -5,6 +5,26 @@ from __future__ import annotations
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+# Libraries of the system → Debian's and Ubuntu's package.
+_SYSTEM = {
+    "libSM.so": "libsm6 libxext6 libxrender1",
+    "libXext.so": "libsm6 libxext6 libxrender1",
+    "libXrender.so": "libsm6 libxext6 libxrender1",
+    "libaio.so": "libaio1",
+    "libibverbs.so": "libibverbs1",
+    "libmpi.so": "libopenmpi-dev",
+    "libopenblas.so": "libopenblas0",
+    "libsndfile.so": "libsndfile1",
+    "libavutil.so": "ffmpeg",
+    "libavcodec.so": "ffmpeg",
+    "libnuma.so": "libnuma1",
+    "libtcmalloc": "google-perftools",
+}
+
+
+def _system_package(said: str) -> str:
+    return next((package for library, package in _SYSTEM.items() if library in said), "")
+
 
 def _missing(facts: Facts) -> bool:
     return "cannot open shared object" in facts.message
@@ -29,6 +49,11 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (
             Do("pip install opencv-python-headless in place of opencv-python", "no windows"),
             Do("apt-get install libgl1 libglib2.0-0 in the image", "none"),
+        )
+    if package := _system_package(facts.message):
+        return (
+            Do(f"apt-get install {package}, in the image of the job (as root)", "none"),
+            Do("conda install -c conda-forge the same, where you are not root", "none"),
         )
     if "libcuda.so" in facts.message or "libnvidia-ml" in facts.message:
         return (
@@ -56,6 +81,82 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 
 _BUILT = (
     Do(
+        "LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH in front of the command: "
+        "conda's own libstdc++ is newer than the system's; where it is not: conda install "
+        "-c conda-forge libstdcxx-ng",
+        "none",
+        when=(
+            "GLIBCXX",
+            "CXXABI",
+        ),
+        kind="again",
+    ),
+    Do(
+        "LD_LIBRARY_PATH= in front of the command: an older CUDA that stands in it is "
+        "loaded before torch's own; still so: python -m pip install -U "
+        "nvidia-nvjitlink-cu12",
+        "none",
+        when=(
+            "nvJitLink",
+            "nvjitlink",
+        ),
+        kind="again",
+    ),
+    Do(
+        "python -m pip install 'mkl<2024.1' (conda install 'mkl<2024.1'): a newer MKL "
+        "lacks what this torch asks for",
+        "none",
+        when=("iJIT_NotifyEvent",),
+        kind="again",
+    ),
+    Do(
+        "python -m pip install -U --force-reinstall --no-deps bitsandbytes; python -m "
+        "bitsandbytes: it says what it still lacks",
+        "none",
+        when=(
+            "CUDA Setup failed",
+            "CUDA SETUP",
+            "bitsandbytes",
+            "cget_managed_ptr",
+            "cadam",
+            "cdequantize",
+            "cquantize",
+            "was compiled without GPU support",
+        ),
+        kind="again",
+    ),
+    Do(
+        "python -m pip uninstall -y apex: built without its CUDA part it is of no use, "
+        "and torch's own is taken where it is missing",
+        "none",
+        when=(
+            "amp_C",
+            "fused_layer_norm_cuda",
+        ),
+        kind="again",
+    ),
+    Do(
+        "python -m pip install --force-reinstall vllm: its compiled part is of another "
+        "torch than the one that is here",
+        "none",
+        when=(
+            "'_OpNamespace' '_C'",
+            "vllm._C",
+            "vllm/_C",
+        ),
+        kind="again",
+    ),
+    Do(
+        "python -m xformers.info: which kernels are there; python -m pip install -U "
+        "xformers: it brings those of the newest torch",
+        "none",
+        when=(
+            "memory_efficient",
+            "No operator found for this attention",
+        ),
+        kind="again",
+    ),
+    Do(
         "python -m pip install --force-reinstall --no-deps {vision}: the one that belongs to this "
         "torch",
         "none",
@@ -81,7 +182,7 @@ _BUILT = (
         "libc is "
         "older than the wheel's",
         "an hour to build",
-        when=("GLIBC",),
+        when=("GLIBC_",),
         kind="again",
     ),
     Do(

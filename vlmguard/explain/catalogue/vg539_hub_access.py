@@ -13,12 +13,20 @@ FAILURE = Known(
     "token that may read it, or no such repository exists",
     do=(
         Do(
+            "ls -la {repo}: a folder of this name here is taken in place of the hub's (rename "
+            "it); none there: the name itself (open https://huggingface.co/{repo})",
+            "none",
+            when=("same name",),
+            kind="page",
+        ),
+        Do(
             "ls -l {path}, on the node itself: a local folder that is not there is taken for "
             "a name on "
             "the hub",
             "none",
             when=(
                 "path: '/",
+                "access model /",
                 "' not found",
                 "Repo id must",
                 "Can't load tokenizer for '/",
@@ -69,6 +77,7 @@ FAILURE = Known(
             "wrong (owner/name, capitals too) or that it is private: hf auth login",
             "none",
             unless=("gated", "Gated", "/commit/", "modelscope"),
+            kind="page",
         ),
         Do("hub", "none"),
         Do("local_model", "none"),

@@ -17,6 +17,80 @@ FAILURE = Known(
     "its cache",
     do=(
         Do(
+            "HF_HUB_DOWNLOAD_TIMEOUT=60 HF_HUB_ETAG_TIMEOUT=60 in front of the same command: "
+            "the download goes on where it stopped",
+            "none",
+            when=(
+                "Read timed out",
+                "ReadTimeout",
+                "read timeout",
+                "IncompleteRead",
+                "Connection broken",
+            ),
+            unless=(
+                "swanlab",
+                "wandb",
+                "modelscope",
+            ),
+        ),
+        Do(
+            "env | grep -i proxy, in the job: the proxy that it names does not let this "
+            "through; unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY, or the "
+            "right one",
+            "none",
+            when=(
+                "ProxyError",
+                "to proxy",
+                "Proxy",
+            ),
+        ),
+        Do(
+            "REQUESTS_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt in front of the command: "
+            "your site's certificate is in the system's list, not in Python's",
+            "none",
+            when=(
+                "CERTIFICATE_VERIFY",
+                "certificate verify",
+            ),
+        ),
+        Do(
+            "env | grep -E 'HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE|HF_DATASETS_OFFLINE', in the "
+            "job: unset them for one run where there is a network",
+            "none",
+            when=(
+                "OfflineMode",
+                "offline mode is enabled",
+                "HF_HUB_OFFLINE",
+            ),
+        ),
+        Do(
+            "HF_HUB_DISABLE_XET=1 HF_HUB_ENABLE_HF_TRANSFER=0 in front of the same command: "
+            "the plain download",
+            "none",
+            when=(
+                "hf_transfer",
+                "hf_xet",
+                "xet",
+            ),
+        ),
+        Do(
+            "hf download {repo} where there is a network, into a disk that the nodes share "
+            "(huggingface-cli download before hub 0.34; modelscope download --model …)",
+            "disk",
+            kind="load",
+        ),
+        Do(
+            "hf download {modelrepo} where there is a network, into a disk that the nodes "
+            "share (huggingface-cli download before hub 0.34)",
+            "disk",
+            unless=(
+                "swanlab",
+                "wandb",
+                "modelscope",
+            ),
+            kind="load",
+        ),
+        Do(
             "hf download {repo} where there is a network, into a disk that the nodes share "
             "(huggingface-cli download before hub 0.34; modelscope download --model …)",
             "disk",

@@ -97,15 +97,64 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         ),
         Do("hf download {modelrepo} --force-download", "the files again"),
         Do(
-            "which file: for f in {modelfolder}/*.safetensors; do python -c 'import sys, "
+            "python -c 'import sys, zipfile; print([f for f in sys.argv[1:] if "
+            "not zipfile.is_zipfile(f)])' {modelfolder}/*.bin {modelfolder}/*.pt: those that "
+            "it prints are cut",
+            "none",
+            when=(
+                "PytorchStreamReader",
+                "central directory",
+                "Unpickling",
+                "EOFError",
+                "invalid magic",
+                "invalid load key",
+                ".bin'",
+                ".pt'",
+                ".pth'",
+            ),
+            kind="which",
+        ),
+        Do(
+            "find {modelfolder} -name '*.json' -exec sh -c 'python -m json.tool "
+            '"$1" >/dev/null 2>&1 || echo "$1"\' _ {} \';\': those that it prints are broken',
+            "none",
+            when=("JSONDecodeError",),
+            kind="which",
+        ),
+        Do(
+            "python -c 'import sys, zipfile; print([f for f in sys.argv[1:] if "
+            "not zipfile.is_zipfile(f)])' FOLDER/*.bin FOLDER/*.pt: those that it prints are "
+            "cut (FOLDER: the model's or the checkpoint's)",
+            "none",
+            when=(
+                "PytorchStreamReader",
+                "central directory",
+                "Unpickling",
+                "EOFError",
+                "invalid magic",
+                "invalid load key",
+            ),
+            kind="which",
+        ),
+        Do(
+            "find FOLDER -name '*.json' -exec sh -c 'python -m json.tool \"$1\" "
+            ">/dev/null 2>&1 || echo \"$1\"' _ {} ';': those that it prints are broken (FOLDER: "
+            "the model's)",
+            "none",
+            when=("JSONDecodeError",),
+            kind="which",
+        ),
+        Do(
+            "for f in {modelfolder}/*.safetensors; do python -c 'import sys, "
             'safetensors; safetensors.safe_open(sys.argv[1], "pt")\' "$f" || '
             'echo "broken: $f"; done',
             "none",
             kind="which",
         ),
         Do(
-            "which file: for f in FOLDER/*.safetensors; do python -c 'import sys, safetensors; "
-            'safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo "broken: $f"; done',
+            "for f in ~/.cache/huggingface/hub/*/snapshots/*/*.safetensors; do python -c "
+            '\'import sys, safetensors; safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo '
+            '"broken: $f"; done (or those in your own model\'s folder)',
             "none",
             kind="which",
         ),

@@ -14,6 +14,19 @@ FAILURE = Known(
     "how a full one shows",
     do=(
         Do(
+            "docker run --shm-size=16g or --ipc=host; in Kubernetes an emptyDir with medium: "
+            "Memory on /dev/shm",
+            "host memory",
+            when=("/dev/shm/nccl",),
+            kind="shm",
+        ),
+        Do(
+            "NCCL_SHM_DISABLE=1 in front of the command, where the container cannot be "
+            "started anew",
+            "slower between the cards of one machine",
+            when=("/dev/shm/nccl",),
+        ),
+        Do(
             "ulimit -n 65535 in front of the command: too many files were open",
             "none",
             when=("ancdata", "Too many open files"),
@@ -26,13 +39,14 @@ FAILURE = Known(
         Do(
             "df -h /dev/shm: 64M is a container's default; full: remove what dead runs left there",
             "none",
-            unless=("ancdata",),
+            unless=("ancdata", "Too many open files"),
         ),
         Do(
             "docker run --shm-size=16g or --ipc=host; in Kubernetes an "
             "emptyDir with medium: Memory on /dev/shm",
             "host memory",
-            unless=("ancdata",),
+            unless=("ancdata", "Too many open files"),
+            kind="shm",
         ),
         Do("workers", "slower loading: no worker processes"),
         Do(

@@ -18,14 +18,19 @@ FAILURE = Known(
             when=("map operation",),
         ),
         Do(
-            "dmesg -T | grep -i -E 'killed process|oom': was it memory? (VG532)",
-            "none",
-            when=("Killed", "abruptly died"),
+            "DataLoader(timeout=0), or a much larger one: a worker was slow to read, not dead",
+            "a hang is noticed later",
+            when=("timed out after",),
         ),
         Do(
             "workers",
             "slower loading; the exception then shows itself in the rank",
             unless=("map operation",),
+        ),
+        Do(
+            "dmesg -T | grep -i -E 'killed process|oom': was it memory? (VG532)",
+            "none",
+            when=("Killed", "abruptly died"),
         ),
         Do("more host memory, or fewer workers (VG532); dmesg -T | grep -i killed", "none"),
         Do(

@@ -15,26 +15,40 @@ FAILURE = Known(
     "label beyond the classes",
     do=(
         Do(
+            "{place}: print the index and the size of what it reads from, in front of this "
+            "line: the index must be smaller",
+            "none",
+            when=("is out of bounds for dimension",),
+        ),
+        Do(
+            "num_labels=N in from_pretrained, with N one more than the highest label: the "
+            "class that 'Target' names has no place",
+            "none",
+            when=("Target ",),
+        ),
+        Do(
             "CUDA_LAUNCH_BLOCKING=1 in front of the command: the traceback then names the line",
             "slow",
-            unless=("n_classes", "IndexError"),
+            unless=("n_classes", "IndexError", "indexSelect", "srcSelectDimSize", "Embedding"),
         ),
         Do(
             "print(labels.min(), labels.max()): labels must lie between 0 and num_labels - 1, "
             "or be "
             "-100",
             "none",
-            when=("n_classes", "Loss.cu", "NLL", "CrossEntropy"),
+            when=("n_classes", "Loss.cu", "NLL", "CrossEntropy", "Target "),
         ),
         Do(
             "print(input_ids.max(), model.get_input_embeddings().num_embeddings) before the model "
             "is called: the first must be smaller",
             "none",
+            unless=("Target ", "n_classes"),
         ),
         Do(
             "model.resize_token_embeddings(len(tokenizer)) before "
             "training, where tokens were added",
             "new rows learn",
+            unless=("Target ", "n_classes"),
         ),
         Do("one batch on the CPU: it names the line and the index", "slow"),
     ),

@@ -14,7 +14,7 @@ _SIZES = re.compile(r"(\d{1,9}) != (\d{1,7}) \* (\d{1,7}) \* (\d{1,7})")
 def _do(facts: Facts) -> tuple[Do, ...]:
     auto = Do("auto_batch", "none; the global batch is then micro-batch × accumulation × ranks")
     if (sizes := _SIZES.search(facts.message)) is None:
-        return (auto, _OUT)
+        return (_NUMBERS, auto, _OUT) if "'str' and 'int'" in facts.message else (auto, _OUT)
     micro, accumulation, ranks = (int(n) for n in sizes.groups()[1:])
     right = micro * accumulation * ranks
     by_hand = Do(
@@ -40,6 +40,12 @@ def _counted(given: int, micro: int, accumulation: int) -> Do:
     )
 
 
+_NUMBERS = Do(
+    '"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1 (numbers) in '
+    'DeepSpeed\'s config, and no "train_batch_size": deepspeed.initialize fills in no "auto", only '
+    "the Trainer and accelerate do",
+    "none",
+)
 _OUT = Do(
     "leave train_batch_size out of the config, and set micro-batch "
     "and accumulation on the command line alone",

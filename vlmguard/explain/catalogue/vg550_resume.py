@@ -16,6 +16,45 @@ FAILURE = Known(
     do=(
         looks.CHECK,
         Do(
+            "resume_weights",
+            "the optimizer's state is lost: it was kept for other trainable parameters",
+            when=("must match the size of tensor b",),
+        ),
+        Do(
+            "use_orig_params",
+            "none",
+            when=("_OptimStateKey",),
+        ),
+        Do(
+            "for g in optimizer.param_groups: g.setdefault('initial_lr', g['lr']), before the "
+            "scheduler is made: it goes on from that rate",
+            "none",
+            when=("initial_lr",),
+            kind="ls",
+        ),
+        Do(
+            "{place}: print(torch.load(FILE, map_location='cpu').keys()) in front of it: "
+            "without {key} it is a file of weights alone; load it as the model, not as a "
+            "checkpoint to go on from",
+            "none",
+            when=(
+                "KeyError: 'optim",
+                "KeyError: 'epoch'",
+                "KeyError: 'state_dict'",
+                "KeyError: 'scheduler'",
+                "KeyError: 'lr_sched",
+            ),
+            kind="ls",
+        ),
+        Do(
+            "ls {folder} | grep -c optim_states: one file for each rank of the run that saved "
+            "it; fewer: the other nodes kept theirs on their own disks, or the save was "
+            "broken off",
+            "none",
+            when=("optim_states.pt'",),
+            kind="ls",
+        ),
+        Do(
             "python -m pip install -U transformers deepspeed accelerate (torch 2.6 loads weights "
             "only; newer ones name what they stored), or 'torch<2.6', for files that you wrote",
             "none",

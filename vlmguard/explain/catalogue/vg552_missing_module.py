@@ -13,6 +13,12 @@ FAILURE = Known(
     "installed in this environment, or two packages' releases do not fit each other",
     do=(
         Do(
+            "python -m pip install {pin}, in the environment of the job: {name} is in no "
+            "other release of it (or the newest release of the package that imports it)",
+            "none",
+            kind="name",
+        ),
+        Do(
             "python -m pip install 'ms-swift<4': swift.llm is of ms-swift 2 and 3; or the caller's "
             "newest release",
             "none",
@@ -48,6 +54,7 @@ FAILURE = Known(
             "{sourcepackage} that has {name} (older ones lack what is new, newer ones what was "
             "taken out): the one in the requirements of the program that imports it",
             "none",
+            kind="name",
         ),
         Do("python -m pip check: it names what the packages here want and do not have", "none"),
         Do("which python, in the job script: is it the environment that you think it is?", "none"),

@@ -41,6 +41,68 @@ FAILURE = Known(
     do=(
         looks.CHECK,
         Do(
+            "sed -n {yamlspan} {yamlfile}: line {line} breaks it (a colon without a blank "
+            "behind it, a tab, an indentation that differs, a value with a colon that is not "
+            "in quotes)",
+            "none",
+            when=("yaml.",),
+            kind="help",
+        ),
+        Do(
+            "grep -nE '\\\\[[:space:]]+$' {script}: a backslash with a blank behind it ends the "
+            "command there; take the blanks away",
+            "none",
+            when=("--",),
+            kind="help",
+        ),
+        Do(
+            "--max_steps 1000 (the number of steps that you want): streamed data have no length",
+            "none",
+            when=(
+                "Please specify `max_steps`",
+                "max_steps has to be specified",
+            ),
+            kind="help",
+        ),
+        Do(
+            "--{argument} VALUE: nothing stands behind it (or what does begins with a dash: "
+            "--{argument}=VALUE)",
+            "none",
+            when=(
+                "expected one argument",
+                "expected at least one argument",
+            ),
+            kind="help",
+        ),
+        Do(
+            "{oneof} with one of the values that the message lists: {refusedvalue} is none of them",
+            "none",
+            kind="help",
+        ),
+        Do(
+            "model_name_or_path",
+            "none",
+            when=(
+                "provide `model_name_or_path`",
+                "Please set --model",
+            ),
+            kind="help",
+        ),
+        Do(
+            "python -m pip install -U {framework}: {key} is a choice of a newer release (or "
+            "misspelt)",
+            "none",
+            when=("KeyError: '",),
+            kind="help",
+        ),
+        Do(
+            "JSON in an argument stands in single quotes, with double ones inside: --NAME "
+            '\'{"key": "value"}\' (without them the shell takes the double ones away)',
+            "none",
+            when=("JSONDecodeError",),
+            kind="help",
+        ),
+        Do(
             "grep -rn -e {attribute} --include=*.py . | grep add_argument: which script defines "
             "it? start that one, or take script and modules of one release",
             "none",
@@ -190,11 +252,6 @@ FAILURE = Known(
             "without the plus it must be there: misspelt, or of another release",
             "none",
             when=("is not in struct",),
-        ),
-        Do(
-            "--max_steps N: streamed data have no length",
-            "none",
-            when=("max_steps has to be specified",),
         ),
         Do(
             "use_reentrant=False by hand: gradient_checkpointing_kwargs={'use_reentrant': False}",

@@ -31,6 +31,25 @@ FAILURE = Known(
     do=(
         looks.CHECK,
         Do(
+            "eager_rows",
+            "the run stops at the first bad row, whose own exception says what it lacks",
+            when=("Failed to retrieve the dataset",),
+        ),
+        Do(
+            "{place}: int(float(x)) in place of int(x): the data have numbers with a point, "
+            "and the data have it as a text",
+            "none",
+            when=("invalid literal for int",),
+            kind="row",
+        ),
+        Do(
+            "{place}: print(repr(x)) in front of this line; an empty field: float(x or "
+            "'nan'), or take such rows out",
+            "none",
+            when=("could not convert string to float",),
+            kind="row",
+        ),
+        Do(
             "ls -l {data}: no file of it was read: FlagEmbedding takes names that end in .json or "
             ".jsonl, and leaves others and empty ones out",
             "none",
@@ -80,6 +99,13 @@ FAILURE = Known(
             "head -c 600 {data}: is {key} one of the keys of a row? rename one to it, or name "
             "yours to the framework",
             "none",
+            kind="columns",
+        ),
+        Do(
+            "{place}: print(list({operand})) in front of this line: {key} is not among them; "
+            "rename the column that is meant to it (or take yours in the code)",
+            "none",
+            when=("KeyError: '",),
             kind="columns",
         ),
         Do(

@@ -13,12 +13,67 @@ FAILURE = Known(
     why="a row names a media file that is not there, is cut, or is none",
     do=(
         Do(
+            "{place}: print the path in front of this line, and assert image is not None, "
+            "path: cv2.imread gives None for a file that is not there or is no image, and "
+            "says nothing",
+            "none",
+            when=(
+                "'NoneType' object",
+                "empty() in function",
+                "!_src.empty",
+                "!ssize.empty",
+            ),
+            kind="imread",
+        ),
+        Do(
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES = True first in the script, where the cut "
+            "part may be grey; else the broken files, below",
+            "grey areas",
+            when=(
+                "image file is truncated",
+                "truncated (",
+                "broken data stream",
+            ),
+            unless=("image file is truncated '",),
+        ),
+        Do(
+            "in front of the line that opens it: print(data[:80]) of the bytes: <html> is a "
+            "page that was stored in the image's place (a link that is dead or wants a "
+            "login), b'' an empty file",
+            "none",
+            when=("BytesIO",),
+        ),
+        Do(
             "in front of the line that failed: assert image is not None, path: cv2.imread gives "
             "None for a file that is not there or is no image, and says nothing",
             "none",
-            when=("'NoneType' object",),
+            kind="imread",
+            when=(
+                "'NoneType' object",
+                "empty() in function",
+                "!_src.empty",
+                "!ssize.empty",
+                "!buf.empty",
+            ),
         ),
-        Do("ls -l {path}, on the node that failed: not there, or cut?", "none"),
+        Do(
+            "ls -l {path}; head -c 60 {path}, on the node that failed: no bytes, <html> or "
+            "git-lfs in it: fetch it anew, or take its row out of the data",
+            "none",
+            when=("cannot identify",),
+            kind="ls",
+        ),
+        Do(
+            "ls -l {path}, on the node that failed: not there, or cut?",
+            "none",
+            kind="ls",
+        ),
+        Do(
+            "media_root",
+            "none",
+            when=("No such file or directory: '",),
+            unless=("directory: '/",),
+        ),
         Do(
             "ffprobe -v error {path}; ffmpeg -v error -i {path} -f null - shows what is broken",
             "none",
@@ -27,7 +82,7 @@ FAILURE = Known(
         Do(
             "python -c 'import sys; from PIL import Image; Image.open(sys.argv[1]).load()' {path}",
             "none",
-            unless=("video", "DECORD", "decord", ".mp4", ".avi", "moov"),
+            unless=("No such file", "video", "DECORD", "decord", ".mp4", ".avi", "moov"),
         ),
         Do("copy {path} anew, or take its row out of the data", "none"),
         Do(
@@ -42,6 +97,12 @@ FAILURE = Known(
             "where they lie)",
             "a few minutes",
             when=("video", "DECORD", "decord", ".mp4", ".avi", "moov", "av."),
+            kind="more",
+        ),
+        Do(
+            looks.IMAGES_OF_ROWS + "{rows}: the rows whose images cannot be read, and why",
+            "a few minutes",
+            unless=("DecompressionBomb", "video", "DECORD", "decord", ".mp4", ".avi", "moov"),
             kind="more",
         ),
         Do(

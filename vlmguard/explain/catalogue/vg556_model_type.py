@@ -2,7 +2,81 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+# Configurations of models that see, by what their classes are called.
+_SEES = re.compile(
+    r"VL|Llava|Idefics|Mllama|PaliGemma|Gemma3Config|Florence|Omni|Pixtral|Mistral3|Glm4v|Ovis|Aria"
+)
+_HEADLESS = re.compile(
+    r"configuration class <class '([\w.]{1,160})'> for this kind of AutoModel: (\w{1,60})"
+)
+_IMAGES = "AutoModelForImageTextToText"
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if (match := _HEADLESS.search(facts.message)) is None:
+        return _STEPS
+    config, asked = match[1].rpartition(".")[2], match[2]
+    sees = _SEES.search(config) is not None and "VisionConfig" not in config
+    right = _IMAGES if sees and asked != _IMAGES else "AutoModel"
+    newer = " (transformers 4.46 and later)" if right == _IMAGES else ""
+    step = f"{right}.from_pretrained(…) in place of {asked}{newer}: a {config} has no such head"
+    return (Do(step, "none"), *_STEPS)
+
+
+_STEPS = (
+    Do(
+        "hf download {repo} --include '*.py' --force-download: the model's own code is "
+        "missing beside its weights",
+        "none",
+        when=(".py.",),
+    ),
+    Do(
+        "python -c 'import torchvision, transformers; print(torchvision.__version__, "
+        "transformers.__version__)': fast image processors need torchvision (python -m "
+        "pip install torchvision); it is there: python -m pip install -U transformers",
+        "none",
+        when=("ProcessorFast",),
+        kind="newer",
+    ),
+    Do(
+        "ls -l {path}; grep -n model_type {path}/config.json: the folder must be the "
+        "model's own, with a config.json",
+        "none",
+        when=("Should have a `model_type`", "config.json"),
+    ),
+    Do(
+        "the image processor's files are missing in the folder: copy preprocessor_config.json "
+        "and the tokenizer's files from the base model into it",
+        "none",
+        when=("Processor was not found",),
+    ),
+    Do("own_code", "runs the model's own code", when=("trust_remote_code",)),
+    Do(
+        "python -m pip install -U ms-swift: {modeltype} must be in its list of models; a local "
+        "copy under another name: --model_type NAME (and --template NAME) by hand",
+        "none",
+        when=("is not registered", "model_type"),
+        unless=("Should have", "Transformers does not recognize"),
+    ),
+    Do(
+        "python -m pip install -U transformers: {modeltype} is newer than the one that is here "
+        "(or the release that the model's page names)",
+        "other defaults: see vlmguard compat",
+        unless=("auto_map",),
+        kind="newer",
+    ),
+    Do(
+        "python -m pip install -U transformers, to the release that the model's page names",
+        "other defaults: see vlmguard compat",
+        kind="newer",
+    ),
+    Do("own_code", "runs the model's own code", unless=("trust_remote_code",)),
+)
 
 FAILURE = Known(
     code="VG556",
@@ -12,41 +86,7 @@ FAILURE = Known(
     why="the checkpoint's model_type or class is newer than the "
     "installed transformers, or its own code (trust_remote_code) "
     "does not fit it",
-    do=(
-        Do(
-            "ls -l {path}; grep -n model_type {path}/config.json: the folder must be the "
-            "model's own, with a config.json",
-            "none",
-            when=("Should have a `model_type`", "config.json"),
-        ),
-        Do(
-            "the image processor's files are missing in the folder: copy preprocessor_config.json "
-            "and the tokenizer's files from the base model into it",
-            "none",
-            when=("Processor was not found",),
-        ),
-        Do("own_code", "runs the model's own code", when=("trust_remote_code",)),
-        Do(
-            "python -m pip install -U ms-swift: {modeltype} must be in its list of models; a local "
-            "copy under another name: --model_type NAME (and --template NAME) by hand",
-            "none",
-            when=("is not registered", "model_type"),
-            unless=("Should have", "Transformers does not recognize"),
-        ),
-        Do(
-            "python -m pip install -U transformers: {modeltype} is newer than the one that is here "
-            "(or the release that the model's page names)",
-            "other defaults: see vlmguard compat",
-            unless=("auto_map",),
-            kind="newer",
-        ),
-        Do(
-            "python -m pip install -U transformers, to the release that the model's page names",
-            "other defaults: see vlmguard compat",
-            kind="newer",
-        ),
-        Do("own_code", "runs the model's own code", unless=("trust_remote_code",)),
-    ),
+    do=_do,
     wrong="A folder without config.json, or with another model's, says the same.",
     signs=(
         Sign("rocessor was not found, please check and update"),

@@ -9,11 +9,47 @@ from vlmguard.explain.logfacts import Facts
 
 _STEPS = (
     Do(
+        "python -c 'from deepspeed.ops.op_builder import CPUAdamBuilder as b; "
+        "b().load()': it builds the op again and prints the compiler's own reason (no "
+        "nvcc, gcc too old or too new, no Python.h)",
+        "none",
+        when=(
+            "cpu_adam",
+            "CPUAdam",
+            "ds_opt_adam",
+        ),
+    ),
+    Do(
+        "CUDA_HOME=$(dirname $(dirname $(command -v nvcc || ls -d "
+        "/usr/local/cuda/bin/nvcc))) in front of the command; no nvcc at all: conda "
+        "install -c nvidia cuda-nvcc, or an image with -devel in its name",
+        "none",
+        when=(
+            "CUDA_HOME does not exist",
+            "CUDA_HOME environment variable is not set",
+        ),
+    ),
+    Do(
+        "grep -n -m5 -E 'error:|fatal error|not found' {log}: the compiler's own first "
+        "words; the line that begins with FAILED names the file",
+        "none",
+        when=(
+            "inja', '-v'",
+            "Ninja build failed",
+            "Error building extension",
+        ),
+        kind="ninja",
+    ),
+    Do(
         "rm -rf ~/.cache/torch_extensions: the build is made anew",
         "a few minutes",
         when=("lock", "torch_extensions", "cannot open shared object"),
     ),
-    Do("python -m pip install ninja", "none", when=("inja",)),
+    Do(
+        "python -m pip install ninja",
+        "none",
+        when=("Ninja is required", "ninja: not found", "No module named 'ninja'"),
+    ),
     Do(
         "ds_report; nvcc --version; python -c 'import torch; print(torch.version.cuda)': the "
         "toolkit in CUDA_HOME must be torch's own major release",

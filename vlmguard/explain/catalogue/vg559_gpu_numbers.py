@@ -27,13 +27,31 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 
 _NUMBERS = (
     Do(
+        "ranks_as_cards",
+        "fewer ranks: raise the accumulation as much",
+        when=("invalid device ordinal",),
+    ),
+    Do(
+        "nvidia-smi --query-compute-apps=pid,name --format=csv; nvidia-smi -q -d COMPUTE "
+        "| grep -i 'compute mode': Exclusive_Process takes one process for each card: end "
+        "what is left of an earlier run, or nvidia-smi -c DEFAULT (as root)",
+        "none",
+        when=("busy or unavailable",),
+    ),
+    Do(
+        "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first in the script, before "
+        "init_process_group: two ranks took the same card",
+        "none",
+        when=("Duplicate GPU",),
+    ),
+    Do(
         "deepspeed --include localhost:0,1 with numbers that nvidia-smi -L lists, from 0",
         "none",
         when=("No slot",),
     ),
     Do(
-        "as many ranks as the cards that the message lists: --nproc_per_node, --num_processes, "
-        "NPROC_PER_NODE, or devices=N in Lightning",
+        "Trainer(devices=-1) (gpus=-1 before Lightning 1.7): all cards that there are, which the "
+        "message lists",
         "fewer ranks: raise the accumulation as much",
         when=("your machine only has", "only has: ["),
     ),

@@ -14,6 +14,41 @@ FAILURE = Known(
     "or memory that ran out inside the library",
     do=(
         Do(
+            "halve",
+            "none; cuBLAS could not get the memory that it works in",
+            when=(
+                "CUBLAS_STATUS_ALLOC_FAILED",
+                "CUBLAS_STATUS_NOT_INITIALIZED",
+                "CUDNN_STATUS_ALLOC_FAILED",
+                "CUDNN_STATUS_NOT_INITIALIZED",
+            ),
+        ),
+        Do(
+            "LD_LIBRARY_PATH= in front of the command: another CUDA's cuBLAS stands in it and "
+            "is loaded before torch's own",
+            "none",
+            when=(
+                "CUBLAS_STATUS_INVALID_VALUE",
+                "CUBLAS_STATUS_NOT_SUPPORTED",
+            ),
+        ),
+        Do(
+            "AMD_SERIALIZE_KERNEL=3 HIP_LAUNCH_BLOCKING=1 in front of the command: the "
+            "traceback then names the line",
+            "slow",
+            when=(
+                "Memory access fault by GPU",
+                "HIP error",
+            ),
+            kind="blocking",
+        ),
+        Do(
+            "NCCL_DEBUG=INFO in front of the command: the line with WARN above it says which "
+            "call failed",
+            "a long log",
+            when=("unhandled cuda error",),
+        ),
+        Do(
             "NCCL_NVLS_ENABLE=0 in front of the command: without NVLink SHARP",
             "a little slower",
             when=("nvls",),
@@ -21,6 +56,7 @@ FAILURE = Known(
         Do(
             "CUDA_LAUNCH_BLOCKING=1 in front of the command: the traceback then names the line",
             "slow",
+            kind="blocking",
         ),
         Do("sdpa", "slower; tells whether flash-attention is at fault"),
         Do(

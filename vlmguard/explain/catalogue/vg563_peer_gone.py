@@ -19,15 +19,22 @@ FAILURE = Known(
             when=("ActorDied", "RayActorError", "ray.exceptions"),
         ),
         Do(
-            "the logs of all ranks and nodes in one folder: PET_LOG_DIR=LOGS PET_REDIRECTS=3 "
-            "in front "
-            "of the same command (torchrun --log-dir LOGS --redirects 3), then vlmguard "
-            "explain LOGS",
+            "horovodrun --output-filename LOGS … (the same command), then vlmguard explain "
+            "LOGS: the rank that raised the exception says which",
             "none",
+            when=("Horovod",),
+            kind="each",
         ),
         Do(
-            "look for the kernel's out-of-memory killer on the other "
-            "machines: dmesg -T | grep -i killed",
+            "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command (torchrun "
+            "--log-dir LOGS --redirects 3), then vlmguard explain LOGS: the rank that ended "
+            "says why in its own log; on several nodes all their LOGS in one folder",
+            "none",
+            kind="each",
+        ),
+        Do(
+            "dmesg -T | grep -i -E 'killed process|oom', on the other machines: the kernel's "
+            "out-of-memory killer leaves no word in a log",
             "none",
         ),
         Do("if all processes lived on, the network is at fault: VG536", "none"),

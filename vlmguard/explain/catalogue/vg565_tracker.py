@@ -12,6 +12,11 @@ FAILURE = Known(
     why="the run was told to report to a tracker that has no key, no network or no project here",
     do=(
         Do(
+            "wandb_name",
+            "none",
+            when=("weights_and_biases",),
+        ),
+        Do(
             "python -m pip install {package}",
             "none",
             when=("please install", "Please install", "pip install", "to be installed"),

@@ -16,6 +16,37 @@ FAILURE = Known(
     do=(
         looks.CHECK,
         Do(
+            "accelerate launch --num_processes 1 … (one fewer than there are cards): the last "
+            "card is left for vLLM",
+            "one card less trains",
+            when=(
+                "requested device for vllm",
+                "restricting the number of GPUs",
+            ),
+        ),
+        Do(
+            "python -m pip install -U vllm: this one does not know what the trainer asks of "
+            "it (in TRL: python -m pip install -U 'trl[vllm]')",
+            "none",
+            when=(
+                "EngineArgs.__init__()",
+                "worker_extension_cls",
+                "got an unexpected keyword",
+                "Expected multimodal embeddings",
+            ),
+        ),
+        Do(
+            "grep -n -m3 -E '^.{0,80}(Error|error:|Exception)' {log}: the engine's own reason "
+            "stands above the line that says it failed",
+            "none",
+            when=(
+                "See root cause above",
+                "EngineCore failed to start",
+                "Engine core init",
+                "hit an exception",
+            ),
+        ),
+        Do(
             "python -m pip install {package}, in the environment of the job",
             "none",
             when=("vLLM is not available", "vLLM is not installed", "pip install vllm"),
@@ -45,11 +76,24 @@ FAILURE = Known(
             ),
         ),
         Do(
-            "start the server first (trl vllm-serve --model …; swift rollout --model …) and wait "
-            "until curl -s http://HOST:8000/health answers; vllm_server_timeout is how long the "
-            "trainer waits",
+            "serve",
+            "another card for the server",
+            when=(
+                "can't be reached",
+                "server",
+                "Server",
+            ),
+        ),
+        Do(
+            "curl -s {server}/health, on the trainer's node: no answer: it is not up yet "
+            "(vllm_server_timeout is how long the trainer waits), or listens on 127.0.0.1 "
+            "alone (--host 0.0.0.0)",
             "none",
-            when=("can't be reached", "server", "Server"),
+            when=(
+                "can't be reached",
+                "server",
+                "Server",
+            ),
         ),
         Do(
             "limit_mm_per_prompt of the engine at the number of images that a row has",

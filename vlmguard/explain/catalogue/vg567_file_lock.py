@@ -25,6 +25,17 @@ FAILURE = Known(
     zh="文件锁长时间未释放",
     why=_why,
     do=(
+        Do(
+            "find ~/.cache/torch_extensions -name lock -mmin +10: a build that was broken off "
+            "left it; remove it and start again",
+            "none",
+            when=(
+                "file_baton",
+                "_jit_compile",
+                "baton",
+            ),
+            kind="lock",
+        ),
         Do("mkdir -p {folder}; ls -ld {folder}, in the job", "none", when=("No such file",)),
         Do(
             "XDG_CACHE_HOME=/tmp/$USER HF_HOME=/tmp/$USER/hf in front of the command: SQLite "
@@ -41,8 +52,7 @@ FAILURE = Known(
             kind="lock",
         ),
         Do(
-            "find ~/.cache/huggingface ~/.cache/torch_extensions ~/.cache/modelscope -name "
-            "'*.lock' "
+            "find ~/.cache/huggingface ~/.cache/torch_extensions ~/.cache/modelscope -name '*lock' "
             "-mmin +10: nothing of yours that still runs (pgrep -u $USER -a python)? remove those "
             "files",
             "none",

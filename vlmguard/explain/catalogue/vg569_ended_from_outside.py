@@ -30,7 +30,7 @@ FAILURE = Known(
             "ended it?",
             "none",
             when=("slurmstepd", "srun: "),
-            unless=("KeyboardInterrupt",),
+            unless=("KeyboardInterrupt", "SIGINT", "^C"),
             kind="who",
         ),
         Do(
@@ -38,7 +38,15 @@ FAILURE = Known(
             "the kernel; else somebody's kill, a closed terminal, or a supervisor (kubectl "
             "describe pod NAME)",
             "none",
-            unless=("KeyboardInterrupt", "SIGHUP", "Hangup", "exitcode: -1)", "= 129"),
+            unless=(
+                "KeyboardInterrupt",
+                "SIGINT",
+                "^C",
+                "SIGHUP",
+                "Hangup",
+                "exitcode: -1)",
+                "= 129",
+            ),
             kind="who",
         ),
         Do(
@@ -46,7 +54,7 @@ FAILURE = Known(
             "who ended it (JOBID: squeue's number, in the log's name); outside of a cluster: who "
             "typed kill or Ctrl-C?",
             "none",
-            unless=("KeyboardInterrupt",),
+            unless=("KeyboardInterrupt", "SIGINT", "^C"),
             kind="who",
         ),
         Do("resume", "the steps since it was written"),

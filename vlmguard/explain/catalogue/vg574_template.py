@@ -17,6 +17,39 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "leave --template out: ms-swift takes the model's own (or one of the list that "
+            "the message prints)",
+            "none",
+            when=("template_type: '",),
+            kind="template",
+        ),
+        Do(
+            'content as one string in every row, {"role": "user", "content": "…"}: this '
+            "template cannot join a list of parts; a model that sees: its processor in place "
+            "of the tokenizer (processing_class=AutoProcessor.from_pretrained(…))",
+            "none",
+            when=("can only concatenate",),
+        ),
+        Do(
+            "python -c $'import json, sys\\nfor n, x in enumerate(open(sys.argv[1]), 1):\\n r = "
+            '[m["role"] for m in json.loads(x)["messages"] if m["role"] != "system"]\\n if '
+            'any(a == b for a, b in zip(r, r[1:])) or r[:1] != ["user"]: print(n, r)\' {rows}: '
+            "the rows whose roles do not take turns",
+            "none",
+            when=(
+                "roles must alternate",
+                "must alternate",
+                "must be user",
+            ),
+            kind="roles",
+        ),
+        Do(
+            'the rows\' column tools as a list of JSON schemas ({"type": "function", '
+            "\"function\": {…}}), not as a text: json.loads(row['tools'])",
+            "none",
+            when=("Tools should",),
+        ),
+        Do(
             "tokenizer.pad_token = tokenizer.eos_token before training, or a token of the "
             "vocabulary that is not used",
             "the end token is masked in the loss where it is the padding token",
@@ -32,7 +65,16 @@ FAILURE = Known(
         Do(
             "template",
             "none with an instruct model; a base model has not learnt the template's tokens",
-            unless=("pad token", "padding token", "pad_token", "roles must", "Only user"),
+            unless=(
+                "pad token",
+                "padding token",
+                "pad_token",
+                "roles must",
+                "Only user",
+                "can only concatenate",
+                "Tools should",
+            ),
+            kind="template",
         ),
         Do(
             "roles as the template wants them: user and assistant in turn, "

@@ -18,12 +18,34 @@ _SAID = (
     "main process",
     "pdsh' not installed",
     "zero_ddp_wrapper",
+    "hostfile",
+    "validation error",
+    "'NoneType' object has no attribute 'backward'",
     "plugin",
     "Plugin",
 )
 
 _STEPS = (
     looks.CHECK,
+    Do(
+        '"{badkey}": with a value of the kind that the message asks for (true or false '
+        "without quotes, a number), or leave it out of DeepSpeed's file",
+        "none",
+        when=("validation error",),
+        kind="pydantic",
+    ),
+    Do(
+        "model, optimizer = accelerator.prepare(model, optimizer), in one call: the "
+        "engine is made of both, and backward needs it",
+        "none",
+        when=("'NoneType' object has no attribute 'backward'",),
+    ),
+    Do(
+        "cat the hostfile: a name in --include or --exclude must stand in it as it is "
+        "written there (name slots=8)",
+        "none",
+        when=("not found in hostfile",),
+    ),
     Do(
         "ls -l {path}: DeepSpeed's file is looked for there (relative to where the job starts)",
         "none",

@@ -18,18 +18,41 @@ FAILURE = Known(
     do=(
         looks.CHECK,
         Do(
+            "print({type(m).__name__ for m in model.modules()}): {wrapped} is not among them; "
+            "fsdp_transformer_layer_cls_to_wrap: the decoder layer that is (and the tower's "
+            "block)",
+            "none",
+            when=(
+                "wrap",
+                "layer class",
+            ),
+            kind="classes",
+        ),
+        Do(
+            "print({type(m).__name__ for m in model.modules()}): "
+            "fsdp_transformer_layer_cls_to_wrap takes the decoder layer that is among them, "
+            "and the tower's block",
+            "none",
+            when=(
+                "wrap",
+                "layer class",
+            ),
+            kind="classes",
+        ),
+        Do(
+            "non_reentrant",
+            "none",
+            when=(
+                "expected to be in states",
+                "TrainingState.IDLE",
+            ),
+        ),
+        Do(
             '--fsdp "full_shard auto_wrap": full_shard, shard_grad_op, hybrid_shard, '
             "no_shard, offload "
             "and auto_wrap are what it takes",
             "none",
             when=("Unknown `fsdp` option",),
-        ),
-        Do(
-            "fsdp_transformer_layer_cls_to_wrap: the decoder layer of this "
-            "model and the tower's block (print the model's classes: "
-            "{type(m).__name__ for m in model.modules()})",
-            "none",
-            when=("wrap", "layer class"),
         ),
         Do(
             "call model(…), the wrapped one, in every forward: a part of it that is called by "
@@ -61,6 +84,7 @@ FAILURE = Known(
                 "not have been set yet",
                 "compute device",
                 "mixed torch.Tensor",
+                "expected to be in states",
             ),
         ),
         Do("fsdp_use_orig_params: true where part of the model is frozen", "a little memory"),

@@ -16,6 +16,28 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "leave --quant_method, --quant_bits and quantization_config out: the model is "
+            "quantised already, in a way of its own",
+            "none",
+            when=(
+                "but you are passing",
+                "The model is quantized with",
+            ),
+        ),
+        Do(
+            "a list of texts, or one of c4, wikitext2, as the rows that GPTQ measures with, "
+            "at least 128 of them, each longer than 2048 tokens: shorter ones are left out, "
+            "and none was left",
+            "none",
+            when=("IndexError: list index",),
+        ),
+        Do(
+            "pad the head to a multiple of 16 (a class number, a vocabulary), or leave that "
+            "layer out of the conversion to fp8: it multiplies in blocks of 16",
+            "none",
+            when=("to be divisible by 16",),
+        ),
+        Do(
             "--dataset c4 (or wikitext2): the rows that GPTQ measures with are one of its own "
             "sets, or a list of texts",
             "other rows than yours for measuring",
@@ -65,7 +87,11 @@ FAILURE = Known(
                 "cannot cast",
             ),
         ),
-        Do("lora", "fewer weights learn"),
+        Do(
+            "lora",
+            "fewer weights learn",
+            unless=("IndexError", "divisible by 16", "pip install", "The model is quantized with"),
+        ),
         Do("the checkpoint that is not quantised, with lora under ZeRO-2 or ZeRO-3", "more memory"),
         Do(
             'one whole model for each rank: device_map={"": local_rank}, no .to() and no .half()',

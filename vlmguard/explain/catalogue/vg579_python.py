@@ -16,11 +16,66 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "conda create -n py312 python=3.12 (or uv venv --python 3.12): what is asked for "
+            "came with Python 3.12",
+            "the packages are installed again",
+            when=(
+                "'override' from 'typing'",
+                "'batched' from 'itertools'",
+            ),
+            kind="python",
+        ),
+        Do(
+            "conda create -n py311 python=3.11 (or uv venv --python 3.11): what is asked for "
+            "came with Python 3.11",
+            "the packages are installed again",
+            when=(
+                "'StrEnum'",
+                "'tomllib'",
+                "'Self' from 'typing'",
+                "'Never' from",
+                "'assert_never'",
+                "'NotRequired' from 'typing'",
+                "'ExceptionGroup'",
+                "except*",
+                "'UTC' from 'datetime'",
+                "ReprEnum",
+            ),
+            kind="python",
+        ),
+        Do(
+            "conda create -n py310 python=3.10 (or uv venv --python 3.10): X | None and match "
+            "came with Python 3.10",
+            "the packages are installed again",
+            when=(
+                "operand type(s) for |",
+                "'type' object is not subscriptable",
+                "match ",
+                "'TypeAlias'",
+                "'ParamSpec'",
+                "slots",
+            ),
+            kind="python",
+        ),
+        Do(
+            "python -m pip install setuptools: Python 3.12 has no distutils of its own",
+            "none",
+            when=(
+                "'distutils'",
+                "'pkg_resources'",
+            ),
+            kind="python",
+        ),
+        Do(
             "which python; python --version, in the job script, beside what the "
             "package requires (pip show; its page)",
             "none",
         ),
-        Do("a new environment with Python 3.10 to 3.12", "the packages are installed again"),
+        Do(
+            "conda create -n py311 python=3.11 (or uv venv --python 3.11): 3.10 to 3.12 fit most",
+            "the packages are installed again",
+            kind="python",
+        ),
         Do(
             "call the environment's Python by its path, or activate it in the "
             "script: sudo, cron and srun start with another PATH",

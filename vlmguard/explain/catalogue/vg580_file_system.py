@@ -20,6 +20,24 @@ FAILURE = Known(
             "that folder; on nodes with disks of their own --save_on_each_node true",
             "none",
             when=("tmp-checkpoint",),
+            kind="look",
+        ),
+        Do(
+            "another --output_dir, or --overwrite_output_dir (gone in transformers 5, which "
+            "writes into it); to go on from what is there: --resume_from_checkpoint",
+            "none",
+            when=("already exists and is not empty",),
+            kind="look",
+        ),
+        Do(
+            "mkdir -p {folder}: what writes there does not make the folder",
+            "none",
+            when=(
+                "No such file or directory",
+                "cannot be opened",
+            ),
+            unless=("/proc/",),
+            kind="look",
         ),
         Do(
             "id; ls -ld {path} {folder}; df -h {folder}, from the job itself, on its node",

@@ -16,6 +16,39 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "{place}: wait and ask again in a loop (time.sleep(2 ** n), up to 6 times), and "
+            "fewer calls at once: the judge's server refuses so many",
+            "slower steps",
+            when=(
+                "429",
+                "Too Many Requests",
+                "RateLimit",
+                "503",
+            ),
+            kind="place",
+        ),
+        Do(
+            "{place}: a judge that does not answer: curl -sS {judge} from the node, then try: "
+            "… except requests.RequestException: return [None] * len(completions)",
+            "none",
+            when=(
+                "requests.exceptions",
+                "Connection",
+                "Timeout",
+            ),
+            kind="place",
+        ),
+        Do(
+            "return [score(c) for c in completions]: one reward for each completion, None "
+            "where there is none to give; none may be left out",
+            "none",
+            when=(
+                "were expected (one per",
+                "expanded size of the tensor",
+            ),
+            kind="def",
+        ),
+        Do(
             "the rows' columns must have these names: {missing}; or give them defaults: def "
             "__call__(self, completions, NAME=None, **kwargs)",
             "none",
@@ -26,6 +59,7 @@ FAILURE = Known(
             "model wrote (print it once)",
             "none",
             unless=("TypeError",),
+            kind="place",
         ),
         Do(
             "def {function}(completions, **kwargs): take what is not used by **kwargs; one "

@@ -16,6 +16,17 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "image.resize((448, 448)) in the data set, before it becomes a tensor "
+            "(torchvision.transforms.Resize((448, 448))): images of several sizes cannot be "
+            "stacked; or --per_device_train_batch_size 1",
+            "detail is lost; or slower steps",
+            when=(
+                "got [3, ",
+                "got [1, ",
+            ),
+            kind="shape",
+        ),
+        Do(
             "data_collator=DataCollatorForSeq2Seq(tokenizer, padding=True): it pads the rows and "
             "their labels",
             "none",
@@ -26,6 +37,7 @@ FAILURE = Known(
             "first in the collator: which key differs?",
             "none",
             unless=("truncation and/or padding", "padding=True"),
+            kind="shape",
         ),
         Do(
             "the framework's own collator (data_collator left out), or one that "

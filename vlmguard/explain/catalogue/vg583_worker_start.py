@@ -19,6 +19,13 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "def {local}(…) at the top level of its module, not inside of another function (a "
+            "lambda: give it a name there): only what is found there by its name can be sent",
+            "none",
+            when=("pickle",),
+            kind="top",
+        ),
+        Do(
             "multiprocessing.set_start_method('spawn', force=True) first in the script's "
             "if __name__ == '__main__': (VLLM_WORKER_MULTIPROC_METHOD=spawn for vLLM)",
             "slower start",
@@ -42,6 +49,7 @@ FAILURE = Known(
             "the worker",
             "none",
             when=("pickle", "Pickl", "pickling"),
+            kind="top",
         ),
         Do("workers", "slower batches"),
         Do(

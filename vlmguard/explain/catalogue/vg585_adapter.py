@@ -27,21 +27,62 @@ def _why(facts: Facts) -> str:
 
 _STEPS = (
     Do(
+        "python -m pip install -U peft: the adapter was saved by a newer one, whose "
+        "configuration has {argument}; or take {argument} out of adapter_config.json",
+        "none",
+        when=("Config.__init__() got an unexpected keyword",),
+        kind="first",
+    ),
+    Do(
+        "python -m pip install -U peft: this one does not wrap that layer; still so: "
+        "leave it out of target_modules (modules_to_save, trainable_token_indices)",
+        "none",
+        when=(
+            "wraps an unknown layer",
+            "is not supported. Currently, only",
+        ),
+        kind="first",
+    ),
+    Do(
+        "model = model.merge_and_unload() before the trainer gets it, or no peft_config "
+        "beside a model that has an adapter already",
+        "a merged adapter cannot be taken out again",
+        when=(
+            "together with a `peft_config`",
+            "first merge and unload",
+        ),
+        kind="first",
+    ),
+    Do(
+        "model.add_adapter(config, adapter_name='second'), or "
+        "model.delete_adapter('default') first: the model has one of this name",
+        "none",
+        when=(
+            "already exists. Please use a different name",
+            "already exists",
+        ),
+        kind="first",
+    ),
+    Do(
         "ls -la {path}: adapter_config.json and adapter_model.safetensors must be there, and "
         "{path} count from where the job starts; a folder of a whole model is given as the "
         "model, not as an adapter",
         "none",
         when=_ABSENT,
-        kind="ls",
+        kind="first",
     ),
     Do(
         "ls -la ADAPTER: adapter_config.json and adapter_model.safetensors must be there "
         "(adapter_model.bin before peft 0.7); a folder of a whole model is given as the model",
         "none",
         when=_ABSENT,
-        kind="ls",
+        kind="first",
     ),
-    Do("one peft_config, given once: to the trainer, or to get_peft_model, not to both", "none"),
+    Do(
+        "one peft_config, given once: to the trainer, or to get_peft_model, not to both",
+        "none",
+        kind="first",
+    ),
     Do(
         "to go on with an adapter: load it with is_trainable=True, or merge it first "
         "(merge_and_unload)",

@@ -17,6 +17,28 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "--metric_for_best_model eval_loss --greater_is_better false: 'set to' names one "
+            "that compute_metrics does not give; the message lists those that there are",
+            "none",
+            when=("metric_for_best_model",),
+            kind="metric",
+        ),
+        Do(
+            "preds = preds[:, :-1]; labels = labels[:, 1:], first in compute_metrics: logits "
+            "are one token ahead of the labels",
+            "none",
+            when=("boolean index did not match",),
+            kind="metric",
+        ),
+        Do(
+            "python -c 'import evaluate; evaluate.load(\"{metric}\")', where there is a "
+            "network: it fetches the metric's script into the cache; python -m pip install -U "
+            "evaluate, where it says the same",
+            "none",
+            when=("Couldn't find a module script",),
+            kind="metric",
+        ),
+        Do(
             "--eval_strategy no and no --do_eval, or pass eval_dataset (--val_dataset in ms-swift, "
             "eval_dataset or val_size in LLaMA-Factory)",
             "no evaluation",
@@ -33,6 +55,7 @@ FAILURE = Known(
             "tokenizer.pad_token_id)",
             "none",
             unless=("eval_dataset", "evaluation requires"),
+            kind="metric",
         ),
         Do(
             "preprocess_logits_for_metrics: take the argmax there; a tuple's first part only",

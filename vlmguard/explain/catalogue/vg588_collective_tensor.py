@@ -16,6 +16,28 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "{place}: [torch.empty_like(x) for _ in range(dist.get_world_size())], one tensor "
+            "for each rank, as the list that is filled",
+            "none",
+            when=(
+                "output tensor list",
+                "list of output",
+                "tensor list size",
+                "expected length",
+            ),
+            kind="list",
+        ),
+        Do(
+            "[torch.empty_like(x) for _ in range(dist.get_world_size())], one tensor for each "
+            "rank, as the list that is filled",
+            "none",
+            when=(
+                "output tensor list",
+                "tensor list size",
+            ),
+            kind="list",
+        ),
+        Do(
             "python -m pip install -U accelerate, for an evaluation: since 0.22 it makes tensors "
             "contiguous before it gathers them; in your own code x.contiguous() before the "
             "collective",
@@ -34,8 +56,8 @@ FAILURE = Known(
             when=("same type", "dtype"),
         ),
         Do(
-            "a tensor on the CPU (offloaded weights, a checkpoint that is read): "
-            "init_process_group('cpu:gloo,cuda:nccl'), or move it to the rank's GPU first",
+            "dist.init_process_group('cpu:gloo,cuda:nccl') in place of 'nccl', or x.cuda() in "
+            "front of the collective: a tensor lies on the CPU (offloaded, or just read)",
             "none",
         ),
         Do("not contiguous: x.contiguous() before the collective", "a copy"),

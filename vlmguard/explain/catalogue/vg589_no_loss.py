@@ -42,11 +42,13 @@ FAILURE = Known(
             kind="head",
         ),
         Do(
-            "one run without what replaces the loss (--use_liger_kernel false, no "
-            "torch.compile, no "
-            "unsloth): with which of them does the model give none?",
+            "--use_liger_kernel false, no torch.compile, no unsloth, for one run: with which "
+            "of them does the model give no loss? the labels are there",
             "slower",
-            when=("attention_mask,labels", "input_ids,labels"),
+            when=(
+                "attention_mask,labels",
+                "input_ids,labels",
+            ),
         ),
         Do(
             "a column named labels in every row, or a collator that makes it "

@@ -87,6 +87,37 @@ _CONTAINER = (
 )
 _COMMAND = (
     Do(
+        "docker run -e FORCE_TORCHRUN=1 … llamafactory-cli train …, or env "
+        "FORCE_TORCHRUN=1 llamafactory-cli …: without a shell a name with = is taken for "
+        "the program",
+        "none",
+        when=(
+            "=1: not found",
+            "exec: FORCE_TORCHRUN",
+        ),
+        kind="there",
+    ),
+    Do(
+        "command -v {command}, in the job script: nothing: conda activate ENV (or source "
+        "ENV/bin/activate) in front of that line; still nothing: python -m pip install "
+        "{commandpackage}",
+        "none",
+        when=(
+            "ommand not found",
+            ": not found",
+            "executable file not found",
+            "未找到命令",
+        ),
+        kind="there",
+    ),
+    Do(
+        "ls -l {folder}: is the script there under another name? its right name, or cd to "
+        "where it lies",
+        "none",
+        when=("can't open file",),
+        kind="there",
+    ),
+    Do(
         "ls -l {path}, in the job: cd to the folder where it lies, or give its whole path",
         "none",
         kind="there",

@@ -2,7 +2,48 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_FEWER = re.compile(r"available GPUs (\d{1,6}) is less than total desired GPUs (\d{1,6})")
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if (match := _FEWER.search(facts.message)) is None:
+        return _STEPS
+    here = (
+        f"trainer.n_gpus_per_node={match[1]} trainer.nnodes=1 behind the command: {match[2]} are "
+        f"asked for, and the cluster has {match[1]}; if there should be more: ray status shows "
+        "which node is missing"
+    )
+    return (Do(here, "fewer ranks"), *_STEPS)
+
+
+_STEPS = (
+    Do(
+        "ray status before the start: nodes, free GPUs and CPUs; trainer.nnodes × "
+        "n_gpus_per_node (or the sum of all --*_num_gpus_per_node) must not be more",
+        "none",
+    ),
+    Do(
+        "ray stop --force on every node, then ray start anew: what an ended job left "
+        "behind holds cards and ports",
+        "ends whatever else runs in this cluster",
+    ),
+    Do(
+        "under Slurm and in containers: num_cpus in ray.init (verl: "
+        "ray_kwargs.ray_init.num_cpus) as the job has them; a short folder as "
+        "--temp-dir or RAY_TMPDIR; ulimit -u and -n",
+        "none",
+    ),
+    Do(
+        "the last lines of /tmp/ray/session_latest/logs: raylet.err, gcs_server.err, "
+        "worker-*.err of the node that is named",
+        "none",
+    ),
+)
 
 FAILURE = Known(
     code="VG591",
@@ -14,29 +55,7 @@ FAILURE = Known(
         "fewer free GPUs or CPUs than the worker groups ask for (or an earlier job still holds "
         "them), it could not be reached, or its own process on a node could not start or ended"
     ),
-    do=(
-        Do(
-            "ray status before the start: nodes, free GPUs and CPUs; trainer.nnodes × "
-            "n_gpus_per_node (or the sum of all --*_num_gpus_per_node) must not be more",
-            "none",
-        ),
-        Do(
-            "ray stop --force on every node, then ray start anew: what an ended job left "
-            "behind holds cards and ports",
-            "ends whatever else runs in this cluster",
-        ),
-        Do(
-            "under Slurm and in containers: num_cpus in ray.init (verl: "
-            "ray_kwargs.ray_init.num_cpus) as the job has them; a short folder as "
-            "--temp-dir or RAY_TMPDIR; ulimit -u and -n",
-            "none",
-        ),
-        Do(
-            "the last lines of /tmp/ray/session_latest/logs: raylet.err, gcs_server.err, "
-            "worker-*.err of the node that is named",
-            "none",
-        ),
-    ),
+    do=_do,
     wrong="If a worker raised an exception of its own before, that one is the cause.",
     signs=(
         Sign("Total available GPUs", also=("total desired GPUs",), releases="verl"),

@@ -16,13 +16,21 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "python -c 'import sys; from transformers import GenerationConfig as G; g = "
+            "G.from_pretrained(sys.argv[1]); g.do_sample = True; "
+            "g.save_pretrained(sys.argv[1])' {modelfolder}: training does not read it",
+            "none",
+            kind="file",
+        ),
+        Do(
+            "model.generation_config.do_sample = True, before training, in a script of your own",
+            "none",
+            kind="script",
+        ),
+        Do(
             'in the base model\'s generation_config.json: "do_sample": true, or take temperature, '
             "top_p and top_k out",
             "none: training does not read them",
-        ),
-        Do(
-            "in a script of your own, before training: model.generation_config.do_sample = True",
-            "none",
         ),
         Do("try it before the long run: --max_steps 2 --save_steps 1", "a minute"),
     ),

@@ -16,6 +16,15 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "without tensor parallelism (tp 1, tensor_parallel_size=1, no tp_plan): it splits "
+            "plain Linear and Embedding layers, not adapters and quantised ones",
+            "more memory on each card",
+            when=(
+                "ColwiseParallel currently",
+                "RowwiseParallel currently",
+            ),
+        ),
+        Do(
             "tp × pp × cp must be one of {divisors}: what the number of ranks divides by "
             "({numbers} in the message)",
             "none",

@@ -43,6 +43,27 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "ls $ASCEND_OPP_PATH/built-in/op_impl/ai_core/tbe/kernel: the kernels package of "
+            "this card (Ascend-cann-kernels-910b for an A2) is not installed beside the "
+            "toolkit, or of another release: install it",
+            "an installation",
+            when=(
+                "does not has any binary",
+                "does not have any binary",
+            ),
+            kind="log",
+        ),
+        Do(
+            "npu-smi info: processes of an earlier run that still hold these cards, or a card "
+            "that is not healthy; end what is yours, wait ten seconds, start again",
+            "none",
+            when=(
+                "HcclCommInitRootInfo",
+                "error code is 7",
+            ),
+            kind="log",
+        ),
+        Do(
             "grep -rh ERROR ~/ascend/log/debug/plog | tail -n 40, and the lines under the "
             "error: the code (EZ: operator, EE and E3: runtime and "
             "driver, EI and EJ: HCCL), Possible Cause and Solution",

@@ -27,6 +27,52 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "AWS_RETRY_MODE=adaptive AWS_MAX_ATTEMPTS=10 in front of the command, and fewer "
+            "loader workers: the store asks to be asked less often",
+            "slower reading",
+            when=(
+                "SlowDown",
+                "503",
+                "RequestLimitExceeded",
+                "Throttling",
+            ),
+            kind="slow",
+        ),
+        Do(
+            "aws configure list, in the job and on each node: no key there: export "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, mount ~/.aws, or give the node a "
+            "role",
+            "none",
+            when=(
+                "NoCredentials",
+                "Unable to locate credentials",
+                "PartialCredentials",
+            ),
+            kind="who",
+        ),
+        Do(
+            "aws sts get-caller-identity: it fails: export AWS_SESSION_TOKEN and its two keys "
+            "anew (a session's token runs out after 1 to 12 hours)",
+            "none",
+            when=(
+                "ExpiredToken",
+                "InvalidToken",
+                "InvalidAccessKeyId",
+                "SignatureDoesNotMatch",
+            ),
+            kind="who",
+        ),
+        Do(
+            "aws s3 ls {bucket}/: is the object there, under this name and in this region?",
+            "none",
+            when=(
+                "NoSuchKey",
+                "NoSuchBucket",
+                "404",
+            ),
+            kind="look",
+        ),
+        Do(
             "aws sts get-caller-identity; aws s3 ls {bucket} (gs: gcloud auth list; gcloud storage "
             "ls {bucket}), within the job and on each node: who it is and what it may see",
             "none",
@@ -48,6 +94,7 @@ FAILURE = Known(
             "SlowDown, 503: fewer loader workers, larger files, AWS_RETRY_MODE=adaptive "
             "AWS_MAX_ATTEMPTS=10",
             "slower reading",
+            kind="slow",
         ),
         Do("copy the data to a local disk before the run", "disk space, and the time it takes"),
     ),

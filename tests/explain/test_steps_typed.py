@@ -1,0 +1,77 @@
+"""The first thing to type fits the cause, not only the class: rows of class, message, beginning."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+from vlmguard.explain import flags, moved
+from vlmguard.explain.catalogue import load
+from vlmguard.explain.logfacts import Facts
+
+KNOWN = {known.code: known for known in load()}
+PLACE = 'File "/job/train.py", line 7, in main x = row["emotion"] '
+
+ROWS = (
+    ("VG538", "ImportError: /env/flash_attn_2_cuda.cpython-39-x86_64-linux-gnu.so: undefined symbol: _ZNK3c10", "python -m pip install --no-build-isolation --no-cache-dir --force-reinstall --no-deps flash-attn"),
+    ("VG538", "ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.29' not found", "LD_LIBRARY_PATH=$CONDA_PREFIX/lib"),
+    ("VG538", "RuntimeError: CUDA Setup failed despite GPU being available.", "python -m pip install -U --force-reinstall --no-deps bitsandbytes"),
+    ("VG538", "OSError: libsndfile.so.1: cannot open shared object file: No such file or directory", "apt-get install libsndfile1"),
+    ("VG539", "OSError: Can't load tokenizer for 'org/name'. make sure you don't have a local directory with the same name.", "ls -la org/name"),
+    ("VG539", "Authentication token does not exist, failed to access model /d/qwen which may not exist or may be private.", "ls -l /d/qwen"),
+    ("VG540", "requests.exceptions.ProxyError: Unable to connect to proxy", "env | grep -i proxy"),
+    ("VG540", "ReadTimeoutError: HTTPSConnectionPool: Read timed out. (read timeout=10)", "HF_HUB_DOWNLOAD_TIMEOUT=60"),
+    ("VG541", "RuntimeError: PytorchStreamReader failed reading zip archive", "python -c 'import sys, zipfile"),
+    ("VG542", "port: 60009, EADDRINUSE", "ss -ltnp 'sport = :60009'"),
+    ("VG543", "NCCL WARN Error: failed to extend /dev/shm/nccl-x to 9637892 bytes, error: No space left on device", "docker run --shm-size=16g"),
+    ("VG545", "IndexError: Target 7 is out of bounds.", "num_labels=N"),
+    ("VG547", "TypeError: unsupported operand type(s) for //: 'str' and 'int'", '"train_micro_batch_size_per_gpu": 1'),
+    ("VG550", "RuntimeError: The state of _OptimStateKey(x) is empty.", "FullyShardedDataParallel(…, use_orig_params=True)"),
+    ("VG552", "ImportError: cannot import name 'shard_checkpoint' from 'transformers.modeling_utils'", "python -m pip install 'transformers<4.47'"),
+    ("VG552", "pkg_resources.DistributionNotFound: The 'transformers<4.45,>=4.33' distribution was not found", "python -m pip install 'transformers<4.45,>=4.33'"),
+    ("VG553", 'yaml.scanner.ScannerError: mapping values are not allowed here in "a.yaml", line 41, column 24', "sed -n 39,42p a.yaml"),
+    ("VG553", "train.py: error: argument --num_worker: expected one argument", "--num_worker VALUE"),
+    ("VG553", "ValueError: `scale_rewards` must be one of 'group', 'batch', got 'x'.", "scale_rewards with one of the values"),
+    ("VG553", "ValueError: Please set --model /g/merge.sh: line 2: --model: command not found", "grep -nE '\\\\[[:space:]]+$' /g/merge.sh"),
+    ("VG554", "KeyError: 'emotion'", "/job/train.py:7: print(list(row)) in front of this line"),
+    ("VG554", "ValueError: invalid literal for int() with base 10: '45.7'", "/job/train.py:7: int(float(x))"),
+    ("VG555", "cv2.error: OpenCV(4.9.0) (-215:Assertion failed) !ssize.empty() in function 'resize'", "/job/train.py:7: print the path"),
+    ("VG556", "ValueError: Unrecognized configuration class <class 'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for this kind of AutoModel: AutoModelForCausalLM.", "AutoModelForImageTextToText"),
+    ("VG556", "ValueError: Unrecognized configuration class <class 'transformers.models.clip.configuration_clip.CLIPVisionConfig'> for this kind of AutoModel: AutoModelForCausalLM.", "AutoModel.from_pretrained"),
+    ("VG557", "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'", "python -c 'from deepspeed.ops.op_builder import CPUAdamBuilder"),
+    ("VG557", "RuntimeError: Ninja build failed.", "grep -n -m5 -E 'error:|fatal error|not found' train.log"),
+    ("VG559", "RuntimeError: CUDA error: invalid device ordinal", "torchrun --nproc_per_node $(nvidia-smi -L | wc -l)"),
+    ("VG559", "NCCL WARN Duplicate GPU detected : rank 2 and rank 0 both on CUDA device 1000", "torch.cuda.set_device"),
+    ("VG562", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling", "half the micro-batch"),
+    ("VG563", "Connection closed by peer", "PET_LOG_DIR=LOGS PET_REDIRECTS=3"),
+    ("VG566", "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds.", "trl vllm-serve --model"),
+    ("VG566", "RuntimeError: Engine core initialization failed. See root cause above.", "grep -n -m3 -E"),
+    ("VG569", "Main process received SIGINT, exiting", "ls -td ./*/checkpoint-*"),
+    ("VG574", 'TypeError: can only concatenate list (not "str") to list', "content as one string"),
+    ("VG575", "ValidationError: 1 validation error for DeepSpeedZeroConfig overlap_comm Input should be a valid boolean", '"overlap_comm": with a value'),
+    ("VG576", "ValueError: Could not find the transformer layer class Qwen2VLDecoderLayer in the model.", "print({type(m).__name__ for m in model.modules()}): Qwen2VLDecoderLayer"),
+    ("VG579", "ImportError: cannot import name 'StrEnum' from 'enum'", "conda create -n py311"),
+    ("VG580", "ValueError: Output directory (/out) already exists and is not empty.", "another --output_dir"),
+    ("VG580", "FileNotFoundError: [Errno 2] No such file or directory: 'output/history.pkl'", "mkdir -p output"),
+    ("VG581", "HTTPError: 429 Client Error: Too Many Requests for url: http://10.3.0.9:8000/v1", "/job/train.py:7: wait and ask again"),
+    ("VG582", "RuntimeError: stack expects each tensor to be equal size, but got [3, 448, 448] at entry 0", "image.resize"),
+    ("VG583", "AttributeError: Can't pickle local object 'main.<locals>.preprocess'", "def preprocess(…)"),
+    ("VG585", "TypeError: LoraConfig.__init__() got an unexpected keyword argument 'layer_replication'", "python -m pip install -U peft"),
+    ("VG587", "KeyError: \"The `metric_for_best_model` training argument is set to 'eval_f1'", "--metric_for_best_model eval_loss"),
+    ("VG588", "RuntimeError: ProcessGroupGloo::allgather: invalid output tensor list at index 0 (expected length 2, got 1)", "/job/train.py:7: [torch.empty_like(x)"),
+    ("VG590", "/var/spool/slurm_script: line 110: accelerate: command not found", "command -v accelerate"),
+    ("VG590", "/env/bin/python: can't open file '/job/trian.py': [Errno 2] No such file or directory", "ls -l /job"),
+    ("VG591", "ValueError: Total available GPUs 4 is less than total desired GPUs 8", "trainer.n_gpus_per_node=4"),
+    ("VG597", "ValueError: Expected input batch_size (4096) to match target batch_size (8).", "AutoModelForSequenceClassification"),
+    ("VG597", "RuntimeError: 0D or 1D target tensor expected, multi-target not supported", "labels.argmax(-1)"),
+    ("VG598", "botocore.exceptions.NoCredentialsError: Unable to locate credentials", "aws configure list"),
+)  # fmt: skip
+
+
+def test_what_to_type_first():
+    wrong = []
+    for code, message, first in ROWS:
+        said = Facts(message=message, trace=PLACE, log="train.log")
+        step = flags.say(KNOWN[code].remedies(said)[0], said)
+        if not step.startswith(first):
+            wrong.append((code, message, step))
+    assert not wrong
+    assert moved.pin("transformers", "no_such_name") == ""

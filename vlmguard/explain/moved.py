@@ -1,0 +1,45 @@
+"""Names that a package got or lost in a release, by the name that cannot be imported."""
+
+from __future__ import annotations
+
+# Package → its releases → the names that only these have. As pip wants them.
+_BY_RELEASE = {
+    "transformers": {
+        "transformers<4.47": "shard_checkpoint",
+        "transformers<4.48": "LlamaFlashAttention2 MistralFlashAttention2 Qwen2FlashAttention2",
+        "transformers<4.35": "_expand_mask _make_causal_mask",
+        "transformers<4.39": "top_k_top_p_filtering TopKLogitsWarper",
+        "transformers<5": "AutoModelForVision2Seq HybridCache is_torch_fx_available AdamW",
+        "transformers>=4.43": "EncoderDecoderCache",
+        "transformers>=4.45": "Qwen2VLForConditionalGeneration MllamaForConditionalGeneration "
+        "LlavaOnevisionForConditionalGeneration Qwen2AudioForConditionalGeneration",
+        "transformers>=4.46": "AutoModelForImageTextToText Idefics3ForConditionalGeneration",
+        "transformers>=4.49": "Qwen2_5_VLForConditionalGeneration Qwen2_5_VLProcessor",
+        "transformers>=4.50": "Gemma3ForConditionalGeneration SmolVLMForConditionalGeneration",
+        "transformers>=4.51": "Qwen3ForCausalLM Qwen3MoeForCausalLM Llama4ForConditionalGeneration",
+        "transformers>=4.52": "Qwen2_5OmniForConditionalGeneration",
+        "transformers>=4.57": "Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration",
+    },
+    "huggingface-hub": {
+        "huggingface_hub<0.26": "cached_download",
+        "huggingface_hub<1": "HfFolder",
+        "huggingface_hub>=0.23": "split_torch_state_dict_into_shards",
+    },
+    "peft": {"peft<0.10": "prepare_model_for_int8_training"},
+    "setuptools": {"setuptools<70": "packaging"},
+    "protobuf": {"protobuf>=3.20,<5": "builder"},
+    "accelerate": {"accelerate>=0.32": "clear_device_cache"},
+    "datasets": {"datasets>=2.15": "SchemaInferenceError"},
+    "trl": {"trl>=0.14": "GRPOConfig GRPOTrainer"},
+}
+_PIN = {
+    (package, name): pin
+    for package, pins in _BY_RELEASE.items()
+    for pin, names in pins.items()
+    for name in names.split()
+}
+
+
+def pin(package: str, name: str) -> str:
+    """What pip is to install, so that ``package`` has ``name``; "" where it is not known."""
+    return _PIN.get((package, name), "")
