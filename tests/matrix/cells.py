@@ -6,6 +6,7 @@ strategy and tuning. The order is drawn with a seed, and is the same on every ma
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Iterator
@@ -68,18 +69,28 @@ def wanted(cell: Cell) -> frozenset[tuple[object, ...]]:
     return frozenset(itertools.combinations(enumerate(astuple(cell)), 2))
 
 
+def _first(cell: Cell) -> tuple[str, str, str]:
+    return cell.model, cell.strategy, cell.tuning
+
+
 def cells(seed: int = SEED) -> list[Cell]:
+    """The cells in the order in which they are run."""
+    return list(drawn(seed))
+
+
+@functools.cache
+def drawn(seed: int) -> tuple[Cell, ...]:
     """Greedy: each next cell covers the most pairs that are still open; then, until every class
     was with every strategy and tuning, the one with the fewest cells like it."""
     left = list(every())
     random.Random(seed).shuffle(left)
     covers = {cell: wanted(cell) for cell in left}
     pairs = set().union(*covers.values())
-    triples = {astuple(cell)[:3] for cell in left}
+    triples = {_first(cell) for cell in left}
     often: dict[object, int] = {}
     chosen: list[Cell] = []
     while pairs or triples:
-        open_ = [c for c in left if pairs or astuple(c)[:3] in triples]
+        open_ = [c for c in left if pairs or _first(c) in triples]
         best = max(
             open_,
             key=lambda c: (len(covers[c] & pairs), -sum(often.get(p, 0) for p in covers[c])),
@@ -87,10 +98,10 @@ def cells(seed: int = SEED) -> list[Cell]:
         left.remove(best)
         chosen.append(best)
         pairs -= covers[best]
-        triples.discard(astuple(best)[:3])
+        triples.discard(_first(best))
         for pair in covers[best]:
             often[pair] = often.get(pair, 0) + 1
-    return chosen
+    return tuple(chosen)
 
 
 def pairs(seed: int = SEED) -> int:

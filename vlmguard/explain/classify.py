@@ -104,13 +104,14 @@ def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
 def _by_beginning(message: str, catalogue: Sequence[Known]) -> Known | None:
     """Of a log that was cut within a message: the sign whose beginning is the message's end."""
     found: list[tuple[int, Known]] = []
+    end = message[-CUT:]
     for known in catalogue:
         for sign in known.signs:
-            if sign.where == "message" and not sign.also:
+            if sign.where == "message" and not sign.also and end in sign.text:
                 sizes = range(len(sign.text) - 1, CUT - 1, -1)
                 size = next((n for n in sizes if message.endswith(sign.text[:n])), 0)
                 found.append((size, known))
-    longest = max(found, key=lambda f: f[0])
+    longest = max(found, key=lambda f: f[0], default=(0, None))
     return longest[1] if longest[0] else None
 
 

@@ -10,6 +10,7 @@ import argparse
 import functools
 import os
 import sys
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from vlmguard.explain import (
@@ -76,8 +77,24 @@ def strings(catalogue: Sequence[Known]) -> list[bytes]:
                 found[_start(sign.text)] = found[_start(bare(sign.text))] = None
     for note in NOTES:
         found[_start(note)] = None
-    kept = [text for text in found if not any(o != text and o in text for o in found)]
-    return [text.encode() for text in kept]
+    return [text.encode() for text in _shortest(list(found))]
+
+
+def _shortest(texts: list[str]) -> list[str]:
+    """Without those that hold another: where they are, it is found."""
+    starts, end = [], 0
+    for text in texts:
+        starts.append(end)
+        end += len(text) + 1
+    joined = "\n".join(texts)  # one search each: all pairs would take a third of a second
+    longer: set[int] = set()
+    for number, text in enumerate(texts):
+        at = joined.find(text)
+        while at >= 0:
+            if at != starts[number]:
+                longer.add(bisect_right(starts, at) - 1)
+            at = joined.find(text, at + 1)
+    return [text for number, text in enumerate(texts) if number not in longer]
 
 
 @functools.cache

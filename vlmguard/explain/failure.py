@@ -173,8 +173,11 @@ class Known:
 
     def match(self, message: str, trace: str = "") -> Sign | None:
         """The sign that an exception bears. ``message`` holds type and message, `flat`."""
-        told = self._signs.get("spoken", ())
-        return next((s for s in told if s.matches(message, trace)), None)
+        for text, less, traced, sign in self._spoken:  # for each exception: no call for most
+            inside = trace if traced else message
+            if (text in inside or (less and less in inside)) and sign.matches(message, trace):
+                return sign
+        return None
 
     def match_raised(self, message: str, trace: str, raised: str) -> Sign | None:
         """The sign that the frame which raised an exception bears: "path.py in function"."""
@@ -185,7 +188,8 @@ class Known:
         return self._longest("within", message, trace, frames)
 
     def _longest(self, where: Where, message: str, trace: str, place: str) -> Sign | None:
-        told = (s for s in self._signs.get(where, ()) if s.matches(message, trace, place))
+        signs = [s for s in self._signs.get(where, ()) if s.text in place]  # most have none
+        told = [s for s in signs if s.matches(message, trace, place)] if signs else []
         return max(told, key=lambda s: len(s.text), default=None)
 
     @functools.cached_property
@@ -193,9 +197,17 @@ class Known:
         """By where they are to be found; asked for each exception, so sorted once."""
         kept: dict[str, list[Sign]] = {}
         for sign in self.signs:
-            spoken = sign.where in ("message", "trace")
-            kept.setdefault("spoken" if spoken else sign.where, []).append(sign)
+            kept.setdefault(sign.where, []).append(sign)
         return {where: tuple(signs) for where, signs in kept.items()}
+
+    @functools.cached_property
+    def _spoken(self) -> tuple[tuple[str, str, bool, Sign], ...]:
+        """Text, the same without back-ticks if it has some, whether of the traceback, sign."""
+        return tuple(
+            (sign.text, bare(sign.text) if "`" in sign.text else "", sign.where == "trace", sign)
+            for sign in self.signs
+            if sign.where in ("message", "trace")
+        )
 
     @property
     def line_signs(self) -> tuple[Sign, ...]:
