@@ -81,6 +81,20 @@ SHAPES = {
         "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/mre.py\", line 11, in <module>\n[rank0]:     trainer.train()\n", "VG504", (1,)),
     "aik2mlj/polyffusion#2 cut within a worker's end": (
         "Traceback (most recent call last):\n" + trace(("/env/lib/python3.10/site-packages/torch/utils/data/_utils/signal_handling.py", "handler", "_error_if_any_worker_fails()"), last="RuntimeError: DataLoader worker (pid 2978) is killed by\n"), "VG544", None),
+    "QwenLM/Qwen3-VL#226 an assertion on the device, all of its lines": (
+        "CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
+        "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n", "VG545", None),
+    "linkedin/Liger-Kernel#174 a clock without a day before each line": (
+        "".join(f"[06:08:30.740]: {line}\n" for line in trace(("/env/lib/python3.11/site-packages/torch/_inductor/compile_fx.py", "compile_fx", "return aot_autograd("), ("/env/lib/python3.11/site-packages/torch/_dynamo/backends/common.py", "__call__", "cg = aot_module_simplified(gm, example_inputs, **self.kwargs)"), last='  File "/opt/').split("\n")), "VG578", None),
+    "NVIDIA/nccl#914 NCCL's own words alone": (
+        "host:22337:22453 [6] NCCL INFO proxy.cc:968 -> 2\n\nhost:22337:22453 [6] proxy.cc:1097 NCCL WARN [Proxy Service 14] Failed to execute operation Connect from rank 14, retcode 2\n\n"
+        "host:22337:22400 [6] misc/socket.cc:521 NCCL WARN Net : Connection closed by remote peer 10.104.148.191<37877>\nhost:22337:22400 [6] NCCL INFO misc/socket.cc:529 -> 6\n", "VG536", None),
+    "hiyouga/LlamaFactory#8452 a tokenizer without the processor's tokens": ("[rank1]: AttributeError: Qwen2TokenizerFast has no attribute video_token\n", "VG556", (1,)),
+    "hpcaitech/ColossalAI#6386 an optimizer and a plug-in that do not go together": ("AssertionError: div_scale should remain default\n", "VG575", None),
+    "hiyouga/LlamaFactory#7874 an engine that knows the model as text only": ("ValueError: `limit_mm_per_prompt` is only supported for multimodal models.\n", "VG566", None),
+    "verl-project/verl#3296 rows that tensor parallelism cannot part": ("AssertionError: First dimension of the tensor should be divisible by tensor parallel size\n", "VG594", None),
+    "PKU-YuanGroup/Video-LLaVA#176 cut while weights were loaded": (
+        trace(("/w/llava_arch.py", "initialize_vision_modules", "self.mm_projector.load_state_dict(get_w(mm_projector_weights, 'mm_projector'))"), ("/w/train.py", "train", "self.mm_projector.load_state_dict(get_w(mm_projector_weights, 'mm_projector'))"), last='  File "/env/lib/python3.10/site-packages/torch/nn/modules/module.p\n'), "VG522", None),
     "mattmireles/gemma-tuner-multimodal#19 killed, as its starter says": ("Training failed with exit code -9\nCheck the logs for detailed error information\n", "VG532", None),
 }
 

@@ -35,6 +35,16 @@ SHAPES = {
         NODE.format(rank=0) + compose.traced("RuntimeError: The server socket has failed to listen on any local network address. port: 60009, useIpv6: 0, code: -98, name: EADDRINUSE, message: address already in use", None)
         + CHILD.format(rank=0) + NODE.format(rank=1) + compose.traced("RuntimeError: nonce == returnedNonce INTERNAL ASSERT FAILED at TCPStore.cpp:405, please report a bug to PyTorch. Ping failed, invalid nonce returned", None)
         + CHILD.format(rank=1), "VG542", None),
+    "an engine's process says why, the rank only that it waited": (
+        "".join(f"(Worker_TP1 pid=813) ERROR 09-11 10:20:30 [multiproc_executor.py:700] {line}\n" for line in compose.traced("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB. GPU 1 has a total capacity of 79.25 GiB of which 300.00 MiB is free.", None).splitlines())
+        + "".join(f"(EngineCore_DP0 pid=812) ERROR 09-11 10:20:31 [core.py:700] {line}\n" for line in ["EngineCore failed to start.", *compose.traced("Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.", None).splitlines()])
+        + compose.traced("RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}", 0), "VG512", None),
+    "a module that the engine's process lacks": (
+        "".join(f"(EngineCore_DP0 pid=812) ERROR 09-11 10:20:31 [core.py:700] {line}\n" for line in ["EngineCore failed to start.", *compose.traced("ModuleNotFoundError: No module named 'flashinfer'", None).splitlines()])
+        + compose.traced("RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}", None), "VG552", None),
+    "what a spawned process says of an object that was not sent": (
+        'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\n  File "/usr/lib/python3.10/multiprocessing/spawn.py", line 116, in spawn_main\n    exitcode = _main(fd, parent_sentinel)\nEOFError: Ran out of input\n'
+        + compose.traced("AttributeError: Can't pickle local object 'main.<locals>.<lambda>'", None), "VG583", None),
     "chrisindris 101623 not in the container": ('FATAL:   "llamafactory-cli": executable file not found in $PATH\n', "VG590", None),
     "chrisindris 85940 nor there": ("/opt/nvidia/nvidia_entrypoint.sh: line 67: exec: FORCE_TORCHRUN=1: not found\n", "VG590", None),
     "chrisindris 3839932 a bus error where the memory ran out": (

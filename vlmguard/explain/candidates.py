@@ -28,6 +28,7 @@ WRAPPERS = (
 _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray's, for another's
 _SCHEDULER = ("VG530", "VG531")
 _TRACKER = "VG565"
+_ENGINE = "VG566"
 _ENDED = "VG569"  # of what had come to its end nothing is lost
 _CAUGHT = re.compile(r"\s{0,4}Caught \w{1,60} in (?:DataLoader worker|replica|pin memory)")
 _REFUSED = ".py: error: "  # argparse's, behind which a program ends
@@ -132,7 +133,16 @@ def _marked(here: list[Candidate]) -> list[Candidate]:
     ends = [c.at for c in here if c.line.marked and c.order == 0]
     if not ends:
         return here
-    return [c for c in here if c.line.marked or c.at > max(ends)]
+    engine = any(c.known and c.known.code == _ENGINE and c.line.marked for c in here)
+    return [c for c in here if c.line.marked or c.at > max(ends) or (engine and of_engine(c))]
+
+
+def of_engine(candidate: Candidate) -> bool:
+    """Why an engine's own process failed: the rank that waited for it only says that it did."""
+    line, known = candidate.line, candidate.known
+    if candidate.event is None or known is None or known.code == _ENGINE or candidate.order:
+        return False
+    return candidate.rank is None and (line.lane != "" or line.level == "E")
 
 
 def _unread(event: Event) -> bool:

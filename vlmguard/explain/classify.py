@@ -163,7 +163,7 @@ def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) 
     if _own_fault(event):
         return None
     called = _CALLED.findall(_source(event).rpartition(", in ")[2])
-    frames = [(path, name) for path, _, name in event.frames] + [("", name) for name in called[-1:]]
+    frames = [(path, name) for path, _, name in event.frames] + [("", name) for name in called[-3:]]
     for number, (path, name) in enumerate(reversed(frames)):
         frame = _place(f"{path} in {name}()") + ("" if number else _imported(event.frames))
         signs = ((known.match_within(message, trace, frame), known) for known in catalogue)

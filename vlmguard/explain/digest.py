@@ -87,6 +87,7 @@ _NAMED = re.compile(r"failed to connect to \[?([^\]\s]{1,200})\]?:\d")
 _WORDS = re.compile(
     r"(?:Error|Exception|ERROR|FATAL|CRITICAL|FAILED|crashed)\b"
     r"|\bCheck failed: |\bTest (?:CUDA|NCCL) failure "  # glog's end of a process, nccl-tests'
+    r"|\b(?:CUDA|NCCL|cuBLAS|cuDNN) error: "  # torch's, without the exception's type
 )
 _SIGNALLED = "death signal"  # torchrun says as a warning that it was told to end
 _STOPPING = (

@@ -166,7 +166,9 @@ class _Lane:
     @property
     def cut(self) -> bool:
         """Whether the lane ends within a traceback whose beginning is not there either."""
-        return not self.stack and self.behind <= CUT and len(self.open[-1].frames) > 1
+        event = self.open[-1]
+        boxed = any("❱" in text for text in event.trace[-12:])  # rich's mark of a frame's line
+        return not self.stack and self.behind <= CUT and (len(event.frames) > 1 or boxed)
 
 
 def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
@@ -204,7 +206,8 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     text, lane.half = frames.whole(lane.half, line.text)
     if lane.fresh > MAX_MESSAGE - NEXT and lane.done is not None and _WENT_ON.search(line.raw):
         lane.done.caught = True
-    lane.behind += 0 if not text.strip() or _NUMBERED.match(text) else 1
+    source = not text.strip() or text.startswith("│") or _NUMBERED.match(text)  # rich's, too
+    lane.behind += 0 if source else 1
     if line.raw[4:5] == "-" and line.raw[:4].isdigit():
         lane.tracker = TRACKER.match(line.raw) is not None
     if text.startswith("Stack (most recent call last)"):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from vlmguard.explain import launcher, watchdog, whose
 from vlmguard.explain.answer import Answer, evidence, facts_of
 from vlmguard.explain.blame import by_absence, by_table
-from vlmguard.explain.candidates import Candidate, collected
+from vlmguard.explain.candidates import Candidate, collected, of_engine
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.ended import by_exit, nodes
 from vlmguard.explain.failure import Known
@@ -36,6 +36,7 @@ _GONE, _NETWORK = "VG563", "VG536"
 _REFUSED = re.compile(r"[Cc]onnection refused|exceeded error retry count")
 _ENDED = "VG569"  # from outside
 BEHIND = 3  # lines of a message behind an exception's first
+_ABOVE = re.compile(r"root cause above|above for the root cause|[Ss]ee stack trace for root cause")
 _CAUGHT = ("VG552", "VG540", "VG590")  # what a later, stronger failure makes noise of
 
 
@@ -175,6 +176,8 @@ def _without_weak(candidates: list[Candidate], digests: Sequence[Digest]) -> lis
         candidates = [c for c in candidates if c.known or c.event is None or c.event.type]
     said = {c.line.source for c in candidates if c.order == 0 and c.known and _typed(c)}
     candidates = [c for c in candidates if _typed(c) or c.line.source not in said]
+    if any(of_engine(c) for c in candidates):
+        candidates = [c for c in candidates if not _points_up(c)]
     strong = [c for c in candidates if c.order <= 1 and not _weak(c)]
     latest = max((c.at for c in strong), default=-1)
     return [c for c in candidates if not _weak(c) or c.at > latest or _last_word(c, digests)]
@@ -189,6 +192,13 @@ def _refused(candidates: list[Candidate], by_code: dict[str, Known]) -> list[Can
     if not all(_REFUSED.search(text) for text in texts):
         return candidates
     return [replace(c, known=by_code[_GONE]) if c in said else c for c in candidates]
+
+
+def _points_up(candidate: Candidate) -> bool:
+    """Whether it says only that an engine failed, or itself that the cause stands above."""
+    if candidate.event is None:
+        return candidate.key[0] == "VG566"
+    return _ABOVE.search(candidate.event.message) is not None
 
 
 def _last_word(candidate: Candidate, digests: Sequence[Digest]) -> bool:

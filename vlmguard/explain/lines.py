@@ -31,8 +31,10 @@ _LOGURU = re.compile(
     r"^(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL)\s{1,9}\| [\w.<>:]{1,120} [-|] "
 )
 _STREAM = re.compile(r"^std(?:out|err): ")
-# Kaggle's seconds and line; a viewer's line number; a quotation mark.
-_COUNTED = re.compile(r"^(?:\d{1,7}\.\d{1,2}s[ \t]{1,4}\d{1,7}[ \t]|\[\d{4,8}\] |> )")
+# Kaggle's seconds and line; a viewer's line number; a clock without a day; a quotation mark.
+_COUNTED = re.compile(
+    r"^(?:\d{1,7}\.\d{1,2}s[ \t]{1,4}\d{1,7}[ \t]|\[\d{4,8}\] |\[\d\d:\d\d:\d\d[.,]\d{3}\]:? |> )"
+)
 _COMMENT = re.compile(r"^\s{0,4}(?:#|//|>) ?")  # of a log that was put into a script or a mail
 _LABEL = re.compile(r"^\s?(\d{1,5}): ?")  # srun --label
 _NUMBER = re.compile(r"^\s{0,6}(\d{1,7})[\t ]")  # an editor's or `cat -n`'s line number

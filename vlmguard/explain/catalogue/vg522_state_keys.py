@@ -129,6 +129,7 @@ FAILURE = Known(
         Sign("is neither a parameter, buffer, nor extra state"),
         Sign("Can't find weights for"),
         Sign("-packages/peft/utils/save_and_load.py", where="raised"),
+        Sign(" in load_state_dict()", where="within", no=("optim", "scheduler", "scaler")),
         Sign(
             "KeyError: 'vision_model.",
         ),

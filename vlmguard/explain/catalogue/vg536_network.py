@@ -138,6 +138,13 @@ FAILURE = Known(
         Sign("NCCL WARN NET/IB", where="line", also=("No IP interface",), releases="NCCL"),
         Sign("NCCL WARN no device found", where="line", releases="NCCL ≥ 2.25: an interface named"),
         Sign("NCCL WARN Net : error encountered when getting address", where="line"),
+        Sign("NCCL WARN Net : Connection closed", where="line", releases="NCCL < 2.15"),
+        Sign(
+            "Failed to execute operation Connect from rank",
+            where="line",
+            also=("NCCL WARN",),
+            releases="NCCL ≥ 2.12: proxy.cc",
+        ),
         Sign("NCCL WARN Message truncated", where="line", releases="NCCL: bootstrap.cc"),
         Sign("NCCL WARN Bootstrap Root : mismatch in info", where="line", releases="NCCL"),
         Sign("connectFullMesh failed", where="line", releases="gloo"),

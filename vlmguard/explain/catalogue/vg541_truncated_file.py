@@ -210,7 +210,7 @@ FAILURE = Known(
         Sign("failed finding central directory"),
         Sign("failed reading zip archive"),
         Sign("unexpected EOF"),
-        Sign("Ran out of input"),
+        Sign("Ran out of input", no=("from_parent", "spawn_main")),
         Sign("UnpicklingError", no=("load(from_parent)",)),
         Sign("Error no file named"),
         Sign("DataLossError"),

@@ -91,6 +91,13 @@ FAILURE = Known(
     signs=(
         Sign("rocessor was not found, please check and update"),
         Sign("feature extractor was not found, please check and update"),
+        # A tokenizer without the tokens that the processor of another release keeps there.
+        Sign("has no attribute video_token"),
+        Sign("has no attribute image_token"),
+        Sign("has no attribute audio_token"),
+        Sign("has no attribute start_image_token"),
+        Sign("has no attribute context_image_token"),
+        Sign("has no attribute boi_token"),
         Sign("Unrecognized model identifier:"),
         Sign("in `transformers`. If this is a custom class"),
         Sign("configuration_auto.py", where="trace", also=("KeyError: '",)),

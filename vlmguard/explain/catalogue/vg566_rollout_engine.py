@@ -191,7 +191,7 @@ FAILURE = Known(
         ),
         Sign("Weight update group"),
         Sign("has no vLLM implementation"),
-        Sign("divisible by tensor parallel size"),
+        Sign("divisible by tensor parallel size", no=("of the tensor",)),
         Sign("At most", also=("may be provided in one",)),
         Sign("EngineGenerateError"),
         Sign("is not supported by vLLM"),

@@ -90,6 +90,7 @@ FAILURE = Known(
         Sign("multiprocessing/reduction.py", where="raised"),
         Sign("multiprocessing/popen_", where="raised"),
         Sign("multiprocessing/spawn.py", where="raised"),
+        Sign("EOFError: Ran out of input", also=("spawn_main",), releases="the child's end of it"),
         Sign("-packages/dill/", where="raised"),
         Sign("-packages/cloudpickle/", where="raised"),
         Sign("initialization error", also=("CUDA",)),

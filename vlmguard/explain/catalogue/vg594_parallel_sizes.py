@@ -113,6 +113,7 @@ FAILURE = Known(
         Sign("torch/distributed/_pycute/", where="raised"),
         Sign("cannot be split by sp world size", releases="ms-swift"),
         Sign("is not a multiple of tensor parallel size"),
+        Sign("of the tensor should be divisible by tensor parallel size", releases="Megatron"),
         Sign("isn't evenly distributed among tensor parallel group"),
         Sign("Batch size should divided by"),
         Sign("should be an integer multiple of number of pipeline"),
