@@ -44,7 +44,7 @@ FIRST = {
     "a gated model": ("VG539", "OSError: You are trying to access a gated repo. Make sure to have access to it at https://huggingface.co/google/gemma-3-12b-it.", "", "ask for access on https://huggingface.co/google/gemma-3-12b-it"),
     "no right to write": ("VG539", "HfHubHTTPError: 403 Client Error: Forbidden for url: https://huggingface.co/api/models/a/b/commit/main", "", "a token with the right to write"),
     "a video": ("VG555", "DECORDError: ERROR opening: /data/v/a.mp4, Invalid data found", "", "ls -l /data/v/a.mp4"),
-    "a job": ("VG530", "slurmstepd: error: *** JOB 142382 ON n CANCELLED DUE TO TIME LIMIT ***", "", "sacct -j 142382"),
+    "a job": ("VG530", "slurmstepd: error: *** JOB 142382 ON n CANCELLED DUE TO TIME LIMIT ***", "", "ls -td ./*/checkpoint-*"),
     "open files": ("VG543", "RuntimeError: received 0 items of ancdata", "", "ulimit -n 65535"),
     "a driver": ("VG537", "RuntimeError: The NVIDIA driver on your system is too old (found version 12020).", "", "python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu121"),
     "no NCCL": ("VG537", "RuntimeError: Distributed package doesn't have NCCL built in", "", "python -c 'import torch; print(torch.__version__"),
@@ -58,13 +58,13 @@ FIRST = {
     "accelerate's keys": ("VG575", "ValueError: had unknown keys (['lr_scheduler']), please try upgrading", "accelerate", "take lr_scheduler out"),
     "nothing trains": ("VG507", "ValueError: optimizer got an empty parameter list", "", "print([n for n, p in model.named_parameters()"),
     "too few positions": ("VG511", "RuntimeError: The size of tensor a (716) must match the size of tensor b (512) at non-singleton dimension 1", "", "truncation=True, max_length=512"),
-    "links, not images": ("VG505", "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=BROADCAST, NumelIn=1)", "", "NCCL_DEBUG=INFO"),
+    "links, not images": ("VG505", "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=BROADCAST, NumelIn=1)", "", "NCCL_DEBUG=INFO NCCL_P2P_DISABLE=1"),
     "a data loader's map": ("VG544", "RuntimeError: One of the subprocesses has abruptly died during map operation.", "LLaMA-Factory", "preprocessing_num_workers: 1"),
     "ssh": ("VG536", "localhost: u@localhost: Permission denied (publickey,password).", "", "ssh NODE hostname"),
     "a terminal": ("VG569", "Sending process 1 closing signal SIGHUP", "", "nohup COMMAND"),
     "a Qwen-VL of before 4.52": ("VG570", "AttributeError: 'Qwen2_5_VLForConditionalGeneration' object has no attribute 'visual'", "", "python -m pip install 'transformers<4.52'"),
     "Hydra": ("VG553", "omegaconf.errors.ConfigAttributeError: Key 'actor' is not in struct full_key: actor", "", "+NAME=VALUE adds a key that Hydra's file lacks (NAME with its dots: actor"),
-    "PBS": ("VG530", "=>> PBS: job killed: walltime 259217 exceeded limit 259200", "", "qstat -xf JOBID"),
+    "PBS": ("VG530", "=>> PBS: job killed: walltime 259217 exceeded limit 259200", "", "ls -td ./*/checkpoint-*"),
     "NVLink SHARP": ("VG562", "[7] transport/nvls.cc:157 NCCL WARN Cuda failure 1 'invalid argument'", "", "NCCL_NVLS_ENABLE=0"),
     "labels are there already": ("VG589", "ValueError: The model did not return a loss from the inputs, only the following keys: logits. For reference, the inputs it received are input_ids,attention_mask,labels.", "", "--use_liger_kernel false"),
     "other ranks than before": ("VG550", "The checkpoint being loaded used a DP world size of 8 but the current world size is 16.", "", "as many ranks as the run that saved it"),
@@ -84,7 +84,22 @@ FIRST = {
     "a page is no model": ("VG540", "OSError: We couldn't connect to 'https://huggingface.co'; see 'https://huggingface.co/docs/transformers/installation#offline-mode'.", "", "curl -sSI https://huggingface.co"),
     "a folder that is not there": ("VG539", "ValueError: path: '/data/models/Qwen2-VL-7B-Instruct' not found", "ms-swift", "ls -l /data/models/Qwen2-VL-7B-Instruct"),
     "a number, not a gradient": ("VG505", "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4417, OpType=ALLREDUCE, NumelIn=1, NumelOut=1", "ms-swift", "PET_LOG_DIR=LOGS"),
-    "which card": ("VG529", "ValueError: Your setup doesn't support bf16/gpu.", "", "python -c 'import torch"),
+    "which card": ("VG529", "ValueError: Your setup doesn't support bf16/gpu. You need to assign use_cpu", "", "python -c 'import torch"),
+    "a card without it": ("VG529", "ValueError: Your setup doesn't support bf16/gpu. You need torch>=1.10, using Ampere GPU", "LLaMA-Factory", "fp16: true, bf16: false"),
+    "nothing trains, ms-swift": ("VG507", "RuntimeError: DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient.", "ms-swift", "--freeze_llm false"),
+    "every part is frozen": ("VG525", "ValueError: Target modules set() not found in the base model.", "LLaMA-Factory", "freeze_language_model: false"),
+    "4 bits are bytes": ("VG519", "ValueError: Must flatten tensors with uniform dtype but got torch.float32 and torch.uint8", "axolotl", "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_storage"),
+    "float16 that trains": ("VG520", "ValueError: Attempting to unscale FP16 gradients.", "accelerate", "for p in model.parameters(): p.data = p.data.float()"),
+    "a model that was split": ("VG527", "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!", "transformers", "CUDA_VISIBLE_DEVICES=0"),
+    "a model that spilled": ("VG527", "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!", "transformers", "from_pretrained(…, device_map="),
+    "a node that failed": ("VG533", "slurmstepd: error: *** STEP 55012.0 ON gpu-11 CANCELLED AT 2025-03-02T03:00:00 DUE TO NODE FAILURE", "", "sbatch --exclude=gpu-11"),
+    "memory that nobody has": ("VG532", "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 4503599627370496 bytes.", "", "free -g; ps -eo"),
+    "a name that is no interface": ("VG536", "DistBackendError: ncclInternalError: Internal check failed. Last error: Bootstrap : no socket interface found", "", "unset NCCL_SOCKET_IFNAME"),
+    "whoever is reached": ("VG536", "misc/socket.cc:390 NCCL WARN Connect to 10.38.10.112<21724> failed : Connection refused", "", "NCCL_SOCKET_IFNAME=$(ip route show default | grep -oP 'dev \\K\\S+' | head -1)"),
+    "a driver of no number": ("VG537", "RuntimeError: cuda runtime error (35) : CUDA driver version is insufficient for CUDA runtime version", "", "nvidia-smi | grep -o 'CUDA Version"),
+    "no_sync": ("VG513", "AssertionError: no_sync context manager is incompatible with gradient partitioning logic of ZeRO stage 3", "LLaMA-Factory", "python -m pip install 'deepspeed<0.16'"),
+    "a number of tensors": ("VG504", "CheckpointError: A different number of tensors was saved during the original forward and recomputation.", "", "model.config.use_cache = False"),
+    "a batch that nobody tells": ("VG512", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "TRL", "--gradient_checkpointing true"),
     "what was being written": ("VG535", "OSError: [Errno 28] No space left on device: 'out/checkpoint-20/optimizer.pt'", "", "df -h out/checkpoint-20"),
     "tied, LLaMA-Factory": ("VG546", "RuntimeError: Some tensors share memory", "LLaMA-Factory", "save_safetensors: false"),
     "two that belong together": ("VG503", "RuntimeError: Expected to have finished reduction in the prior iteration", "TRL", "--ddp_find_unused_parameters true --gradient_checkpointing_kwargs '{\"use_reentrant\": false}'"),
@@ -145,7 +160,7 @@ FIRST = {
     "a folder that every rank renames": ("VG580", "FileNotFoundError: [Errno 2] No such file or directory: 'out/tmp-checkpoint-1000' -> 'out/checkpoint-1000'", "", "python -m pip install -U 'transformers>=4.38'"),
     "ranks that gather different weights": ("VG505", "RuntimeError: disagreement between rank0 and rank1: rank0: [36, 37, 38], rank1: [36, 38, 40]", "ms-swift", "--deepspeed zero2"),
     "ms-swift and TRL": ("VG570", "AttributeError: 'GRPOTrainer' object has no attribute 'vllm_client'", "ms-swift", "python -m pip install -U ms-swift trl"),
-    "a step that is written small": ("VG532", "slurmstepd: error: Detected 2 oom-kill event(s) in step 3756240.batch cgroup.", "", "sacct -j 3756240 "),
+    "a step that is written small": ("VG532", "slurmstepd: error: Detected 2 oom-kill event(s) in step 3756240.batch cgroup.", "", "#SBATCH --mem=0"),
     "a list, please": ("VG553", "pydantic_core._pydantic_core.ValidationError: 1 validation error for AxolotlConfig pretraining_dataset Input should be a valid list [type=list_type", "axolotl", "a list in the YAML"),
     "a configuration's own names": ("VG553", "TypeError: PPOConfig.__init__() got an unexpected keyword argument 'kl_penalty'", "", "python - <<< 'import inspect, trl, transformers; c = getattr(trl, \"PPOConfig\", 0)"),
     "a model's own code": ("VG570", "AttributeError: 'Resampler' object has no attribute '_initialize_weights'", "", "grep -r transformers_version "),
@@ -161,7 +176,7 @@ FIRST = {
     "frames a second": ("VG510", "ValueError: The length of fps (3) must be equal to the length of video_grid_thw (1) or fps should be a single number.", "", "fps as one number"),
     "a toolkit of another release": ("VG557", "CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 11.8 does not match the version torch was compiled with 12.4, unable to compile", "", "ls -d /usr/local/cuda*: where cuda-12.4 is there"),
     "a pod that was preempted": ("VG531", "12s Warning Preempted pod/vlm-0 Preempted by pod 1d0c99c2 on node gpu-4", "", "kubectl get events"),
-    "a job that was": ("VG531", "slurmstepd: error: *** JOB 42424 ON n1 CANCELLED AT 2026-01-01 DUE TO PREEMPTION ***", "", "sacct -j 42424"),
+    "a job that was": ("VG531", "slurmstepd: error: *** JOB 42424 ON n1 CANCELLED AT 2026-01-01 DUE TO PREEMPTION ***", "", "ls -td ./*/checkpoint-*"),
     "a rate that is none": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.12}", "TRL", "--bf16 true"),
 }  # fmt: skip
 
@@ -195,6 +210,39 @@ def test_the_runs_own_files_are_named(name):
     step = steps(code, message, said=said, framework="ms-swift")[0]
     assert told in step if told else step.startswith(first)
     assert not told or first not in step
+
+
+MINE = 'File "/w/sft.py", line 7, in <module> trainer.train() '
+# What the log says of the run, class, message, trace → the beginning of the first step.
+RUNS = (
+    ("Saving model checkpoint to out/run1/checkpoint-400\n", "VG530", "DUE TO TIME LIMIT", "", "--resume_from_checkpoint out/run1/checkpoint-400 "),
+    ("llamafactory-cli train x.yaml\nSaving model checkpoint to saves/checkpoint-80\n", "VG531", "JOB 9 CANCELLED AT", "", "resume_from_checkpoint: saves/checkpoint-80"),
+    ("torchrun train.py --max_len 32 --bf16 True\n", "VG506", "tokens: 64, features 4608", "", "--max_len 6144"),
+    ("deepspeed ft.py --deepspeed conf/zero3.json --per_device_train_batch_size 1 --bf16 True --gradient_checkpointing True\n", "VG512", "CUDA out of memory", "", '"offload_optimizer": {"device": "cpu"} under "zero_optimization" in conf/zero3.json'),
+    ("train.py --train_batch_size 8 --gradient_accumulation_steps 2 --per_device_train_batch_size 8\n", "VG512", "CUDA out of memory", "", "--per_device_train_batch_size 4 --gradient_accumulation_steps 4"),
+    ("python ft.py --fp16 True\n", "VG515", "{'loss': nan", "", "--bf16 True --fp16 False"),
+    ("deepspeed ft.py --bf16 --model_name_or_path gpt2\n", "VG529", "bf16/gpu", "", "--fp16 in place of --bf16"),
+    ("accelerate launch --config_file conf/fsdp.yaml train.py\n", "VG519", "Must flatten tensors with uniform `requires_grad`", "", "fsdp_use_orig_params: true in conf/fsdp.yaml"),
+    ("accelerate launch --config_file z3.yaml train.py\n", "VG523", "'weight' must be 2-D", "", "zero_stage: 2 in z3.yaml"),
+    ("deepspeed train.py --deepspeed z3.json\n", "VG505", "WorkNCCL(SeqNum=77, OpType=ALLREDUCE)", "", "deepspeed --enable_each_rank_log=LOGS"),
+    ("x transformers/trainer.py x\n", "VG503", "Expected to have finished reduction", MINE, "--ddp_find_unused_parameters true --gradient_checkpointing_kwargs '{\"use_reentrant\": false}'; in code: TrainingArguments(ddp_find_unused_parameters=True, gradient_checkpointing_kwargs={\"use_reentrant\": False})"),
+    ("accelerate launch train.py\n", "VG503", "Expected to have finished reduction", "", "Accelerator(kwargs_handlers=[accelerate.DistributedDataParallelKwargs(find_unused_parameters=True)])"),
+    ("UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n", "VG507", "does not require grad", "", "use_reentrant=False"),
+    ("", "VG507", "does not require grad", "", "print([n for n, p in model"),
+    ("python -m torch.distributed.launch --nproc_per_node=2 train.py\n", "VG528", "modified by an inplace operation: [torch.cuda.FloatTensor [256]]", "", "DistributedDataParallel(…, broadcast_buffers=False)"),
+    ("docker run --rm -it img python t.py\n", "VG537", "Found no NVIDIA driver on your system", "", "docker run --gpus all"),
+    ("docker run --gpus all img python t.py\n", "VG537", "Found no NVIDIA driver on your system", "", "nvidia-smi, on the machine"),
+    ("NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth7\n", "VG536", "Bootstrap : no socket interface found", "", "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: eth7"),
+    ("ft.py --image_folder ../imgs --bf16 True\n", "VG518", "absolute aspect ratio must be smaller than 200", "", "python -c"),
+    ("llamafactory-cli train --dataset mine\nRunning tokenizer on dataset: 0%|\n", "VG510", "the number of <image> tokens", "", "grep -A 20 '\"mine\"' data/dataset_info.json"),
+    ("swift sft --model x --torch_dtype bfloat16\n", "VG515", "{'loss': nan", "", "--attn_impl sdpa"),
+)  # fmt: skip
+
+
+def test_the_first_step_is_in_the_runs_own_words():
+    for words, code, message, trace, first in RUNS:
+        facts = of_text([words]).at(message, trace, "")
+        assert flags.say(KNOWN[code].remedies(facts)[0], facts).startswith(first), words
 
 
 TRACE = 'File "/job/train.py", line 7, in <module> main() File "/env/lib/python3.11/site-packages/torch/_tensor.py", line 9, in backward'
@@ -283,8 +331,8 @@ def test_the_trainers_own_words_tell_the_batch():
 
 def test_an_output_folder_is_named_where_the_log_tells_it():
     told = steps("VG530", "DUE TO TIME LIMIT", framework="TRL", said={"output_dir": "/out/my run"})
-    assert "ls -td '/out/my run'/checkpoint-* | head -1, and that folder behind --resume_from_checkpoint" in told
-    assert any("ls -td ./*/checkpoint-*" in one for one in steps("VG530", "DUE TO TIME LIMIT"))
+    assert "ls -td '/out/my run'/checkpoint-* | head -1: that folder behind --resume_from_checkpoint, with the same command" in told
+    assert steps("VG530", "DUE TO TIME LIMIT")[0].startswith("ls -td ./*/checkpoint-*")
 
 
 def test_torchvision_of_this_torch():

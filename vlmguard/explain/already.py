@@ -34,6 +34,10 @@ _SO: dict[str, Callable[[Facts], bool]] = {
     "zero3": lambda f: f.zero == 3,
     "lora": lambda f: "lora" in f.tuning.lower(),
     "bf16": lambda f: _said(f, "true", "bf16"),
+    "all_linear": lambda f: (
+        _said(f, "all", "lora_target")
+        or _said(f, "all-linear", "target_modules", "lora_target_modules")
+    ),
     "workers": lambda f: _said(f, "0", "dataloader_num_workers"),
     "timeout": lambda f: (f.number("ddp_timeout") or 0) >= 7200,
 }
@@ -47,12 +51,17 @@ def so(action: str, facts: Facts) -> bool:
 
 # What is so where nobody says otherwise: ms-swift 3.0 to 4.6, LLaMA-Factory 0.9.
 _DEFAULTS: dict[str, tuple[str, ...]] = {
-    "ms-swift": ("checkpointing", "tower_checkpointing", "freeze_tower"),
+    "ms-swift": ("checkpointing", "tower_checkpointing", "freeze_tower", "bf16"),
     "LLaMA-Factory": ("checkpointing", "tower_checkpointing", "freeze_tower"),
 }
 _OTHERWISE: dict[str, Callable[[Facts], bool]] = {
     "checkpointing": lambda f: f.checkpointing is False,
     "tower_checkpointing": lambda f: _said(f, "false", "vit_gradient_checkpointing"),
+    "bf16": lambda f: (
+        _said(f, "true", "fp16")
+        or _said(f, "float16", "torch_dtype", "dtype")
+        or _said(f, "fp16", "dtype")
+    ),
     "freeze_tower": lambda f: (
         f.freeze_tower is False
         or _said(f, "false", "freeze_aligner", "freeze_multi_modal_projector")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vlmguard.explain import named
+from vlmguard.explain import named, spelling
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
 
@@ -17,6 +17,16 @@ _HF = ("TRL", "transformers", "FlagEmbedding", "ms-swift")
 _YAML = ("LLaMA-Factory", "axolotl")
 _KWARGS = "--gradient_checkpointing_kwargs '{{{{\"use_reentrant\": {value}}}}}'"
 
+_CALL = (
+    "DistributedDataParallel(…, {}) (grep -rn 'DistributedDataParallel(' --include='*.py' . finds "
+    "the call)"
+)
+_ACCELERATE = "Accelerator(kwargs_handlers=[accelerate.DistributedDataParallelKwargs({})])"
+_GUARD = (
+    "python -m pip install vlmguard, in the run's environment, and the same command again: it puts "
+    "a blank image that no label sees into batches without one, where it knows the model (else put "
+    "one into such rows)"
+)
 _STAGE = '"zero_optimization": {{{{"stage": {}}}}} in DeepSpeed\'s config'
 _AUTO = (
     '"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", '
@@ -43,7 +53,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "hf": "--ddp_find_unused_parameters true",
         "yaml": "ddp_find_unused_parameters: true",
         "ColossalAI": "TorchDDPPlugin(find_unused_parameters=True)",
-        "": "DistributedDataParallel(…, find_unused_parameters=True)",
+        "accelerate": _ACCELERATE.format("find_unused_parameters=True"),
+        "": _CALL.format("find_unused_parameters=True"),
     },
     "find_unused_safe": {
         "hf": f"--ddp_find_unused_parameters true {_KWARGS.format(value='false')}",
@@ -51,27 +62,54 @@ _SPELT: dict[str, dict[str, str]] = {
         "ColossalAI": "TorchDDPPlugin(find_unused_parameters=True)",
         "axolotl": "ddp_find_unused_parameters: true, "
         "gradient_checkpointing_kwargs: {{use_reentrant: false}}",
-        "": "DistributedDataParallel(…, find_unused_parameters=True), and use_reentrant=False "
-        "where blocks are checkpointed",
+        "accelerate": f"{_ACCELERATE.format('find_unused_parameters=True')}, and "
+        "use_reentrant=False where blocks are checkpointed",
+        "": f"{_CALL.format('find_unused_parameters=True')}, and use_reentrant=False where blocks "
+        "are checkpointed",
     },
     "no_find_unused": {
         "hf": "--ddp_find_unused_parameters false",
         "yaml": "ddp_find_unused_parameters: false",
-        "": "DistributedDataParallel(…, find_unused_parameters=False)",
+        "accelerate": _ACCELERATE.format("find_unused_parameters=False"),
+        "": _CALL.format("find_unused_parameters=False"),
     },
     "static_graph": {
         "hf": "--ddp_static_graph true (transformers 5)",
-        "": "DistributedDataParallel(…, static_graph=True)",
+        "accelerate": _ACCELERATE.format("static_graph=True"),
+        "": _CALL.format("static_graph=True"),
     },
     "no_static_graph": {
         "hf": "--ddp_static_graph false (transformers 5)",
-        "": "DistributedDataParallel(…, static_graph=False)",
+        "accelerate": _ACCELERATE.format("static_graph=False"),
+        "": _CALL.format("static_graph=False"),
+    },
+    "no_broadcast": {
+        "hf": "--ddp_broadcast_buffers false",
+        "yaml": "ddp_broadcast_buffers: false",
+        "accelerate": _ACCELERATE.format("broadcast_buffers=False"),
+        "": _CALL.format("broadcast_buffers=False"),
     },
     "checkpointing": {
         "hf": "--gradient_checkpointing true",
         "LLaMA-Factory": "disable_gradient_checkpointing: false",
         "axolotl": "gradient_checkpointing: true",
         "": "model.gradient_checkpointing_enable()",
+    },
+    "no_checkpointing": {
+        "hf": "--gradient_checkpointing false",
+        "LLaMA-Factory": "disable_gradient_checkpointing: true",
+        "axolotl": "gradient_checkpointing: false",
+        "": "leave model.gradient_checkpointing_enable() out",
+    },
+    "fsdp_checkpointing": {
+        "hf": "--gradient_checkpointing false "
+        "--fsdp_config '{{\"activation_checkpointing\": true}}'",
+        "accelerate": "fsdp_activation_checkpointing: true in accelerate's config",
+        "": "apply_activation_checkpointing(model) of torch.distributed.algorithms."
+        "_checkpoint.checkpoint_wrapper, and model.gradient_checkpointing_enable() left out",
+    },
+    "rank_logs": {
+        "": f"PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command, {spelling.LOGS}",
     },
     "tower_checkpointing": {
         "ms-swift": "--vit_gradient_checkpointing true",
@@ -89,6 +127,7 @@ _SPELT: dict[str, dict[str, str]] = {
         "vlmguard: VLMGUARD_FREEZE=vision",
     },
     "dummy_image": {
+        **dict.fromkeys(("ms-swift", "TRL", "transformers", "LLaMA-Factory"), _GUARD),
         "": "an image in every micro-batch (a small blank one that no "
         "label sees); vlmguard puts it "
         "in by itself where the adapter can",
@@ -111,9 +150,17 @@ _SPELT: dict[str, dict[str, str]] = {
         "the same",
     },
     "resume": {
-        "hf": "ls -td {newest} | head -1, and that folder behind --resume_from_checkpoint{where}",
-        "yaml": "ls -td {newest} | head -1, and resume_from_checkpoint: that folder{where}",
-        "": "ls -td {newest} | head -1: the newest checkpoint, to resume from{where}",
+        "hf": "{newest}: that folder behind --resume_from_checkpoint, with the same command",
+        "yaml": "{newest}: resume_from_checkpoint: that folder",
+        "": "{newest}: resume from that folder",
+    },
+    "resume_saved": {
+        "hf": "--resume_from_checkpoint {saved} behind the same command (the newest that the log "
+        "names; the one before it, if it was cut)",
+        "yaml": "resume_from_checkpoint: {saved} (the newest that the log names; the one before "
+        "it, if it was cut)",
+        "": "resume from {saved} (the newest that the log names; the one before it, if it was cut; "
+        "transformers: --resume_from_checkpoint)",
     },
     "other_port": {
         "ms-swift": "MASTER_PORT={otherport} in front of the command",
@@ -225,6 +272,10 @@ _SPELT: dict[str, dict[str, str]] = {
         "LLaMA-Factory": "image_max_pixels: {pixels}",
         "": "AutoProcessor.from_pretrained(…, max_pixels={pixels})",
     },
+    "fewer_tiles": {
+        "ms-swift": "MAX_NUM=6 in front of the command",
+        "": "--max_dynamic_patch 6",
+    },
     "max_length": {
         "ms-swift": "--max_length {length}",
         "TRL": "--max_length {length} (None switches truncation off)",
@@ -286,7 +337,9 @@ _SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--torch_dtype float16 --fp16 true --bf16 false",
         "hf": "--fp16 true --bf16 false",
         "yaml": "fp16: true, bf16: false",
-        "": "float16 instead of bfloat16",
+        "": "fp16=True, bf16=False (torch_dtype=torch.float16 for a model that was loaded in "
+        "bfloat16; "
+        'DeepSpeed\'s config: "fp16": {{"enabled": true}}, "bf16": {{"enabled": false}})',
     },
     "fp32_masters": {
         "ms-swift": "--torch_dtype bfloat16 (or float32) instead of float16",
@@ -406,17 +459,25 @@ _SPELT: dict[str, dict[str, str]] = {
 def say(do: Do, facts: Facts) -> str:
     """``do`` as flags of the framework that the log shows, or as plain words."""
     values = named.of(facts)
-    spelt = _SPELT.get(do.action)
+    action = "resume_saved" if do.action == "resume" and "saved" in values else do.action
+    spelt = _SPELT.get(action)
     if spelt is None:
-        return named.filled(do.action, values)
+        return named.filled(action, values)
     name = facts.framework
     family = "hf" if name in _HF else "yaml" if name in _YAML else ""
-    words = spelt.get(name) or spelt.get(family) or spelt[""]
-    here = values.get("output")
-    values["where"] = "" if here else " (in the run's output folder)"
-    values["newest"] = f"{here}/checkpoint-*" if here else "./*/checkpoint-* ./*/*/checkpoint-*"
+    own = spelling.own(action, facts, values)
+    words = own or spelt.get(name) or spelt.get(family) or spelt[""]
+    values["newest"] = (
+        f"ls -td {values['output']}/checkpoint-* | head -1" if "output" in values else _NEWEST
+    )
     values["served"] = values.get("modelfolder") or values.get("modelrepo") or "MODEL"
-    return words.format_map(_Values({**dict(do.values), **values}))
+    said = words.format_map(_Values({**dict(do.values), **values}))
+    said = said.replace("DeepSpeed's config", values.get("dsfile", "DeepSpeed's config"))
+    return said if own else spelling.in_code(said, facts)
+
+
+# The newest checkpoint below this folder, where the log names no output folder.
+_NEWEST = "ls -td ./*/checkpoint-* ./*/*/checkpoint-* | head -1"
 
 
 class _Values(dict[str, str]):

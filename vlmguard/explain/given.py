@@ -52,6 +52,8 @@ def program(facts: Facts, said: str) -> str:
 _GIVEN = {
     "data": ("dataset", "train_data", "train_file", "data_path", "dataset_path", "data_files"),
     "checkpoint": ("resume_from_checkpoint",),
+    "images": ("image_folder",),
+    "projector": ("pretrain_mm_mlp_adapter",),
     "adapter": ("adapters", "adapter_name_or_path"),
     "dsfile": ("deepspeed",),
 }
@@ -67,6 +69,8 @@ def files(facts: Facts) -> dict[str, str]:
             found[name] = first if _DATA.fullmatch(first) else ""
         elif "/" in told and _FOLDER.fullmatch(told):
             found[name] = told
+    names = facts.said.get("dataset", "").strip("[]'\" ").partition(",")[0].strip("'\" ")
+    found["dataset"] = names if re.fullmatch(r"[A-Za-z][\w-]{0,60}", names) else ""
     return found
 
 
@@ -84,6 +88,15 @@ def rows(facts: Facts) -> str:
     """The run's data, where they are rows of a file, one a line."""
     data = files(facts).get("data", "")
     return data if data.endswith(".jsonl") else ""
+
+
+_YAML = re.compile(r"[\w./~][\w./@+~-]{0,200}\.ya?ml")
+
+
+def config(facts: Facts) -> str:
+    """accelerate's file, where the command line names it."""
+    told = facts.said.get("config_file", "") if "config_file" in facts.typed else ""
+    return told if _YAML.fullmatch(told) else ""
 
 
 def place(trace: str) -> str:

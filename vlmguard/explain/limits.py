@@ -9,11 +9,12 @@ Values = tuple[tuple[str, str], ...]
 # Where the log tells none: the framework's default, or what many runs have.
 _LENGTH = {"LLaMA-Factory": 2048}  # cutoff_len, 0.9.0 to 0.9.5
 _PIXELS = {"LLaMA-Factory": 768 * 768}  # image_max_pixels, 0.9.2 to 0.9.5
+_OTHERS = ("model_max_length", "max_seq_length", "max_seq_len", "max_len")  # of other programs
 MANY_PIXELS = 768 * 28 * 28  # Qwen2-VL's own recommendation for a smaller budget
 
 
 def _length(facts: Facts, usual: int) -> int:
-    told = facts.number("max_length", "cutoff_len", "sequence_len")
+    told = facts.number("max_length", "cutoff_len", "sequence_len", *_OTHERS)
     return told or _LENGTH.get(facts.framework, usual)
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from vlmguard.explain import told
+
 MAX_MATCHES = 200
 
 
@@ -24,6 +26,7 @@ class Facts:
         message: the failure's own text, `flat`.
         log: the file that tells the failure, as it was given; empty for standard input.
         said: lower-case names of arguments → their text, as printed.
+        typed: those of them that a command line in the log has as flags.
     """
 
     framework: str = ""
@@ -46,6 +49,7 @@ class Facts:
     steps: tuple[int, int] | None = None
     log: str = ""
     said: Mapping[str, str] = field(default_factory=dict)
+    typed: frozenset[str] = frozenset()
     run: object = None
 
     @property
@@ -87,7 +91,7 @@ _FRAMEWORKS = (
     (
         "ms-swift",
         r"\[INFO:swift\]|\[WARNING:swift\]|swift/(?:cli|llm|trainers|"
-        r"pipelines)/|swift\.cli\b|\bms[-_]swift\b",
+        r"pipelines)/|swift\.cli\b|\bms[-_]swift\b|\bswift (?:sft|pt|rlhf|dpo) --",
     ),
     ("LLaMA-Factory", r"llamafactory|LLaMA-Factory|\bllmtuner\b"),
     ("FlagEmbedding", r"FlagEmbedding"),
@@ -98,7 +102,12 @@ _FRAMEWORKS = (
         r"\btrl (?:sft|dpo|grpo|kto|reward)\b|trl/trainer/|"
         r"\bSFTTrainer\b|\bGRPOTrainer\b|trl/scripts/",
     ),
-    ("transformers", r"transformers/trainer\.py|\bTrainingArguments\b|Seq2SeqTrain"),
+    (
+        "transformers",
+        r"transformers/trainer\.py|\bTrainingArguments\b|Seq2SeqTrain|"
+        r"Saving model checkpoint to |\{'loss': [\d.na]{1,12}, 'grad_norm'|"
+        r"(?<!\S)--(?:bf16|fp16|tf32|do_train|gradient_checkpointing) (?:[Tt]rue|[Ff]alse)\b",
+    ),
     ("accelerate", r"accelerate/(?:commands|accelerator)|\baccelerate launch\b"),
 )
 _OWN = ("ms-swift", "LLaMA-Factory", "FlagEmbedding", "ColossalAI", "axolotl")
@@ -147,6 +156,7 @@ _WANTED = frozenset(
     micro_batch_size sequence_len overlap_comm zero_optimization_stage distributed_world_size
     dataset train_data train_file data_path dataset_path data_files adapters adapter_name_or_path
     """.split()
+    + sorted(told.NAMES)
 )
 _DOTTED = re.compile(r"\b([a-z][a-z_]{3,48}) \.{3,60} (\S{1,80})")  # DeepSpeed's dump of its config
 _OURS = re.compile(
@@ -159,17 +169,20 @@ def of_text(texts: Iterable[str]) -> Facts:
     """The facts that these parts of a log state."""
     said: dict[str, str] = {}
     releases: dict[str, str] = {}
+    typed: set[str] = set()
     votes = dict.fromkeys((name for name, _ in _FRAMEWORKS), 0)
     ours = None
     strategy = ""
     for text in texts:
-        for match in (*_VALUE.finditer(text), *_FLAG.finditer(text), *_DOTTED.finditer(text)):
+        for match in (*_FLAG.finditer(text), *_VALUE.finditer(text), *_DOTTED.finditer(text)):
             name = match[1].lower().replace("-", "_")
             if name in _WANTED:
                 said.setdefault(name, match[match.lastindex or 2].strip("'\"` "))
         _trainer(text, said)
-        if told := _WORLD.search(text):
-            said.setdefault("world_size", told[1] or told[2])
+        told.passing(text, said)
+        typed |= told.typed(text, _WANTED)
+        if ranks := _WORLD.search(text):
+            said.setdefault("world_size", ranks[1] or ranks[2])
         for match in _RELEASE.finditer(text):
             if _ASKED.search(text, max(match.start() - 24, 0), match.start()):
                 continue
@@ -178,7 +191,8 @@ def of_text(texts: Iterable[str]) -> Facts:
             votes[name] += sum(1 for _ in zip(range(50), re.finditer(pattern, text), strict=False))
         ours = ours or _OURS.search(text)
         strategy = strategy or _strategy_seen(text)
-    facts = _from(said, releases, votes, strategy)
+    told.renamed(said)
+    facts = replace(_from(said, releases, votes, strategy), typed=frozenset(typed))
     if ours is not None:
         name, release, strategy, world = ours[2], ours[3], ours[4], int(ours[5])
         kept = {**releases, name: release} if release else releases
@@ -198,14 +212,14 @@ _TRAINER = {
 
 def _trainer(text: str, said: dict[str, str]) -> None:
     """Micro-batch, accumulation and ranks, of the Trainer's own words."""
-    told = {}
+    found = {}
     for name, pattern in _TRAINER.items():
         if match := pattern.search(text):
-            told[name] = int(match[1].replace(",", ""))
-    total = told.pop("", 0)
-    for name, value in told.items():
+            found[name] = int(match[1].replace(",", ""))
+    total = found.pop("", 0)
+    for name, value in found.items():
         said.setdefault(name, str(value))
-    rows = told.get("per_device_train_batch_size", 0) * told.get("gradient_accumulation_steps", 0)
+    rows = found.get("per_device_train_batch_size", 0) * found.get("gradient_accumulation_steps", 0)
     if rows and total % rows == 0 and total:
         said.setdefault("num_processes", str(total // rows))
 

@@ -20,6 +20,19 @@ _ROWS = (
 _NUMBERS = ": the numbers of the rows whose images and <image> differ"
 ROWS, ROWS_OF_FILE = _ROWS + "{data}" + _NUMBERS, _ROWS + "FILE.json" + _NUMBERS
 
+# In front of a command, on each node of several.
+ROUTE = (
+    "NCCL_SOCKET_IFNAME=$(ip route show default | grep -oP 'dev \\K\\S+' | head -1) in front of "
+    "the command, on each node: the interface that leads out of it; another one that all nodes "
+    "share, "
+    "by name, if that is not their network (ip -br addr)"
+)
+MARKS = (
+    "grep -n -o -E '<[|](image_pad|video_pad|vision_start)[|]>|<image_soft_token>|<IMG_CONTEXT>' "
+    "{data} | head: any hit is a row whose text holds the token itself, which the processor adds: "
+    "take it out; no hit: an image of the row is missing (next step)"
+)
+
 # The last word: a file of rows, one a line.
 LINES = (
     "python -c $'import json, sys\\nfor n, x in enumerate(open(sys.argv[1]), 1):\\n try: "

@@ -79,6 +79,7 @@ _JOB = re.compile(r"(?:JOB|STEP|Job|job|\bstep|StepId=|JobId=)[ =]?(\d{2,12})(?:
 _HOST = re.compile(
     r"(?: ON | on node |Node |host |host=)([A-Za-z][\w.-]{1,60}|\d{1,3}(?:\.\d{1,3}){3})"
     r"|connect to \(?([A-Za-z0-9][\w.-]{1,80})[,:] ?\d{2,5}"
+    r"|Connect to (\d{1,3}(?:\.\d{1,3}){3})<"
 )
 _ATTRIBUTE = re.compile(
     r"(?:['\"‘]?([A-Za-z_][\w.]{0,80})['\"’]? (?:object )?|module ['\"]([\w.]{1,80})['\"] )"
@@ -159,7 +160,11 @@ def of(facts: Facts) -> dict[str, str]:
         "choice": _first(_CHOICE, said) or _first(_REWARD, said),
         "line": _first(_LINE, said),
         **_refusals(said),
-        "output": facts.said.get("output_dir", ""),
+        "saved": facts.said.get("saved", ""),
+        "output": facts.said.get("output_dir", "")
+        or facts.said.get("saved", "").rpartition("/")[0],
+        "config": given.config(facts),
+        "ifname": facts.said.get("nccl_socket_ifname", ""),
         "modelfolder": facts.model if facts.model.startswith(("/", "./", "../")) else "",
         "modelrepo": facts.model if re.fullmatch(r"\w[\w.-]*/[\w.-]+", facts.model) else "",
         "lib": _first(_LIB, said),
@@ -294,9 +299,14 @@ def _arguments(said: str) -> dict[str, str]:
 
 # Words of a step that a value of the log takes the place of: {package}, {path}, …
 _PLACE = re.compile(
-    r"\{(adapter|anyflag|attribute|argument|badkey|bucket|checkpoint|choice|class|codefile|command|commandpackage|data|divisors|driver|dsfile|dropped|flag|folder|framework|function|host|interface|job|judge|key|lib|library|line|local|log|metric|missing|modelfolder|modelrepo|modeltype|"
-    r"module|name|newname|numbers|operand|otherport|output|owner|ownerpackage|package|part|partpackage|path|pin|place|port|program|oneof|refused|refusedvalue|repo|rows|script|server|required|"
-    r"source|sourcepackage|span|stem|template|unlisted|vision|wanted|wheels|wrapped|yamlfile|yamlspan)\}"
+    r"\{(adapter|anyflag|argument|attribute|badkey|bucket|checkpoint|choice|class|codefile|"
+    r"command|commandpackage|config|data|dataset|divisors|driver|dropped|dsfile|flag|folder|"
+    r"framework|function|host|ifname|images|interface|job|judge|key|lib|library|line|local|log|"
+    r"metric|missing|modelfolder|modelrepo|modeltype|module|name|newname|numbers|oneof|operand|"
+    r"otherport|output|owner|ownerpackage|package|part|partpackage|path|pin|place|port|program|"
+    r"projector|refused|refusedvalue|repo|required|rows|saved|script|server|source|"
+    r"sourcepackage|span|stem|template|unlisted|vision|wanted|wheels|wrapped|yamlfile|"
+    r"yamlspan)\}"
 )
 
 

@@ -7,13 +7,15 @@ from vlmguard.explain.logfacts import Facts
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    rest = (
+    tower = (
         Do("no_tower_checkpointing", "more memory in the tower"),
-        Do("zero1", "more memory for gradients; the same result"),
         Do("freeze_tower", "the tower no longer learns"),
     )
+    off = Do("no_checkpointing", "more memory for activations")
+    fewer = Do("zero1", "more memory for gradients; the same result")
+    rest = (tower[0], fewer, tower[1], off) if facts.vision else (off, fewer, *tower)
     if facts.use_reentrant is False:
-        return (Do("one backward for each forward: call the shared module once"), *rest)
+        return (*rest, Do("one backward for each forward: call the shared module once"))
     return (Do("non_reentrant", "none: the same numbers"), *rest)
 
 

@@ -48,7 +48,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         needed = Do("non_reentrant", "none; find_unused_parameters needs it")
         find = needed if facts.find_unused else Do("find_unused_safe", both)
     names = Do(
-        "TORCH_DISTRIBUTED_DEBUG=DETAIL in the next run: the message then names the parameters",
+        "TORCH_DISTRIBUTED_DEBUG=DETAIL in front of the same command: the message then names the "
+        "parameters that got no gradient",
         "slower",
     )
     if "image" in facts.kinds or (_names(facts) and not _VISION.search(_names(facts))):

@@ -16,7 +16,13 @@ def _elsewhere(facts: Facts) -> bool:
     """Whether this is known not to be ZeRO-3."""
     if "torch.Size([0])" in facts.message or facts.strategy == "zero3":
         return False
-    return facts.strategy not in ("", "unknown") or "saved metadata" in facts.message
+    if facts.strategy not in ("", "unknown") or "saved metadata" in facts.message:
+        return True
+    return "different number of tensors" in facts.message and not _deepspeed(facts)
+
+
+def _deepspeed(facts: Facts) -> bool:
+    return "deepspeed" in facts.releases or "deepspeed" in facts.said or "deepspeed" in facts.trace
 
 
 def _why(facts: Facts) -> str:
@@ -34,9 +40,9 @@ def _why(facts: Facts) -> str:
 
 _NAMES = Do(
     "with torch.utils.checkpoint.set_checkpoint_debug_enabled(True): round one step: it names the "
-    "operator that differs",
+    "first operator that differs; a cast there is autocast that only one of the two saw (both "
+    "under one torch.autocast), another shape is data or a cache that changed in between",
     "slow",
-    kind="names",
 )
 _DTYPES = re.compile(r"'dtype': torch\.(\w+)")
 
@@ -48,14 +54,17 @@ def _other_dtype(message: str) -> bool:
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _elsewhere(facts):
-        return (
-            *((_NAMES,) if _other_dtype(facts.message) else ()),
-            Do("no_cache", "none while it trains"),
-            _NAMES,
-            Do("reentrant", "does not compare; under plain DDP it brings back 'ready only once'"),
+        cache = Do("no_cache", "none while it trains")
+        plain = Do(
+            "reentrant", "does not compare; under plain DDP it brings back 'ready only once'"
         )
+        if _other_dtype(facts.message):
+            return (_NAMES, plain, cache)
+        if facts.fsdp:
+            return (cache, Do("fsdp_checkpointing", "none: FSDP wraps the blocks itself"), plain)
+        return (cache, plain, _NAMES) if facts.strategy != "ddp" else (cache, _NAMES, plain)
     return (
-        Do(f"DeepSpeed {_newer(facts)} or newer (pip install -U deepspeed)", "none"),
+        Do(f"python -m pip install -U 'deepspeed>={_newer(facts)}': it can", "none"),
         Do("reentrant", "right under ZeRO-3 only where no checkpointed part runs twice (VG102)"),
         Do("zero2", "more memory: every rank holds all parameters"),
     )

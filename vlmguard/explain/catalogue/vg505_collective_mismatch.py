@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -50,34 +51,21 @@ _ALONE = Do(
 )
 _LINKS = (
     Do(
-        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in front of the command: it names the "
-        "links that "
-        "it takes",
-        "a long log",
+        "NCCL_DEBUG=INFO NCCL_P2P_DISABLE=1 in front of the command: it runs: the cards cannot "
+        "reach each other directly (IOMMU or PCIe ACS is on), keep it so; it hangs still: its "
+        "last NCCL lines name the interface and the peer (next step)",
+        "slower between the cards of a node",
     ),
-    Do(
-        "NCCL_P2P_DISABLE=1, then NCCL_IB_DISABLE=1, in front of the command, as a test: with "
-        "which "
-        "of them does it run?",
-        "slower: it names the link that is broken",
-    ),
-    Do(
-        "NCCL_SOCKET_IFNAME=eth0, on several nodes: the interface (ip -br addr) that all of them "
-        "share",
-        "none",
-    ),
+    Do(looks.ROUTE, "none, on one node: no change"),
+    Do("NCCL_IB_DISABLE=1 in front of the command: it runs: InfiniBand is at fault", "slower"),
 )
 _FIND = (
+    Do("rank_logs", "none"),
     Do(
-        "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command (torchrun's own switches, "
-        "read by swift and llamafactory-cli too), then vlmguard explain LOGS: a log each; an "
-        "exception in another rank's is the cause",
-        "none",
-    ),
-    Do(
-        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 in front of the command: "
-        "the next time-out writes down which rank was where (gloo, small runs: "
-        "TORCH_DISTRIBUTED_DEBUG=DETAIL)",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=$PWD/nccl_trace_ in front of the command, where every "
+        "rank is alive: the next time-out writes a file for each rank, which torchfrtrace "
+        "--prefix nccl_trace_ . compares (gloo: TORCH_DISTRIBUTED_DEBUG=DETAIL)",
         "none",
     ),
 )
@@ -95,7 +83,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
     if _NUMBER.search(facts.message):
         return (*_FIND, _ALONE, Do("dummy_image", "one small forward of the tower"))
-    found = [Do("dummy_image", "one small forward of the tower in batches of text")]
+    dummy = Do("dummy_image", "one small forward of the tower in batches of text")
+    if not facts.vision:  # nothing says that it sees: look first
+        return (*_FIND, *_elsewhere(facts), dummy)
+    found = [dummy]
     if facts.zero == 3 or facts.fsdp:
         if (
             "moe" in facts.model.lower()
@@ -108,9 +99,13 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         found.append(Do("zero2", "more memory; with a frozen tower it does not gather"))
     else:
         found.append(Do("freeze_tower", "the tower no longer learns"))
-    if facts.strategy in ("ddp", ""):
-        found.append(Do("find_unused", "under DDP only; not with reentrant checkpointing"))
-    return (*found, *_FIND) if facts.vision else (_FIND[0], *found, _FIND[1])
+    return (*found, *_elsewhere(facts), *_FIND)
+
+
+def _elsewhere(facts: Facts) -> tuple[Do, ...]:
+    if facts.strategy not in ("ddp", ""):
+        return ()
+    return (Do("find_unused", "under DDP only; not with reentrant checkpointing"),)
 
 
 FAILURE = Known(

@@ -21,19 +21,27 @@ def _why(facts: Facts) -> str:
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     look = Do(
-        "print([n for n, p in model.named_parameters() if p.requires_grad]) before training; none "
-        "means a wrong freeze or target_modules",
+        "print([n for n, p in model.named_parameters() if p.requires_grad][:9]) before training: "
+        "[] is a wrong freeze or target_modules; names, and a loss without a gradient: a detach(), "
+        ".item() or no_grad() on the way to it",
         "none",
     )
-    if "empty parameter list" in facts.message:
-        return (look,)
+    if any(words in facts.message for words in ("empty parameter list", "have any parameter")):
+        some = {"ms-swift": "--freeze_llm false", "LLaMA-Factory": "freeze_language_model: false"}
+        more = Do(some.get(facts.framework, ""), "the language model trains: nothing else does")
+        return (more, look) if more.action else (look,)
     if facts.use_reentrant is False:
         return (look,)
-    return (
-        Do("non_reentrant", "none: the same numbers"),
-        Do("model.enable_input_require_grads() before PEFT wraps the model", "none"),
-        look,
+    inputs = Do(
+        "model.enable_input_require_grads(), in front of get_peft_model or the trainer", "none"
     )
+    steps = (Do("non_reentrant", "none: the same numbers"), inputs)
+    if facts.checkpointing is False or (facts.checkpointing is None and facts.framework in _BARE):
+        return (look, *steps)  # nothing says that anything is checkpointed
+    return (*steps, look)
+
+
+_BARE = ("", "accelerate")
 
 
 FAILURE = Known(

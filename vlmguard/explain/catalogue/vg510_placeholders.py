@@ -20,6 +20,15 @@ FAILURE = Known(
             when=("length of fps",),
             kind="rows",
         ),
+        Do(
+            'grep -A 20 \'"{dataset}"\' data/dataset_info.json: without "images": "images" '
+            "under columns no row has an image; its file_name is the file to look through: as many "
+            "<image> in each row's text as paths in its images",
+            "none",
+            when=("<image>",),
+            unless=("length of fps",),
+            kind="columns",
+        ),
         Do(looks.ROWS, "none", kind="rows"),
         Do(looks.ROWS_OF_FILE, "none", kind="rows"),
         Do("give images as a list of paths, one for each placeholder; not inside the text"),

@@ -79,7 +79,7 @@ def _shard(facts: Facts) -> tuple[Do, ...]:
         return (Do("offload", "slow: optimizer states on the CPU"),)
     if facts.zero == 3:
         return (Do("offload", "slower: optimizer states on the CPU"),)
-    if facts.zero == 2:
+    if facts.zero == 2 or (facts.zero is None and "deepspeed" in facts.said):
         return (Do("zero3", "slower: parameters are gathered for each layer"),)
     return (
         Do("zero2", "none for the result; shards optimizer states and gradients"),
@@ -95,6 +95,13 @@ _ENGINE = (
 )
 
 
+def _images(facts: Facts) -> Do:
+    """Smaller images, or fewer tiles for a family that cuts them into tiles."""
+    if "internvl" in facts.model.lower():
+        return Do("fewer_tiles", "less detail, shorter rows")
+    return Do("max_pixels", "smaller images: less detail, shorter rows", limits.fewer_pixels(facts))
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if any(words in facts.message for words in _CACHE):
         return _ENGINE
@@ -106,11 +113,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         first += (Do("nvidia-smi: end what else runs on this card, or take another one"),)
     if told.fragmented:
         first += (
-            Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment", "none"),
+            Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in front of the command", "none"),
         )
-    pixels = Do(
-        "max_pixels", "smaller images: less detail, shorter rows", limits.fewer_pixels(facts)
-    )
+    pixels = _images(facts)
     length = Do(
         "max_length", "longer rows are dropped, or their text is cut", limits.shorter(facts)
     )
@@ -143,20 +148,24 @@ def _do(facts: Facts) -> tuple[Do, ...]:
                 "one more step by hand",
             ),
         )
-    batch = _batch(facts)
+    return (*first, *_training(facts, pixels, length, frozen, lora))
+
+
+def _training(facts: Facts, pixels: Do, length: Do, frozen: Do, lora: Do) -> tuple[Do, ...]:
+    """In a step: first what changes neither the rows nor the result."""
+    batch, shard = _batch(facts), _shard(facts)
+    less = Do("checkpointing", "about a third slower")
+    tower = Do("tower_checkpointing", "the tower's forward runs twice")
     if facts.framework == "FlagEmbedding":  # whose loss knows the rows of the micro-batch
-        return (*first, Do("checkpointing", "about a third slower"), length, *batch, *_shard(facts))
-    return (
-        *first,
-        *batch,
-        Do("checkpointing", "about a third slower"),
-        Do("tower_checkpointing", "the tower's forward runs twice"),
-        pixels,
-        length,
-        frozen,
-        *_shard(facts),
-        lora,
-    )
+        return (less, length, *batch, *shard)
+    known = facts.micro is not None
+    begin = (*batch, less) if known else (less, *batch)  # half of what nobody told is no number
+    if not facts.vision:  # nothing says that it sees; of a model without a name it may
+        images = () if facts.model else (tower, pixels, frozen)
+        return (*begin, *shard, length, lora, *images)
+    if known and not batch:  # one row at a time: what costs no detail comes first
+        return (*begin, *shard, tower, pixels, length, frozen, lora)
+    return (*begin, tower, pixels, length, frozen, *shard, lora)
 
 
 FAILURE = Known(

@@ -8,6 +8,14 @@ from vlmguard.explain.logfacts import Facts
 _PACKS = ("ms-swift", "TRL", "LLaMA-Factory", "axolotl")
 
 
+_PATCH = Do(
+    "train.py in place of train_mem.py, or the call of replace_…_attn… taken out "
+    "(grep -rn 'replace_.*attn' --include='*.py' . finds it): {place} replaces the attention of "
+    "another release of transformers",
+    'slower; flash-attention: attn_implementation="flash_attention_2" in from_pretrained',
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """Whoever packs can stop it; elsewhere it is the kernel that is to be another one."""
     plain = Do("no_packing", "more padding, slower")
@@ -17,6 +25,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         "transformers that the program's requirements name",
         "time to build",
     )
+    if "monkey_patch" in facts.trace:
+        return (_PATCH, kernel, newer)
     return (plain, kernel, newer) if facts.framework in _PACKS else (kernel, newer)
 
 

@@ -27,11 +27,7 @@ _STEPS = (
         when=("connect", "resolve", "retrieved", "socket", "Rendezvous", "rendezvous"),
         kind="reach",
     ),
-    Do(
-        "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command, then vlmguard explain "
-        "LOGS: the late rank's own log; if it has an exception, that is the cause",
-        "none",
-    ),
+    Do("rank_logs", "none"),
     Do("preprocess", "one run beforehand"),
     Do("timeout", "a real hang is noticed later"),
     Do(

@@ -35,9 +35,16 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if _PATCHES.search(facts.message):
         return (
             Do(
+                "grep -n -E 'do_resize|size|pixels|patch' {modelfolder}/preprocessor_config.json: "
+                "do_resize must be true, unless every image is resized before",
+                "none",
+                kind="model",
+            ),
+            Do(
                 "grep -n -E 'do_resize|size|pixels|patch' MODEL/preprocessor_config.json: "
                 "do_resize must be true, unless every image is resized before",
                 "none",
+                kind="model",
             ),
             Do(
                 "grep -n -E 'resized_height|resized_width' DATA.jsonl: multiples of patch_size x "
@@ -49,10 +56,19 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if _TABLE.search(facts.message):
         return (
             Do(
+                "grep -n -E 'size|crop|patch' {modelfolder}/preprocessor_config.json "
+                "{modelfolder}/config.json: "
+                "the processor's size must be the vision tower's image_size; load both from one "
+                "model",
+                "none",
+                kind="model",
+            ),
+            Do(
                 "grep -n -E 'size|crop|patch' MODEL/preprocessor_config.json MODEL/config.json: "
                 "the processor's size must be the vision tower's image_size; load both from one "
                 "model",
                 "none",
+                kind="model",
             ),
             Do(
                 "interpolate_pos_encoding=True in the call of the tower, where images of another "
@@ -62,9 +78,16 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
     return (
         Do(
-            looks.NARROW + "FOLDER: the images that are refused (FOLDER: where they lie); take "
-            "their rows out",
+            looks.NARROW + "{images}: the images that are refused; take their rows out",
             "those rows are not trained on",
+            kind="narrow",
+        ),
+        Do(
+            looks.NARROW
+            + ".: the images that are refused, below this folder (its name in place of "
+            "the dot, where they lie elsewhere); take their rows out",
+            "those rows are not trained on",
+            kind="narrow",
         ),
         Do("pad or enlarge the image before it is stored", "none"),
     )

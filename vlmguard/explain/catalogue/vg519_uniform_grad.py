@@ -8,6 +8,11 @@ from vlmguard.explain.logfacts import Facts
 _WRAP = Do(
     "wrap frozen and trainable modules apart: peft.utils.other.fsdp_auto_wrap_policy(model)", "none"
 )
+_STORED = Do(
+    "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_storage=torch.bfloat16), and "
+    "torch_dtype=torch.bfloat16 in from_pretrained: weights of 4 bits are then kept as bfloat16",
+    "none",
+)
 _FSDP2 = Do("FSDP2 (fsdp_version: 2): it shards each parameter by itself", "none")
 
 
@@ -32,7 +37,7 @@ def _why(facts: Facts) -> str:
 def _do(facts: Facts) -> tuple[Do, ...]:
     if "integer dtype" in facts.message:
         return (
-            Do("4-bit with bnb_4bit_quant_storage set to the training dtype (bfloat16)", "none"),
+            _STORED,
             Do("no load_in_8bit under FSDP", "more memory"),
         )
     if "on the same device" in facts.message:
@@ -46,6 +51,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("from_pretrained without device_map and low_cpu_mem_usage, on every rank", "memory"),
         )
     if "uniform dtype" in facts.message or "the same dtype" in facts.message:
+        if "int8" in facts.message:  # 4-bit weights are stored as uint8
+            return (_STORED, Do("no load_in_8bit under FSDP", "more memory"))
         return (
             Do(
                 "from_pretrained(…, torch_dtype=torch.bfloat16), and model.to(torch.bfloat16) "
@@ -54,7 +61,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             ),
             _FSDP2,
         )
-    return (Do("use_orig_params", "none"), _WRAP, _FSDP2)
+    here = Do("{place}: FullyShardedDataParallel(…, use_orig_params=True)", "none", kind="here")
+    given = Do("use_orig_params", "none", kind="here")
+    first = (here, given) if not facts.framework else (given,)
+    return (*first, _WRAP, _FSDP2)
 
 
 FAILURE = Known(

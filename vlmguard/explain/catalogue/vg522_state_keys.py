@@ -43,6 +43,14 @@ FAILURE = Known(
             when=("current model is torch.Size([0])",),
         ),
         Do(
+            "--pretrain_mm_mlp_adapter with the projector of this language model's size: "
+            "{projector} is another's (4096 wide: 7B, 5120: 13B)",
+            "none",
+            when=("for 0.weight", "mm_projector"),
+            unless=("torch.Size([0])",),
+            kind="release",
+        ),
+        Do(
             "model.module.load_state_dict(state): the weights are those of the model inside of DDP",
             "none",
             when=("loading state_dict for DistributedDataParallel",),
@@ -55,8 +63,8 @@ FAILURE = Known(
             kind="adapter",
         ),
         Do(
-            "grep -E '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' "
-            "ADAPTER/adapter_config.json: the same rank, modules and base model in this run",
+            "grep -rE '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' "
+            "--include=adapter_config.json .: the same rank, modules and base model in this run",
             "none",
             when=("lora_",),
             kind="adapter",
@@ -93,8 +101,9 @@ FAILURE = Known(
             kind="release",
         ),
         Do(
-            "grep transformers_version FOLDER/config.json; python -m pip show transformers: load "
-            "with the release that saved it",
+            "grep -r --include=config.json transformers_version . | head; python -m pip show "
+            "transformers | grep ^Version: load with the release that saved it: python -m pip "
+            "install 'transformers==THAT'",
             "none",
             kind="release",
         ),

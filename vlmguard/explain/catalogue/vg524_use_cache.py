@@ -19,22 +19,28 @@ def _why(facts: Facts) -> str:
     )
 
 
+_OFF = Do(
+    "model.gradient_checkpointing_disable() before generate, model."
+    "gradient_checkpointing_enable() behind it; or generate by vLLM (use_vllm)",
+    "none",
+    when=(_STEP, "batch2 tensor"),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    cache = Do("no_cache", "none")
+    newer = Do("python -m pip install -U transformers: it switches it off by itself", "none")
+    trains = facts.phase in ("forward", "backward") and "generat" not in facts.trace
+    return (cache, newer, _OFF) if trains else (_OFF, cache, newer)
+
+
 FAILURE = Known(
     code="VG524",
     name="explain-use-cache",
     title="The key-value cache is on while checkpointing recomputes",
     zh="训练时 use_cache 与梯度检查点冲突",
     why=_why,
-    do=(
-        Do(
-            "model.gradient_checkpointing_disable() before generate, model."
-            "gradient_checkpointing_enable() behind it; or generate by vLLM (use_vllm)",
-            "none",
-            when=(_STEP, "batch2 tensor"),
-        ),
-        Do("no_cache", "none"),
-        Do("update transformers: newer releases switch it off when checkpointing is on"),
-    ),
+    do=_do,
     wrong="Where use_cache is False already, look at the mask's shape: another cause.",
     signs=(
         Sign("use_cache=True` is incompatible with gradient checkpointing", also=("Error",)),

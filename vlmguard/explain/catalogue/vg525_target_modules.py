@@ -28,23 +28,33 @@ def _why(facts: Facts) -> str:
     )
 
 
+_ALL = Do(
+    "all_linear", "adapters in more places; keep the tower out by freezing or exclude_modules"
+)
+_LOOK = Do(
+    "print(sorted({n.rpartition('.')[2] for n, m in model.named_modules() if "
+    "isinstance(m, torch.nn.Linear)})), and take names from there",
+    "none",
+)
+_NONE_LEFT = ("set()", "{}", "[]")  # every part that could have an adapter is frozen
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if facts.framework == "LLaMA-Factory" and any(no in facts.message for no in _NONE_LEFT):
+        return (
+            Do("freeze_language_model: false", "the language model gets adapters"),
+            Do("finetuning_type: full", "no adapters: what is not frozen trains itself"),
+        )
+    return (_ALL, _LOOK)
+
+
 FAILURE = Known(
     code="VG525",
     name="explain-target-modules",
     title="PEFT found no module with these names",
     zh="PEFT 找不到指定的目标模块",
     why=_why,
-    do=(
-        Do(
-            "all_linear",
-            "adapters in more places; keep the tower out by freezing or exclude_modules",
-        ),
-        Do(
-            "print(sorted({n.rpartition('.')[2] for n, m in model.named_modules() if "
-            "isinstance(m, torch.nn.Linear)})), and take names from there",
-            "none",
-        ),
-    ),
+    do=_do,
     wrong="all-linear reaches into a tower that was to stay frozen (PEFT ignores freezing).",
     signs=(
         Sign("No lora injected"),

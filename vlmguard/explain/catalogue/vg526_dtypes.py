@@ -19,7 +19,14 @@ FAILURE = Known(
             "none",
             when=("Index put", "masked_scatter", "index_copy", "scatter("),
         ),
-        Do("bf16", "none: one dtype for weights and autocast"),
+        Do(
+            '{place}: with torch.autocast("cuda", dtype=torch.bfloat16): round that call (float16 '
+            "where the message says Half)",
+            "none",
+            unless=("Index put", "masked_scatter", "index_copy", "scatter("),
+            kind="cast",
+        ),
+        Do("bf16", "none: one dtype for weights and autocast", kind="cast"),
         Do(
             "load the whole model in one dtype (torch_dtype / dtype), and "
             "cast pixel_values to the tower's"

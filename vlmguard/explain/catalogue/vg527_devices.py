@@ -46,10 +46,26 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
     return (
         *_AT_PLACE,
-        Do('leave out device_map="auto" where several ranks run', "none"),
+        *_where(facts),
         Do("register constants as buffers, and move the batch by the trainer"),
-        Do("CUDA_VISIBLE_DEVICES=0 for a single process that is not to be split"),
     )
+
+
+_ONE = Do(
+    "CUDA_VISIBLE_DEVICES=0 in front of the command: one process, one card, nothing to split",
+    "the model has to fit one card; else torchrun with ZeRO-3 or FSDP",
+)
+_EACH = Do(
+    'from_pretrained(…, device_map={"": int(os.environ.get("LOCAL_RANK", 0))}) in place of '
+    'device_map="auto": the whole model on this process\'s card',
+    "the model has to fit one card",
+)
+
+
+def _where(facts: Facts) -> tuple[Do, ...]:
+    """Two cards in one process is a model that was split; a card and the CPU one that spilled."""
+    cards = "cuda:0 and cuda:" in facts.message or "cuda:1 and cuda:0" in facts.message
+    return (_ONE, _EACH) if cards and (facts.world or 1) == 1 else (_EACH, _ONE)
 
 
 FAILURE = Known(

@@ -3,6 +3,49 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    Do(
+        "{place} goes backward through an earlier step's graph: hidden = hidden.detach() for "
+        "what is kept, total += loss.detach() for sums; loss.backward() once per forward",
+        "none",
+        when=("second time",),
+        kind="detach",
+    ),
+    Do(
+        "detach() what is kept from one step to the next (hidden states, outputs, losses that "
+        "are summed up); loss.backward() once per forward",
+        "none",
+        when=("second time",),
+        kind="detach",
+    ),
+    Do(
+        "{place}: x = x + y, not x += y or x[…] = y, of a tensor that needs a gradient "
+        "(x.clone() first)",
+        "a little memory",
+        when=("leaf Variable", "leaf variable"),
+    ),
+    Do(
+        "torch.autograd.set_detect_anomaly(True) before one step: it names the forward line",
+        "slow",
+    ),
+    Do(
+        "write image features by masked_scatter or clone() into the "
+        "embeddings, not by slice assignment",
+        "a little memory",
+    ),
+    Do("detach() what is kept between steps", "none", unless=("second time",)),
+)
+_BUFFERS = Do("no_broadcast", "none: buffers that never change need no broadcast")
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """DDP writes buffers anew at each forward: two forwards before one backward meet that."""
+    ranks = facts.strategy == "ddp" or (facts.world or 1) > 1
+    changed = "modified by an inplace operation" in facts.message
+    return (_BUFFERS, *_STEPS) if ranks and changed and facts.zero is None else _STEPS
+
 
 FAILURE = Known(
     code="VG528",
@@ -13,38 +56,7 @@ FAILURE = Known(
     "same graph went backward twice: features written into "
     "embeddings that need a gradient, outputs kept from one step "
     "to the next",
-    do=(
-        Do(
-            "{place} goes backward through an earlier step's graph: hidden = hidden.detach() for "
-            "what is kept, total += loss.detach() for sums; loss.backward() once per forward",
-            "none",
-            when=("second time",),
-            kind="detach",
-        ),
-        Do(
-            "detach() what is kept from one step to the next (hidden states, outputs, losses that "
-            "are summed up); loss.backward() once per forward",
-            "none",
-            when=("second time",),
-            kind="detach",
-        ),
-        Do(
-            "{place}: x = x + y, not x += y or x[…] = y, of a tensor that needs a gradient "
-            "(x.clone() first)",
-            "a little memory",
-            when=("leaf Variable", "leaf variable"),
-        ),
-        Do(
-            "torch.autograd.set_detect_anomaly(True) before one step: it names the forward line",
-            "slow",
-        ),
-        Do(
-            "write image features by masked_scatter or clone() into the "
-            "embeddings, not by slice assignment",
-            "a little memory",
-        ),
-        Do("detach() what is kept between steps", "none", unless=("second time",)),
-    ),
+    do=_do,
     wrong="retain_graph=True keeps memory growing and hides the second backward.",
     signs=(
         Sign("Can't detach views in-place"),

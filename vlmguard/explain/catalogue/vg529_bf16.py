@@ -17,8 +17,17 @@ FAILURE = Known(
             "torch.cuda.get_device_name(0))': False is a GPU that torch does not see (VG537), "
             "V100, T4, RTX 20 and older have no bfloat16",
             "none",
+            when=("use_cpu",),
+            kind="look",
         ),
         Do("fp16", "watch for overflow (VG515); the same in DeepSpeed's config, if it says bf16"),
+        Do(
+            "python -c 'import torch; print(torch.cuda.is_available() and "
+            "torch.cuda.get_device_name(0))': False is a GPU that torch does not see (VG537), "
+            "V100, T4, RTX 20 and older have no bfloat16",
+            "none",
+            kind="look",
+        ),
     ),
     wrong="Where a new card is in the machine, torch does not see it: VG537.",
     signs=(

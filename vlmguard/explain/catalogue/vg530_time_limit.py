@@ -19,6 +19,7 @@ FAILURE = Known(
     zh="作业到达调度系统的时间上限而被终止",
     why=_why,
     do=(
+        Do("resume", "the steps since it was written"),
         Do(
             "sacct -j {job} --format=JobID,State,Start,End,Elapsed,Timelimit: compare its end with "
             "the time of the last step; a long silence before it is a hang",
@@ -39,7 +40,6 @@ FAILURE = Known(
             "none",
             kind="job",
         ),
-        Do("resume", "the steps since it was written"),
         Do("ask for more time (#SBATCH --time), or save more often (save_steps)", "more disk"),
         Do(
             "#SBATCH --signal=B:USR1@300 with a trap that saves",

@@ -18,12 +18,12 @@ FAILURE = Known(
             "none",
             when=("pod", "Pod", "kube"),
         ),
+        Do("resume", "the steps since it was written"),
         Do(
             "sacct -j {job} --format=JobID,State%30,Reason,End: a person, or preemption?",
             "none",
             unless=("pod", "Pod", "kube"),
         ),
-        Do("resume", "the steps since it was written"),
         Do(
             "#SBATCH --requeue and a save on SIGTERM, or save more often",
             "more disk",

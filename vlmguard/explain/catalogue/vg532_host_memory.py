@@ -37,7 +37,7 @@ FAILURE = Known(
             "{place} asks for that array: np.load(FILE, mmap_mode='r'), or its rows one by one; "
             "a size beyond this machine's (free -g) is mostly a wrong shape",
             "none",
-            when=("Unable to allocate",),
+            when=("Unable to allocate", "you tried to allocate"),
         ),
         Do(
             "free -g; ps -eo pid,rss,args --sort=-rss | head, on that node: Ray ended workers "
@@ -47,10 +47,12 @@ FAILURE = Known(
             when=("memory pressure",),
         ),
         Do(
-            "dmesg -T | grep -i -E 'killed process|oom', on that machine; under Slurm "
-            "sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem, in Kubernetes "
-            "kubectl describe pod NAME (OOMKilled)",
-            "none: it tells whether it was memory",
+            "dmesg -T | grep -i -E 'killed process|oom' | tail, on that machine: a line with "
+            "python: "
+            "it was memory, and the next steps mend it; none: somebody or a supervisor ended it "
+            "(Slurm: sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem; Kubernetes: kubectl "
+            "describe pod NAME, OOMKilled)",
+            "none",
             unless=(
                 "oom-kill",
                 "oom_kill",
@@ -60,7 +62,16 @@ FAILURE = Known(
                 "MemoryError",
                 "memory pressure",
                 "bad_alloc",
+                "llocate memory",
+                "not enough memory",
             ),
+        ),
+        Do(
+            "#SBATCH --mem=0 (all of the node's memory; --mem=256G where the node is shared)",
+            "none",
+            when=("slurmstepd", "srun: error"),
+            unless=("memory pressure",),
+            kind="more",
         ),
         Do(
             "sacct -j {job} --format=JobID,State,MaxRSS,ReqMem: how much was asked for, how "
@@ -69,11 +80,18 @@ FAILURE = Known(
             when=("oom-kill", "oom_kill", "out-of-memory", "OUT_OF_ME"),
         ),
         Do(
-            "free -g; ps -eo pid,rss,args --sort=-rss | head: who holds the memory?",
+            "free -g; ps -eo pid,rss,args --sort=-rss | head: who holds the memory? Another "
+            "program: "
+            "end it; this one: the next steps",
             "none",
             when=("MemoryError", "bad_alloc", "allocate memory"),
         ),
-        Do("ask for more memory (#SBATCH --mem, the pod's limit)", "none"),
+        Do(
+            "ask for more memory (#SBATCH --mem=256G, docker run --memory, resources.limits.memory "
+            "of the pod)",
+            "none",
+            kind="more",
+        ),
         Do("workers", "slower loading: each worker holds a copy"),
         Do(
             "load the model on one rank at a time, or with low_cpu_mem_usage; no optimizer offload",

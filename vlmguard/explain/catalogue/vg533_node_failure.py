@@ -25,11 +25,29 @@ FAILURE = Known(
             "none",
             when=("RayActorError", "ActorDied", "ray."),
         ),
-        Do("sacct -j {job} --format=JobID,State%30,NodeList,ExitCode: which node?", "none"),
         Do(
-            "leave the node out: #SBATCH --exclude=NODE, and tell the administrators",
+            "sbatch --exclude={host} with the same script, and tell the administrators",
             "none",
-            unless=("ssh:",),
+            unless=("ssh:", "ray", "Ray", "kube", "Kube", "pod"),
+            kind="node",
+        ),
+        Do(
+            "sacct -j {job} --format=JobID,State%30,NodeList,ExitCode: which node? Then sbatch "
+            "--exclude=NODE with the same script",
+            "none",
+            kind="node",
+        ),
+        Do(
+            "sinfo -R: which node is down? Then sbatch --exclude=NODE with the same script",
+            "none",
+            unless=("ssh:", "ray", "Ray", "kube", "Kube", "pod"),
+            kind="node",
+        ),
+        Do(
+            "kubectl get nodes; kubectl describe pod NAME: which node is not ready? kubectl cordon "
+            "NODE, then create the job again",
+            "none",
+            when=("kube", "Kube", "pod", "NodeNotReady"),
         ),
         Do("resume", "the steps since it was written"),
         Do("torchrun --max-restarts 3 with checkpoints, where nodes fail often", "none"),

@@ -13,15 +13,18 @@ FAILURE = Known(
     "link; no setting of the training mends it",
     do=(
         Do(
-            "dmesg -T | grep -i xid | tail; nvidia-smi -q -d ECC,PAGE_RETIREMENT; nvidia-smi "
-            "nvlink -e, on that machine: which card counts errors?",
+            "nvidia-smi -q -d ECC,ROW_REMAPPER | grep -E '^GPU|Uncorrectable|Pending' ; dmesg -T | "
+            "grep -i xid | tail, on that machine: a card that counts errors, is pending or is not "
+            "listed is the one; none does: start again, and suspect the program",
             "none",
         ),
         Do(
-            "leave the node out (#SBATCH --exclude=NODE) and have the card reset or replaced",
+            "sbatch --exclude=NODE with the same script (one machine: CUDA_VISIBLE_DEVICES "
+            "without that card; a restart brings back one that fell off the bus), and have the "
+            "card replaced",
             "none",
         ),
-        Do("resume from the last checkpoint", "the steps since it was written"),
+        Do("resume", "the steps since it was written"),
     ),
     wrong="Xid 13, 31 and 43 come from a faulty kernel or an index out "
     "of range in the program more often than from the card.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
 FAILURE = Known(
@@ -17,7 +18,7 @@ FAILURE = Known(
             "ssh NODE hostname, from the first node: it must answer without asking for a password "
             "(ssh-copy-id NODE); torchrun or srun on each node need no ssh",
             "none",
-            when=("publickey", "ssh:", "Host key verification", "pdsh"),
+            when=("publickey", "ssh:", "Host key verification", "pdsh", "authentication methods"),
         ),
         Do(
             "ssh {host} hostname: it must answer without asking for a password (ssh-copy-id "
@@ -26,8 +27,7 @@ FAILURE = Known(
             when=("via ssh",),
         ),
         Do(
-            "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command, then vlmguard explain "
-            "LOGS: the peer closed it: what ended that rank stands in its own log",
+            "rank_logs",
             "none",
             when=("closed by remote peer", "onnection reset by peer", "remote process exited"),
         ),
@@ -36,6 +36,35 @@ FAILURE = Known(
             "hostfile and --include: one is not known there; its address, or a line in /etc/hosts",
             "none",
             when=("Name or service not known", "name resolution", "servname", "gaierror"),
+        ),
+        Do(
+            "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: "
+            "{ifname} is no interface of this node (ip -br addr lists them), and NCCL finds one by "
+            "itself",
+            "none",
+            when=("no socket interface found",),
+            kind="interface",
+        ),
+        Do(
+            "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: the "
+            "name that they have is no interface of this node (ip -br addr lists them)",
+            "none",
+            when=("no socket interface found",),
+            kind="interface",
+        ),
+        Do(
+            "getent hosts {host}; nc -vz {host} {port}, from the node that waited: no address: a "
+            "line in /etc/hosts, or MASTER_ADDR as a number; refused: nothing listens there (is "
+            "rank 0 up?); no answer: a firewall",
+            "none",
+            when=("client socket",),
+            kind="interface",
+        ),
+        Do(
+            "sysctl -w net.ipv6.conf.all.disable_ipv6=1, as root, on the node that has an IPv6 "
+            "address alone for its name (getent ahosts $(hostname)): the ranks mix both kinds",
+            "none",
+            when=("ss_family",),
         ),
         Do(
             "ip -br addr: {interface} is not there; GLOO_SOCKET_IFNAME=NAME "
@@ -59,17 +88,27 @@ FAILURE = Known(
             "NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=13 in front of the command; ibstat, on both "
             "nodes: a link that is not Active, or whose errors grow (perfquery)",
             "a real loss is noticed later",
-            when=("with status=12", "got completion with error"),
+            when=("with status=12", "ot completion with error"),
+        ),
+        Do(
+            looks.ROUTE,
+            "none",
+            unless=(
+                "IB",
+                "ibv",
+                "mlx",
+                "publickey",
+                "ssh",
+                "authentication",
+                "client socket",
+                "Name or service",
+            ),
+            kind="interface",
         ),
         Do(
             "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in front of the command: "
             "it names interface and peer",
             "a long log",
-        ),
-        Do(
-            "ip -br addr, on each node; NCCL_SOCKET_IFNAME=eth0 (GLOO_SOCKET_IFNAME too): the "
-            "interface that all nodes share",
-            "none",
         ),
         Do(
             "ibstat; ulimit -l (unlimited, in containers too); NCCL_IB_GID_INDEX=3 on RoCE",

@@ -3,6 +3,88 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    Do(
+        "python -c 'import torch; print(torch.__version__, torch.version.cuda)': +cpu, or a "
+        "CUDA of None, is a build without CUDA: python -m pip install --force-reinstall torch "
+        "--index-url https://download.pytorch.org/whl/cu126",
+        "none",
+        when=(
+            "NCCL built in",
+            "not compiled with CUDA",
+            "_cuda_setDevice",
+            "Cuda is not available",
+            "nccl is not available",
+        ),
+    ),
+    Do(
+        "python -c 'import torch; print(torch.cuda.get_device_capability(), "
+        "torch.cuda.get_arch_list())': a card whose sm_ number is not in the list needs "
+        "another "
+        "build of torch (new cards: cu128 or newer), and extensions built for it",
+        "none",
+        when=("no kernel image", "kernel image is invalid", "not compatible with the current"),
+    ),
+    Do(
+        "python -m pip install --force-reinstall torch --index-url {wheels}: the driver "
+        "goes up "
+        "to CUDA {driver}; or update the driver",
+        "none",
+    ),
+    Do(
+        "nvidia-smi, on the machine and again where the program runs: a table there and none "
+        "here: docker run --gpus all …, srun --gres=gpu:1 …, or nvidia.com/gpu in the pod's "
+        "limits; none on the machine either: a login node, or its driver is not loaded; a "
+        "table in both: echo $CUDA_VISIBLE_DEVICES must name a card of it",
+        "none",
+        when=(
+            "No CUDA GPUs",
+            "no CUDA-capable",
+            "NVIDIA driver",
+            "No GPU",
+            "no GPU",
+            "driver/library",
+            "Driver/library",
+            "device type",
+            "accelerator",
+        ),
+    ),
+    Do(
+        "echo $CUDA_VISIBLE_DEVICES, in the job: empty or a number that is not there hides all",
+        "none",
+        when=("No CUDA GPUs", "no CUDA-capable", "No GPU", "no GPU"),
+    ),
+    Do(
+        "sudo reboot, or a new start of the container: the driver was updated under it",
+        "none",
+        when=("Driver/library version mismatch", "RmVersionMismatch"),
+    ),
+    Do(
+        "systemctl status nvidia-fabricmanager, on the host: the same release as the driver",
+        "none",
+        when=("system not yet initialized", "SystemNotReady", "NVLink SHARP", "IMEX"),
+    ),
+    Do(
+        "nvidia-smi | grep -o 'CUDA Version: [0-9.]*': 11.x is cu118, 12.0 to 12.3 cu121, 12.4 "
+        "and 12.5 cu124, 12.6 and 12.7 cu126, 12.8 and 12.9 cu128, 13.x cu130; then python -m "
+        "pip install --force-reinstall torch --index-url "
+        "https://download.pytorch.org/whl/THAT_NAME",
+        "none",
+        unless=("Found no NVIDIA", "No CUDA GPUs", "no CUDA-capable", "No GPU", "no GPU"),
+    ),
+    Do(
+        "docker run --gpus all …, with a base image not newer than the driver, in containers",
+        "none",
+    ),
+)
+_GPUS = Do("docker run --gpus all … (the rest as it was): it was started without a card", "none")
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    return (_GPUS, *_STEPS) if facts.said.get("docker") else _STEPS
+
 
 FAILURE = Known(
     code="VG537",
@@ -10,71 +92,7 @@ FAILURE = Known(
     title="Driver, CUDA toolkit and torch do not fit together",
     zh="显卡驱动、CUDA 与 torch 版本不匹配",
     why="torch was built for a CUDA that this driver, card or container does not offer",
-    do=(
-        Do(
-            "python -c 'import torch; print(torch.__version__, torch.version.cuda)': +cpu, or a "
-            "CUDA of None, is a build without CUDA: python -m pip install --force-reinstall torch "
-            "--index-url https://download.pytorch.org/whl/cu126",
-            "none",
-            when=("NCCL built in", "not compiled with CUDA", "_cuda_setDevice"),
-        ),
-        Do(
-            "python -c 'import torch; print(torch.cuda.get_device_capability(), "
-            "torch.cuda.get_arch_list())': a card whose sm_ number is not in the list needs "
-            "another "
-            "build of torch (new cards: cu128 or newer), and extensions built for it",
-            "none",
-            when=("no kernel image", "kernel image is invalid", "not compatible with the current"),
-        ),
-        Do(
-            "python -m pip install --force-reinstall torch --index-url {wheels}: the driver "
-            "goes up "
-            "to CUDA {driver}; or update the driver",
-            "none",
-        ),
-        Do(
-            "nvidia-smi on this machine, and again in the job: is there a card, and which "
-            "CUDA does "
-            "the driver offer?",
-            "none",
-            when=(
-                "No CUDA GPUs",
-                "no CUDA-capable",
-                "NVIDIA driver",
-                "No GPU",
-                "no GPU",
-                "driver/library",
-                "Driver/library",
-                "device type",
-                "accelerator",
-            ),
-        ),
-        Do(
-            "echo $CUDA_VISIBLE_DEVICES, in the job: empty or a number that is not there hides all",
-            "none",
-            when=("No CUDA GPUs", "no CUDA-capable", "No GPU", "no GPU"),
-        ),
-        Do(
-            "a restart of the machine, or of the container: the driver was updated under it",
-            "none",
-            when=("Driver/library version mismatch", "RmVersionMismatch"),
-        ),
-        Do(
-            "systemctl status nvidia-fabricmanager, on the host: the same release as the driver",
-            "none",
-            when=("system not yet initialized", "SystemNotReady", "NVLink SHARP", "IMEX"),
-        ),
-        Do(
-            "nvidia-smi (the driver's highest CUDA) beside python -c "
-            "'import torch; print(torch.version.cuda)'",
-            "none",
-        ),
-        Do("install the torch wheel for the driver's CUDA, or update the driver", "none"),
-        Do(
-            "in a container: run with --gpus all, and a base image not newer than the driver",
-            "none",
-        ),
-    ),
+    do=_do,
     wrong="CUDA_VISIBLE_DEVICES set to nothing or to a wrong number "
     "gives 'no CUDA-capable device', too.",
     signs=(

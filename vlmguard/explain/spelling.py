@@ -1,0 +1,121 @@
+"""A change in the run's own words: flags as its command line had them, arguments in its own code.
+
+`flags` knows how frameworks spell a change; here is what one run's log adds to that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from vlmguard.explain import given
+from vlmguard.explain.logfacts import Facts
+
+# Programs whose flags are not a framework's own: what their command line had is what they take.
+_FREE = ("", "transformers", "accelerate", "TRL", "ColossalAI")
+
+_LENGTHS = ("model_max_length", "max_seq_length", "max_seq_len", "max_length", "max_len")
+_ROWS = ("per_device_train_batch_size", "train_batch_size", "batch_size")
+_OWN = {
+    "max_length": (_LENGTHS, "{length}"),
+    "max_pixels": (("max_pixels", "image_max_pixels"), "{pixels}"),
+    "workers": (("dataloader_num_workers", "num_workers"), "0"),
+}
+_HALVES = {"bf16": ("bf16", "fp16"), "fp16": ("fp16", "bf16")}
+_IN_FILE = {
+    "zero1": '"stage": 1 under "zero_optimization" in {dsfile}',
+    "zero2": '"stage": 2 under "zero_optimization" in {dsfile}',
+    "zero3": '"stage": 3 under "zero_optimization" in {dsfile}',
+    "offload": '"offload_optimizer": {{"device": "cpu"}} under "zero_optimization" in {dsfile}',
+}
+_IN_CONFIG = {
+    "zero1": "zero_stage: 1 in {config}",
+    "zero2": "zero_stage: 2 in {config}",
+    "zero3": "zero_stage: 3 in {config}",
+    "use_orig_params": "fsdp_use_orig_params: true in {config}",
+    "fsdp_checkpointing": "fsdp_activation_checkpointing: true in {config}, and no "
+    "--gradient_checkpointing",
+}
+
+
+LOGS = (
+    "then vlmguard explain LOGS: an exception in one rank's log is the cause; a log that stops "
+    "without one is a killed rank (dmesg -T | grep -i 'killed process')"
+)
+# Whose launcher does not read torchrun's variables.
+_RANK_LOGS = {
+    "accelerate": f"accelerate launch --log_dir LOGS --tee 3 … (the rest as it was), {LOGS}",
+    "deepspeed": f"deepspeed --enable_each_rank_log=LOGS … (the rest as it was), {LOGS}",
+}
+
+
+def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
+    """``action`` by what this run was started with, as a format; "" where that tells nothing."""
+    if action == "rank_logs":
+        return _RANK_LOGS.get(facts.said.get("launcher", ""), "")
+    if facts.framework not in _FREE:
+        return ""
+    if action in _IN_CONFIG and "config" in values:
+        return _IN_CONFIG[action]
+    if action in _IN_FILE and "dsfile" in values:
+        return _IN_FILE[action]
+    if re.fullmatch("zero[1-3]", action) and facts.zero is not None:
+        return f'"stage": {action[4]} under "zero_optimization" in DeepSpeed\'s config'
+    if action in _OWN:
+        names, value = _OWN[action]
+        name = next((n for n in names if n in facts.typed), "")
+        return f"--{name} {value}" if name else ""
+    if action == "batch" and "gradient_accumulation_steps" in facts.typed:
+        name = next((n for n in _ROWS if n in facts.typed), "")
+        return f"--{name} {{micro}} --gradient_accumulation_steps {{accumulation}}" if name else ""
+    return _half(action, facts)
+
+
+def _half(action: str, facts: Facts) -> str:
+    """--fp16 for --bf16: with values where the command line had one, else alone."""
+    wanted, other = _HALVES.get(action, ("", ""))
+    if not wanted or other not in facts.typed:
+        return ""
+    if facts.said.get(other, "").lower() in ("true", "false", "1", "0"):
+        return f"--{wanted} True --{other} False"
+    return f"--{wanted} in place of --{other}"
+
+
+# Arguments of transformers' TrainingArguments, which scripts of one's own set in code.
+_ARGUMENTS = frozenset(
+    """
+    gradient_checkpointing_kwargs gradient_checkpointing ddp_find_unused_parameters ddp_timeout
+    ddp_static_graph ddp_broadcast_buffers per_device_train_batch_size gradient_accumulation_steps
+    per_device_eval_batch_size eval_accumulation_steps bf16 fp16 learning_rate max_grad_norm
+    dataloader_num_workers eval_strategy save_total_limit save_only_model prediction_loss_only
+    remove_unused_columns report_to
+    """.split()
+)
+_PAIR = re.compile(r"--([a-z_]{2,48}) ('[^']{1,200}'|[^\s-]\S{0,60})")
+_CODE = {"true": "True", "false": "False"}
+
+
+def in_code(words: str, facts: Facts) -> str:
+    """``words`` and the same for a script that sets its arguments in code, where one failed."""
+    if facts.framework not in ("transformers", "TRL") or facts.typed:
+        return words
+    pairs = _PAIR.findall(words)
+    if not pairs or not words.startswith("--") or not {n for n, _ in pairs} <= _ARGUMENTS:
+        return words
+    if words.count("--") != len(pairs) or not given.place(facts.trace):
+        return words
+    said = ", ".join(f"{name}={_value(value)}" for name, value in pairs)
+    return f"{words}; in code: {_arguments(facts.trace)}({said})"
+
+
+def _value(value: str) -> str:
+    value = value.strip("'")
+    value = re.sub(r"\b(?:true|false)\b", lambda m: _CODE[m[0]], value)
+    plain = re.fullmatch(r"[\d.e-]+|True|False|\{.*\}", value)
+    return value if plain else f'"{value}"'
+
+
+def _arguments(trace: str) -> str:
+    """The class of arguments that belongs to the trainer in the traceback."""
+    match = re.search(r"trl/trainer/(\w{2,12})_trainer\.py", trace)
+    return f"{match[1].upper()}Config" if match else "TrainingArguments"

@@ -1,0 +1,82 @@
+"""What a log says in passing of its run: its newest checkpoint, what was switched on, flags typed.
+
+Read for `logfacts`: these become arguments as if the log had printed them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+# "Saving model checkpoint to out/checkpoint-400", "Configuration saved in …/checkpoint-400/…"
+_SAVED = re.compile(
+    r"(?i)\bsav(?:ing|ed)\b[^\n/]{0,60}?[ '\"=]"
+    r"((?:\.{0,2}/)?[\w@+~-][\w./@+~-]{0,200}/(?:checkpoint-|global_step_?)\d{1,9})(?![\w-])"
+)
+_INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
+_TYPED = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]{2,48})(?=[ =\n]|$)")
+
+_PRECISION = re.compile(
+    r"(?<![\w-])(?:--)?(bf16|fp16|tf32)['\"]?(?: |=|: |, )['\"]?([Tt]rue|[Ff]alse)\b"
+)
+_DEEPSPEED = re.compile(
+    r"(?m)^(?:\+ |\$ )?deepspeed (?!.*\binfo\b)|deepspeed\.launcher\.|\[launch\.py:\d"
+)
+_DOCKER = re.compile(r"\bdocker run (?![^\n]{0,400}(?:--gpus|--runtime|--device))")
+_ACCELERATE = re.compile(r"\baccelerate launch\b|accelerate/commands/launch\.py")
+
+# Words of a run that has checkpointing on; reentrant checkpointing alone says the others.
+_CHECKPOINTING = ("is incompatible with gradient checkpointing",)
+_REENTRANT = (
+    "None of the inputs have requires_grad=True",
+    "please pass in use_reentrant=True or use_reentrant=False explicitly",
+)
+
+# Other projects' names of an argument → ours, and whether they mean the contrary.
+_ALIASES = {
+    "grad_checkpoint": ("gradient_checkpointing", False),  # InternVL
+    "freeze_backbone": ("freeze_vision_tower", False),  # InternVL
+    "tune_mm_vision": ("freeze_vision_tower", True),  # Qwen-VL's own
+}
+_CONTRARY = {"true": "false", "false": "true"}
+NAMES = frozenset(
+    """
+    max_seq_length max_seq_len model_max_length max_len config_file lora_target target_modules
+    image_folder     freeze_language_model lora_target_modules num_workers pretrain_mm_mlp_adapter
+    """.split()
+) | frozenset(_ALIASES)
+
+
+def typed(text: str, wanted: Collection[str]) -> set[str]:
+    """Names of arguments that stand on a command line in this text."""
+    found = {match[1].replace("-", "_") for match in _TYPED.finditer(text)}
+    return {name for name in found if name in wanted}
+
+
+def passing(text: str, said: dict[str, str]) -> None:
+    """Adds what this part of a log says to the arguments that it printed."""
+    for match in _SAVED.finditer(text):
+        said["saved"] = match[1]  # the last of them
+    if found := _INTERFACE.search(text):
+        said.setdefault("nccl_socket_ifname", found[1])
+    for match in _PRECISION.finditer(text):
+        said.setdefault(match[1], match[2].lower())
+    if _ACCELERATE.search(text):
+        said.setdefault("launcher", "accelerate")
+    elif _DEEPSPEED.search(text):
+        said.setdefault("launcher", "deepspeed")
+    if _DOCKER.search(text):
+        said.setdefault("docker", "no card")
+    reentrant = any(words in text for words in _REENTRANT)
+    if reentrant or any(words in text for words in _CHECKPOINTING):
+        said.setdefault("gradient_checkpointing", "true")
+    if reentrant:
+        said.setdefault("use_reentrant", "true")
+
+
+def renamed(said: dict[str, str]) -> None:
+    """Other projects' names of what we know, under the names that we know."""
+    for name, (ours, contrary) in _ALIASES.items():
+        value = said.get(name, "").lower()
+        if value in _CONTRARY:
+            said.setdefault(ours, _CONTRARY[value] if contrary else value)
