@@ -12,7 +12,19 @@ from vlmguard.explain.logfacts import Facts
 _DATA = re.compile(r"[\w./~][\w./@+~-]{0,200}\.(?:jsonl?|parquet|csv|tsv|arrow)")
 _FOLDER = re.compile(r"(?:\.{0,2}/)?[\w.@+~-][\w./@+~-]{0,220}")
 _OF_PLACE = re.compile(r"File \"([^\"\n]{1,200})\", line (\d{1,7})")
-_NOT_OWN = ("-packages/", "/lib/python", "<", "/opt/pytorch")
+_NOT_OWN = (
+    "-packages/",
+    "/lib/python",
+    "<",
+    "/opt/pytorch",
+    "/src/llamafactory/",  # checkouts of frameworks
+    "/src/llmtuner/",
+    "/swift/llm/",
+    "/swift/cli/",
+    "/swift/trainers/",
+    "/trl/trainer/",
+    "/axolotl/",
+)
 
 
 def check(trace: str) -> dict[str, str]:

@@ -3,6 +3,34 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_CAST = Do(
+    '{place}: with torch.autocast("cuda", dtype=torch.bfloat16): round that call (float16 '
+    "where the message says Half)",
+    "none",
+    unless=("Index put", "masked_scatter", "index_copy", "scatter("),
+)
+_STEPS = (
+    Do(
+        "y.to(x.dtype) for what is written into x, in the line that failed (x[mask] = y, "
+        "x.masked_scatter(mask, y)): features of the tower come in another dtype",
+        "none",
+        when=("Index put", "masked_scatter", "index_copy", "scatter("),
+    ),
+    Do("bf16", "none: one dtype for weights and autocast"),
+    Do(
+        "load the whole model in one dtype (torch_dtype / dtype), and "
+        "cast pixel_values to the tower's"
+    ),
+    Do("run evaluation and generation under the same autocast as training"),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """In a loop of one's own the call can be wrapped; a trainer does so where it is told to."""
+    return (_CAST, *_STEPS) if facts.framework in ("", "accelerate") else _STEPS
+
 
 FAILURE = Known(
     code="VG526",
@@ -12,27 +40,7 @@ FAILURE = Known(
     why="a part of the model is in another dtype than what flows into "
     "it: a tower or head loaded in float32, images cast to half, "
     "or autocast that is off in this phase",
-    do=(
-        Do(
-            "y.to(x.dtype) for what is written into x, in the line that failed (x[mask] = y, "
-            "x.masked_scatter(mask, y)): features of the tower come in another dtype",
-            "none",
-            when=("Index put", "masked_scatter", "index_copy", "scatter("),
-        ),
-        Do(
-            '{place}: with torch.autocast("cuda", dtype=torch.bfloat16): round that call (float16 '
-            "where the message says Half)",
-            "none",
-            unless=("Index put", "masked_scatter", "index_copy", "scatter("),
-            kind="cast",
-        ),
-        Do("bf16", "none: one dtype for weights and autocast", kind="cast"),
-        Do(
-            "load the whole model in one dtype (torch_dtype / dtype), and "
-            "cast pixel_values to the tower's"
-        ),
-        Do("run evaluation and generation under the same autocast as training"),
-    ),
+    do=_do,
     wrong="Casting inside the model's code hides a tower that was loaded in the wrong dtype.",
     signs=(
         Sign("cannot be converted to type at::"),
