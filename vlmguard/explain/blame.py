@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vlmguard.explain import watchdog
+from vlmguard.explain import launcher, watchdog
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.candidates import Candidate
 from vlmguard.explain.digest import Digest
@@ -55,6 +55,11 @@ def by_absence(
     told, world = world, world or max(heard | named, default=-1) + 1
     others = set(range(world)) - heard
     if not heard or world > MANY:
+        return
+    first = launcher.first([e for d in digests for e in d.exits])
+    if first is not None and first.rank is not None and first.rank not in heard:
+        answer.ranks, answer.sure = (first.rank,), True
+        answer.how = "torchrun's first observed failure, and it lost no connection itself"
         return
     guessed = told is None and len(others) > 1  # ranks beyond the highest heard may be
     if others and len(others) <= max(len(heard), 1) and not guessed:

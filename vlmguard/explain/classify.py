@@ -19,7 +19,9 @@ _CHECKS = ("ValueError", "AssertionError", "NotImplementedError")
 _IMPORTED = ", in an import by another module"
 # The frame before one that is a module being imported.
 _IMPORTS = ("<module>", "_call_with_frames_removed", "import_module", "_get_module", "__getattr__")
-_RELEASES, _INDEX = "VG570", "VG545"
+_RELEASES, _INDEX, _ROWS = "VG570", "VG545", "VG554"
+# Who calls reward functions: a column that one of these lacks is theirs.
+_REWARDED = ("_calculate_rewards", "_score_completions", "compute_rewards_per_func")
 CUT = 24  # characters of a cut message that tell it
 
 
@@ -29,10 +31,12 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     where = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {where}")
     found = best(message, trace, catalogue)
+    if found is not None and found.code == _ROWS and _rewarded(event):
+        found = _without(_ROWS, message, trace, catalogue)
     if found is not None and found.code == _RELEASES and _own_call(event):
         found = None
     if found is not None and found.code == _INDEX and slips.plain_index(event):
-        found = None
+        found = _without(_INDEX, message, trace, catalogue)
     weak = found is None or _vague(found) or event.message.startswith(NO_ROW)
     if event.cause is not None and depth < 4 and (weak or _starved(event.cause)):
         found = classify(event.cause, catalogue, depth + 1) or found
@@ -99,6 +103,10 @@ def best(message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
             size = sum(map(len, (sign.text, *sign.also, *sign.beside)))
             found.append((known.narrow, size, known))
     return max(found, key=lambda f: f[:2])[2] if found else None
+
+
+def _without(code: str, message: str, trace: str, catalogue: Sequence[Known]) -> Known | None:
+    return best(message, trace, [known for known in catalogue if known.code != code])
 
 
 def _by_beginning(message: str, catalogue: Sequence[Known]) -> Known | None:
@@ -171,6 +179,10 @@ def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) 
         if found:
             return max(found, key=lambda f: f[0])[1]
     return None
+
+
+def _rewarded(event: Event) -> bool:
+    return event.name in ("KeyError", "IndexError") and any(f[2] in _REWARDED for f in event.frames)
 
 
 def _own_call(event: Event) -> bool:

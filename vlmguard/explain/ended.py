@@ -11,7 +11,7 @@ from vlmguard.explain.candidates import Candidate, survived
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
 
-_BY_EXIT = {
+BY_EXIT = {
     -9: "VG532",
     137: "VG532",
     -11: "VG558",
@@ -39,10 +39,10 @@ def by_exit(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | No
     found = [e for e in found if e not in over]
     ended = (
         launcher.first(found)
-        or next((e for e in found if e.code in _BY_EXIT and e.code not in (-15, 143)), None)
+        or next((e for e in found if e.code in BY_EXIT and e.code not in (-15, 143)), None)
         or next(iter(found), None)
     )
-    code = _BY_EXIT.get(ended.code) if ended is not None else None
+    code = BY_EXIT.get(ended.code) if ended is not None else None
     if ended is None or code is None or code not in by_code:
         return None
     pick = Candidate(by_code[code], ended.line, None, ended.rank)

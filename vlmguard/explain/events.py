@@ -65,6 +65,7 @@ _IGNORED = re.compile(
 )
 # What a program says that went on without what failed.
 _WENT_ON = re.compile(r"(?:WARN|INFO).{0,300}\b(?:[Ff]alling back|[Ff]all back|[Rr]etrying)\b")
+_ERRED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
 _RECORD = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]|^\[(?:INFO|WARNING|rank)"
     r"|^\[ERROR(?!\] \d{4}-[\d:-]{14,16} \(PID:)"  # torch_npu's own is part of its message
@@ -89,6 +90,7 @@ class Event:
         buried: its frames stand among other lines: told only where what is under them is known.
         lines: the log's lines, for evidence.
         titled: the type that a notebook writes above the traceback.
+        clock: of the record of an error right above it, which has no time of its own.
     """
 
     line: Line
@@ -105,6 +107,7 @@ class Event:
     buried: bool = False
     traced: bool = False
     titled: str = ""
+    clock: Time | None = None
 
     @property
     def source(self) -> int:
@@ -116,7 +119,7 @@ class Event:
 
     @property
     def time(self) -> Time | None:
-        return (self.last or self.line).time or self.line.time
+        return (self.last or self.line).time or self.line.time or self.clock
 
     @property
     def under(self) -> list[str]:
@@ -160,6 +163,7 @@ class _Lane:
         self.debugger = False  # frames belong to what is done, the innermost first
         self.tracker = False  # within a record of wandb's own log
         self.record = ""  # the last line that was not empty
+        self.clock: Time | None = None  # of that line, if it tells of an error
         self.stack = False  # a logger's own stack is no traceback
         self.named: tuple[Line, str] | None = None  # a type whose message may be on the next line
 
@@ -212,7 +216,10 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         lane.tracker = TRACKER.match(line.raw) is not None
     if text.startswith("Stack (most recent call last)"):
         lane.stack = True
-    before, lane.record = lane.record, line.raw if text.strip() else lane.record
+    before, clock = lane.record, lane.clock
+    if text.strip():
+        lane.record = line.raw
+        lane.clock = line.time if _ERRED.search(line.raw, 0, 200) else None
     if _START in text:
         event = Event(line, rank=line.rank, traced=True)
         if match := _TITLE.match(text):
@@ -222,6 +229,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         if event.rank is None and (match := _FAILED.search(f"{before} {line.raw}", 0, 1000)):
             event.rank = int(match[1] or match[2])
         event.ignored, event.caught = lane.ignored, _logged(line) or lane.tracker
+        event.clock = clock
         event.cause = lane.done if lane.chained else None
         if event.rank is None and lane.done and (lane.chained or text.startswith("Original ")):
             event.rank = lane.done.rank

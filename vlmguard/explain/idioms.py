@@ -71,7 +71,9 @@ EACH = re.compile(
 )
 MISSING = {
     "KeyError": re.compile(r"^(?!.*(?:<class|torch\.|dtype))"),
-    "IndexError": re.compile(r"^(?:list|string|tuple|pop from empty list)|for axis \d"),
+    "IndexError": re.compile(
+        r"^(?:list|string|tuple|pop from empty list|Cannot choose from an empty)|for axis \d"
+    ),
     "TypeError": re.compile(
         r"indices must be integers|'NoneType' object is not (?:subscript|iter)|of type 'NoneType'"
         r"|not NoneType|^can only concatenate str|'(?:int|float)' object is not|^unhashable type"

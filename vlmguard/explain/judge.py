@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vlmguard.explain import launcher, watchdog, whose
+from vlmguard.explain import launcher, victims, watchdog, whose
 from vlmguard.explain.answer import Answer, evidence, facts_of
 from vlmguard.explain.blame import by_absence, by_table
 from vlmguard.explain.candidates import Candidate, collected, of_engine
 from vlmguard.explain.digest import Digest
-from vlmguard.explain.ended import by_exit, nodes
+from vlmguard.explain.ended import BY_EXIT, by_exit, nodes
 from vlmguard.explain.failure import Known
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.meanwhile import by_hand, preparing, working
@@ -32,8 +32,6 @@ _WORDS = {
 }
 # What a kernel says of a process or card: who fell says whose.
 _FROM_BELOW = ("VG532", "VG534", "VG543")
-_GONE, _NETWORK = "VG563", "VG536"
-_REFUSED = re.compile(r"[Cc]onnection refused|exceeded error retry count")
 _ENDED = "VG569"  # from outside
 BEHIND = 3  # lines of a message behind an exception's first
 _ABOVE = re.compile(r"root cause above|above for the root cause|[Ss]ee stack trace for root cause")
@@ -43,8 +41,10 @@ _CAUGHT = ("VG552", "VG540", "VG590")  # what a later, stronger failure makes no
 def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -> Answer:
     """The verdict over all logs of one run."""
     by_code = {known.code: known for known in catalogue}
-    candidates = _refused(collected(digests, catalogue), by_code)
-    table = watchdog.table((line for d in digests for line in d.watched), facts.world)
+    ended = launcher.first([e for d in digests for e in d.exits])
+    candidates = victims.told_apart(collected(digests, catalogue), by_code, ended)
+    watched = (line for d in digests for line in d.watched)
+    table = watchdog.table(watched, facts.world or _speak(digests))
     answer = _started(candidates, digests, by_code)
     if answer is None:
         answer = silent(digests, by_code)
@@ -62,6 +62,12 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     if (told := whose.told(answer, digests)) is not None:
         answer.ranks, answer.sure, answer.how = (told[0],), True, told[1]
     return answer
+
+
+def _speak(digests: Sequence[Digest]) -> int | None:
+    """How many ranks there are at least, where each up to the highest says something."""
+    ranks = {rank for d in digests for rank in d.finals if rank is not None}
+    return len(ranks) if ranks and max(ranks) == len(ranks) - 1 else None
 
 
 def _waited(
@@ -183,17 +189,6 @@ def _without_weak(candidates: list[Candidate], digests: Sequence[Digest]) -> lis
     return [c for c in candidates if not _weak(c) or c.at > latest or _last_word(c, digests)]
 
 
-def _refused(candidates: list[Candidate], by_code: dict[str, Known]) -> list[Candidate]:
-    """Who is gone refuses the next connection: where one rank lost its peer no network failed."""
-    if not any(c.key[0] == _GONE and c.event is not None for c in candidates):
-        return candidates
-    said = [c for c in candidates if c.key[0] == _NETWORK]
-    texts = (c.event.message if c.event is not None else c.line.raw for c in said)
-    if not all(_REFUSED.search(text) for text in texts):
-        return candidates
-    return [replace(c, known=by_code[_GONE]) if c in said else c for c in candidates]
-
-
 def _points_up(candidate: Candidate) -> bool:
     """Whether it says only that an engine failed, or itself that the cause stands above."""
     if candidate.event is None:
@@ -236,6 +231,10 @@ def _no_afterthoughts(some: list[Candidate], all_: list[Candidate]) -> list[Cand
 
 
 def _first(some: list[Candidate], ended: launcher.Exit | None) -> tuple[Candidate, str, bool]:
+    said = BY_EXIT.get(ended.code) if ended is not None else None
+    below = [c for c in some if c.event is None and c.rank is None and c.key[0] == said]
+    if ended is not None and ended.rank is not None and below:
+        return min(below, key=lambda c: c.at), "torchrun's first observed failure", True
     ranked = [c for c in some if ended is not None and c.rank == ended.rank]
     if ranked:
         return min(ranked, key=lambda c: c.at), "torchrun's first observed failure", True

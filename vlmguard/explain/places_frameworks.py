@@ -148,6 +148,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "swift/rlhf_trainers/utils.py in load_pil_img",
     ),
     "VG556": (
+        "transformers/modeling_utils.py in get_input_embeddings",
         "swift/model/register.py",
         "swift/model/model_meta.py",
         "swift/llm/model/register.py",

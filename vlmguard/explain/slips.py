@@ -69,7 +69,9 @@ def plain_index(event: Event) -> bool:
 
 def _slip(event: Event) -> Slip:
     frames = tuple((path.replace("\\", "/"), name) for path, _, name in event.frames)
-    path, function = frames[-1] if frames else ("", "")
+    # Python's own raise for whoever called them.
+    called = [f for f in frames if kinds.installed(f[0]) or not kinds.standard(f[0])] or frames
+    path, function = called[-1] if called else ("", "")
     fed = [n for n, (one, _) in enumerate(frames) if one.endswith(idioms.FEEDERS) or _feeds(one)]
     own = path and not kinds.installed(path) and not kinds.standard(path)
     return Slip(

@@ -26,6 +26,9 @@ _IN = re.compile(
     r"Rank (\d{1,6}) is running (?:inconsistent )?collective: CollectiveFingerPrint\("
     r"(?:SequenceNumber=\d{1,12}, )?(OpType=\w{1,40}(?:, TensorShape=\[[^\]]{0,200}\])?)"
 )
+_UNLIKE = re.compile(
+    r"across all ranks, but Rank (\d{1,6}) has \d{1,9} params, while rank (\d{1,6}) has incons"
+)
 _XID = re.compile(r"\bXid \(PCI:([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})")
 _CARD = re.compile(r"\brank (\d{1,6}) nranks .{0,60}\bbusId ([0-9a-f]{1,16})\b")
 _OWN = re.compile(r"(?i)\brank[ _:=]?(\d{1,5})\b")
@@ -54,6 +57,8 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Told | None:
         return busy, "it said that it began, when the others waited"
     if code == "VG505" and (other := _apart(digests)) is not None:
         return other, "it is in another collective than the others"
+    if code == "VG561" and (other := _differs(digests)) is not None:
+        return other, "the others' parameters are alike, its own differ"
     if _on_its_node(answer, digests):
         answer.ranks = ()
     if answer.ranks and answer.sure:
@@ -159,6 +164,17 @@ def _apart(digests: Sequence[Digest]) -> int | None:
     if len(each) < 3 or len(counted) != 2 or counted[1][1] != 1:
         return None
     return next(rank for rank, what in each.items() if what == counted[1][0])
+
+
+def _differs(digests: Sequence[Digest]) -> int | None:
+    """The rank that others name. Each names the first whose parameters are not its own: of 0 and
+    1, which name each other, nobody knows which is meant."""
+    told = {(int(m[1]), int(m[2])) for text in _messages(digests) for m in _UNLIKE.finditer(text)}
+    named = Counter(other for _, other in told).most_common()
+    if named and named[0][1] > 1 and (len(named) == 1 or named[1][1] < named[0][1]):
+        return named[0][0]
+    one = only({other for _, other in told})
+    return one if one is not None and one > 1 else None
 
 
 def _silent(answer: Answer, digests: Sequence[Digest]) -> int | None:

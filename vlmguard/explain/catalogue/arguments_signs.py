@@ -11,6 +11,7 @@ SIGNS = (
         for kind in ("EasyDict", "ConfigDict", "AttrDict", "CfgNode", "Munch", "HParams", "DotDict")
     ),
     Sign("Expected more than 1 value per channel when training"),
+    Sign("Invalid device string", releases="torch: 'cuda:' of a LOCAL_RANK that is empty"),
     Sign("rocessor should be provided"),
     Sign("max_steps has to be specified"),
     Sign("max_steps must be"),

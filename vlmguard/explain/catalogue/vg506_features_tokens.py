@@ -102,6 +102,8 @@ FAILURE = Known(
     do=_do,
     wrong="Dropping the images is no cure: the row then has text about an image that is not there.",
     signs=(
+        Sign("vision_start_indices + 1", where="trace", beside=("out of",), releases="Qwen-VL's"),
+        Sign("vit_embeds", where="trace", beside=("size of tensor a",), releases="InternVL's"),
         Sign("bos_pos[0] == eos_pos[0]", where="trace", releases="Qwen-VL's own code"),
         Sign("split_with_sizes expects split_sizes to sum", also=("image_grid_thw",)),
         Sign("split_with_sizes expects split_sizes to sum", also=("get_image_features",)),

@@ -1,0 +1,60 @@
+"""Who only lost a peer: a rank that is gone looks like a broken network to the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vlmguard.explain import launcher
+from vlmguard.explain.candidates import Candidate
+from vlmguard.explain.failure import Known
+
+_GONE, _NETWORK = "VG563", "VG536"
+_REFUSED = re.compile(r"[Cc]onnection refused|exceeded error retry count")
+_PEER = re.compile(r"remote process exited|ncclRemoteError|Got completion from peer|status=12")
+_OF_LINKS = ("VG536", "VG533", "VG588", "VG596", "VG542", "VG584", "VG540")
+
+
+def told_apart(
+    candidates: list[Candidate], by_code: dict[str, Known], ended: launcher.Exit | None
+) -> list[Candidate]:
+    """Who is gone refuses the next connection: where one rank lost its peer no network failed.
+
+    Nor where another rank raised what has nothing to do with it, or ended before these did.
+    """
+    if _own_failure(candidates) or _ended_before(candidates, ended):
+        lost = [c for c in candidates if c.key[0] == _NETWORK and _PEER.search(_said(c))]
+        return [replace(c, known=by_code[_GONE]) if c in lost else c for c in candidates]
+    if not any(c.key[0] == _GONE and c.event is not None for c in candidates):
+        return candidates
+    said = [c for c in candidates if c.key[0] == _NETWORK]
+    if not all(_REFUSED.search(_said(c)) for c in said):
+        return candidates
+    return [replace(c, known=by_code[_GONE]) if c in said else c for c in candidates]
+
+
+def _ended_before(candidates: Sequence[Candidate], ended: launcher.Exit | None) -> bool:
+    """Whether the rank that ended first is none of those that lost a peer."""
+    lost = {c.rank for c in candidates if c.key[0] == _NETWORK}
+    heard = bool(lost) and None not in lost
+    return heard and ended is not None and ended.rank is not None and ended.rank not in lost
+
+
+def _said(candidate: Candidate) -> str:
+    return candidate.event.message if candidate.event is not None else candidate.line.raw
+
+
+def _own_failure(candidates: Sequence[Candidate]) -> bool:
+    """Whether a rank raised a failure that no broken link makes, and others lost a peer."""
+    own = {
+        (c.line.source, c.rank)
+        for c in candidates
+        if c.known is not None
+        and c.order == 0
+        and c.event is not None
+        and c.event.type
+        and c.key[0] not in _OF_LINKS
+    }
+    lost = {(c.line.source, c.rank) for c in candidates if c.key[0] == _NETWORK}
+    return bool(own) and not own & lost
