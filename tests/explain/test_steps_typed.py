@@ -3,8 +3,10 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
-from vlmguard.explain import flags, moved
+from vlmguard.explain import flags, moved, unknown
 from vlmguard.explain.catalogue import load
+from vlmguard.explain.events import Event
+from vlmguard.explain.lines import Line
 from vlmguard.explain.logfacts import Facts
 
 KNOWN = {known.code: known for known in load()}
@@ -31,9 +33,16 @@ ROWS = (
     ("VG553", "train.py: error: argument --num_worker: expected one argument", "--num_worker VALUE"),
     ("VG553", "ValueError: `scale_rewards` must be one of 'group', 'batch', got 'x'.", "scale_rewards with one of the values"),
     ("VG553", "ValueError: Please set --model /g/merge.sh: line 2: --model: command not found", "grep -nE '\\\\[[:space:]]+$' /g/merge.sh"),
+    ("VG548", "ImportError: This modeling file requires the following packages that were not found in your environment: flash_attn.", "python -m pip install flash-attn"),
+    ("VG553", "tune.py: error: unrecognized arguments: --local_rank=3 --experiment-name x --mode finetune --train-iters 800", "python tune.py --help: what this script takes; local_rank, experiment-name, mode and more"),
+    ("VG566", "ValueError: max_num_batched_tokens (4096) is smaller than max_model_len (131072).", "max_model_len=4096"),
+    ("VG574", "jinja2.exceptions.UndefinedError: 'list object' has no attribute 'startswith'", "content as one string"),
+    ("VG591", "ValueError: Total available GPUs 0 is less than total desired GPUs 8", "ray status: cards under Usage"),
     ("VG554", "KeyError: 'emotion'", "/job/train.py:7: print(list(row)) in front of this line"),
     ("VG554", "ValueError: invalid literal for int() with base 10: '45.7'", "/job/train.py:7: int(float(x))"),
     ("VG555", "cv2.error: OpenCV(4.9.0) (-215:Assertion failed) !ssize.empty() in function 'resize'", "/job/train.py:7: print the path"),
+    ("VG556", "ImportError: cannot import name 'Qwen3VLForConditionalGeneration' from 'transformers' (/x)", "python -m pip install 'transformers>=4.57'"),
+    ("VG556", "ImportError: cannot import name 'LLavaForConditionalGeneration' from 'transformers' (/x)", "python -c 'import transformers as t"),
     ("VG556", "ValueError: Unrecognized configuration class <class 'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for this kind of AutoModel: AutoModelForCausalLM.", "AutoModelForImageTextToText"),
     ("VG556", "ValueError: Unrecognized configuration class <class 'transformers.models.clip.configuration_clip.CLIPVisionConfig'> for this kind of AutoModel: AutoModelForCausalLM.", "AutoModel.from_pretrained"),
     ("VG557", "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'", "python -c 'from deepspeed.ops.op_builder import CPUAdamBuilder"),
@@ -75,3 +84,30 @@ def test_what_to_type_first():
             wrong.append((code, message, step))
     assert not wrong
     assert moved.pin("transformers", "no_such_name") == ""
+
+
+# of the Trainer: a collator asks for what its forward does not name; a loader cannot send a lambda
+TRACES = (
+    ("VG554", "KeyError: 'seq_len'", 'File "/env/lib/python3.11/site-packages/transformers/trainer.py", line 9, in train File "/job/t.py", line 28, in data_collator s = f["seq_len"]', "--remove_unused_columns false"),
+    ("VG583", "AttributeError: Can't pickle local object 'a.<locals>.<lambda>'", 'File "/env/torch/utils/data/dataloader.py", line 9, in __iter__', "DataLoader(num_workers=0)"),
+)  # fmt: skip
+UNKNOWN = (
+    ("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (576x1024 and 4096x1024)", "/job/train.py:7: the layer takes vectors of 4096 numbers and got 1024"),
+    ("IndexError", "index 5 is out of bounds for dimension 0 with size 0", "/job/train.py:7: print(x.shape)"),
+    ("ValueError", "too many values to unpack (expected 2)", "/job/train.py:7: a, *rest"),
+    ("KeyError", "'emotion'", "/job/train.py:7: print(list(row))"),
+    ("RuntimeError", "the moon is full", "python -m pdb -c continue /job/train.py"),
+)  # fmt: skip
+
+
+def test_what_the_frames_tell():
+    for code, message, trace, first in TRACES:
+        said = Facts(message=message, trace=trace)
+        assert flags.say(KNOWN[code].remedies(said)[0], said).startswith(first), code
+    line = Line(0, 1, 0, None, "", None, "", "x", "x")
+    for kind, message, first in UNKNOWN:
+        event = Event(line, kind, message, frames=[("/job/train.py", 7, "<module>")], trace=[PLACE])
+        assert next(unknown.steps(event)).startswith(first), message
+    assert next(unknown.steps(Event(line, "RuntimeError", "the moon is full"))).startswith(
+        "2>&1 | tee"
+    )

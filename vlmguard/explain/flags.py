@@ -236,6 +236,11 @@ _SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "swift rollout --model {served}, on cards of its own, before the training",
         "": "trl vllm-serve --model {served}, on cards of its own, before the training",
     },
+    "engine_tokens": {
+        "ms-swift": "--vllm_max_model_len {tokens}",
+        "TRL": "--vllm_max_model_length {tokens} (vllm_max_model_len before TRL 0.20)",
+        "": "max_model_len={tokens} for the engine (or max_num_batched_tokens as large)",
+    },
     "template": {
         "ms-swift": "--template NAME, of the list of swift sft's models and templates",
         "LLaMA-Factory": "template: NAME, of the table of models and templates in its README",

@@ -10,6 +10,18 @@ _BY_RELEASE = {
         "transformers<4.35": "_expand_mask _make_causal_mask",
         "transformers<4.39": "top_k_top_p_filtering TopKLogitsWarper",
         "transformers<5": "AutoModelForVision2Seq HybridCache is_torch_fx_available AdamW",
+        "transformers>=4.25": "GenerationConfig",
+        "transformers>=4.27": "BitsAndBytesConfig Blip2ForConditionalGeneration",
+        "transformers>=4.28": "LlamaConfig LlamaForCausalLM LlamaTokenizer",
+        "transformers>=4.31": "InstructBlipForConditionalGeneration",
+        "transformers>=4.34": "MistralForCausalLM MistralConfig",
+        "transformers>=4.36": "LlavaForConditionalGeneration Cache DynamicCache",
+        "transformers>=4.37": "SiglipVisionModel SiglipImageProcessor Qwen2ForCausalLM Qwen2Config",
+        "transformers>=4.39": "LlavaNextForConditionalGeneration LlavaNextProcessor",
+        "transformers>=4.40": "Idefics2ForConditionalGeneration",
+        "transformers>=4.41": "PaliGemmaForConditionalGeneration",
+        "transformers>=4.42": "VideoLlavaForConditionalGeneration "
+        "LlavaNextVideoForConditionalGeneration",
         "transformers>=4.43": "EncoderDecoderCache",
         "transformers>=4.45": "Qwen2VLForConditionalGeneration MllamaForConditionalGeneration "
         "LlavaOnevisionForConditionalGeneration Qwen2AudioForConditionalGeneration",

@@ -136,6 +136,7 @@ _WRAPPED = re.compile(r"transformer layer class ([A-Z]\w{2,60}) (?:to wrap )?in 
 _URL = re.compile(r"for url: (https?://[\w.-]{1,80}(?::\d{2,5})?)")
 _LOCAL = re.compile(r"pickle local object ['\"]?[\w.<>]{0,80}<locals>\.([A-Za-z_]\w{0,60})")
 _METRIC = re.compile(r"module script at \S{0,200}?/([a-z_]\w{1,40})\.py")
+_TOKENS = re.compile(r"max_num_batched_tokens \((\d{2,7})\)")
 _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
 _ASKED = re.compile(
     r"(?:requires?|needs|install|Error:|The) [`'\"]?"
@@ -174,6 +175,7 @@ def of(facts: Facts) -> dict[str, str]:
         "local": _first(_LOCAL, said),
         "metric": _first(_METRIC, said),
         "commandpackage": packages.of_command(_first(_COMMAND, said)),
+        "tokens": _first(_TOKENS, said),
         "server": _first(_SERVER, said),
         "command": _first(_COMMAND, said),
         "vision": wheels.vision(facts),
@@ -189,6 +191,7 @@ def of(facts: Facts) -> dict[str, str]:
         "bucket": _first(_BUCKET, said),
         "divisors": _divisors(said),
         "place": given.place(facts.trace),
+        "collator": given.collator(facts.trace),
         "operand": given.operand(facts.trace, _first(_KEY, said)),
         **given.check(facts.trace),
         **given.files(facts),
@@ -202,6 +205,8 @@ def of(facts: Facts) -> dict[str, str]:
         found["ownerpackage"] = packages.of(match[2] or "") or _owner(facts.trace)
     told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
     program = given.program(facts, said)
+    if many := _flags(said):
+        told["flags"] = many  # words, each of a flag's own form
     return {**told, "program": program} if program else told
 
 
@@ -212,6 +217,13 @@ _DISTRIBUTIONS = {
     "axolotl": "axolotl",
     "FlagEmbedding": "FlagEmbedding",
 }
+
+
+def _flags(said: str) -> str:
+    """Of very many arguments that are refused at once the first three."""
+    behind = said.partition("unrecognized arguments: ")[2]
+    found = re.findall(r"(?:^| )--([A-Za-z][\w-]{1,40})", behind)
+    return f"{', '.join(found[:3])} and more" if len(found) > 3 else ""
 
 
 def _other(port: int) -> str:
@@ -300,7 +312,7 @@ def _arguments(said: str) -> dict[str, str]:
 # Words of a step that a value of the log takes the place of: {package}, {path}, …
 _PLACE = re.compile(
     r"\{(adapter|anyflag|argument|attribute|badkey|bucket|checkpoint|choice|class|codefile|"
-    r"command|commandpackage|config|data|dataset|divisors|driver|dropped|dsfile|flag|folder|"
+    r"collator|command|commandpackage|config|data|dataset|divisors|driver|dropped|dsfile|flag|flags|folder|"
     r"framework|function|host|ifname|images|interface|job|judge|key|lib|library|line|local|log|"
     r"metric|missing|modelfolder|modelrepo|modeltype|module|name|newname|numbers|oneof|operand|"
     r"otherport|output|owner|ownerpackage|package|part|partpackage|path|pin|place|port|program|"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from vlmguard.core.findings import Finding
-from vlmguard.explain import clean, flags, named, packages, watchdog
+from vlmguard.explain import clean, flags, named, packages, unknown, watchdog
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.beforehand import TITLES
 from vlmguard.explain.candidates import Candidate, launchers
@@ -20,14 +20,14 @@ _JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
 LONGEST = 320  # characters of an evidence line
 SIDE = 32  # ranks
 _ALIVE = (
-    "is it alive? on each of the run's machines: nvidia-smi; ps -eo pid,etime,pcpu,rss,args | grep "
-    "'[p]ython'",
-    "alive: pip install py-spy; for p in $(pgrep -u $USER -f '[p]ython'); do py-spy dump "
-    "--pid $p; done "
-    "(who stands where: run it twice, a minute apart; in containers it needs SYS_PTRACE)",
-    "gone: dmesg -T | grep -i -E 'killed process|oom|xid', on each machine; under Slurm sacct -j "
-    "{job} --format=JobID,State%30,ExitCode,MaxRSS,Elapsed",
-    "the next run, with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
+    "nvidia-smi; ps -eo pid,etime,pcpu,rss,args | grep '[p]ython': is it alive? on each of the "
+    "run's machines",
+    "pip install py-spy; for p in $(pgrep -u $USER -f '[p]ython'); do py-spy dump --pid $p; done: "
+    "alive: who stands where (run it twice, a minute apart: the same lines: it hangs there; in "
+    "containers it needs SYS_PTRACE)",
+    "dmesg -T | grep -i -E 'killed process|oom|xid', on each machine: gone: what killed it; under "
+    "Slurm sacct -j {job} --format=JobID,State%30,ExitCode,MaxRSS,Elapsed",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
     "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/SHARED/nccl_trace_ in front of the command (SHARED: a disk "
     "that all nodes see): after a time-out the flight recorder says which collective hangs",
 )
@@ -149,9 +149,9 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield f"{_EACH[known]}, then vlmguard explain LOGS: every rank's own last words"
         if answer.code in (-6, 134):
             yield "PYTHONFAULTHANDLER=1 TORCH_SHOW_CPP_STACKTRACES=1 in front of the command"
-    elif place is not None:
-        file = named.quoted(place[0])
-        if file:
+    else:
+        yield from unknown.steps(event)
+        if place is not None and (file := named.quoted(place[0])):
             yield f"sed -n {max(place[1] - 5, 1)},{place[1] + 3}p {file}: the line that raised it"
     if event is not None and (names := packages.raised_in(event.frames)):
         yield (

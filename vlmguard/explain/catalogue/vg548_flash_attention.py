@@ -18,6 +18,13 @@ FAILURE = Known(
             when=("is not a package",),
         ),
         Do("bf16", "none on cards from Ampere on", when=("fp16 and bf16", "data type", "dtype")),
+        Do(
+            "python -m pip install flash-attn --no-build-isolation: the model's own code "
+            "imports it",
+            "time to build",
+            when=("packages that were not found",),
+            kind="install",
+        ),
         Do("sdpa", "slower and more memory for long rows"),
         Do(
             "bf16",
@@ -35,6 +42,7 @@ FAILURE = Known(
             "python -m pip install flash-attn --no-build-isolation, in the release that fits this "
             "torch",
             "time to build",
+            kind="install",
             when=("not installed", "No module", "ImportError", "cannot import", "requires"),
         ),
         Do("python -m pip show flash-attn torch: a release built for this torch and card", "none"),

@@ -40,6 +40,7 @@ FAILURE = Known(
             when=(
                 "KeyError: 'optim",
                 "KeyError: 'epoch'",
+                "KeyError: 'param_groups'",
                 "KeyError: 'state_dict'",
                 "KeyError: 'scheduler'",
                 "KeyError: 'lr_sched",

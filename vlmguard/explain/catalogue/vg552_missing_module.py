@@ -50,6 +50,15 @@ FAILURE = Known(
             "none",
         ),
         Do(
+            "python -c 'import transformers as t; print(t.__version__, [n for n in dir(t) if "
+            'n.lower() == "{name}".lower()])\': a name is printed: spell it like that; none: '
+            "python -m pip install -U transformers, or an older one, as the program's "
+            "requirements say",
+            "none",
+            when=("from 'transformers'",),
+            kind="name",
+        ),
+        Do(
             "python -m pip show {sourcepackage}; python -m pip check: install the release of "
             "{sourcepackage} that has {name} (older ones lack what is new, newer ones what was "
             "taken out): the one in the requirements of the program that imports it",

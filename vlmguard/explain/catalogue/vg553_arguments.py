@@ -41,6 +41,12 @@ FAILURE = Known(
     do=(
         looks.CHECK,
         Do(
+            "{program} --help: what this script takes; {flags} are another parser's: start "
+            "that script, or args, rest = parser.parse_known_args() here",
+            "none",
+            kind="help",
+        ),
+        Do(
             "sed -n {yamlspan} {yamlfile}: line {line} breaks it (a colon without a blank "
             "behind it, a tab, an indentation that differs, a value with a colon that is not "
             "in quotes)",

@@ -31,6 +31,13 @@ FAILURE = Known(
     do=(
         looks.CHECK,
         Do(
+            "--remove_unused_columns false (remove_unused_columns=False in TrainingArguments): the "
+            "Trainer took out what the model's forward does not name, before {collator} asked for "
+            "{key}",
+            "none",
+            when=("KeyError: '",),
+        ),
+        Do(
             "eager_rows",
             "the run stops at the first bad row, whose own exception says what it lacks",
             when=("Failed to retrieve the dataset",),

@@ -30,6 +30,20 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 
 _STEPS = (
     Do(
+        "python -m pip install {pin}: {name} came with it",
+        "other defaults: see vlmguard compat",
+        kind="newer",
+    ),
+    Do(
+        "python -c 'import transformers as t; print(t.__version__, [n for n in dir(t) if "
+        'n.lower() == "{name}".lower()])\': a name is printed: spell it like that; none: '
+        "python -m pip install -U transformers, or an older one, as the program's "
+        "requirements say",
+        "none",
+        when=("from 'transformers'",),
+        kind="newer",
+    ),
+    Do(
         "hf download {repo} --include '*.py' --force-download: the model's own code is "
         "missing beside its weights",
         "none",

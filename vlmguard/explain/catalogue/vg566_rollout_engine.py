@@ -16,6 +16,23 @@ FAILURE = Known(
     do=(
         looks.CHECK,
         Do(
+            "curl -s http://127.0.0.1:8000/health, on the server's machine: no answer: it has "
+            "died, and the last lines of its own output (trl vllm-serve, swift rollout) say "
+            "why",
+            "none",
+            when=(
+                "Connection aborted",
+                "RemoteDisconnected",
+                "Connection refused",
+            ),
+        ),
+        Do(
+            "engine_tokens",
+            "longer rows are refused",
+            when=("max_num_batched_tokens",),
+            kind="short",
+        ),
+        Do(
             "accelerate launch --num_processes 1 … (one fewer than there are cards): the last "
             "card is left for vLLM",
             "one card less trains",
@@ -74,6 +91,7 @@ FAILURE = Known(
                 "No available memory",
                 "max seq len",
             ),
+            kind="short",
         ),
         Do(
             "serve",

@@ -28,7 +28,7 @@ FAILURE = Known(
             "template cannot join a list of parts; a model that sees: its processor in place "
             "of the tokenizer (processing_class=AutoProcessor.from_pretrained(…))",
             "none",
-            when=("can only concatenate",),
+            when=("can only concatenate", "'list object' has no attribute"),
         ),
         Do(
             "python -c $'import json, sys\\nfor n, x in enumerate(open(sys.argv[1]), 1):\\n r = "
@@ -72,6 +72,7 @@ FAILURE = Known(
                 "roles must",
                 "Only user",
                 "can only concatenate",
+                "'list object'",
                 "Tools should",
             ),
             kind="template",

@@ -3,6 +3,61 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """What a data loader cannot send to its workers need not be sent."""
+    sent = "ickle" in facts.message and "dataloader.py" in facts.trace
+    return (Do("workers", "slower batches"), *_STEPS) if sent else _STEPS
+
+
+_STEPS = (
+    Do(
+        "def {local}(…) at the top level of its module, not inside of another function (a "
+        "lambda: give it a name there): only what is found there by its name can be sent",
+        "none",
+        when=("pickle",),
+        kind="top",
+    ),
+    Do(
+        "multiprocessing.set_start_method('spawn', force=True) first in the script's "
+        "if __name__ == '__main__': (VLLM_WORKER_MULTIPROC_METHOD=spawn for vLLM)",
+        "slower start",
+        when=(
+            "fork",
+            "Re-initialize",
+            "re-initialize",
+            "initialization error",
+            "bootstrapping",
+        ),
+    ),
+    Do(
+        "notebook_launcher: nothing on the GPU in an earlier cell; restart the kernel and "
+        "start "
+        "training first",
+        "none",
+        when=("notebook_launcher", "notebook"),
+    ),
+    Do(
+        "functions at a module's top level instead of lambdas and nested ones; files opened in "
+        "the worker",
+        "none",
+        when=("pickle", "Pickl", "pickling"),
+        kind="top",
+    ),
+    Do("workers", "slower batches"),
+    Do(
+        "do nothing on the GPU before the workers start; in them nothing on the GPU at all",
+        "none",
+    ),
+    Do(
+        "functions at a module's top level instead of lambdas and nested ones; "
+        "files opened in the worker",
+        "none",
+        unless=("pickle", "Pickl", "pickling", "fork"),
+    ),
+)
 
 FAILURE = Known(
     code="VG583",
@@ -17,52 +72,7 @@ FAILURE = Known(
         "child cannot use it), or, with spawn, something had to be sent that cannot "
         "be pickled (a lambda, a nested function, an open file)"
     ),
-    do=(
-        Do(
-            "def {local}(…) at the top level of its module, not inside of another function (a "
-            "lambda: give it a name there): only what is found there by its name can be sent",
-            "none",
-            when=("pickle",),
-            kind="top",
-        ),
-        Do(
-            "multiprocessing.set_start_method('spawn', force=True) first in the script's "
-            "if __name__ == '__main__': (VLLM_WORKER_MULTIPROC_METHOD=spawn for vLLM)",
-            "slower start",
-            when=(
-                "fork",
-                "Re-initialize",
-                "re-initialize",
-                "initialization error",
-                "bootstrapping",
-            ),
-        ),
-        Do(
-            "notebook_launcher: nothing on the GPU in an earlier cell; restart the kernel and "
-            "start "
-            "training first",
-            "none",
-            when=("notebook_launcher", "notebook"),
-        ),
-        Do(
-            "functions at a module's top level instead of lambdas and nested ones; files opened in "
-            "the worker",
-            "none",
-            when=("pickle", "Pickl", "pickling"),
-            kind="top",
-        ),
-        Do("workers", "slower batches"),
-        Do(
-            "do nothing on the GPU before the workers start; in them nothing on the GPU at all",
-            "none",
-        ),
-        Do(
-            "functions at a module's top level instead of lambdas and nested ones; "
-            "files opened in the worker",
-            "none",
-            unless=("pickle", "Pickl", "pickling", "fork"),
-        ),
-    ),
+    do=_do,
     wrong=(
         "num_proc=1 in datasets' map helps against pickling, not against CUDA in a forked worker."
     ),

@@ -17,6 +17,14 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "print(preds.shape, labels.shape) first in compute_metrics: another number of "
+            "rows; --dataloader_drop_last false, one label a row in the collator, and no "
+            "nn.DataParallel (CUDA_VISIBLE_DEVICES=0, or torchrun)",
+            "none",
+            when=("nconsistent numbers",),
+            kind="metric",
+        ),
+        Do(
             "--metric_for_best_model eval_loss --greater_is_better false: 'set to' names one "
             "that compute_metrics does not give; the message lists those that there are",
             "none",
@@ -48,7 +56,7 @@ FAILURE = Known(
             "in compute_metrics: preds = preds[0] if isinstance(preds, tuple) else preds; preds = "
             "preds.argmax(-1): class numbers, not a score for each class",
             "none",
-            when=("could not be broadcast", "mix of", "continuous", "nconsistent numbers"),
+            when=("could not be broadcast", "mix of", "continuous", "match the expected format"),
         ),
         Do(
             "in compute_metrics, before decoding: preds and labels = np.where(x != -100, x, "

@@ -10,9 +10,18 @@ from vlmguard.explain.logfacts import Facts
 _FEWER = re.compile(r"available GPUs (\d{1,6}) is less than total desired GPUs (\d{1,6})")
 
 
+_NONE = Do(
+    "ray status: cards under Usage are held by another job (ray stop --force on every node ends "
+    "all of them, then start anew); none at all: Ray was started where nvidia-smi -L lists none",
+    "none",
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if (match := _FEWER.search(facts.message)) is None:
         return _STEPS
+    if match[1] == "0":
+        return (_NONE, *_STEPS)
     here = (
         f"trainer.n_gpus_per_node={match[1]} trainer.nnodes=1 behind the command: {match[2]} are "
         f"asked for, and the cluster has {match[1]}; if there should be more: ray status shows "
@@ -23,9 +32,25 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 
 _STEPS = (
     Do(
+        "ray status: no GPU in it: nvidia-smi -L on that node, then ray stop --force; ray "
+        "start --head --num-gpus N (or ray.init(num_gpus=N)), with the N that it lists",
+        "none",
+        when=("No available node types",),
+        kind="status",
+    ),
+    Do(
+        "behind the command, less for each worker: what is Required in the line must fit "
+        "into what is Available ({program} --help | grep -i mem_ lists the names; AReaL: "
+        "mem_per_model_worker)",
+        "none",
+        when=("enough resources to launch",),
+        kind="status",
+    ),
+    Do(
         "ray status before the start: nodes, free GPUs and CPUs; trainer.nnodes × "
         "n_gpus_per_node (or the sum of all --*_num_gpus_per_node) must not be more",
         "none",
+        kind="status",
     ),
     Do(
         "ray stop --force on every node, then ray start anew: what an ended job left "
@@ -58,6 +83,7 @@ FAILURE = Known(
     do=_do,
     wrong="If a worker raised an exception of its own before, that one is the cause.",
     signs=(
+        Sign("does not have enough resources to launch workers", where="line", releases="AReaL"),
         Sign("Total available GPUs", also=("total desired GPUs",), releases="verl"),
         Sign("failed to get register_center_actor", releases="verl ≤ 0.5"),
         Sign("Cannot provide a placement group", releases="vLLM"),
