@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _ASIDE = re.compile(
-    r"^\s{0,8}(?i:val|valid\w{0,5}|eval\w{0,6}|predict\w{0,5}|test\w{0,3})\b[^%|]{0,30}:?\s{0,4}"
-    r"\d{1,3}%\|"
+    r"^\s{0,8}(?:(?:[Gg]enerati(?:on|ve)|[Rr]unning|[Ff]inal|[Mm]odel) )?"
+    r"(?i:val|valid\w{0,5}|eval\w{0,6}|predict\w{0,5}|test\w{0,3})\b[^%|]{0,30}:?\s{0,4}\d{1,3}%\|"
 )
 _EVALUATES = re.compile(
     r"(?i)\b(?:running|start(?:ing|ed)?|begin(?:ning)?)(?: the)? "

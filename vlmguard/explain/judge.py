@@ -20,6 +20,7 @@ from vlmguard.explain.failure import Known
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.meanwhile import by_hand, preparing, working
 from vlmguard.explain.silent import no_numbers, silent
+from vlmguard.explain.unloaded import unloaded
 
 _MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier")
 # Who ended it says so → what the ended say beside it; "": what is in no catalogue.
@@ -42,7 +43,7 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     """The verdict over all logs of one run."""
     by_code = {known.code: known for known in catalogue}
     ended = launcher.first([e for d in digests for e in d.exits])
-    candidates = victims.told_apart(collected(digests, catalogue), by_code, ended)
+    candidates = victims.told_apart(collected(digests, catalogue), digests, by_code, ended)
     watched = (line for d in digests for line in d.watched)
     table = watchdog.table(watched, facts.world or _speak(digests))
     answer = _started(candidates, digests, by_code)
@@ -51,7 +52,8 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     if _broken_before(answer, digests):
         answer.known, answer.verdict = by_code["VG515"], "explained"
     if answer.known is not None and answer.known.code == _ENDED:
-        answer = no_numbers(digests, by_code) or by_hand(answer, digests, by_code) or answer
+        found = no_numbers(digests, by_code) or unloaded(answer, digests, by_code)
+        answer = found or by_hand(answer, digests, by_code) or answer
     answer.table = table
     answer.facts = facts_of(answer, facts, digests)
     if _without_address(answer, digests):

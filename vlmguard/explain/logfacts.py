@@ -5,6 +5,8 @@ Nothing is guessed: a fact that the log does not state stays empty, and texts sa
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -159,6 +161,7 @@ _WANTED = frozenset(
     + sorted(told.NAMES)
 )
 _DOTTED = re.compile(r"\b([a-z][a-z_]{3,48}) \.{3,60} (\S{1,80})")  # DeepSpeed's dump of its config
+_WORLD_INFO = re.compile(r"--world_info=([\w+/=-]{8,4000})")  # DeepSpeed's: hosts and their cards
 _OURS = re.compile(
     r"vlmguard: (\S{1,20}) guards ([\w-]{2,30}) (\S{0,30}), (\w{2,20}), (\d{1,6}) ranks?"
 )
@@ -183,6 +186,8 @@ def of_text(texts: Iterable[str]) -> Facts:
         typed |= told.typed(text, _WANTED)
         if ranks := _WORLD.search(text):
             said.setdefault("world_size", ranks[1] or ranks[2])
+        elif (cards := _cards(text)) is not None:
+            said.setdefault("world_size", str(cards))
         for match in _RELEASE.finditer(text):
             if _ASKED.search(text, max(match.start() - 24, 0), match.start()):
                 continue
@@ -300,3 +305,13 @@ def _strategy(said: dict[str, str], seen: str) -> str:
     ):
         return f"zero{match[1] or match[2] or match[3]}"
     return seen
+
+
+def _cards(text: str) -> int | None:
+    """How many GPUs DeepSpeed's launcher was given."""
+    match = _WORLD_INFO.search(text)
+    try:
+        hosts = json.loads(base64.urlsafe_b64decode(match[1])) if match else {}
+        return sum(map(len, hosts.values())) or None
+    except (ValueError, AttributeError, TypeError):
+        return None

@@ -8,21 +8,29 @@ from dataclasses import replace
 
 from vlmguard.explain import launcher
 from vlmguard.explain.candidates import Candidate
+from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
 
 _GONE, _NETWORK = "VG563", "VG536"
 _REFUSED = re.compile(r"[Cc]onnection refused|exceeded error retry count")
+_CLOSING = "has failed to shutdown the rendezvous"  # torchrun's agent, of its own node
 _PEER = re.compile(r"remote process exited|ncclRemoteError|Got completion from peer|status=12")
 _OF_LINKS = ("VG536", "VG533", "VG588", "VG596", "VG542", "VG584", "VG540")
 
 
 def told_apart(
-    candidates: list[Candidate], by_code: dict[str, Known], ended: launcher.Exit | None
+    candidates: list[Candidate],
+    digests: Sequence[Digest],
+    by_code: dict[str, Known],
+    ended: launcher.Exit | None,
 ) -> list[Candidate]:
     """Who is gone refuses the next connection: where one rank lost its peer no network failed.
 
     Nor where another rank raised what has nothing to do with it, or ended before these did.
     """
+    if any(_CLOSING in d.text for d in digests):
+        lost = [c for c in candidates if _lost_store(c)]
+        candidates = [replace(c, known=by_code[_GONE]) if c in lost else c for c in candidates]
     if _own_failure(candidates) or _ended_before(candidates, ended):
         lost = [c for c in candidates if c.key[0] == _NETWORK and _PEER.search(_said(c))]
         return [replace(c, known=by_code[_GONE]) if c in lost else c for c in candidates]
@@ -32,6 +40,12 @@ def told_apart(
     if not all(_REFUSED.search(_said(c)) for c in said):
         return candidates
     return [replace(c, known=by_code[_GONE]) if c in said else c for c in candidates]
+
+
+def _lost_store(candidate: Candidate) -> bool:
+    """Whether an agent does not reach the store any more: as it closes, another's agent is gone."""
+    said = candidate.event.type if candidate.event is not None else candidate.line.raw
+    return "RendezvousConnectionError" in said
 
 
 def _ended_before(candidates: Sequence[Candidate], ended: launcher.Exit | None) -> bool:

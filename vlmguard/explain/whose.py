@@ -10,6 +10,7 @@ from vlmguard.explain import pids
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest, texts
 from vlmguard.explain.ended import nodes
+from vlmguard.explain.events import Event
 from vlmguard.explain.lines import Line
 from vlmguard.explain.pids import only
 
@@ -20,6 +21,8 @@ _ASKED = re.compile(
 _RECORDED = re.compile(r"\bmissing ranks: \{(\d{1,6})\}")
 # An exception's message that begins with the rank that raised it.
 _SAYS = re.compile(r"^(?:\w{1,60}\.){0,6}\w{1,60}: \[?[Rr]ank[ =]?(\d{1,6})\]:? ")
+# DDP, of its own parameters.
+_UNUSED = re.compile(r"did not receive grad for rank (\d{1,6}):")
 _GPU = re.compile(r"\bGPU (\d{1,2})\b")
 # torch under TORCH_DISTRIBUTED_DEBUG=DETAIL: what each rank is in.
 _IN = re.compile(
@@ -75,6 +78,10 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Told | None:
         return None
     if (says := _SAYS.match(answer.facts.message)) and answer.known is not None:
         return int(says[1]), "its message begins with it"
+    if (own := _UNUSED.search(answer.facts.message)) is not None:
+        return int(own[1]), "its message names it"
+    if code == "VG542" and any(_serves(e) for d in digests for e in d.events):
+        return 0, "rank 0 serves the store on which the ranks meet"
     if (one := pids.rank(answer, digests)) is not None:
         return one, "the launcher says which rank this process is"
     if (one := _of_file(answer, digests)) is not None:
@@ -126,6 +133,13 @@ def _alone(answer: Answer) -> bool:
     cell = event is not None and bool(event.titled)
     spawned = any("notebook_launcher" in path or "/launchers.py" in path for path in paths)
     return answer.facts.world == 1 or (answer.facts.world is None and cell and not spawned)
+
+
+def _serves(event: Event) -> bool:
+    """Whether a rank, and no launcher's agent, was to listen where the others call."""
+    paths = " ".join(path for path, _, _ in event.frames)
+    joins = any(name == "init_process_group" for _, _, name in event.frames)
+    return "server socket" in event.message and joins and "distributed/elastic" not in paths
 
 
 def _messages(digests: Sequence[Digest]) -> Iterator[str]:

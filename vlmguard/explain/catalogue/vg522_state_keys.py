@@ -23,6 +23,20 @@ def _why(facts: Facts) -> str:
     )
 
 
+# What parameters' names begin with; a callback of the user's own looks them up for itself.
+_PARTS = (
+    "vision_model.",
+    "visual.",
+    "vision_tower.",
+    "model.",
+    "language_model.",
+    "base_model.",
+    "transformer.",
+    "module.",
+    "lm_head",
+)
+_OWN = ("transformers/trainer_callback.py",)
+
 FAILURE = Known(
     code="VG522",
     name="explain-state-keys",
@@ -134,38 +148,12 @@ FAILURE = Known(
         Sign("ignore_mismatched_sizes", also=("mismatch",)),
         Sign("shape mismatch", also=("checkpoint",)),
         Sign("Trying to set a tensor of shape"),
-        Sign("KeyError: '", also=(".weight'",)),
+        Sign("KeyError: '", also=(".weight'",), no=_OWN),
         Sign("is neither a parameter, buffer, nor extra state"),
         Sign("Can't find weights for"),
         Sign("-packages/peft/utils/save_and_load.py", where="raised"),
         Sign(" in load_state_dict()", where="within", no=("optim", "scheduler", "scaler")),
-        Sign(
-            "KeyError: 'vision_model.",
-        ),
-        Sign(
-            "KeyError: 'visual.",
-        ),
-        Sign(
-            "KeyError: 'vision_tower.",
-        ),
-        Sign(
-            "KeyError: 'model.",
-        ),
-        Sign(
-            "KeyError: 'language_model.",
-        ),
-        Sign(
-            "KeyError: 'base_model.",
-        ),
-        Sign(
-            "KeyError: 'transformer.",
-        ),
-        Sign(
-            "KeyError: 'module.",
-        ),
-        Sign(
-            "KeyError: 'lm_head",
-        ),
+        *(Sign(f"KeyError: '{part}", no=_OWN) for part in _PARTS),
         Sign("convert_weights.py", where="raised"),
         Sign("Neither a state dict nor checkpoint files"),
         Sign("does not have a parameter or a buffer named"),

@@ -65,7 +65,7 @@ FAILURE = Known(
         Sign("unable to mmap", no=("Cannot allocate memory",)),
         Sign("Error while creating shared memory segment"),
         Sign("received 0 items of ancdata"),
-        Sign("Too many open files"),
+        Sign("shared memory object", also=("Too many open files",)),
         Sign("unable to resize file"),
         Sign("insufficient shared memory (shm)", where="line"),
         Sign("Bus error", where="line"),
