@@ -268,7 +268,7 @@ def test_explains(host, code):
 def test_the_release_that_mends_it_comes_from_the_table(host):
     frozen = replace(ZERO3, releases=OLD, frozen=True, checkpointing=OTHER)
     failure = Failure("CheckpointError", FAILURES["VG504"])
-    assert "DeepSpeed 0.19.3 or newer" in host.on_error(frozen, None, failure)[0].advice
+    assert "deepspeed>=0.19.3" in host.on_error(frozen, None, failure)[0].advice
     assert "DeepSpeed" not in host.on_error(DDP, None, failure)[0].advice
 
 
