@@ -36,6 +36,11 @@ OOM = compose.traced("torch.OutOfMemoryError: CUDA out of memory. Tried to alloc
 EVAL = "Generation Evaluation: 100%|████| 497/499 [18:29:58<05:20, 160.10s/it]\n"
 WAITS = "[E ProcessGroupNCCL.cpp:475] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=22134630, OpType=ALLGATHER, NumelIn=499, NumelOut=998, Timeout(ms)=18000000) ran for 18000109 milliseconds before timing out.\n"
 
+NODE = (
+    "gpu011:211733:212041 [4] NCCL WARN [Proxy Service 12] Failed to execute operation Connect from rank 12, retcode 3\n"
+    "srun: error: Node failure on gpu017\nslurmstepd: error: *** JOB 1290331 ON gpu011 CANCELLED AT 2024-11-02T07:51:40 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"
+)
+
 # what → (log, class or verdict, starting ranks or None)
 SHAPES = {
     "no further thread": (STEPS + compose.traced("RuntimeError: can't start new thread", 2), "VG599", (2,)),
@@ -55,6 +60,7 @@ SHAPES = {
     "one GPU, by the launcher's argument": (LAUNCHED.format(ONE) + OOM, "VG512", (0,)),
     "two": (LAUNCHED.format(TWO) + OOM, "VG512", ()),
     "not a launcher's argument": (LAUNCHED.format("bm90IGpzb24h") + OOM, "VG512", ()),
+    "a node that failed, and who called it": (STEPS + NODE, "VG533", None),
     "an evaluation that generates": (STEPS + EVAL + WAITS, "VG551", None),
 }  # fmt: skip
 

@@ -30,6 +30,7 @@ _WORDS = {
     "VG543": {"VG543", "VG544"},
     "VG531": {"VG531", "VG569", "VG590"},  # it waits for another place
     "VG530": {"VG530", "VG531"},
+    "VG533": {"VG533", "VG536", "VG534"},  # the others lost their connection to the node
 }
 # What a kernel says of a process or card: who fell says whose.
 _FROM_BELOW = ("VG532", "VG534", "VG543")
