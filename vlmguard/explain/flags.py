@@ -331,6 +331,20 @@ _SPELT: dict[str, dict[str, str]] = {
         "TRL": "--attn_implementation sdpa",
         "": 'from_pretrained(…, attn_implementation="sdpa")',
     },
+    "load_half": {
+        "ms-swift": "--torch_dtype bfloat16",
+        "LLaMA-Factory": "bf16: true",
+        "TRL": "--dtype bfloat16 (--torch_dtype in older releases)",
+        "": "from_pretrained(…, torch_dtype=torch.bfloat16)",
+    },
+    "four_bits": {
+        "ms-swift": "--quant_method bnb --quant_bits 4 --tuner_type lora (3.x: --train_type lora)",
+        "LLaMA-Factory": "quantization_bit: 4, finetuning_type: lora",
+        "TRL": "--load_in_4bit --use_peft",
+        "axolotl": "load_in_4bit: true, adapter: qlora",
+        "": "from_pretrained(…, quantization_config=BitsAndBytesConfig(load_in_4bit=True, "
+        "bnb_4bit_compute_dtype=torch.bfloat16)), with LoRA",
+    },
     "bf16": {
         "ms-swift": "--torch_dtype bfloat16 --bf16 true",
         "hf": "--bf16 true",
@@ -347,7 +361,9 @@ _SPELT: dict[str, dict[str, str]] = {
         'DeepSpeed\'s config: "fp16": {{"enabled": true}}, "bf16": {{"enabled": false}})',
     },
     "fp32_masters": {
-        "ms-swift": "--torch_dtype bfloat16 (or float32) instead of float16",
+        "ms-swift": "--torch_dtype float32 --fp16 true (cards from Ampere on: --torch_dtype "
+        "bfloat16 "
+        "--bf16 true)",
         "LLaMA-Factory": "bf16: true instead of pure fp16, or upcast_layernorm/pure_bf16",
         "TRL": "--dtype float32 --fp16 true (--torch_dtype in older releases)",
         "": "from_pretrained(…, torch_dtype=torch.float32) with fp16=True: float32 weights, and "

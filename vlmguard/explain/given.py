@@ -120,6 +120,13 @@ def rows(facts: Facts) -> str:
 _YAML = re.compile(r"[\w./~][\w./@+~-]{0,200}\.ya?ml")
 
 
+def master(facts: Facts) -> str:
+    """The first node's address, where a command line names it for several nodes."""
+    told = facts.said.get("master_addr", "") if "master_addr" in facts.typed else ""
+    several = facts.said.get("nnodes", "1") != "1" and not told.startswith(("127.", "localhost"))
+    return told if several and re.fullmatch(r"[A-Za-z0-9][\w.-]{1,80}", told) else ""
+
+
 def config(facts: Facts) -> str:
     """accelerate's file, where the command line names it."""
     told = facts.said.get("config_file", "") if "config_file" in facts.typed else ""

@@ -79,7 +79,12 @@ _JOB = re.compile(r"(?:JOB|STEP|Job|job|\bstep|StepId=|JobId=)[ =]?(\d{2,12})(?:
 _HOST = re.compile(
     r"(?: ON | on node |Node |host |host=)([A-Za-z][\w.-]{1,60}|\d{1,3}(?:\.\d{1,3}){3})"
     r"|connect to \(?([A-Za-z0-9][\w.-]{1,80})[,:] ?\d{2,5}"
+    r"|@([A-Za-z0-9][\w.-]{1,60}): Permission denied|connect to host ([A-Za-z0-9][\w.-]{1,60}) port"
     r"|Connect to (\d{1,3}(?:\.\d{1,3}){3})<"
+)
+_VOCABULARY = re.compile(
+    r"(?:embed_tokens|lm_head|word_embeddings|wte)[\w.]{0,60}: copying a param with shape "
+    r"torch\.Size\(\[(\d{4,7}), "
 )
 _ATTRIBUTE = re.compile(
     r"(?:['\"‘]?([A-Za-z_][\w.]{0,80})['\"’]? (?:object )?|module ['\"]([\w.]{1,80})['\"] )"
@@ -150,11 +155,14 @@ def of(facts: Facts) -> dict[str, str]:
     found = {
         **_modules(said),
         **_arguments(said),
-        "port": _first(_PORT, said),
+        "port": _first(_PORT, said) or facts.said.get("master_port", ""),
         "path": _path(said),
         "repo": _repo(said),
         "job": _first(_JOB, said),
-        "host": _first(_HOST, said),
+        "host": _first(_HOST, said) or given.master(facts),
+        "node": facts.said.get("node", ""),
+        "capability": facts.said.get("capability", ""),
+        "vocabulary": _first(_VOCABULARY, said),
         "key": _first(_KEY, said),
         "modeltype": _first(_MODEL, said),
         "template": _first(_TEMPLATE, said),
@@ -310,16 +318,7 @@ def _arguments(said: str) -> dict[str, str]:
 
 
 # Words of a step that a value of the log takes the place of: {package}, {path}, …
-_PLACE = re.compile(
-    r"\{(adapter|anyflag|argument|attribute|badkey|bucket|checkpoint|choice|class|codefile|"
-    r"collator|command|commandpackage|config|data|dataset|divisors|driver|dropped|dsfile|flag|flags|folder|"
-    r"framework|function|host|ifname|images|interface|job|judge|key|lib|library|line|local|log|"
-    r"metric|missing|modelfolder|modelrepo|modeltype|module|name|newname|numbers|oneof|operand|"
-    r"otherport|output|owner|ownerpackage|package|part|partpackage|path|pin|place|port|program|"
-    r"projector|refused|refusedvalue|repo|required|rows|saved|script|server|source|"
-    r"sourcepackage|span|stem|template|unlisted|vision|wanted|wheels|wrapped|yamlfile|"
-    r"yamlspan)\}"
-)
+_PLACE = re.compile(r"\{([a-z]{3,20})\}")
 
 
 def wants(action: str) -> set[str]:

@@ -97,7 +97,7 @@ _CODE = {"true": "True", "false": "False"}
 
 def in_code(words: str, facts: Facts) -> str:
     """``words`` and the same for a script that sets its arguments in code, where one failed."""
-    if facts.framework not in ("transformers", "TRL") or facts.typed:
+    if facts.framework not in ("transformers", "TRL") or facts.typed & _ARGUMENTS:
         return words
     pairs = _PAIR.findall(words)
     if not pairs or not words.startswith("--") or not {n for n, _ in pairs} <= _ARGUMENTS:

@@ -14,6 +14,8 @@ _SAVED = re.compile(
     r"((?:\.{0,2}/)?[\w@+~-][\w./@+~-]{0,200}/(?:checkpoint-|global_step_?)\d{1,9})(?![\w-])"
 )
 _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
+_CARD = re.compile(r"with CUDA capability (sm_1\d\d) is not compatible")
+_NODE = re.compile(r"(?m)srun: error: ([\w.-]{1,60}): task|^ {2}host {6}: ([\w.-]{1,60})$")
 _TYPED = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]{2,48})(?=[ =\n]|$)")
 
 _PRECISION = re.compile(
@@ -42,7 +44,8 @@ _CONTRARY = {"true": "false", "false": "true"}
 NAMES = frozenset(
     """
     max_seq_length max_seq_len model_max_length max_len config_file lora_target target_modules
-    image_folder     freeze_language_model lora_target_modules num_workers pretrain_mm_mlp_adapter
+    image_folder     master_addr master_port nnodes freeze_language_model lora_target_modules r
+    rnum_workers pretrain_mm_mlp_adapter
     """.split()
 ) | frozenset(_ALIASES)
 
@@ -59,6 +62,10 @@ def passing(text: str, said: dict[str, str]) -> None:
         said["saved"] = match[1]  # the last of them
     if found := _INTERFACE.search(text):
         said.setdefault("nccl_socket_ifname", found[1])
+    if found := _CARD.search(text):
+        said.setdefault("capability", found[1])
+    if found := _NODE.search(text):
+        said.setdefault("node", found[1] or found[2])
     for match in _PRECISION.finditer(text):
         said.setdefault(match[1], match[2].lower())
     if _ACCELERATE.search(text):

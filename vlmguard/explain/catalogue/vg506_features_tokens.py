@@ -14,6 +14,7 @@ _SHAPES = re.compile(
     r"value tensor of shape \[(\d{1,9}), \d{1,9}\] cannot be broadcast to indexing result of "
     r"shape \[(\d{1,9}), \d{1,9}\]"
 )
+_TILES = re.compile(r"size of tensor a \((\d{1,9})\) must match the size of tensor b \((\d{1,9})\)")
 _COUNTS = re.compile(r"tokens:? (\d{1,9}),? features:? (\d{1,9})")
 
 
@@ -22,10 +23,17 @@ def _counts(facts: Facts) -> tuple[int, int] | None:
         return int(match[1]), int(match[2])
     if match := _ENGINE.search(facts.message):
         return int(match[2]), int(match[1])
+    if "vit_embeds" in facts.trace and (match := _TILES.search(facts.message)):
+        return int(match[1]), int(match[2])
     match = _SHAPES.search(facts.message)
     return (int(match[2]), int(match[1])) if match else None
 
 
+_NEWER = Do(
+    "python -m pip install -U 'transformers>=4.45': older ones take one placeholder for an image, "
+    "and here each of its features has one already",
+    "none, where nothing pins it",
+)
 MANY = 32768  # features, beyond which images are made smaller before rows are made longer
 
 
@@ -68,6 +76,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         "max_length", "more memory for long rows", limits.longer(facts, max(counts or (0,)))
     )
     pixels = Do("max_pixels", "smaller images", limits.fewer_pixels(facts))
+    if "while the number of image given to the model" in facts.message:
+        return (_NEWER, raised)
     if counts is not None and counts[0] == 0:
         return (
             Do(looks.ROWS, "none", kind="rows"),
@@ -127,6 +137,7 @@ FAILURE = Known(
             also=("cannot be broadcast to indexing result",),
             no=("p_attn_mask",),  # a picture's own patches: an older Idefics on a newer torch
         ),
+        Sign("must match the size of tensor b", also=("vit_embeds",), releases="InternVL"),
         Sign("Number of image tokens", also=("does not match number of images",)),
         Sign("image_bound", also=("shape mismatch",), where="trace"),
         Sign(

@@ -14,6 +14,13 @@ FAILURE = Known(
     "placeholders for, or an image was given as a text",
     do=(
         Do(
+            "python -m pip install -U llamafactory: newer ones take rows with no image or with "
+            "several; else rows with one image each",
+            "none",
+            when=("one image per sample",),
+            kind="rows",
+        ),
+        Do(
             "fps as one number (processor(…, fps=2.0)), or one for each video: images, videos, "
             "video_kwargs = process_vision_info(messages, return_video_kwargs=True) gives them",
             "none",
@@ -40,6 +47,7 @@ FAILURE = Known(
     signs=(
         Sign("KeyError: 'pixel_values'"),
         Sign("KeyError: 'image_grid_thw'"),
+        Sign("only supports one image per sample"),
         Sign("number of images does not match"),
         Sign("number of images", also=("does not match the number of",)),
         Sign("The number of images in the text"),

@@ -88,9 +88,10 @@ def _shard(facts: Facts) -> tuple[Do, ...]:
 
 
 _ENGINE = (
+    Do("short_engine", "longer rows are refused", when=("max seq len", "max_model_len")),
     Do("more_engine", "less room for the training on the same card", unless=("desired GPU",)),
     Do("less_engine", "a smaller cache", when=("desired GPU",)),
-    Do("short_engine", "longer rows are refused"),
+    Do("short_engine", "longer rows are refused", unless=("max seq len", "max_model_len")),
     Do("nvidia-smi: end what else runs on this card, or take another one"),
 )
 
@@ -122,7 +123,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     frozen = Do("freeze_tower", "the tower no longer learns")
     lora = Do("lora", "another kind of tuning: fewer weights learn")
     if facts.phase == "load":
-        return (*first, *_shard(facts), Do("bf16", "half the memory of float32"), lora)
+        half = Do("load_half", "none on cards from Ampere on")
+        slices = () if facts.zero == 3 else (Do("zero3", "each rank loads a part"),)
+        return (*first, half, Do("four_bits", "adapters train alone: QLoRA"), *slices)
     if facts.phase == "step":
         return (*first, *_shard(facts), frozen, lora)
     if facts.phase == "evaluation":

@@ -41,13 +41,15 @@ def _do(facts: Facts) -> tuple[Do, ...]:
                 kind="model",
             ),
             Do(
-                "grep -n -E 'do_resize|size|pixels|patch' MODEL/preprocessor_config.json: "
-                "do_resize must be true, unless every image is resized before",
+                "grep -rnE '\"(do_resize|size|min_pixels|max_pixels|patch_size|merge_size)\"' "
+                "--include=preprocessor_config.json .: do_resize must be true, unless every image "
+                "is resized before",
                 "none",
                 kind="model",
             ),
             Do(
-                "grep -n -E 'resized_height|resized_width' DATA.jsonl: multiples of patch_size x "
+                "grep -rnE 'resized_(height|width)' --include='*.json*' . | head: multiples of "
+                "patch_size x "
                 "merge_size where a row names them (28 for Qwen2-VL and Qwen2.5-VL, 32 for "
                 "Qwen3-VL)",
                 "none",
@@ -64,9 +66,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
                 kind="model",
             ),
             Do(
-                "grep -n -E 'size|crop|patch' MODEL/preprocessor_config.json MODEL/config.json: "
-                "the processor's size must be the vision tower's image_size; load both from one "
-                "model",
+                "grep -rnE '\"(image_size|crop_size|size|patch_size)\"' "
+                "--include=preprocessor_config.json --include=config.json .: the processor's size "
+                "must be the vision tower's image_size (257 tokens: 224, 577: 336, at patches of "
+                "14); load both from one model",
                 "none",
                 kind="model",
             ),

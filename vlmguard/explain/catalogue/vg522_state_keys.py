@@ -90,6 +90,13 @@ FAILURE = Known(
             when=("classifier.", "score.weight", "for classifier"),
         ),
         Do(
+            "model.resize_token_embeddings({vocabulary}), on a line before the weights or the "
+            "adapter are loaded: they have {vocabulary} tokens",
+            "none",
+            unless=("torch.Size([0])",),
+            kind="release",
+        ),
+        Do(
             "grep -rE '\"(hidden_size|vocab_size|num_hidden_layers|model_type|mm_vision_tower)\"' "
             "--include=config.json {modelfolder}: these weights are another model's or another "
             "size's: the shapes that the message names must stand there",

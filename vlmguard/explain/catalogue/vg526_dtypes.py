@@ -5,11 +5,11 @@ from __future__ import annotations
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
-_CAST = Do(
-    '{place}: with torch.autocast("cuda", dtype=torch.bfloat16): round that call (float16 '
-    "where the message says Half)",
-    "none",
-    unless=("Index put", "masked_scatter", "index_copy", "scatter("),
+_WRITTEN = ("Index put", "masked_scatter", "index_copy", "scatter(")
+_ROUND = '{{place}}: with torch.autocast("cuda", dtype=torch.{}): round that call'
+_CASTS = (
+    Do(_ROUND.format("float16"), "none", when=("Half",), unless=_WRITTEN, kind="cast"),
+    Do(_ROUND.format("bfloat16"), "none", unless=_WRITTEN, kind="cast"),
 )
 _STEPS = (
     Do(
@@ -29,7 +29,7 @@ _STEPS = (
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     """In a loop of one's own the call can be wrapped; a trainer does so where it is told to."""
-    return (_CAST, *_STEPS) if facts.framework in ("", "accelerate") else _STEPS
+    return (*_CASTS, *_STEPS) if facts.framework in ("", "accelerate") else _STEPS
 
 
 FAILURE = Known(

@@ -7,8 +7,8 @@ from vlmguard.explain.logfacts import Facts
 
 _STEPS = (
     Do(
-        "{place} goes backward through an earlier step's graph: hidden = hidden.detach() for "
-        "what is kept, total += loss.detach() for sums; loss.backward() once per forward",
+        "{place}: x = x.detach() of what comes from an earlier step (hidden states, rewards, "
+        "outputs that are kept), total += loss.detach() for sums; one loss.backward() per forward",
         "none",
         when=("second time",),
         kind="detach",

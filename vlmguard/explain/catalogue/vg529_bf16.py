@@ -13,6 +13,11 @@ FAILURE = Known(
     "V100 and T4, and where no GPU is visible, it is refused",
     do=(
         Do(
+            'LLM(…, dtype="half"), or --dtype half behind the engine\'s command',
+            "watch for overflow",
+            when=("--dtype=half",),
+        ),
+        Do(
             "python -c 'import torch; print(torch.cuda.is_available() and "
             "torch.cuda.get_device_name(0))': False is a GPU that torch does not see (VG537), "
             "V100, T4, RTX 20 and older have no bfloat16",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
+# What no second look is needed for.
+_BROKEN = ("ncorrectable", "fallen off the bus", "GPU is lost", "GpuIsLost", "requires reset")
+
 FAILURE = Known(
     code="VG534",
     name="explain-gpu-hardware",
@@ -13,16 +16,37 @@ FAILURE = Known(
     "link; no setting of the training mends it",
     do=(
         Do(
+            "sbatch --exclude={node} with the same script: that machine's card is broken; tell the "
+            "administrators",
+            "none",
+            when=_BROKEN,
+            kind="node",
+        ),
+        Do(
+            "sudo reboot, or sbatch --exclude=NODE with the same script, and tell the "
+            "administrators: a card that fell off its bus comes back by a restart alone; if it "
+            "falls off again, power, heat or the card are at fault",
+            "none",
+            when=("fallen off the bus", "GPU is lost", "GpuIsLost"),
+            kind="node",
+        ),
+        Do(
             "nvidia-smi -q -d ECC,ROW_REMAPPER | grep -E '^GPU|Uncorrectable|Pending' ; dmesg -T | "
             "grep -i xid | tail, on that machine: a card that counts errors, is pending or is not "
             "listed is the one; none does: start again, and suspect the program",
             "none",
         ),
         Do(
+            "sbatch --exclude={node} with the same script, and have the card replaced",
+            "none",
+            kind="node",
+        ),
+        Do(
             "sbatch --exclude=NODE with the same script (one machine: CUDA_VISIBLE_DEVICES "
             "without that card; a restart brings back one that fell off the bus), and have the "
             "card replaced",
             "none",
+            kind="node",
         ),
         Do("resume", "the steps since it was written"),
     ),

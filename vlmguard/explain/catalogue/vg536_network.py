@@ -15,16 +15,18 @@ FAILURE = Known(
     "without the fabric",
     do=(
         Do(
-            "ssh NODE hostname, from the first node: it must answer without asking for a password "
-            "(ssh-copy-id NODE); torchrun or srun on each node need no ssh",
-            "none",
-            when=("publickey", "ssh:", "Host key verification", "pdsh", "authentication methods"),
-        ),
-        Do(
             "ssh {host} hostname: it must answer without asking for a password (ssh-copy-id "
             "{host}); one machine: deepspeed --num_gpus N SCRIPT.py, with no hostfile",
             "none",
-            when=("via ssh",),
+            when=("via ssh", "publickey", "Host key verification", "connect to host"),
+            kind="ssh",
+        ),
+        Do(
+            "ssh NODE hostname, from the first node: it must answer without asking for a password "
+            "(ssh-copy-id NODE); torchrun or srun on each node need no ssh",
+            "none",
+            kind="ssh",
+            when=("publickey", "ssh:", "Host key verification", "pdsh", "authentication methods"),
         ),
         Do(
             "rank_logs",
@@ -32,10 +34,18 @@ FAILURE = Known(
             when=("closed by remote peer", "onnection reset by peer", "remote process exited"),
         ),
         Do(
+            "getent hosts {host}, on each node: no answer: a line in /etc/hosts, or the first "
+            "node's address as a number (MASTER_ADDR, --master_addr)",
+            "none",
+            when=("Name or service not known", "name resolution", "servname", "gaierror"),
+            kind="name",
+        ),
+        Do(
             "getent hosts NAME, on each node, for every name in MASTER_ADDR, --master_addr, the "
             "hostfile and --include: one is not known there; its address, or a line in /etc/hosts",
             "none",
             when=("Name or service not known", "name resolution", "servname", "gaierror"),
+            kind="name",
         ),
         Do(
             "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: "
@@ -67,10 +77,10 @@ FAILURE = Known(
             when=("ss_family",),
         ),
         Do(
-            "ip -br addr: {interface} is not there; GLOO_SOCKET_IFNAME=NAME "
-            "NCCL_SOCKET_IFNAME=NAME in front of the command, with a name that is there (lo on "
-            "one machine)",
+            "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: "
+            "{interface} is no interface of this node (ip -br addr lists them)",
             "none",
+            kind="interface",
         ),
         Do(
             "ulimit -l, in the job: unlimited, or InfiniBand cannot register memory (docker run "

@@ -20,6 +20,12 @@ _STEPS = (
         ),
     ),
     Do(
+        "python -m pip install --force-reinstall torch torchvision --index-url "
+        "https://download.pytorch.org/whl/cu128: this torch was not built for {capability}",
+        "extensions (flash-attn, deepspeed's ops) are built again for it",
+        when=("no kernel image", "kernel image is invalid", "not compatible with the current"),
+    ),
+    Do(
         "python -c 'import torch; print(torch.cuda.get_device_capability(), "
         "torch.cuda.get_arch_list())': a card whose sm_ number is not in the list needs "
         "another "
