@@ -71,6 +71,14 @@ ROWS = (
     ("VG591", "ValueError: Total available GPUs 4 is less than total desired GPUs 8", "trainer.n_gpus_per_node=4"),
     ("VG597", "ValueError: Expected input batch_size (4096) to match target batch_size (8).", "AutoModelForSequenceClassification"),
     ("VG597", "RuntimeError: 0D or 1D target tensor expected, multi-target not supported", "labels.argmax(-1)"),
+    ("VG594", "ValueError: The number of GPUs per node is not divisible by the number of tensor parallelism.", "tensor_parallel_size=1"),
+    ("VG566", "ValueError: Total number of attention heads (52) must be divisible by tensor parallel size (8).", "--tensor-parallel-size 4 "),
+    ("VG570", "TypeError: Trainer.__init__() got an unexpected keyword argument 'weights_save_path'", "default_root_dir=… in place of weights_save_path"),
+    ("VG570", "TypeError: Qwen2VLGRPOTrainer.__init__() got an unexpected keyword argument 'freeze_vision_modules'", "git pull; python -m pip install -e ., in the repository of /job/train.py:7"),
+    ("VG553", "TypeError: FinetuningConfig.__init__() got an unexpected keyword argument 'combine'", "grep -rnw combine"),
+    ("VG578", "CalledProcessError: /tmp/tmpx/main.c:1:10: fatal error: cuda.h: No such file or directory", "CPATH=/usr/local/cuda/include"),
+    ("VG585", "ValueError: Adapter merge_model not found in odict_keys(['default'])", "model.set_adapter"),
+    ("VG555", "FileNotFoundError: [Errno 2] No such file or directory: '/data/coco/train2014/000000185326.jpg'", "ls -l /data/coco/train2014/000000185326.jpg; ls /data/coco/train2014 | head -3"),
     ("VG598", "botocore.exceptions.NoCredentialsError: Unable to locate credentials", "aws configure list"),
 )  # fmt: skip
 

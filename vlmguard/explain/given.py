@@ -111,6 +111,22 @@ def collator(trace: str) -> str:
     return f"{own[-1][1]}:{own[-1][2]}" if within else ""
 
 
+# Classes that packages bring: of others the run's own code is asked.
+_BROUGHT = re.compile(
+    r"(?:Seq2Seq|SFT|DPO|KTO|ORPO|GRPO|PPO|CPO|RLOO|Reward|GKD)?Train(?:er|ingArguments)"
+    r"|(?:SFT|DPO|KTO|ORPO|GRPO|PPO|CPO|RLOO|Reward|GKD|Lora|Generation|BitsAndBytes)Config"
+    r"|Accelerator|EngineArgs|LLM|DataLoader|AdamW?|\w{0,40}(?:Plugin|Processor|Tokenizer\w{0,4})"
+    r"|\w{1,60}For(?:CausalLM|ConditionalGeneration|SequenceClassification|MaskedLM)"
+)
+
+
+def own_class(trace: str, name: str) -> str:
+    """``name``, where no package is known to bring it and the user's own code calls it."""
+    frames = list(_OF_PLACE.finditer(trace))
+    called = frames and not any(n in frames[-1][1] for n in _NOT_OWN)
+    return name if called and not _BROUGHT.fullmatch(name) else ""
+
+
 def rows(facts: Facts) -> str:
     """The run's data, where they are rows of a file, one a line."""
     data = files(facts).get("data", "")

@@ -12,9 +12,9 @@ import shlex
 
 from vlmguard.explain import clean, given, moved, packages, wheels
 from vlmguard.explain.logfacts import Facts
-from vlmguard.explain.renamed import DROPPED, RENAMED
+from vlmguard.explain.renamed import DROPPED, LIGHTNING, RENAMED
 
-_PATH = r"((?:[A-Za-z]:[\\/]|\.{0,2}/)?[\w.@+~-][\w./\\@+~ -]{1,220}|/[\w./@+~ -]{1,220})"
+_PATH = r"((?:[A-Za-z]:[\\/]{1,2}|\.{0,2}/)?[\w.@+~-][\w./\\@+~ -]{1,220}|/[\w./@+~ -]{1,220})"
 _MODULE = re.compile(r"No module named ['\"‘]?([A-Za-z_][\w.]{0,80})")
 _IMPORTED = re.compile(
     r"cannot import name ['\"‘]?([A-Za-z_]\w{0,80})['\"’]? from (?:partially initialized module )?"
@@ -56,7 +56,7 @@ _FILES = [
     re.compile(r"file lock ['\"]([\w./@+~-]{1,220}\.lock)['\"]"),
     re.compile(r"(?:Checkpoint at |^|\s)([\w.@+~-][\w./@+~-]{1,200}\."
                r"(?:ckpt|pth|pt|swp|safetensors|bin))(?: not found|: buffer nbytes)"),
-    re.compile(r"(?:File|file|directory|folder|path|dataset|checkpoint at)s? ['\"]?"
+    re.compile(r"(?:File|file|directory|folder|forward|path|dataset|checkpoint at)s? ['\"]?"
                r"(/[\w./@+~-]{2,220})"),
     re.compile(r"(?<![\w./:<])(/[\w.@+~-]{1,80}/[\w./@+~-]{1,200})"),
 ]  # fmt: skip
@@ -144,6 +144,7 @@ _URL = re.compile(r"for url: (https?://[\w.-]{1,80}(?::\d{2,5})?)")
 _LOCAL = re.compile(r"pickle local object ['\"]?[\w.<>]{0,80}<locals>\.([A-Za-z_]\w{0,60})")
 _METRIC = re.compile(r"module script at \S{0,200}?/([a-z_]\w{1,40})\.py")
 _TOKENS = re.compile(r"max_num_batched_tokens \((\d{2,7})\)")
+_FORWARD = re.compile(r"\b([A-Z]\w{2,60})\.forward\(\) got an unexpected")
 _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
 _ASKED = re.compile(
     r"(?:requires?|needs|install|Error:|The) [`'\"]?"
@@ -201,6 +202,8 @@ def of(facts: Facts) -> dict[str, str]:
         "bucket": _first(_BUCKET, said),
         "divisors": _divisors(said),
         "place": given.place(facts.trace),
+        "forward": _first(_FORWARD, said),
+        "ownclass": given.own_class(facts.trace, _first(_CLASS, said)),
         "collator": given.collator(facts.trace),
         "operand": given.operand(facts.trace, _first(_KEY, said)),
         **given.check(facts.trace),
@@ -209,12 +212,16 @@ def of(facts: Facts) -> dict[str, str]:
         "numbers": _numbers(said),
     }
     found["otherport"] = _other(int(found["port"])) if found["port"] else ""
+    top = re.match(r"/[\w.@+~-]{1,80}/[\w.@+~-]{1,80}", found["path"])
+    found["top"] = top[0] if top else ""
     found["folder"] = found["path"].rpartition("/")[0] if found["path"][:1] != "-" else ""
     if match := _ATTRIBUTE.search(said):
         found["owner"], found["attribute"] = match[1] or match[2], match[3]
         found["ownerpackage"] = packages.of(match[2] or "") or _owner(facts.trace)
     told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
     program = given.program(facts, said)
+    if newer := LIGHTNING.get(_argument(said), ""):
+        told["lightning"] = newer  # of our own table
     if many := _flags(said):
         told["flags"] = many  # words, each of a flag's own form
     return {**told, "program": program} if program else told
@@ -239,6 +246,10 @@ def _flags(said: str) -> str:
 def _other(port: int) -> str:
     """The next one, or the usual one's next where there is none."""
     return str(port + 1) if 1023 < port < 65535 else "29501"
+
+
+def _argument(said: str) -> str:
+    return _arguments(said).get("argument", "")
 
 
 def _refusals(said: str) -> dict[str, str]:

@@ -39,3 +39,17 @@ DROPPED = {
     "vllm_device": "vllm_mode colocate or server decides now",
     "use_legacy_prediction_loop": "there is one loop only",
 }
+# Of Lightning's Trainer: 1.7 and 2.0 took these away.
+LIGHTNING = {
+    "gpus": "accelerator='gpu', devices=N",
+    "num_processes": "devices=N",
+    "tpu_cores": "accelerator='tpu', devices=N",
+    "weights_save_path": "default_root_dir=…",
+    "progress_bar_refresh_rate": "callbacks=[TQDMProgressBar(refresh_rate=N)]",
+    "checkpoint_callback": "enable_checkpointing=…",
+    "resume_from_checkpoint": "trainer.fit(model, ckpt_path=…)",
+    "distributed_backend": "strategy='ddp'",
+    "replace_sampler_ddp": "use_distributed_sampler=…",
+    "weights_summary": "enable_model_summary=…",
+    "terminate_on_nan": "detect_anomaly=…",
+}

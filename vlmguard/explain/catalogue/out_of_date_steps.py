@@ -11,6 +11,29 @@ _SITE = (
 )
 STEPS = (
     Do(
+        "{lightning} in place of {argument}=…: Lightning's Trainer has it no more; the "
+        "code as it is wants python -m pip install 'pytorch-lightning<1.7'",
+        "none",
+        when=("Trainer.__init__() got",),
+        kind="check",
+    ),
+    Do(
+        "git pull; python -m pip install -e ., in the repository of {place}: it and "
+        "{ownclass} are of different releases; or take {argument}=… out of the call in "
+        "that line",
+        "none",
+        when=("unexpected keyword argument",),
+        kind="check",
+    ),
+    Do(
+        "print(type(model)) before the training: {forward} does not take {argument}; "
+        "another class or wrapper was meant, or --remove_unused_columns true takes "
+        "{argument} out of the batch",
+        "none",
+        when=(".forward() got an unexpected",),
+        kind="check",
+    ),
+    Do(
         "return_dict=True in the model's call or its config; an older transformers gives tuples",
         "none",
         when=("'tuple' object has no attribute",),

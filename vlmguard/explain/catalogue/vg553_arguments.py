@@ -212,6 +212,18 @@ FAILURE = Known(
             kind="help",
         ),
         Do(
+            "grep -rnw {argument} --include=*.py --include=*.y*ml --include=*.json . | head: "
+            "where it is set: {ownclass} does not know it: take it out there, or git pull "
+            "(file and script are of different releases)",
+            "none",
+            when=(
+                "Config.__init__()",
+                "Arguments.__init__()",
+                "Args.__init__()",
+            ),
+            kind="help",
+        ),
+        Do(
             "python - <<< 'import inspect, trl, transformers; "
             'c = getattr(trl, "{class}", 0) or getattr(transformers, "{class}"); '
             "print(*inspect.signature(c).parameters)' | tr ' ' '\\n' | grep -i {stem}: the name "

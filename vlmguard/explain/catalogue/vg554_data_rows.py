@@ -145,6 +145,16 @@ FAILURE = Known(
             ),
         ),
         Do(
+            "grep -rnF {top} --include=*.py --include=*.y*ml --include=*.json --include=*.sh "
+            ". | head: where that folder's name comes from, if it is another's: write yours "
+            "there",
+            "none",
+            when=(
+                "No such file",
+                "FileNotFound",
+            ),
+        ),
+        Do(
             "python -m json.tool {path} > /dev/null (--json-lines for .jsonl): it names the line "
             "that is broken",
             "none",

@@ -64,6 +64,27 @@ FAILURE = Known(
             kind="ls",
         ),
         Do(
+            "ls -l {path}; ls {folder} | head -3, on the node that failed: not there: how are "
+            "the others called (another name or split, a / that is missing between folder and "
+            "name)?",
+            "none",
+            when=(
+                "No such file",
+                "FileNotFound",
+            ),
+            kind="ls",
+        ),
+        Do(
+            "grep -rnF {top} --include=*.py --include=*.y*ml --include=*.json --include=*.sh "
+            ". | head: where that folder's name comes from, if it is another's: write yours "
+            "there",
+            "none",
+            when=(
+                "No such file",
+                "FileNotFound",
+            ),
+        ),
+        Do(
             "ls -l {path}, on the node that failed: not there, or cut?",
             "none",
             kind="ls",

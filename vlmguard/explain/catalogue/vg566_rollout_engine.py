@@ -2,8 +2,179 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_HEADS = re.compile(r"heads \((\d{1,4})\) must be divisible by tensor parallel size \((\d{1,3})\)")
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if (match := _HEADS.search(facts.message)) is None:
+        return _STEPS
+    heads, asked = int(match[1]), int(match[2])
+    size = max(n for n in (1, 2, 4, 8, 16, 32, 64) if n <= max(asked, 1) and heads % n == 0)
+    right = (
+        f"--tensor-parallel-size {size} (tensor_parallel_size={size}, --vllm_tensor_parallel_size "
+        f"{size} in TRL and ms-swift): {heads} heads cannot be shared by {asked}"
+    )
+    return (Do(right, "fewer cards hold the weights"), *_STEPS)
+
+
+_STEPS = (
+    looks.CHECK,
+    Do(
+        "curl -s http://127.0.0.1:8000/health, on the server's machine: no answer: it has "
+        "died, and the last lines of its own output (trl vllm-serve, swift rollout) say "
+        "why",
+        "none",
+        when=(
+            "Connection aborted",
+            "RemoteDisconnected",
+            "Connection refused",
+        ),
+    ),
+    Do(
+        "engine_tokens",
+        "longer rows are refused",
+        when=("max_num_batched_tokens",),
+        kind="short",
+    ),
+    Do(
+        "accelerate launch --num_processes 1 … (one fewer than there are cards): the last "
+        "card is left for vLLM",
+        "one card less trains",
+        when=(
+            "requested device for vllm",
+            "restricting the number of GPUs",
+        ),
+    ),
+    Do(
+        "python -m pip install -U vllm: this one does not know what the trainer asks of "
+        "it (in TRL: python -m pip install -U 'trl[vllm]')",
+        "none",
+        when=(
+            "EngineArgs.__init__()",
+            "worker_extension_cls",
+            "got an unexpected keyword",
+            "Expected multimodal embeddings",
+        ),
+    ),
+    Do(
+        "grep -n -m3 -E '^.{0,80}(Error|error:|Exception)' {log}: the engine's own reason "
+        "stands above the line that says it failed",
+        "none",
+        when=(
+            "See root cause above",
+            "EngineCore failed to start",
+            "Engine core init",
+            "hit an exception",
+        ),
+    ),
+    Do(
+        "python -m pip install {package}, in the environment of the job",
+        "none",
+        when=("vLLM is not available", "vLLM is not installed", "pip install vllm"),
+    ),
+    Do(
+        "an adapter on the language model alone (--freeze_vit true --freeze_aligner "
+        "true), or merge "
+        "it first: swift export --adapters FOLDER --merge_lora true, llamafactory-cli export",
+        "none",
+        when=("expected target modules",),
+    ),
+    Do(
+        "more_engine",
+        "less room for the training on the same card",
+        when=("cache blocks", "KV cache", "No available memory"),
+    ),
+    Do(
+        "short_engine",
+        "longer rows are refused",
+        when=(
+            "cache blocks",
+            "KV cache",
+            "max_model_len",
+            "decoder prompt",
+            "No available memory",
+            "max seq len",
+        ),
+        kind="short",
+    ),
+    Do(
+        "serve",
+        "another card for the server",
+        when=(
+            "can't be reached",
+            "server",
+            "Server",
+        ),
+    ),
+    Do(
+        "curl -s {server}/health, on the trainer's node: no answer: it is not up yet "
+        "(vllm_server_timeout is how long the trainer waits), or listens on 127.0.0.1 "
+        "alone (--host 0.0.0.0)",
+        "none",
+        when=(
+            "can't be reached",
+            "server",
+            "Server",
+        ),
+    ),
+    Do(
+        "limit_mm_per_prompt of the engine at the number of images that a row has",
+        "memory of the engine",
+        when=("may be provided in one",),
+    ),
+    Do(
+        "the engine's maximal LoRA rank at your rank: --vllm_max_lora_rank in ms-swift, "
+        "max_lora_rank of the engine",
+        "a little memory",
+        when=("max_lora_rank",),
+    ),
+    Do(
+        "short_engine",
+        "more of the card for the engine: the prompts alone are longer than it takes",
+        when=("max_tokens must be at least 1",),
+    ),
+    Do(
+        "VLLM_USE_V1=0 in front of the command, or the vLLM that the program's requirements "
+        "name: the newer engine has no such part",
+        "none",
+        when=("no attribute 'model_executor'",),
+    ),
+    Do(
+        "enforce_eager=True for the engine (--vllm_enforce_eager true): no CUDA graphs",
+        "somewhat slower",
+        when=("captures_underway", "CUDA graph", "cudagraph"),
+    ),
+    Do(
+        "python -m pip show vllm vllm-ascend | grep -E '^(Name|Version)': both must be of one "
+        "release; python -m pip install vllm==N vllm-ascend==N",
+        "none",
+        when=("merge_by_field_config",),
+    ),
+    Do(
+        "python -m pip show vllm transformers: the pair that the framework names "
+        "(trl: python -m pip install 'trl[vllm]'); a model that this vLLM does not know "
+        "needs a "
+        "newer one: python -m pip install -U vllm",
+        "none",
+    ),
+    Do(
+        "less_engine",
+        "slower rollouts",
+        when=("memory", "EngineCore", "Engine core", "EngineDead", "OOM"),
+        unless=("cache blocks", "KV cache"),
+    ),
+    Do(
+        "the lines above the first 'EngineCore' or 'Engine' error: the engine's own reason",
+        "none",
+        when=("EngineCore", "EngineDead", "Engine core"),
+    ),
+)
 
 FAILURE = Known(
     code="VG566",
@@ -13,158 +184,7 @@ FAILURE = Known(
     why="the engine that generates rollouts did not start or died: too "
     "little of the card left for it, a release that does not know "
     "the model, or a server that is not up",
-    do=(
-        looks.CHECK,
-        Do(
-            "curl -s http://127.0.0.1:8000/health, on the server's machine: no answer: it has "
-            "died, and the last lines of its own output (trl vllm-serve, swift rollout) say "
-            "why",
-            "none",
-            when=(
-                "Connection aborted",
-                "RemoteDisconnected",
-                "Connection refused",
-            ),
-        ),
-        Do(
-            "engine_tokens",
-            "longer rows are refused",
-            when=("max_num_batched_tokens",),
-            kind="short",
-        ),
-        Do(
-            "accelerate launch --num_processes 1 … (one fewer than there are cards): the last "
-            "card is left for vLLM",
-            "one card less trains",
-            when=(
-                "requested device for vllm",
-                "restricting the number of GPUs",
-            ),
-        ),
-        Do(
-            "python -m pip install -U vllm: this one does not know what the trainer asks of "
-            "it (in TRL: python -m pip install -U 'trl[vllm]')",
-            "none",
-            when=(
-                "EngineArgs.__init__()",
-                "worker_extension_cls",
-                "got an unexpected keyword",
-                "Expected multimodal embeddings",
-            ),
-        ),
-        Do(
-            "grep -n -m3 -E '^.{0,80}(Error|error:|Exception)' {log}: the engine's own reason "
-            "stands above the line that says it failed",
-            "none",
-            when=(
-                "See root cause above",
-                "EngineCore failed to start",
-                "Engine core init",
-                "hit an exception",
-            ),
-        ),
-        Do(
-            "python -m pip install {package}, in the environment of the job",
-            "none",
-            when=("vLLM is not available", "vLLM is not installed", "pip install vllm"),
-        ),
-        Do(
-            "an adapter on the language model alone (--freeze_vit true --freeze_aligner "
-            "true), or merge "
-            "it first: swift export --adapters FOLDER --merge_lora true, llamafactory-cli export",
-            "none",
-            when=("expected target modules",),
-        ),
-        Do(
-            "more_engine",
-            "less room for the training on the same card",
-            when=("cache blocks", "KV cache", "No available memory"),
-        ),
-        Do(
-            "short_engine",
-            "longer rows are refused",
-            when=(
-                "cache blocks",
-                "KV cache",
-                "max_model_len",
-                "decoder prompt",
-                "No available memory",
-                "max seq len",
-            ),
-            kind="short",
-        ),
-        Do(
-            "serve",
-            "another card for the server",
-            when=(
-                "can't be reached",
-                "server",
-                "Server",
-            ),
-        ),
-        Do(
-            "curl -s {server}/health, on the trainer's node: no answer: it is not up yet "
-            "(vllm_server_timeout is how long the trainer waits), or listens on 127.0.0.1 "
-            "alone (--host 0.0.0.0)",
-            "none",
-            when=(
-                "can't be reached",
-                "server",
-                "Server",
-            ),
-        ),
-        Do(
-            "limit_mm_per_prompt of the engine at the number of images that a row has",
-            "memory of the engine",
-            when=("may be provided in one",),
-        ),
-        Do(
-            "the engine's maximal LoRA rank at your rank: --vllm_max_lora_rank in ms-swift, "
-            "max_lora_rank of the engine",
-            "a little memory",
-            when=("max_lora_rank",),
-        ),
-        Do(
-            "short_engine",
-            "more of the card for the engine: the prompts alone are longer than it takes",
-            when=("max_tokens must be at least 1",),
-        ),
-        Do(
-            "VLLM_USE_V1=0 in front of the command, or the vLLM that the program's requirements "
-            "name: the newer engine has no such part",
-            "none",
-            when=("no attribute 'model_executor'",),
-        ),
-        Do(
-            "enforce_eager=True for the engine (--vllm_enforce_eager true): no CUDA graphs",
-            "somewhat slower",
-            when=("captures_underway", "CUDA graph", "cudagraph"),
-        ),
-        Do(
-            "python -m pip show vllm vllm-ascend | grep -E '^(Name|Version)': both must be of one "
-            "release; python -m pip install vllm==N vllm-ascend==N",
-            "none",
-            when=("merge_by_field_config",),
-        ),
-        Do(
-            "python -m pip show vllm transformers: the pair that the framework names "
-            "(trl: python -m pip install 'trl[vllm]'); a model that this vLLM does not know "
-            "needs a "
-            "newer one: python -m pip install -U vllm",
-            "none",
-        ),
-        Do(
-            "less_engine",
-            "slower rollouts",
-            when=("memory", "EngineCore", "Engine core", "EngineDead", "OOM"),
-            unless=("cache blocks", "KV cache"),
-        ),
-        Do(
-            "the lines above the first 'EngineCore' or 'Engine' error: the engine's own reason",
-            "none",
-            when=("EngineCore", "EngineDead", "Engine core"),
-        ),
-    ),
+    do=_do,
     wrong="If the training ranks failed first, the engine only followed.",
     signs=(
         Sign("Please upgrade vLLM"),

@@ -16,6 +16,23 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "CPATH=/usr/local/cuda/include in front of the command (ls "
+            "/usr/local/cuda*/include/cuda.h): the compiler does not find CUDA's headers",
+            "none",
+            when=("cuda.h: No such file",),
+            kind="gcc",
+        ),
+        Do(
+            "TORCHDYNAMO_DISABLE=1 in front of the command; or "
+            "LIBRARY_PATH=/usr/local/cuda/lib64/stubs, with which the linker finds libcuda",
+            "slower steps",
+            when=(
+                "'-lcuda'",
+                "cannot find -lcuda",
+            ),
+            kind="gcc",
+        ),
+        Do(
             "python -m pip list | grep -i triton: one of them only; pip uninstall the other",
             "none",
             when=("backends for target", "active drivers", "triton.language"),
@@ -23,7 +40,8 @@ FAILURE = Known(
         Do(
             "apt-get install gcc python3-dev (module load gcc), in the image of the job",
             "none",
-            when=("Failed to find C compiler", "Python.h", "gcc"),
+            when=("Failed to find C compiler", "Python.h", "gcc: not found", "directory: 'gcc'"),
+            kind="gcc",
         ),
         Do("no_compile", "slower steps"),
         Do(

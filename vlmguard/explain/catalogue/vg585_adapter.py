@@ -27,6 +27,17 @@ def _why(facts: Facts) -> str:
 
 _STEPS = (
     Do(
+        "model.set_adapter(…) with one of the names behind 'not found in': the first "
+        "adapter is 'default', the others are called as load_adapter(…, adapter_name=…) "
+        "called them",
+        "none",
+        when=(
+            "not found in odict_keys",
+            "not found in dict_keys",
+        ),
+        kind="first",
+    ),
+    Do(
         "python -m pip install -U peft: the adapter was saved by a newer one, whose "
         "configuration has {argument}; or take {argument} out of adapter_config.json",
         "none",

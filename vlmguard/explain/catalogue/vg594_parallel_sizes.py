@@ -16,6 +16,22 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "tensor_parallel_size=1, or as many visible cards as a multiple of it "
+            "(CUDA_VISIBLE_DEVICES=0,1 for 2)",
+            "fewer cards",
+            when=("number of GPUs per node is not divisible",),
+            kind="ranks",
+        ),
+        Do(
+            "sequence_parallel=False "
+            "(actor_rollout_ref.actor.megatron.sequence_parallel=False in verl, "
+            "--sequence_parallel false in ms-swift's Megatron): it cuts the tokens of a batch "
+            "into as many parts as tp",
+            "memory of the activations",
+            when=("irst dimension of the tensor",),
+            kind="ranks",
+        ),
+        Do(
             "without tensor parallelism (tp 1, tensor_parallel_size=1, no tp_plan): it splits "
             "plain Linear and Embedding layers, not adapters and quantised ones",
             "more memory on each card",
