@@ -21,7 +21,7 @@ SCRAPS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_scraps(tmp_path, capfd, seed):
     draw = random.Random(seed)
     path = tmp_path / "x.log"
@@ -35,19 +35,19 @@ def test_scraps(tmp_path, capfd, seed):
 
 
 REPEATED = {
-    "tracebacks": b"Traceback (most recent call last):\n" * 10_000,
-    "frames": b"Traceback (most recent call last):\n" + b'  File "x", line 1, in f\n' * 10_000,
+    "tracebacks": b"Traceback (most recent call last):\n" * 5_000,
+    "frames": b"Traceback (most recent call last):\n" + b'  File "x", line 1, in f\n' * 5_000,
     "chains": (compose.traced("ValueError: x", None) + "During handling of the above exception\n").encode() * 500,
-    "digits": b"step " + b"1" * 400_000,
-    "spaces": b"RuntimeError: " + b" " * 400_000 + b"x",
-    "equals": b"a=" * 200_000,
+    "digits": b"step " + b"1" * 200_000,
+    "spaces": b"RuntimeError: " + b" " * 200_000 + b"x",
+    "equals": b"a=" * 100_000,
     "dots": b"zero_optimization_stage " + b"." * 200_000,
     "tokens": b"token token token " * 15_000,
     "watchdogs": b"".join(
         b"[Rank %d] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=%d, OpType=X, NumelIn=1)\n" % (n, n)
-        for n in range(5_000)
+        for n in range(2_500)
     ),
-    "bars": "".join(f"\r{k % 100}%|██| {k}/100000 [0:01" for k in range(15_000)).encode(),
+    "bars": "".join(f"\r{k % 100}%|██| {k}/100000 [0:01" for k in range(8_000)).encode(),
     "rank_4000000": b"[rank99999]: RuntimeError: Rank 99999] CUDA out of memory\n" * 500,
 }
 
@@ -58,7 +58,7 @@ def test_repeated(tmp_path, name):
     path.write_bytes(REPEATED[name])
     start = time.process_time()
     answer, _ = explain([str(path)])
-    assert time.process_time() - start < 8
+    assert time.process_time() - start < 4
     assert answer.verdict in ("explained", "unknown", "unfinished", "finished")
 
 

@@ -123,11 +123,11 @@ def test_many_launchers_last_words(tmp_path):
     """Each of them is weighed against all: 8,000 took 200 seconds."""
     path = tmp_path / "train.log"
     said = "Root Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 3)\n"
-    path.write_text(said * 8000)
+    path.write_text(said * 3000)
     start = time.process_time()
     answer, _ = explain([str(path)])
     assert (answer.verdict, answer.ranks) == ("unknown", (0,))
-    assert time.process_time() - start < 20
+    assert time.process_time() - start < 8
 
 
 def test_a_thousand_ranks_are_not_all_shown(tmp_path, capfd):
