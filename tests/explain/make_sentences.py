@@ -6,7 +6,8 @@ Reads the sources of the packages below (none is imported), takes each `raise` a
 a message, and asks the catalogue for the class by the frame that would raise it. Kept is the
 longest literal part of a message that neither a sign nor a topic tells when it stands alone, and
 that one class alone has. What it writes is a draft: those whose class is in doubt, or whose words
-another package may say of something else, are taken out by eye before they are committed.
+another package may say of something else, are taken out by eye before they are committed. The files that
+bear a package's name (megatron.txt and its like) were made so from checkouts, and are left alone.
 """
 
 # ruff: noqa: E501
@@ -172,7 +173,7 @@ def main() -> None:
     for text, code in collected(folders).items():
         by_class[code].append(text)
     out = Path(sentences.__file__).parent / "sentences"
-    for old in out.glob("*.txt"):
+    for old in out.glob("VG*.txt"):
         old.unlink()
     for code, texts in by_class.items():
         (out / f"{code}.txt").write_text("\n".join(sorted(texts)) + "\n", encoding="utf-8")

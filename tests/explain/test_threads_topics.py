@@ -95,6 +95,15 @@ SHAPES = {
     "verl-project/verl#3296 rows that tensor parallelism cannot part": ("AssertionError: First dimension of the tensor should be divisible by tensor parallel size\n", "VG594", None),
     "PKU-YuanGroup/Video-LLaVA#176 cut while weights were loaded": (
         trace(("/w/llava_arch.py", "initialize_vision_modules", "self.mm_projector.load_state_dict(get_w(mm_projector_weights, 'mm_projector'))"), ("/w/train.py", "train", "self.mm_projector.load_state_dict(get_w(mm_projector_weights, 'mm_projector'))"), last='  File "/env/lib/python3.10/site-packages/torch/nn/modules/module.p\n'), "VG522", None),
+    "verl's FAQ: a sentence of Megatron's": (" KeyError: decoder.layers.0.self_attention.q_layernorm.weight\n\n", "VG522", None),
+    "verl's FAQ: a bucket": (
+        "   AssertionError: Weight model.embed_tokens.weight(torch.Size([151936, 4096]), torch.float32) is too large to fit in the bucket.\n   Please increase rollout.update_weights_bucket_megabytes(2048 MB).\n\n\n", "VG553", None),
+    "verl's FAQ: a checkpoint on a disk of each node": ("FileNotFoundError: [Errno 2] No such file or directory: '/ckpt/global_step_10/actor/dist_ckpt/common.pt'\n", "VG550", None),
+    "verl's FAQ: gcc, which Triton calls": (
+        trace(("/env/lib/python3.10/site-packages/triton/common/build.py", "_build", "ret = subprocess.check_call(cc_cmd)"), last="subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmp3/main.c', '-O3', '-shared']' returned non-zero exit status 1.\n"), "VG578", None),
+    "ms-swift's FAQ: fewer rows than a step takes": ("AttributeError: 'TrainerState' object has no attribute 'last_model_checkpoint'\n", "VG554", None),
+    "axolotl's FAQ: bitsandbytes' own words": ("Error invalid argument at line 359 in file /workspace/bitsandbytes/csrc/pythonInterface.c\n", "VG562", None),
+    "axolotl's own check, without its frame": ("ValueError: torch_compile_options is set but torch_compile is not\n", "VG553", None),
     "mattmireles/gemma-tuner-multimodal#19 killed, as its starter says": ("Training failed with exit code -9\nCheck the logs for detailed error information\n", "VG532", None),
 }
 

@@ -29,6 +29,8 @@ _PASSED_ON = ("failed to import on the worker", "failed to create actor")  # Ray
 _SCHEDULER = ("VG530", "VG531")
 _TRACKER = "VG565"
 _ENGINE = "VG566"
+# What a package calls to build its own code: no launcher's words for a rank.
+_BUILD = re.compile(r"(?:\['|/)(?:ninja|g?cc|[cg]\+\+|nvcc|ptxas)'")
 _ENDED = "VG569"  # of what had come to its end nothing is lost
 _CAUGHT = re.compile(r"\s{0,4}Caught \w{1,60} in (?:DataLoader worker|replica|pin memory)")
 _REFUSED = ".py: error: "  # argparse's, behind which a program ends
@@ -76,7 +78,7 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
             Candidate(classify(e, catalogue), e.line, e, e.rank)
             for e in raised
             if id(e) not in inner
-            and (not launchers(e) or "['ninja'" in e.message)
+            and (not launchers(e) or _BUILD.search(e.message))
             and not _wraps(e, raised)
             and not _passed_on(e)
         ]

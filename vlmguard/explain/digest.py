@@ -113,6 +113,8 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     kept = quoted.unfenced(kept, digest.progress.first)
     if len(kept) <= QUOTED:  # a quotation's own margin
         kept = [replace(line, text=line.text.lstrip(" ")) for line in kept]
+    elif sum(1 for line in kept if line.text.strip()) <= QUOTED:
+        kept = [_unmargined(line) for line in kept]
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
     digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)
@@ -133,6 +135,12 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
         if line.text.strip():
             digest.finals[line.rank] = line
     return digest
+
+
+def _unmargined(line: Line) -> Line:
+    """An exception's line without what a quotation put before it; source keeps its own."""
+    text = line.text.lstrip(" ")
+    return replace(line, text=text) if events.TYPE.match(text) else line
 
 
 def _last_resort(digest: Digest, kept: Sequence[Line], catalogue: Sequence[Known]) -> None:

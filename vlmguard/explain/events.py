@@ -17,7 +17,7 @@ CUT = 3  # lines of code and carets behind a last frame
 _START = "Traceback (most recent call last)"
 # What a quotation shows of the source above an exception's name.
 _CODE = re.compile(
-    r"^\s{0,40}(?:assert \S|raise \w|[\w, .\[\]*'\"]{1,120} [-+*/]?= ?\S|\w{1,40}\[['\"]"
+    r"^\s{0,40}(?:assert[ (]\S|raise \w|[\w, .\[\]*'\"]{1,120} [-+*/]?= ?\S|\w{1,40}\[['\"]"
     r"|\[\w{1,40}\[|[a-z_][\w.]{1,80}\(.{1,200}\)\s{0,8}$)"
 )
 _NUMBERED = re.compile(r"^(?:-{2,4}> ?|\s{1,5})\d{1,5} ")  # a notebook's lines of source
@@ -277,7 +277,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         return event
     shown = lane.before and _CODE.match(lane.before[-1])
     match = TYPE.match(stripped if lane.open or shown else text)
-    bare = shown and lane.before[-1].lstrip().startswith(("assert ", "raise "))
+    bare = shown and lane.before[-1].lstrip().startswith(("assert ", "assert(", "raise "))
     if match and (lane.open or match[2] or bare or _announced(match)):
         return _closed(lane, line, match[1], match[2] or "")
     named, lane.named = lane.named, None

@@ -156,6 +156,8 @@ FAILURE = Known(
         Sign("shape mismatch", also=("checkpoint",)),
         Sign("Trying to set a tensor of shape"),
         Sign("KeyError: '", also=(".weight'",), no=_OWN),
+        Sign("KeyError: decoder.layers."),
+        Sign("KeyError: model.layers."),
         Sign("is neither a parameter, buffer, nor extra state"),
         Sign("Can't find weights for"),
         Sign("-packages/peft/utils/save_and_load.py", where="raised"),

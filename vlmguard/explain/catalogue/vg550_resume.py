@@ -172,6 +172,8 @@ FAILURE = Known(
             "number of checkpoint files",
         ),
         Sign("mp_rank", also=("No such file",)),
+        Sign("/common.pt'", also=("No such file",), releases="Megatron's dist_checkpointing"),
+        Sign("/.metadata'", also=("No such file",), releases="torch.distributed.checkpoint"),
         Sign("checkpoint", also=("does not match current world size",)),
         Sign("Please provide a valid checkpoint"),
         Sign(

@@ -91,6 +91,7 @@ FAILURE = Known(
         Sign("Error while finding module specification", where="line"),
         Sign("python: No module named", where="line"),
         Sign("python3: No module named", where="line"),
+        Sign("ERROR: No matching distribution found for", where="line", releases="pip"),
         Sign("Could not import module"),
         Sign("Failed to import"),
         Sign("PEFT backend is required"),

@@ -102,6 +102,13 @@ FAILURE = Known(
         Sign("CUDA error: invalid device function"),
         Sign("CUDA error: invalid resource handle"),
         Sign(
+            " at line ",
+            where="line",
+            also=("Error ", "/csrc/", " in file /"),
+            no=("out of memory",),
+            releases="bitsandbytes",
+        ),
+        Sign(
             "NCCL WARN Cuda failure", where="line", no=("out of memory", "invalid device ordinal")
         ),
         Sign("the launch timed out and was terminated"),

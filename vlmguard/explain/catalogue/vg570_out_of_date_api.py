@@ -141,7 +141,7 @@ FAILURE = Known(
         Sign("name 'init_empty_weights' is not defined"),
         Sign("takes", also=("positional arguments but", "were given"), no=("_reward(", "reward_f")),
         Sign("takes", also=("positional argument but", "were given"), no=("_reward(", "reward_f")),
-        Sign("State' object has no attribute"),
+        Sign("State' object has no attribute", no=("last_model_checkpoint",)),
         Sign("Engine' object has no attribute"),
         Sign(
             "-packages/",
