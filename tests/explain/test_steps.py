@@ -247,6 +247,12 @@ RUNS = (
     ("srun: error: gpu-7: task 0: Exited with exit code 1\n", "VG534", "CUDA error: uncorrectable ECC error encountered", "", "sbatch --exclude=gpu-7"),
     ("", "VG534", "NVRM: Xid (PCI:0000:02:00): 79, GPU has fallen off the bus.", "", "sudo reboot"),
     ("", "VG534", "CUDA error: uncorrectable ECC error encountered", "", "nvidia-smi -q -d ECC"),
+    ("", "VG512", "CUDA out of memory. Tried to allocate 64.00 MiB. Process 12345 has 22.10 GiB memory in use. Including non-PyTorch memory, this process has 1.40 GiB memory in use. 1.00 GiB is allocated by PyTorch", "", "ps -o pid,user,etime,args -p 12345"),
+    ("FullyShardedDataParallel\n", "VG523", "'weight' must be 2-D", MINE, "/w/sft.py:7: call the wrapped model itself"),
+    ("", "VG527", "at least two devices, cuda:0 and cpu! (when checking argument for argument index in method wrapper_CUDA__index_select)", MINE, "/w/sft.py:7: batch = {k: v.to(model.device)"),
+    ("", "VG527", "at least two devices, cuda:0 and cpu! (when checking argument for argument mat2 in method wrapper_CUDA_mm)", MINE, "/w/sft.py:7: model.to(\"cuda\")"),
+    ("", "VG535", "The node was low on resource: ephemeral-storage.", "", "resources: limits: ephemeral-storage"),
+    ("", "VG537", "The NVIDIA driver on your system is too old (found version 11040).", "", "python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu118"),
     ("swift sft --model x --torch_dtype bfloat16\n", "VG515", "{'loss': nan", "", "--attn_impl sdpa"),
 )  # fmt: skip
 

@@ -84,6 +84,7 @@ _HOST = re.compile(
     r"|@([A-Za-z0-9][\w.-]{1,60}): Permission denied|connect to host ([A-Za-z0-9][\w.-]{1,60}) port"
     r"|Connect to (\d{1,3}(?:\.\d{1,3}){3})<"
 )
+_PID = re.compile(r"Process (\d{1,9}) has [\d.]{1,9} GiB memory in use")
 _VOCABULARY = re.compile(
     r"(?:embed_tokens|lm_head|word_embeddings|wte)[\w.]{0,60}: copying a param with shape "
     r"torch\.Size\(\[(\d{4,7}), "
@@ -163,6 +164,7 @@ def of(facts: Facts) -> dict[str, str]:
         "repo": _repo(said),
         "job": _first(_JOB, said),
         "host": _first(_HOST, said) or given.master(facts),
+        "pid": _first(_PID, said),
         "node": facts.said.get("node", ""),
         "capability": facts.said.get("capability", ""),
         "vocabulary": _first(_VOCABULARY, said),

@@ -276,7 +276,7 @@ def _known(answer: Answer) -> Iterator[str]:
     yield f"what it means: {clean.shown(known.told(facts))}"
     yield "what to do, in this order:"
     for number, do in enumerate(known.remedies(facts), 1):
-        cost = f"  [cost: {do.cost}]" if do.cost else ""
+        cost = f"  [cost: {do.cost}]" if do.cost not in ("", "none") else ""
         yield f"  {number}. {clean.shown(flags.say(do, facts))}{cost}"
     yield f"when that is wrong: {known.wrong}"
     if known.prevented:

@@ -18,6 +18,8 @@ def of_driver(said: str) -> dict[str, str]:
         return {}
     offers = int(match[1]), int(match[2])
     fit = next((f"cu{a}{b}" for a, b in _WHEELS if (a, b) <= offers), "")
+    if not fit and offers[0] == 11:  # CUDA 11's minor releases run each other's programs
+        fit = "cu118"
     where = f"https://download.pytorch.org/whl/{fit}" if fit else ""
     return {"driver": f"{offers[0]}.{offers[1]}", "wheels": where}
 

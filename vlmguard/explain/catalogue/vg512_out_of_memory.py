@@ -103,6 +103,20 @@ def _images(facts: Facts) -> Do:
     return Do("max_pixels", "smaller images: less detail, shorter rows", limits.fewer_pixels(facts))
 
 
+_OTHERS = (
+    Do(
+        "ps -o pid,user,etime,args -p {pid}: it holds this card too: end it, or take another card: "
+        "CUDA_VISIBLE_DEVICES=1 in front of the command",
+        kind="others",
+    ),
+    Do(
+        "nvidia-smi: end what else runs on this card, or take another one: CUDA_VISIBLE_DEVICES=1 "
+        "in front of the command",
+        kind="others",
+    ),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if any(words in facts.message for words in _CACHE):
         return _ENGINE
@@ -111,7 +125,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if "in replica" in facts.message:
         first += (Do("trainer_group", "none: DataParallel keeps everything on the first card"),)
     if told.other is not None and told.other > 1:
-        first += (Do("nvidia-smi: end what else runs on this card, or take another one"),)
+        first += _OTHERS
     if told.fragmented:
         first += (
             Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in front of the command", "none"),

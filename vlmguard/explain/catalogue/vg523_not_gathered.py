@@ -33,6 +33,7 @@ def _why(facts: Facts) -> str:
 def _do(facts: Facts) -> tuple[Do, ...]:
     if facts.fsdp:
         return (
+            *((_ITSELF,) if facts.framework in ("", "accelerate") else ()),
             Do("non_reentrant", "none: reentrant recomputation runs outside FSDP's hooks"),
             Do("use_orig_params", "none"),
             Do("call the wrapped model itself, not a method or module inside it"),
@@ -40,6 +41,11 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     return (Do("zero2", "more memory: every rank holds all parameters"), *_BY_HAND)
 
 
+_ITSELF = Do(
+    "{place}: call the wrapped model itself (model(…)), not a module or method inside it "
+    "(model.module.…): FSDP gathers in the wrapped forward alone",
+    "none",
+)
 _BY_HAND = (
     Do(
         "call the engine or the wrapped model itself: a module that is "

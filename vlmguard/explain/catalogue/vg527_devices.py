@@ -46,11 +46,30 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
     return (
         *_AT_PLACE,
+        *(_LOOP if facts.framework in ("", "accelerate") else ()),
         *_where(facts),
         Do("register constants as buffers, and move the batch by the trainer"),
     )
 
 
+# In a loop of one's own: the weights lie on the CPU, or the batch does.
+_LOOP = (
+    Do(
+        '{place}: model.to("cuda") before that line: the weights are still on the CPU',
+        "none",
+        when=("argument mat2", "argument weight"),
+        unless=("cuda:1",),
+        kind="loop",
+    ),
+    Do(
+        "{place}: batch = {k: v.to(model.device) for k, v in batch.items()} before that line: "
+        "what goes in is still on the CPU",
+        "none",
+        when=("cpu",),
+        unless=("meta", "indices should be", "input to be on cuda", "is on cpu, different"),
+        kind="loop",
+    ),
+)
 _ONE = Do(
     "CUDA_VISIBLE_DEVICES=0 in front of the command: one process, one card, nothing to split",
     "the model has to fit one card; else torchrun with ZeRO-3 or FSDP",

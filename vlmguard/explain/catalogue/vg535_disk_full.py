@@ -29,6 +29,14 @@ FAILURE = Known(
             when=("storage limit",),
         ),
         Do(
+            "resources: limits: ephemeral-storage: 200Gi in the pod's specification, or "
+            "checkpoints "
+            "and caches on a volume (kubectl describe pod NAME says how much it had)",
+            "none",
+            when=("ephemeral-storage",),
+            kind="room",
+        ),
+        Do(
             "quota -s; du -xh --max-depth=2 ~ 2>/dev/null | sort -h | tail -15: what fills it",
             "none",
             when=("quota", "Quota"),

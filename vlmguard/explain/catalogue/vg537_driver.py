@@ -45,6 +45,7 @@ _STEPS = (
         "limits; none on the machine either: a login node, or its driver is not loaded; a "
         "table in both: echo $CUDA_VISIBLE_DEVICES must name a card of it",
         "none",
+        unless=("too old",),
         when=(
             "No CUDA GPUs",
             "no CUDA-capable",
