@@ -312,6 +312,16 @@ _SPELT: dict[str, dict[str, str]] = {
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_config.json",
         "": _STAGE.format(3),
     },
+    "small_optimizer": {
+        "hf": "--optim paged_adamw_8bit",
+        "yaml": "optim: paged_adamw_8bit",
+        "axolotl": "optimizer: paged_adamw_8bit",
+        "": "bitsandbytes.optim.PagedAdamW8bit(…) in place of torch.optim.AdamW(…)",
+    },
+    "fsdp": {
+        "": "torch.distributed.fsdp.fully_shard(model), after each of its blocks, in place of "
+        "DistributedDataParallel(model)",
+    },
     "offload": {
         "ms-swift": "--deepspeed zero3_offload",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_offload_config.json",

@@ -74,9 +74,20 @@ def _batch(facts: Facts) -> tuple[Do, ...]:
     )
 
 
+def _deepspeed(facts: Facts) -> bool:
+    told = facts.zero is not None or facts.said.get("launcher") == "deepspeed"
+    return told or "deepspeed" in facts.said or "deepspeed" in facts.releases
+
+
 def _shard(facts: Facts) -> tuple[Do, ...]:
-    if facts.world == 1:
-        return (Do("offload", "slow: optimizer states on the CPU"),)
+    """DeepSpeed's stages where it is there or the framework brings it; else torch's own."""
+    own = facts.framework == "" and not _deepspeed(facts)
+    if facts.world == 1 or (own and facts.world is None and not facts.strategy):
+        small = Do("small_optimizer", "needs bitsandbytes; states of 8 bits")
+        slow = Do("offload", "slow: optimizer states on the CPU")
+        return (small, slow) if _deepspeed(facts) else (small,)
+    if own:
+        return () if facts.fsdp else (Do("fsdp", "each rank holds a part, gathered by layer"),)
     if facts.zero == 3:
         return (Do("offload", "slower: optimizer states on the CPU"),)
     if facts.zero == 2 or (facts.zero is None and "deepspeed" in facts.said):
