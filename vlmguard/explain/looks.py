@@ -27,6 +27,7 @@ ROUTE = (
     "share, "
     "by name, if that is not their network (ip -br addr)"
 )
+ROUTE_GLOO = ROUTE.replace("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 MARKS = (
     "grep -n -o -E '<[|](image_pad|video_pad|vision_start)[|]>|<image_soft_token>|<IMG_CONTEXT>' "
     "{data} | head: any hit is a row whose text holds the token itself, which the processor adds: "

@@ -102,10 +102,12 @@ def in_code(words: str, facts: Facts) -> str:
     pairs = _PAIR.findall(words)
     if not pairs or not words.startswith("--") or not {n for n, _ in pairs} <= _ARGUMENTS:
         return words
-    if words.count("--") != len(pairs) or not given.place(facts.trace):
+    notebook = "notebook" in facts.said
+    if words.count("--") != len(pairs) or not (notebook or given.place(facts.trace)):
         return words
     said = ", ".join(f"{name}={_value(value)}" for name, value in pairs)
-    return f"{words}; in code: {_arguments(facts.trace)}({said})"
+    code = f"{_arguments(facts.trace)}({said})"
+    return code if notebook else f"{words}; in code: {code}"
 
 
 def _value(value: str) -> str:

@@ -16,6 +16,7 @@ _SAVED = re.compile(
 _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
 _CARD = re.compile(r"with CUDA capability (sm_1\d\d) is not compatible")
 _NODE = re.compile(r"(?m)srun: error: ([\w.-]{1,60}): task|^ {2}host {6}: ([\w.-]{1,60})$")
+_NOTEBOOK = re.compile(r"(?m)^Cell In\s?\[\d|<ipython-input-|^/tmp/ipykernel_\d")
 _TYPED = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]{2,48})(?=[ =\n]|$)")
 
 _PRECISION = re.compile(
@@ -74,6 +75,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("launcher", "deepspeed")
     if _DOCKER.search(text):
         said.setdefault("docker", "no card")
+    if _NOTEBOOK.search(text):
+        said.setdefault("notebook", "true")
     reentrant = any(words in text for words in _REENTRANT)
     if reentrant or any(words in text for words in _CHECKPOINTING):
         said.setdefault("gradient_checkpointing", "true")

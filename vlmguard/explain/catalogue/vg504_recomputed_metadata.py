@@ -44,6 +44,12 @@ _NAMES = Do(
     "under one torch.autocast), another shape is data or a cache that changed in between",
     "slow",
 )
+_DEVICES = re.compile(r"device\(type='(\w+)'")
+_MOVED = Do(
+    "no offloading of activations (torchtune: enable_activation_offloading=False): the first "
+    "forward kept this tensor on another device than the second",
+    "more memory on the card",
+)
 _DTYPES = re.compile(r"'dtype': torch\.(\w+)")
 
 
@@ -58,6 +64,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         plain = Do(
             "reentrant", "does not compare; under plain DDP it brings back 'ready only once'"
         )
+        if len(set(_DEVICES.findall(facts.message))) > 1:
+            return (_MOVED, plain)
         if _other_dtype(facts.message):
             return (_NAMES, plain, cache)
         if facts.fsdp:

@@ -90,6 +90,13 @@ FAILURE = Known(
             when=("classifier.", "score.weight", "for classifier"),
         ),
         Do(
+            "grep -rn image_size --include=config.json .: the checkpoint's must be the model's "
+            "(257 positions: 224, 577: 336, at patches of 14; 197: 224 at 16)",
+            "none",
+            when=("position_embedding", "pos_embed"),
+            kind="release",
+        ),
+        Do(
             "model.resize_token_embeddings({vocabulary}), on a line before the weights or the "
             "adapter are loaded: they have {vocabulary} tokens",
             "none",

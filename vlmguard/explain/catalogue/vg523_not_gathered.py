@@ -34,6 +34,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if facts.fsdp:
         return (
             *((_ITSELF,) if facts.framework in ("", "accelerate") else ()),
+            *((_SHARDED,) if facts.phase == "forward" and "checkpoint" not in facts.trace else ()),
             Do("non_reentrant", "none: reentrant recomputation runs outside FSDP's hooks"),
             Do("use_orig_params", "none"),
             Do("call the wrapped model itself, not a method or module inside it"),
@@ -41,6 +42,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     return (Do("zero2", "more memory: every rank holds all parameters"), *_BY_HAND)
 
 
+_SHARDED = Do("zero3", "DeepSpeed shards in place of FSDP, which is to be switched off")
 _ITSELF = Do(
     "{place}: call the wrapped model itself (model(…)), not a module or method inside it "
     "(model.module.…): FSDP gathers in the wrapped forward alone",

@@ -37,6 +37,10 @@ _STEPS = (
     ),
     Do("detach() what is kept between steps", "none", unless=("second time",)),
 )
+_SCATTER = Do(
+    "{place}: x = x.scatter(…) in place of x.scatter_(…), or x = x.clone() on the line before it",
+    "a little memory",
+)
 _BUFFERS = Do("no_broadcast", "none: buffers that never change need no broadcast")
 
 
@@ -44,6 +48,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     """DDP writes buffers anew at each forward: two forwards before one backward meet that."""
     ranks = facts.strategy == "ddp" or (facts.world or 1) > 1
     changed = "modified by an inplace operation" in facts.message
+    if "scatter_(" in facts.trace and "leaf" in facts.message.lower():
+        return (_SCATTER, *_STEPS)
     return (_BUFFERS, *_STEPS) if ranks and changed and facts.zero is None else _STEPS
 
 

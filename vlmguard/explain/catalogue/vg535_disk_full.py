@@ -43,9 +43,17 @@ FAILURE = Known(
             unless=_HUB,
             kind="room",
         ),
-        Do("df -h {folder}; df -i {folder}; quota -s", "none", unless=_HUB, kind="room"),
         Do(
-            "df -h {output} /tmp ~; df -i {output} /tmp; quota -s",
+            "df -h {folder}; df -i {folder}; quota -s: 100 % is that disk or its inodes: make room "
+            "there, or take another disk (HF_HOME, TMPDIR, the output folder)",
+            "none",
+            unless=_HUB,
+            kind="room",
+        ),
+        Do(
+            "df -h {output} /tmp ~; df -i {output} /tmp; quota -s: 100 % is that disk or its "
+            "inodes: "
+            "make room there, or take another disk for the output folder",
             "none",
             unless=_HUB,
             kind="room",

@@ -101,6 +101,13 @@ FAILURE = Known(
             when=("with status=12", "ot completion with error"),
         ),
         Do(
+            looks.ROUTE_GLOO,
+            "none",
+            when=("gloo", "Gloo"),
+            unless=("client socket", "Name or service", "ss_family"),
+            kind="interface",
+        ),
+        Do(
             looks.ROUTE,
             "none",
             unless=(
