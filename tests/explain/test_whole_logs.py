@@ -8,6 +8,7 @@ from vlmguard.explain.command import explain
 STEPS = "".join(f" {n}%|x| {n}/100 [00:0{n % 10}<01:00, 1.00it/s]\n" for n in range(1, 20))
 SITE = "/env/lib/python3.11/site-packages"
 LOST = "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:94, remote process exited or there was a network error, NCCL version 2.26.2\nncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\nLast error:\nsocketPollConnect: poll() returned 1, no POLLIN/POLLOUT events"
+RESET = "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer"
 MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.90 GiB. GPU 1 has a total capacity of 79.15 GiB of which 1.02 GiB is free."
 LATE = "[rank{0}]:[E918 03:22:44 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=911, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600031 milliseconds before timing out.\n"
 UNLIKE = "RuntimeError: DDP expects same model across all ranks, but Rank {} has 729 params, while rank {} has inconsistent 733 params."
@@ -50,6 +51,19 @@ LOGS = {
         {"attempt_1/0/stderr": STEPS + raised(LOST), "attempt_1/1/stderr": STEPS + raised(MEMORY)}, "VG512", (1,)),
     "who ended first said nothing, and others lost it": (
         STEPS + raised(LOST, rank=0) + raised(LOST, rank=3) + root((5, 1), (0, 1), (3, 1)), "VG563", (5,)),
+    "who ended first left words": (
+        STEPS + "[rank6]: no samples for this shard, stopping\n" + raised(LOST, rank=0) + root((6, 1), (0, 1)), "unknown", (6,)),
+    "a card's fault on the other node": (
+        {"n1": STEPS + raised(LOST, rank=3), "n2": STEPS + XID}, "VG534", None),
+    "shared memory that NCCL could not extend": (
+        STEPS + raised("torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled system error, NCCL version 2.26.2\nncclSystemError: System call failed.\nLast error:\nError: failed to extend /dev/shm/nccl-aB3 to 33030532 bytes, error: No space left on device (28)", rank=2), "VG543", (2,)),
+    "a quantiser's library for another CUDA": (
+        raised("RuntimeError: \n🚨 CUDA VERSION MISMATCH 🚨\nRequested CUDA version:          12.1\n", (f"{SITE}/bitsandbytes/cextension.py", "throw_on_call", "raise RuntimeError(text)")), "VG538", None),
+    "a rank whose file is empty": (
+        {"rank_0": "ready\n" + raised(LOST), "rank_1": raised(RESET), "rank_2": raised(RESET), "rank_3": ""}, "VG563", (3,)),
+    "tracebacks without marks, one of a lost peer": (
+        STEPS + raised(LOST) + raised(MEMORY) + root((1, 1)), "VG512", (1,)),
+    "no way to the master": (raised("torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of (n0, 29500). The client socket has failed to connect to 10.0.0.1:29500 (errno: 113 - No route to host)."), "VG536", None),
     "the network alone": (STEPS + raised(LOST, rank=0) + root((0, 1)), "VG536", (0,)),
     "clocks of the records above tracebacks": (
         {f"rank{r}": clocked(s) for r, s in ((0, 44), (1, 45), (2, 41), (3, 46))}, "VG554", (2,)),

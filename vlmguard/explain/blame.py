@@ -52,6 +52,7 @@ def by_absence(
     said = answer.pick.known if answer.pick is not None else answer.known
     heard = {c.rank for c in candidates if c.known is said and c.rank is not None}
     named = {e.rank for d in digests for e in d.exits if e.rank is not None}
+    named |= {d.source.rank for d in digests if d.source.rank is not None}
     told, world = world, world or max(heard | named, default=-1) + 1
     others = set(range(world)) - heard
     if not heard or world > MANY:

@@ -103,9 +103,14 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
     if not found and not any(d.exits or d.progress.done or d.progress.steps for d in digests):
         said = (d.failed for d in digests if d.failed is not None)
         found = [Candidate(None, line, None, line.rank) for line in said][:1]
+    return found
+
+
+def with_parting(found: list[Candidate], digests: Sequence[Digest]) -> list[Candidate]:
+    """These, and what a rank said last that ended itself, where the others only lost it."""
     own = [c for c in found if c.order <= 1]
     if found and not own and (line := parting.words({c.rank for c in found}, digests)) is not None:
-        found.append(Candidate(None, line, None, line.rank))
+        return [*found, Candidate(None, line, None, line.rank)]
     return found
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from vlmguard.explain import launcher, victims, watchdog, whose
 from vlmguard.explain.answer import Answer, evidence, facts_of
 from vlmguard.explain.blame import by_absence, by_table
-from vlmguard.explain.candidates import Candidate, collected, of_engine
+from vlmguard.explain.candidates import Candidate, collected, of_engine, with_parting
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.ended import BY_EXIT, by_exit, nodes
 from vlmguard.explain.failure import Known
@@ -45,6 +45,7 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     by_code = {known.code: known for known in catalogue}
     ended = launcher.first([e for d in digests for e in d.exits])
     candidates = victims.told_apart(collected(digests, catalogue), digests, by_code, ended)
+    candidates = with_parting(candidates, digests)
     watched = (line for d in digests for line in d.watched)
     table = watchdog.table(watched, facts.world or _speak(digests))
     answer = _started(candidates, digests, by_code)

@@ -14,7 +14,9 @@ from vlmguard.explain.failure import Known
 _GONE, _NETWORK = "VG563", "VG536"
 _REFUSED = re.compile(r"[Cc]onnection refused|exceeded error retry count")
 _CLOSING = "has failed to shutdown the rendezvous"  # torchrun's agent, of its own node
-_PEER = re.compile(r"remote process exited|ncclRemoteError|Got completion from peer|status=12")
+_REMOTE = re.compile(r"remote process exited|ncclRemoteError")
+_PEER = re.compile(rf"{_REMOTE.pattern}|Got completion from peer|status=12")
+_FROM_BELOW = ("VG532", "VG533", "VG534", "VG543")  # a kernel, a driver or a scheduler says it
 _OF_LINKS = ("VG536", "VG533", "VG588", "VG596", "VG542", "VG584", "VG540")
 
 
@@ -26,18 +28,20 @@ def told_apart(
 ) -> list[Candidate]:
     """Who is gone refuses the next connection: where one rank lost its peer no network failed.
 
-    Nor where another rank raised what has nothing to do with it, or ended before these did.
+    Nor where another rank raised what has nothing to do with it, or ended before these did, or
+    a card or a machine failed.
     """
     if any(_CLOSING in d.text for d in digests):
         lost = [c for c in candidates if _lost_store(c)]
         candidates = [replace(c, known=by_code[_GONE]) if c in lost else c for c in candidates]
-    if _own_failure(candidates) or _ended_before(candidates, ended):
+    fell = any(c.event is None and c.key[0] in _FROM_BELOW for c in candidates)
+    if fell or _own_failure(candidates) or _ended_before(candidates, ended):
         lost = [c for c in candidates if c.key[0] == _NETWORK and _PEER.search(_said(c))]
         return [replace(c, known=by_code[_GONE]) if c in lost else c for c in candidates]
     if not any(c.key[0] == _GONE and c.event is not None for c in candidates):
         return candidates
     said = [c for c in candidates if c.key[0] == _NETWORK]
-    if not all(_REFUSED.search(_said(c)) for c in said):
+    if not all(_REFUSED.search(_said(c)) or _REMOTE.search(_said(c)) for c in said):
         return candidates
     return [replace(c, known=by_code[_GONE]) if c in said else c for c in candidates]
 
@@ -62,7 +66,7 @@ def _said(candidate: Candidate) -> str:
 def _own_failure(candidates: Sequence[Candidate]) -> bool:
     """Whether a rank raised a failure that no broken link makes, and others lost a peer."""
     own = {
-        (c.line.source, c.rank)
+        _who(c)
         for c in candidates
         if c.known is not None
         and c.order == 0
@@ -70,5 +74,12 @@ def _own_failure(candidates: Sequence[Candidate]) -> bool:
         and c.event.type
         and c.key[0] not in _OF_LINKS
     }
-    lost = {(c.line.source, c.rank) for c in candidates if c.key[0] == _NETWORK}
+    lost = {_who(c) for c in candidates if c.key[0] == _NETWORK}
     return bool(own) and not own & lost
+
+
+def _who(candidate: Candidate) -> tuple[int, int | None, int]:
+    """The process that said it, as far as told: without a rank each traceback is one's own."""
+    event = candidate.event
+    alone = candidate.rank is None and event is not None and event.cause is None
+    return candidate.line.source, candidate.rank, candidate.at if alone else -1

@@ -47,6 +47,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     return (*work, *(step for step in _STEPS if step.action not in ("timeout", "preprocess")))
 
 
+_NO_WAY = ("No route to host", "Network is unreachable")  # the network's, nobody was late
+
 FAILURE = Known(
     code="VG517",
     name="explain-slow-start",
@@ -87,8 +89,12 @@ FAILURE = Known(
         Sign("EI0006"),
         Sign("EI0015", releases="HCCL"),
         Sign("No rank in the communicator can connect to the root node", releases="HCCL"),
-        Sign("The client socket has failed to connect to any network address"),
-        Sign("The client socket has failed to connect to any network address", where="line"),
+        Sign("The client socket has failed to connect to any network address", no=_NO_WAY),
+        Sign(
+            "The client socket has failed to connect to any network address",
+            where="line",
+            no=_NO_WAY,
+        ),
         Sign("connect() timed out. Original timeout", releases="torch 1.9 to 1.12"),
         Sign("Timeout waiting for key"),
     ),

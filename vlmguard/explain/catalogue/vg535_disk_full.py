@@ -89,7 +89,7 @@ FAILURE = Known(
     signs=(
         Sign("LustreError", also=("rc = -28",), releases="Lustre"),
         Sign("LustreError", also=("rc = -122",), releases="Lustre"),
-        Sign("No space left on device"),
+        Sign("No space left on device", no=("extend /dev/shm/",)),
         Sign("Disk quota exceeded"),
         Sign("disk quota exceeded", releases="TensorFlow"),
         Sign("[Errno 28]"),

@@ -227,6 +227,7 @@ FAILURE = Known(
         Sign("CUDA Setup failed despite GPU being available"),
         Sign("libcudart"),
         Sign("libbitsandbytes"),
+        Sign("CUDA VERSION MISMATCH", releases="bitsandbytes ≥ 0.45"),
         Sign("symbol not found in flat namespace"),
         Sign("DLL load failed"),
         Sign("compiled with a different version of"),

@@ -78,6 +78,7 @@ FAILURE = Known(
         Sign("NCCL WARN Error: failed to extend", where="line"),
         Sign("NCCL WARN Error: Could not map", where="line"),
         Sign("failed to extend /dev/shm", where="line"),
+        Sign("failed to extend /dev/shm"),
     ),
     examples=(
         Example(
