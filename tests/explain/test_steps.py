@@ -297,6 +297,7 @@ def test_commands_that_look(tmp_path):
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"a": 1}\n{"a": \n{"a": 2}\n')
     assert [line.split()[0] for line in _ran(looks.LINES, str(broken)).splitlines()] == ["2"]
+    assert _ran(looks.TYPES, str(broken)).splitlines()[-1] == "{'a': {'int'}}"
 
 
 def test_commands_that_look_at_images(tmp_path):

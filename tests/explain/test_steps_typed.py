@@ -79,6 +79,11 @@ ROWS = (
     ("VG578", "CalledProcessError: /tmp/tmpx/main.c:1:10: fatal error: cuda.h: No such file or directory", "CPATH=/usr/local/cuda/include"),
     ("VG585", "ValueError: Adapter merge_model not found in odict_keys(['default'])", "model.set_adapter"),
     ("VG555", "FileNotFoundError: [Errno 2] No such file or directory: '/data/coco/train2014/000000185326.jpg'", "ls -l /data/coco/train2014/000000185326.jpg; ls /data/coco/train2014 | head -3"),
+    ("VG587", "ValueError: eval dataset split is too small for sample_packing. You should set `eval_sample_packing: False`.", "eval_sample_packing: False: the message"),
+    ("VG554", "datasets.builder.DatasetGenerationError: An error occurred while generating the dataset", "python -c $'import json, sys\\nk, t"),
+    ("VG554", "DatasetGenerationCastError: All the data files must have the same columns", "load_dataset(…, data_files="),
+    ("VG580", "PermissionError: [Errno 13] Permission denied: 'F:\\\\repos\\\\pytorch_model.bin'", "end what has the file open"),
+    ("VG553", "TypeError: Unsloth: UnslothVisionDataCollator is only for image models!", "python -m pip install -U unsloth"),
     ("VG598", "botocore.exceptions.NoCredentialsError: Unable to locate credentials", "aws configure list"),
 )  # fmt: skip
 

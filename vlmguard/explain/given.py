@@ -127,6 +127,20 @@ def own_class(trace: str, name: str) -> str:
     return name if called and not _BROUGHT.fullmatch(name) else ""
 
 
+# "You should set `x: False`": what a package's own message asks for, with its value.
+_ADVISED = re.compile(
+    r"\b(?:[Ss]et|[Uu]se|[Pp]ass|[Ss]pecify|[Aa]dd|[Ee]nable) [`']((?:--)?([A-Za-z_]\w{2,60})"
+    r"(?:: ?|=| )[\w.]{1,40})[`']"
+)
+_UNSAFE = ("weights_only", "trust_remote_code", "ignore_mismatched_sizes", "allow_pickle", "strict")
+
+
+def advised(said: str) -> str:
+    """The setting that the message asks for, unless it runs or hides what ought to be looked at."""
+    match = _ADVISED.search(said)
+    return match[1] if match is not None and match[2] not in _UNSAFE else ""
+
+
 def rows(facts: Facts) -> str:
     """The run's data, where they are rows of a file, one a line."""
     data = files(facts).get("data", "")

@@ -59,3 +59,12 @@ BROKEN = _EACH + "try: Image.open(p).load()\\n  except Exception as e: print(p, 
 NARROW = (
     _EACH + "a, b = sorted(Image.open(p).size)\\n  (a < 28 or b > 199 * a) and print(p, a, b)' "
 )
+
+# The last word: a file of rows; the rows that are no JSON, and the types that each key has.
+TYPES = (
+    "python -c $'import json, sys\\nk, t = {}, open(sys.argv[1]).read()\\n"
+    'for n, x in enumerate(json.loads(t) if t[:1] == "[" else t.splitlines(), 1):\\n'
+    " try: x = json.loads(x) if isinstance(x, str) else x\\n"
+    " except ValueError as e: print(n, e); continue\\n"
+    " for a, b in x.items(): k.setdefault(a, set()).add(type(b).__name__)\\nprint(k)' "
+)

@@ -205,6 +205,7 @@ def of(facts: Facts) -> dict[str, str]:
         "divisors": _divisors(said),
         "place": given.place(facts.trace),
         "forward": _first(_FORWARD, said),
+        "builtin": _BUILTIN.get(facts.framework, ""),
         "ownclass": given.own_class(facts.trace, _first(_CLASS, said)),
         "collator": given.collator(facts.trace),
         "operand": given.operand(facts.trace, _first(_KEY, said)),
@@ -222,6 +223,8 @@ def of(facts: Facts) -> dict[str, str]:
         found["ownerpackage"] = packages.of(match[2] or "") or _owner(facts.trace)
     told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
     program = given.program(facts, said)
+    if asked := given.advised(said):
+        told["advised"] = asked  # a name and a value
     if newer := LIGHTNING.get(_argument(said), ""):
         told["lightning"] = newer  # of our own table
     if many := _flags(said):
@@ -229,6 +232,8 @@ def of(facts: Facts) -> dict[str, str]:
     return {**told, "program": program} if program else told
 
 
+# Those that collate the rows themselves.
+_BUILTIN = {"ms-swift": "ms-swift", "LLaMA-Factory": "llamafactory", "axolotl": "axolotl"}
 _DISTRIBUTIONS = {
     "ms-swift": "ms-swift",
     "LLaMA-Factory": "llamafactory",

@@ -46,6 +46,8 @@ def steps(event: Event) -> Iterator[str]:
 
 def _hint(said: str, trace: str) -> str:
     """What this message asks to be looked at."""
+    if asked := given.advised(said):
+        return f"{asked}: the message itself asks for it"
     if _STEM in said:
         return (
             "the class has no method forward that torch can call: def forward(self, …), indented "

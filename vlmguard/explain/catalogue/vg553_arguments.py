@@ -41,6 +41,14 @@ FAILURE = Known(
     do=(
         looks.CHECK,
         Do(
+            "python -m pip install -U unsloth unsloth_zoo, and the model by "
+            "FastVisionModel.from_pretrained(…): an older one does not take this model for "
+            "one that sees",
+            "none",
+            when=("is only for image models",),
+            kind="help",
+        ),
+        Do(
             "{program} --help: what this script takes; {flags} are another parser's: start "
             "that script, or args, rest = parser.parse_known_args() here",
             "none",
@@ -286,6 +294,11 @@ FAILURE = Known(
             "it, or take the script and its arguments from one release",
             "none",
             when=("'Namespace' object", "Arguments' object", "Args' object", "Config' object"),
+            kind="help",
+        ),
+        Do(
+            "{advised}: the message itself asks for it",
+            "none",
             kind="help",
         ),
         Do(

@@ -7,6 +7,14 @@ from vlmguard.explain.catalogue.refusals import MODEL_FILES
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+_TYPES = (
+    "changed from object to array",
+    "changed from array to object",
+    "Expected bytes, got",
+    "Couldn't cast array of type",
+    "generating the dataset",
+    "cannot mix",
+)
 _NOTHING = ("division by zero", "division or modulo by zero", "UnboundLocalError")
 
 
@@ -30,6 +38,27 @@ FAILURE = Known(
     why=_why,
     do=(
         looks.CHECK,
+        Do(
+            "load_dataset(…, data_files='ONE_OF_THEM'), or one configuration for each kind of "
+            "file: they have other columns, which the message lists",
+            "none",
+            when=("must have the same columns",),
+            kind="json",
+        ),
+        Do(
+            looks.TYPES + "{data}: a key with two types (int and str, list and dict) is what it "
+            "stumbles over: write one of them, as text for instance",
+            "none",
+            when=_TYPES,
+            kind="json",
+        ),
+        Do(
+            looks.TYPES + "FILE.json (the run's data): a key with two types (int and str, list and "
+            "dict) is what it stumbles over: write one of them, as text for instance",
+            "none",
+            when=_TYPES,
+            kind="json",
+        ),
         Do(
             "--remove_unused_columns false (remove_unused_columns=False in TrainingArguments): the "
             "Trainer took out what the model's forward does not name, before {collator} asked for "

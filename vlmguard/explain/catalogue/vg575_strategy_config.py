@@ -28,6 +28,10 @@ _SAID = (
 _STEPS = (
     looks.CHECK,
     Do(
+        "{advised}: the message itself asks for it",
+        "none",
+    ),
+    Do(
         '"{badkey}": with a value of the kind that the message asks for (true or false '
         "without quotes, a number), or leave it out of DeepSpeed's file",
         "none",

@@ -18,6 +18,10 @@ FAILURE = Known(
     do=(
         looks.CHECK,
         Do(
+            "{advised}: the message itself asks for it",
+            "none",
+        ),
+        Do(
             "print({type(m).__name__ for m in model.modules()}): {wrapped} is not among them; "
             "fsdp_transformer_layer_cls_to_wrap: the decoder layer that is (and the tower's "
             "block)",

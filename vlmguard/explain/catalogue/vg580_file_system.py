@@ -3,6 +3,78 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if "os.open(output_dir" in facts.trace and "Permission" in facts.message:
+        return (_FOLDERS, *_STEPS)
+    return _STEPS
+
+
+_FOLDERS = Do(
+    "python -m pip install -U 'transformers>=4.38.2': 4.37 and 4.38.0 open the checkpoint's folder "
+    "as a file, which Windows refuses",
+    "none",
+)
+_WINDOWS = tuple(f"Permission denied: '{drive}:" for drive in "CDEFGH")
+_STEPS = (
+    Do(
+        "end what has the file open (a second run, a viewer, a sync client, a virus "
+        "scanner: Windows lets no other process write it), or another folder as the "
+        "output",
+        "none",
+        when=_WINDOWS,
+        kind="look",
+    ),
+    Do(
+        "python -m pip install -U 'transformers>=4.38': 4.36 and 4.37 let every rank rename "
+        "that folder; on nodes with disks of their own --save_on_each_node true",
+        "none",
+        when=("tmp-checkpoint",),
+        kind="look",
+    ),
+    Do(
+        "another --output_dir, or --overwrite_output_dir (gone in transformers 5, which "
+        "writes into it); to go on from what is there: --resume_from_checkpoint",
+        "none",
+        when=("already exists and is not empty",),
+        kind="look",
+    ),
+    Do(
+        "mkdir -p {folder}: what writes there does not make the folder",
+        "none",
+        when=(
+            "No such file or directory",
+            "cannot be opened",
+        ),
+        unless=("/proc/",),
+        kind="look",
+    ),
+    Do(
+        "id; ls -ld {path} {folder}; df -h {folder}, from the job itself, on its node",
+        "none",
+        kind="look",
+    ),
+    Do("id; ls -ld {path}; df -h ., from the job itself, on its node", "none", kind="look"),
+    Do(
+        "id; df -h . /tmp ~; touch ./x && rm ./x; dmesg -T | grep -i -E 'i/o error|nfs|lustre' "
+        "| tail -5, from the job itself, on its node: full, not yours, or a mount that fails?",
+        "none",
+        kind="look",
+    ),
+    Do("a folder of your own: --output_dir, HF_HOME, TRITON_CACHE_DIR, TMPDIR", "none"),
+    Do(
+        "in a container: mount the folder, and run as the user who owns it",
+        "none",
+        when=("Permission denied", "Read-only", "not permitted"),
+    ),
+    Do(
+        "an input/output error or a mount that is gone: tell the "
+        "cluster's people, and resume from the last whole checkpoint",
+        "the steps since then",
+    ),
+)
 
 FAILURE = Known(
     code="VG580",
@@ -14,55 +86,7 @@ FAILURE = Known(
         "or the shared file system answered with an error of its own (a mount that "
         "is gone, a stale handle, input/output error)"
     ),
-    do=(
-        Do(
-            "python -m pip install -U 'transformers>=4.38': 4.36 and 4.37 let every rank rename "
-            "that folder; on nodes with disks of their own --save_on_each_node true",
-            "none",
-            when=("tmp-checkpoint",),
-            kind="look",
-        ),
-        Do(
-            "another --output_dir, or --overwrite_output_dir (gone in transformers 5, which "
-            "writes into it); to go on from what is there: --resume_from_checkpoint",
-            "none",
-            when=("already exists and is not empty",),
-            kind="look",
-        ),
-        Do(
-            "mkdir -p {folder}: what writes there does not make the folder",
-            "none",
-            when=(
-                "No such file or directory",
-                "cannot be opened",
-            ),
-            unless=("/proc/",),
-            kind="look",
-        ),
-        Do(
-            "id; ls -ld {path} {folder}; df -h {folder}, from the job itself, on its node",
-            "none",
-            kind="look",
-        ),
-        Do("id; ls -ld {path}; df -h ., from the job itself, on its node", "none", kind="look"),
-        Do(
-            "id; df -h . /tmp ~; touch ./x && rm ./x; dmesg -T | grep -i -E 'i/o error|nfs|lustre' "
-            "| tail -5, from the job itself, on its node: full, not yours, or a mount that fails?",
-            "none",
-            kind="look",
-        ),
-        Do("a folder of your own: --output_dir, HF_HOME, TRITON_CACHE_DIR, TMPDIR", "none"),
-        Do(
-            "in a container: mount the folder, and run as the user who owns it",
-            "none",
-            when=("Permission denied", "Read-only", "not permitted"),
-        ),
-        Do(
-            "an input/output error or a mount that is gone: tell the "
-            "cluster's people, and resume from the last whole checkpoint",
-            "the steps since then",
-        ),
-    ),
+    do=_do,
     wrong="--overwrite_output_dir starts anew: to go on, name the checkpoint.",
     signs=(
         Sign("cannot be opened", also=("_open_zipfile_writer",), releases="torch.save"),

@@ -17,6 +17,11 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "{advised}: the message itself asks for it",
+            "none",
+            kind="metric",
+        ),
+        Do(
             "print(preds.shape, labels.shape) first in compute_metrics: another number of "
             "rows; --dataloader_drop_last false, one label a row in the collator, and no "
             "nn.DataParallel (CUDA_VISIBLE_DEVICES=0, or torchrun)",
