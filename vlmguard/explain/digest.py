@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,7 @@ _QUIET = ("WARNING", "[WARN", "WARN:", "[INFO", "Warning:", " INFO ", "[DEBUG")
 MAX_TELLING = 400
 MAX_EVENTS = 400
 QUOTED = 3  # lines; a run says more
+RECENT = 40  # lines of each rank
 LAST = 60  # lines in which loose words count: earlier ones did not end the run
 
 
@@ -48,6 +50,7 @@ class Digest:
         loose: lines that hold an exception's words but not its form, as ranks write into one
             another; only where the log has no other exception.
         ours: lines that vlmguard's guard wrote.
+        finals: the last line of each rank; ``recent``: its last lines.
         stacks: of processes that somebody looked into while they hung.
         failed: a logger's error, where the log has hardly anything else.
         before: how many runs stand in this file before the one that is told; ``ended_before``: the
@@ -65,6 +68,7 @@ class Digest:
     watched: list[Line] = field(default_factory=list)
     text: str = ""
     finals: dict[int | None, Line] = field(default_factory=dict)
+    recent: dict[int | None, deque[Line]] = field(default_factory=dict)
     stopped: list[int] = field(default_factory=list)
     unresolved: frozenset[str] = frozenset()
     loose: list[tuple[Line, Known]] = field(default_factory=list)
@@ -134,6 +138,7 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     for line in everything:
         if line.text.strip():
             digest.finals[line.rank] = line
+            digest.recent.setdefault(line.rank, deque(maxlen=RECENT)).append(line)
     return digest
 
 

@@ -223,7 +223,7 @@ def of(lines: Iterable[Line]) -> Progress:
             told.bars = [*told.bars[-KEPT:], line.at]
         if text.startswith("wandb: ") and ("Synced" in text or "View run" in text):
             told.synced = line.at
-        step = _step(text)
+        step = step_of(text)
         if step is not None:
             told.step(line.at, *step)
             told.last = line
@@ -261,7 +261,8 @@ def of(lines: Iterable[Line]) -> Progress:
     return told
 
 
-def _step(text: str) -> tuple[int, int] | None:
+def step_of(text: str) -> tuple[int, int] | None:
+    """The step that a line tells, and of how many; 0 where it does not say."""
     if match := _COUNTED.search(text):
         return int(match[1]), int(match[2])
     if ":::MLLOG" in text:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from vlmguard.core.findings import Finding
-from vlmguard.explain import clean, flags, named, packages, unknown, watchdog
+from vlmguard.explain import (
+    clean,
+    flags,
+    named,
+    packages,
+    standing,
+    unfinished,
+    unknown,
+    watchdog,
+)
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.beforehand import TITLES
 from vlmguard.explain.candidates import Candidate, launchers
@@ -16,21 +24,8 @@ from vlmguard.explain.language import chinese
 from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
 
-_JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
 LONGEST = 320  # characters of an evidence line
 SIDE = 32  # ranks
-_ALIVE = (
-    "nvidia-smi; ps -eo pid,etime,pcpu,rss,args | grep '[p]ython': is it alive? on each of the "
-    "run's machines",
-    "pip install py-spy; for p in $(pgrep -u $USER -f '[p]ython'); do py-spy dump --pid $p; done: "
-    "alive: who stands where (run it twice, a minute apart: the same lines: it hangs there; in "
-    "containers it needs SYS_PTRACE)",
-    "dmesg -T | grep -i -E 'killed process|oom|xid', on each machine: gone: what killed it; under "
-    "Slurm sacct -j {job} --format=JobID,State%30,ExitCode,MaxRSS,Elapsed",
-    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
-    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/SHARED/nccl_trace_ in front of the command (SHARED: a disk "
-    "that all nodes see): after a time-out the flight recorder says which collective hangs",
-)
 _BY = ("torchrun's first", "its place", "the ranks' clocks", "its exit code", "the logged")
 _OF_OTHERS = ("it did not answer", "it never came", "it is the one that")  # who waited says so
 _CUT = "a traceback whose last line is not in this log"
@@ -161,12 +156,6 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     yield _RELEASES
 
 
-def _job(digests: Sequence[Digest]) -> str:
-    """Slurm's number of the job, from a log's name: slurm-%j.out, slurm-%A_%a.out."""
-    found = (_JOB.search(digest.source.name) for digest in digests)
-    return next((match[1] for match in found if match is not None), "")
-
-
 def _guard(answer: Answer) -> Iterator[str]:
     for one in answer.guard:
         who = f" [rank {one.rank}]" if one.rank is not None else ""
@@ -292,19 +281,14 @@ def _rules(known: Known) -> str:
 
 
 def _unfinished(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
-    yield (
-        "what it means: the log just ends. The run may still be going, hang, or have been killed "
-        "without a word"
-    )
-    yield "type next:"
-    job = _job(digests) or "JOBID"
-    yield from (f"  - {line.replace('{job}', job)}" for line in _ALIVE)
+    yield from (clean.shown(line) for line in unfinished.told(answer, digests))
     yield "who is where (last line of each):"
-    for line in answer.evidence[:16]:
+    lines = standing.shown(answer.evidence, digests)
+    for line in lines[:16]:
         who = f"rank {line.rank}" if line.rank is not None else "log"
         yield f"  {who}: {evidence(line, digests)}"
-    if len(answer.evidence) > 16:
-        yield f"  … and {len(answer.evidence) - 16} more"
+    if len(lines) > 16:
+        yield f"  … and {len(lines) - 16} more"
 
 
 def evidence(line: Line, digests: Sequence[Digest]) -> str:

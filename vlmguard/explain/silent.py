@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vlmguard.explain import launcher, stacks
+from vlmguard.explain import launcher, stacks, standing
 from vlmguard.explain.answer import Answer, evidence
 from vlmguard.explain.candidates import Candidate, launchers, survived
 from vlmguard.explain.digest import Digest
@@ -56,7 +56,9 @@ def silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     if any(d.progress.done for d in digests):
         ends = [d.progress.end for d in digests if d.progress.end is not None]
         return Answer("finished", evidence=ends[-1:])
-    return Answer("unfinished", evidence=_where_each(digests))
+    elsewhere = standing.of(digests).ranks
+    how = "it stands elsewhere than the others" if elsewhere else ""
+    return Answer("unfinished", ranks=elsewhere, how=how, evidence=_where_each(digests))
 
 
 def no_numbers(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:

@@ -1,0 +1,165 @@
+"""A log that just ends: where the run stands, as far as the log shows it, and what to type next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from vlmguard.explain import looks, named, standing, watchdog
+from vlmguard.explain.answer import Answer
+from vlmguard.explain.digest import Digest
+
+_JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
+_POD = re.compile(r"^([a-z0-9][a-z0-9-]{1,60}-(?:worker|master|launcher)-\d{1,4})\b")
+_FILE = re.compile(r"(?<![\w./:<])(/[\w.@+~-]{1,80}/[\w./@+~-]{1,200}\.[A-Za-z0-9]{2,8})\b")
+_VIDEO = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".flv")
+_IMAGE = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tiff")
+_SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h", ".yaml", ".json", ".log")
+_DOWNLOAD = re.compile(
+    r"(?i)^\s{0,8}(?:downloading|fetching)\b|\.(?:safetensors|bin|zip|tar\.gz): "
+)
+# Every process that the run's launcher gave a rank, each with its stack.
+SPY = (
+    "pip install py-spy; for p in $(pgrep -u $USER -f '[p]ython'); do r=$(tr '\\0' '\\n' < "
+    "/proc/$p/environ | sed -n 's/^RANK=//p'); echo \"== rank $r, process $p\"; py-spy dump --pid "
+    "$p; done"
+)
+_READ = (
+    "who stands where (twice, a minute apart: the same lines: it hangs there; in a container it "
+    "needs SYS_PTRACE; no process: it is gone, see below)"
+)
+_ALIVE = "nvidia-smi; ps -eo pid,etime,pcpu,rss,args | grep '[p]ython': is it alive, and at work?"
+_GONE = (
+    "dmesg -T | grep -i -E 'killed process|oom|xid', on each machine: gone: what killed it; under "
+    "Slurm sacct -j {job} --format=JobID,State%30,ExitCode,MaxRSS,Elapsed"
+)
+_RECORD = (
+    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/SHARED/nccl_trace_ in front of the command (SHARED: a disk "
+    "that all nodes see): after a time-out the flight recorder says which collective hangs"
+)
+_EITHER = "The run may still be going, hang, or have been killed without a word"
+_FIRST = (
+    "what the stacks say of a first step: all ranks in all_gather or fetch_sub_module under "
+    "ZeRO-3: they gather different weights, as experts do (deepspeed.utils.set_z3_leaf_modules("
+    "model, [the MoE block's class]), or ZeRO-2); all in the same all_reduce or barrier: their "
+    "links (NCCL_DEBUG=INFO NCCL_P2P_DISABLE=1 in front of the command: it runs: keep it so); one "
+    "elsewhere: that one; inductor or triton: it compiles"
+)
+_CARDS = (
+    "NCCL_DEBUG=INFO NCCL_P2P_DISABLE=1 in front of the command: it runs: the cards cannot reach "
+    "each other directly (IOMMU or PCIe ACS is on), keep it so"
+)
+_ROUTES = (
+    "grep -h -E 'Bootstrap : Using|NET/(IB|Socket) : Using' {logs} | sort | uniq -c: an interface "
+    "or a network that one node alone has is the fault"
+)
+_TRY = "timeout 60 {} {}; echo $?: 124: this file hangs its reader (out of the data with it)"
+
+
+def told(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
+    """The lines of the answer behind its headline."""
+    found = standing.of(digests)
+    stands = _stands(answer, digests)
+    said = "; ".join(found.said or [stands])
+    yield f"what it means: {said}. The log just ends there. {_EITHER}"
+    yield "type next:"
+    yield from (f"  - {line}" for line in _next(answer, digests, found))
+
+
+def _stands(answer: Answer, digests: Sequence[Digest]) -> str:
+    """Where the last lines are, in words."""
+    steps = answer.facts.steps
+    progress = [d.progress for d in digests]
+    if steps is None:
+        bar = next((p.loading for p in progress if p.loading is not None), None)
+        if bar is not None and any(d.finals.get(bar.rank) == bar for d in digests):
+            what = "a download" if _DOWNLOAD.search(bar.text) else "work before the first step"
+            return f"it stands in {what}: {bar.text.strip()[:80]}"
+        if any(p.preparing is not None for p in progress):
+            return "it stands before the first step, where data is made ready"
+        return "no training step is told: it stands before the first one"
+    last = max((p.last.at for p in progress if p.last is not None), default=-1)
+    for p in progress:
+        start = max(p.evaluating, p.saving)
+        if start > last >= 0:
+            what = "an evaluation" if p.evaluating > p.saving else "writing a checkpoint"
+            return f"step {steps[0]} was taken; since then it stands in {what}"
+    if steps[0] == 0:
+        return "no step was finished: it stands in the first one"
+    return f"step {steps[0]} was taken; it stands behind that"
+
+
+def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -> Iterator[str]:
+    texts = [line.text for line in found.lines] or [line.text for line in answer.evidence]
+    if len(found.lines) > 0 or len(answer.evidence) == 1:
+        yield from _file(texts)
+    if found.links == 1:
+        yield _CARDS
+    elif found.links:
+        yield from _network(digests)
+    hosts = _hosts(found)
+    where = f"on {', '.join(hosts)} first ({_inside(hosts[0])}): " if hosts else ""
+    ranks = f", {watchdog.ranks(found.ranks)} first" if found.ranks and not hosts else ""
+    yield f"{where}{SPY}: {_READ}{ranks}"
+    if hosts and not found.links:
+        yield from _network(digests)
+    stuck = answer.facts.steps is not None and answer.facts.steps[0] == 0 and not found.said
+    if stuck and answer.facts.world != 1:
+        yield _FIRST
+    yield _ALIVE
+    yield _GONE.replace("{job}", _job(digests) or "JOBID")
+    yield _RECORD
+
+
+def _network(digests: Sequence[Digest]) -> Iterator[str]:
+    files = " ".join(q for d in digests[:8] if (q := named.quoted(d.source.name)))
+    yield _ROUTES.format(logs=files or "LOGS")
+    yield looks.ROUTE
+
+
+def _file(texts: Sequence[str]) -> Iterator[str]:
+    """The file that the last line reads, read by itself."""
+    for text in texts:
+        match = _FILE.search(text)
+        path = named.quoted(match[1]) if match else ""
+        if match is None or not path or match[1].lower().endswith(_SOURCES):
+            continue
+        name = match[1].lower()
+        if name.endswith(_VIDEO) and "decord" in text.lower():
+            code = "import sys, decord; v = decord.VideoReader(sys.argv[1]); "
+            code += "v.get_batch(range(0, len(v), max(len(v) // 64, 1)))"
+            yield _TRY.format(f"python -c '{code}'", path)
+        elif name.endswith(_VIDEO):
+            yield _TRY.format("ffmpeg -v error -f null - -i", path)
+        elif name.endswith(_IMAGE):
+            code = "import sys; from PIL import Image; Image.open(sys.argv[1]).load()"
+            yield _TRY.format(f"python -c '{code}'", path)
+        else:
+            yield f"timeout 60 cat {path} > /dev/null; echo $?: 124: its disk does not answer"
+        return
+
+
+def _hosts(found: standing.Standing) -> list[str]:
+    """Machines or pods whose logs end earlier, by NCCL's lines or the logs' names."""
+    names = []
+    for line in found.lines:
+        match = re.match(r"([A-Za-z][\w.-]{1,60}):\d{1,9}:\d{1,9} \[\d", line.raw)
+        if match and line.rank is None:
+            names.append(match[1])
+    for log in () if names else found.logs:
+        match = _POD.match(log.replace("\\", "/").rpartition("/")[2])
+        names += [match[1]] if match else []
+    return list(dict.fromkeys(names))[:4]
+
+
+def _inside(host: str) -> str:
+    if _POD.match(host):
+        return f"kubectl exec -it {host} -- bash"
+    return f"ssh {host}"
+
+
+def _job(digests: Sequence[Digest]) -> str:
+    """Slurm's number of the job, from a log's name: slurm-%j.out, slurm-%A_%a.out."""
+    found = (_JOB.search(digest.source.name) for digest in digests)
+    return next((match[1] for match in found if match is not None), "")
