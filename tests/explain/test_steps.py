@@ -257,6 +257,9 @@ RUNS = (
     ("", "VG536", "Gloo connectFullMesh failed with pair.cc", "", "GLOO_SOCKET_IFNAME=$(ip route"),
     ("", "VG528", "a view of a leaf Variable that requires grad is being used in an in-place operation.", MINE + "emb.scatter_(0, i, v)", "/w/sft.py:7: x = x.scatter("),
     ("", "VG504", "saved metadata: {'shape': 1, 'device': device(type='cuda', index=1)} recomputed metadata: {'shape': 1, 'device': device(type='cpu')}", "", "no offloading of activations"),
+    ("deepspeed t.py --deepspeed ./scripts/zero3_offload.json\n", "VG527", "at least two devices, cuda:3 and cpu!", "", '"offload_param" and "offload_optimizer" taken out of ./scripts/zero3_offload.json'),
+    ("", "VG532", "/tmp/slurmd/job603995/slurm_script: line 9:  4727 Killed", "", "sacct -j 603995 "),
+    ("ft.py --lora_enable True --deepspeed zero1.json --per_device_train_batch_size 1 --gradient_checkpointing True\n", "VG512", "CUDA out of memory", "", '"stage": 3'),
     ("swift sft --model x --torch_dtype bfloat16\n", "VG515", "{'loss': nan", "", "--attn_impl sdpa"),
 )  # fmt: skip
 

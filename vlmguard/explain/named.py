@@ -75,7 +75,9 @@ _REPO = [
     re.compile(r"^[\w.]{0,80}: ['\"]?([\w.-]{1,96}/[\w.-]{1,96})['\"]? is not a local folder"),
 ]  # fmt: skip
 _PAGES = ("docs", "models", "datasets", "spaces", "settings", "join", "blog", "api")
-_JOB = re.compile(r"(?:JOB|STEP|Job|job|\bstep|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?\b")
+_JOB = re.compile(
+    r"(?:JOB|STEP|Job|job|\bstep|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?(?:\b|/slurm_script)"
+)
 _HOST = re.compile(
     # A node that is left says of itself that it ends its step for another's failure.
     r"(?: ON (?!.{0,80}DUE TO NODE FAILURE)| on node |[Nn]ode failure on |host |host="
@@ -164,6 +166,7 @@ def of(facts: Facts) -> dict[str, str]:
         "repo": _repo(said),
         "job": _first(_JOB, said),
         "host": _first(_HOST, said) or given.master(facts),
+        "absent": facts.said.get("absent", ""),
         "pid": _first(_PID, said),
         "node": facts.said.get("node", ""),
         "capability": facts.said.get("capability", ""),

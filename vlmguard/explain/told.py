@@ -16,6 +16,9 @@ _SAVED = re.compile(
 _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
 _CARD = re.compile(r"with CUDA capability (sm_1\d\d) is not compatible")
 _NODE = re.compile(r"(?m)srun: error: ([\w.-]{1,60}): task|^ {2}host {6}: ([\w.-]{1,60})$")
+_LORA = re.compile(
+    r"(?<!\S)--(?:lora_enable|use_lora|use_peft|use_llm_lora)(?! {0,3}(?:[Ff]alse|0\b))"
+)
 _NOTEBOOK = re.compile(r"(?m)^Cell In\s?\[\d|<ipython-input-|^/tmp/ipykernel_\d")
 _TYPED = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]{2,48})(?=[ =\n]|$)")
 
@@ -77,6 +80,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("docker", "no card")
     if _NOTEBOOK.search(text):
         said.setdefault("notebook", "true")
+    if _LORA.search(text):
+        said.setdefault("tuner_type", "lora")
     reentrant = any(words in text for words in _REENTRANT)
     if reentrant or any(words in text for words in _CHECKPOINTING):
         said.setdefault("gradient_checkpointing", "true")

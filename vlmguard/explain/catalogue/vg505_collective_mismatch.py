@@ -71,7 +71,16 @@ _FIND = (
 )
 
 
+_ABSENT = Do(
+    "dmesg -T | grep -i -E 'killed process|oom|xid' | tail, on rank {absent}'s machine: a line is "
+    "what ended it; none: at the next stall py-spy dump --pid PID, of that rank, says where it is",
+    "none",
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if _FIRST.search(facts.message) and "absent" in facts.said:  # busy still, or dead
+        return (_FIND[0], _ABSENT, Do("timeout", "a real hang is noticed later"), *_LINKS)
     if _FIRST.search(facts.message):
         return (*_LINKS, *_FIND)
     if "disagreement" in facts.message:  # ZeRO-3's own check of what it gathers
@@ -85,7 +94,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (*_FIND, _ALONE, Do("dummy_image", "one small forward of the tower"))
     dummy = Do("dummy_image", "one small forward of the tower in batches of text")
     if not facts.vision:  # nothing says that it sees: look first
-        return (*_FIND, *_elsewhere(facts), dummy)
+        late = (_ABSENT,) if "absent" in facts.said else ()
+        return (_FIND[0], *late, _FIND[1], *_elsewhere(facts), dummy)
     found = [dummy]
     if facts.zero == 3 or facts.fsdp:
         if (

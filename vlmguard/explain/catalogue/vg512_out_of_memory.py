@@ -88,6 +88,8 @@ def _shard(facts: Facts) -> tuple[Do, ...]:
         return (small, slow) if _deepspeed(facts) else (small,)
     if own:
         return () if facts.fsdp else (Do("fsdp", "each rank holds a part, gathered by layer"),)
+    if "lora" in facts.tuning.lower() and facts.zero in (0, 1, 2):  # the weights are what is large
+        return (Do("zero3", "slower; shards the frozen weights, too"),)
     if facts.zero == 3:
         return (Do("offload", "slower: optimizer states on the CPU"),)
     if facts.zero == 2 or (facts.zero is None and "deepspeed" in facts.said):

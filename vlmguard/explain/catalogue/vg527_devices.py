@@ -74,6 +74,11 @@ _ONE = Do(
     "CUDA_VISIBLE_DEVICES=0 in front of the command: one process, one card, nothing to split",
     "the model has to fit one card; else torchrun with ZeRO-3 or FSDP",
 )
+_KEPT = Do(
+    '"offload_param" and "offload_optimizer" taken out of {dsfile}: what the model\'s own code '
+    "takes in hand is then on the card",
+    "more memory on the card",
+)
 _EACH = Do(
     'from_pretrained(…, device_map={"": int(os.environ.get("LOCAL_RANK", 0))}) in place of '
     'device_map="auto": the whole model on this process\'s card',
@@ -83,6 +88,8 @@ _EACH = Do(
 
 def _where(facts: Facts) -> tuple[Do, ...]:
     """Two cards in one process is a model that was split; a card and the CPU one that spilled."""
+    if "offload" in facts.said.get("deepspeed", ""):
+        return (_KEPT, _EACH)
     cards = "cuda:0 and cuda:" in facts.message or "cuda:1 and cuda:0" in facts.message
     return (_ONE, _EACH) if cards and (facts.world or 1) == 1 else (_EACH, _ONE)
 

@@ -47,12 +47,20 @@ FAILURE = Known(
             when=("memory pressure",),
         ),
         Do(
+            "sacct -j {job} --format=JobID,State,MaxRSS,ReqMem: OUT_OF_MEMORY, or a MaxRSS near "
+            "ReqMem: #SBATCH --mem=0 (all of the node's memory); else somebody ended it",
+            "none",
+            when=("slurm_script",),
+            kind="who",
+        ),
+        Do(
             "dmesg -T | grep -i -E 'killed process|oom' | tail, on that machine: a line with "
             "python: "
             "it was memory, and the next steps mend it; none: somebody or a supervisor ended it "
             "(Slurm: sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem; Kubernetes: kubectl "
             "describe pod NAME, OOMKilled)",
             "none",
+            kind="who",
             unless=(
                 "oom-kill",
                 "oom_kill",
