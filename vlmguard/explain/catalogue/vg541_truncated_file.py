@@ -36,8 +36,22 @@ def _why(facts: Facts) -> str:
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _NONE in facts.message:
         return (
-            Do("ls -l {path}: beside the files that the model's page lists", "none", kind="ls"),
-            Do("ls -l FOLDER beside the files that the model's page lists", "none", kind="ls"),
+            Do(
+                "ls -l {path}: adapter_model.safetensors is there: an adapter (the base model as "
+                "the model, this folder as the adapter); global_step…: python zero_to_fp32.py . "
+                "pytorch_model.bin in it; nothing, or parts without their index.json: the "
+                "download again",
+                "none",
+                kind="ls",
+            ),
+            Do(
+                "ls -l FOLDER: adapter_model.safetensors is there: an adapter (the base model as "
+                "the model, this folder as the adapter); global_step…: python zero_to_fp32.py . "
+                "pytorch_model.bin in it; nothing, or parts without their index.json: the "
+                "download again",
+                "none",
+                kind="ls",
+            ),
             Do("hf download {modelrepo}", "the files again", unless=("checkpoint-",)),
             Do(
                 "an adapter: the base model as the model, this folder as the adapter "

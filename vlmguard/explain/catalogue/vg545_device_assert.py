@@ -40,7 +40,8 @@ FAILURE = Known(
         ),
         Do(
             "print(input_ids.max(), model.get_input_embeddings().num_embeddings) before the model "
-            "is called: the first must be smaller",
+            "is called: if the first is not smaller: model.resize_token_embeddings(len(tokenizer)) "
+            "before training; else labels or positions: one batch on the CPU names the line",
             "none",
             unless=("Target ", "n_classes"),
         ),

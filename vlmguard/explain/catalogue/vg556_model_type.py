@@ -58,10 +58,23 @@ _STEPS = (
         kind="newer",
     ),
     Do(
+        "ls {path}: adapter_config.json is there: an adapter: "
+        "PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(BASE), {path}), "
+        "BASE by grep base_model {path}/adapter_config.json; else it is no whole model: "
+        "copy config.json from the base model's folder",
+        "none",
+        when=(
+            "have a file named config.json",
+            "no file named config.json",
+        ),
+        kind="folder",
+    ),
+    Do(
         "ls -l {path}; grep -n model_type {path}/config.json: the folder must be the "
         "model's own, with a config.json",
         "none",
         when=("Should have a `model_type`", "config.json"),
+        kind="folder",
     ),
     Do(
         "the image processor's files are missing in the folder: copy preprocessor_config.json "
