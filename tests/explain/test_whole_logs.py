@@ -14,6 +14,9 @@ LATE = "[rank{0}]:[E918 03:22:44 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog c
 UNLIKE = "RuntimeError: DDP expects same model across all ranks, but Rank {} has 729 params, while rank {} has inconsistent 733 params."
 XID = "[Thu Sep 18 03:12:39 2025] NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
 KILLED = "[Thu Sep 18 03:12:39 2025] Memory cgroup out of memory: Killed process 4106 (python3.11) total-vm:233321920kB, anon-rss:98234112kB\n"
+SPAWNED = "[2025-09-18 03:00:00,120] [INFO] [launch.py:256:main] process {} spawned with command: ['/usr/bin/python', '-u', 'train.py', '--local_rank={}']\n"
+KILLING = "[2025-09-18 03:12:44,300] [INFO] [launch.py:335:sigkill_handler] Killing subprocess {}\n"
+CODE = "[2025-09-18 03:12:44,811] [ERROR] [launch.py:341:sigkill_handler] ['/usr/bin/python', '-u', 'train.py', '--local_rank=3'] exits with return code = -9\n"
 ROPE = f"{SITE}/transformers/models/qwen2_vl/modeling_qwen2_vl.py"
 
 
@@ -59,6 +62,8 @@ LOGS = {
         STEPS + raised("torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled system error, NCCL version 2.26.2\nncclSystemError: System call failed.\nLast error:\nError: failed to extend /dev/shm/nccl-aB3 to 33030532 bytes, error: No space left on device (28)", rank=2), "VG543", (2,)),
     "a quantiser's library for another CUDA": (
         raised("RuntimeError: \n🚨 CUDA VERSION MISMATCH 🚨\nRequested CUDA version:          12.1\n", (f"{SITE}/bitsandbytes/cextension.py", "throw_on_call", "raise RuntimeError(text)")), "VG538", None),
+    "a launcher's word on a process that was killed": (
+        "".join(SPAWNED.format(400 + r, r) for r in range(4)) + STEPS + "".join(raised(LOST, rank=r) for r in (0, 1, 3)) + "".join(KILLING.format(400 + r) for r in range(4)) + CODE, "VG532", (2,)),
     "a rank whose file is empty": (
         {"rank_0": "ready\n" + raised(LOST), "rank_1": raised(RESET), "rank_2": raised(RESET), "rank_3": ""}, "VG563", (3,)),
     "tracebacks without marks, one of a lost peer": (

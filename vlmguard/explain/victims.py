@@ -17,6 +17,7 @@ _CLOSING = "has failed to shutdown the rendezvous"  # torchrun's agent, of its o
 _REMOTE = re.compile(r"remote process exited|ncclRemoteError")
 _PEER = re.compile(rf"{_REMOTE.pattern}|Got completion from peer|status=12")
 _FROM_BELOW = ("VG532", "VG533", "VG534", "VG543")  # a kernel, a driver or a scheduler says it
+_CRASHES = (-9, -11, -7, -4, -8, 137, 139)
 _OF_LINKS = ("VG536", "VG533", "VG588", "VG596", "VG542", "VG584", "VG540")
 
 
@@ -35,6 +36,7 @@ def told_apart(
         lost = [c for c in candidates if _lost_store(c)]
         candidates = [replace(c, known=by_code[_GONE]) if c in lost else c for c in candidates]
     fell = any(c.event is None and c.key[0] in _FROM_BELOW for c in candidates)
+    fell = fell or any(_crashed(e) for d in digests for e in d.exits)
     if fell or _own_failure(candidates) or _ended_before(candidates, ended):
         lost = [c for c in candidates if c.key[0] == _NETWORK and _PEER.search(_said(c))]
         return [replace(c, known=by_code[_GONE]) if c in lost else c for c in candidates]
@@ -50,6 +52,11 @@ def _lost_store(candidate: Candidate) -> bool:
     """Whether an agent does not reach the store any more: as it closes, another's agent is gone."""
     said = candidate.event.type if candidate.event is not None else candidate.line.raw
     return "RendezvousConnectionError" in said
+
+
+def _crashed(ended: launcher.Exit) -> bool:
+    """Whether a launcher saw this one crash or be killed: of torchrun's table the first only."""
+    return ended.code in _CRASHES and (ended.first or ended.rank is None)
 
 
 def _ended_before(candidates: Sequence[Candidate], ended: launcher.Exit | None) -> bool:
