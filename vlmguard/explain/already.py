@@ -39,6 +39,7 @@ _SO: dict[str, Callable[[Facts], bool]] = {
         or _said(f, "all-linear", "target_modules", "lora_target_modules")
     ),
     "workers": lambda f: _said(f, "0", "dataloader_num_workers"),
+    "offload": lambda f: _said(f, "cpu", "offload"),
     "timeout": lambda f: (f.number("ddp_timeout") or 0) >= 7200,
 }
 

@@ -71,7 +71,9 @@ def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
     name = digests[pick.line.source].source.name if pick.line.source < len(digests) else ""
     facts = replace(facts, log=name if name != "-" else "")
     if pick.event is None:
-        return facts.at(flat(pick.line.raw), "", _context(pick, digests))
+        later = flat(answer.evidence[-1].raw) if len(answer.evidence) > 1 else ""
+        losses = later if "'loss': " in later else ""  # what the loss came to
+        return facts.at(flat(pick.line.raw), losses, _context(pick, digests))
     event = pick.event
     trace = flat(" ".join(event.trace))
     phase = phases.of(event) or _context(pick, digests)

@@ -33,6 +33,9 @@ _AUTO = (
     '"gradient_accumulation_steps": "auto" in DeepSpeed\'s config'
 )
 
+_AS_SAVED = ": as many ranks as the run that saved it had, not {ranksnow}"
+_DOWNLOADED = "hf download {hub} --local-dir FOLDER, then "
+
 # action → framework (or "hf", "yaml", "") → words. {name} is filled in from the action's values.
 _SPELT: dict[str, dict[str, str]] = {
     "non_reentrant": {
@@ -262,6 +265,12 @@ _SPELT: dict[str, dict[str, str]] = {
         "yaml": "per_device_eval_batch_size: 1, eval_accumulation_steps: 1",
         "": "an evaluation batch of 1, predictions moved to the CPU in each step",
     },
+    "eval_accumulation": {
+        "hf": "--eval_accumulation_steps 1",
+        "yaml": "eval_accumulation_steps: 1",
+        "": "predictions moved to the CPU in each step of the evaluation "
+        "(TrainingArguments(eval_accumulation_steps=1))",
+    },
     "loss_only": {
         "hf": "--prediction_loss_only true",
         "yaml": "prediction_loss_only: true",
@@ -275,7 +284,12 @@ _SPELT: dict[str, dict[str, str]] = {
     "max_pixels": {
         "ms-swift": "--max_pixels {pixels} (or MAX_PIXELS={pixels})",
         "LLaMA-Factory": "image_max_pixels: {pixels}",
-        "": "AutoProcessor.from_pretrained(…, max_pixels={pixels})",
+        "": "AutoProcessor.from_pretrained(…, max_pixels={pixels}) (ms-swift: MAX_PIXELS={pixels} in "
+        "front of the command; LLaMA-Factory: image_max_pixels: {pixels})",
+        **dict.fromkeys(
+            ("TRL", "transformers", "accelerate", "ColossalAI", "FlagEmbedding", "axolotl"),
+            "AutoProcessor.from_pretrained(…, max_pixels={pixels})",
+        ),
     },
     "fewer_tiles": {
         "ms-swift": "MAX_NUM=6 in front of the command",
@@ -356,9 +370,9 @@ _SPELT: dict[str, dict[str, str]] = {
         "bnb_4bit_compute_dtype=torch.bfloat16)), with LoRA",
     },
     "bf16": {
-        "ms-swift": "--torch_dtype bfloat16 --bf16 true",
-        "hf": "--bf16 true",
-        "yaml": "bf16: true",
+        "ms-swift": "--torch_dtype bfloat16 --bf16 true --fp16 false",
+        "hf": "--bf16 true --fp16 false",
+        "yaml": "bf16: true, fp16: false",
         "": 'bf16=True in TrainingArguments; in a loop of your own: with torch.autocast("cuda", '
         'dtype=torch.bfloat16): (DeepSpeed: "bf16": {{"enabled": true}})',
     },
@@ -369,6 +383,19 @@ _SPELT: dict[str, dict[str, str]] = {
         "": "fp16=True, bf16=False (torch_dtype=torch.float16 for a model that was loaded in "
         "bfloat16; "
         'DeepSpeed\'s config: "fp16": {{"enabled": true}}, "bf16": {{"enabled": false}})',
+    },
+    "first_nan": {
+        "hf": "--debug underflow_overflow: ends at the first nan, and prints in which module",
+        "LLaMA-Factory": "debug: underflow_overflow: ends at the first nan, and prints in which "
+        "module",
+        "": "transformers.debug_utils.DebugUnderflowOverflow(model) in front of the training loop: "
+        "ends at the first nan, and prints in which module",
+    },
+    "no_offload": {
+        "ms-swift": "--deepspeed zero3 (not zero2_offload or zero3_offload)",
+        "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_config.json (no …_offload_…)",
+        "": '"offload_optimizer": {{"device": "none"}} under "zero_optimization" in DeepSpeed\'s '
+        "config",
     },
     "fp32_masters": {
         "ms-swift": "--torch_dtype float32 --fp16 true (cards from Ampere on: --torch_dtype "
@@ -387,7 +414,8 @@ _SPELT: dict[str, dict[str, str]] = {
     "workers": {
         "hf": "--dataloader_num_workers 0",
         "yaml": "dataloader_num_workers: 0",
-        "": "DataLoader(num_workers=0)",
+        "accelerate": "DataLoader(num_workers=0)",
+        "": "DataLoader(num_workers=0), for a Trainer --dataloader_num_workers 0",
     },
     "map_workers": {
         "ms-swift": "--dataset_num_proc 1",
@@ -474,15 +502,30 @@ _SPELT: dict[str, dict[str, str]] = {
         "yaml": _AUTO,
         "": "train_batch_size = micro-batch per GPU × accumulation × ranks in DeepSpeed's config",
     },
+    "ranks_saved": {
+        **dict.fromkeys(
+            ("ms-swift", "LLaMA-Factory"),
+            "NPROC_PER_NODE={savedranks} (× NNODES = {savedranks} in all) in front of the same "
+            "command" + _AS_SAVED,
+        ),
+        **dict.fromkeys(
+            ("TRL", "accelerate"),
+            "accelerate launch --num_processes {savedranks} … (the rest as it was)" + _AS_SAVED,
+        ),
+        "": "torchrun --nproc_per_node {savedranks} … (× --nnodes = {savedranks} in all; deepspeed "
+        "--num_gpus {savedranks}, accelerate launch --num_processes {savedranks})" + _AS_SAVED,
+    },
     "hub": {
         "ms-swift": "--use_hf true with HF_TOKEN set, or ModelScope's id without it",
         "": "hf auth login, or HF_TOKEN in the job's environment",
     },
     "local_model": {
-        "ms-swift": "--model /path/to/a/local/copy",
-        "LLaMA-Factory": "model_name_or_path: /path/to/a/local/copy",
-        "hf": "--model_name_or_path /path/to/a/local/copy",
-        "": "download once (hf download …) and name the local folder",
+        "ms-swift": "modelscope download --model {hub} --local_dir FOLDER (hf download {hub} "
+        "--local-dir FOLDER), then --model FOLDER",
+        "LLaMA-Factory": _DOWNLOADED + "model_name_or_path: FOLDER",
+        "axolotl": _DOWNLOADED + "base_model: FOLDER",
+        "hf": _DOWNLOADED + "--model_name_or_path FOLDER",
+        "": _DOWNLOADED + "from_pretrained('FOLDER') (--model_name_or_path FOLDER)",
     },
 }
 
@@ -501,6 +544,7 @@ def say(do: Do, facts: Facts) -> str:
     values["newest"] = (
         f"ls -td {values['output']}/checkpoint-* | head -1" if "output" in values else _NEWEST
     )
+    values["hub"] = values.get("repo") or values.get("modelrepo") or "NAME"
     values["served"] = values.get("modelfolder") or values.get("modelrepo") or "MODEL"
     said = words.format_map(_Values({**dict(do.values), **values}))
     said = said.replace("DeepSpeed's config", values.get("dsfile", "DeepSpeed's config"))

@@ -31,6 +31,11 @@ class Memory:
         )
 
     @property
+    def scattered(self) -> bool:
+        """Whether what PyTorch holds and does not use would have met the request."""
+        return self.idle is not None and self.asked is not None and self.idle >= self.asked > 0
+
+    @property
     def huge(self) -> bool:
         """Whether this one request could not be met by a card that is half empty."""
         return self.asked is not None and self.total is not None and self.asked > 0.5 * self.total
@@ -42,7 +47,7 @@ def read(message: str) -> Memory:
     total = _find(rf"total capac(?:ity|ty) of {_SIZE}", message) or _find(
         rf"; {_SIZE} total capacity", message
     )
-    free = _find(rf"of which {_SIZE} is free", message)
+    free = _find(rf"of which {_SIZE} (?:is free|i?s? ?f?r?e?$)", message)  # cut, too
     if free is None:
         free = _find(rf"; {_SIZE} free", message)
     allocated = _find(rf"{_SIZE} is allocated by PyTorch", message) or _find(

@@ -122,6 +122,9 @@ _REWARD = re.compile(r"reward_function ['\"]?([\w-]{1,60})")
 _NUMBERS = re.compile(
     r"(\d{1,6})[^\d\n]{0,30}(?:divisible by|chunk)[^\d\n]{0,24}(\d{1,6})[^\d\n]{0,20}(\d{0,6})"
 )
+_WORLDS = re.compile(
+    r"world size(?: of)?:? ?\(?(\d{1,5})\)?\D{1,60}world size(?: is| of)?:? ?\(?(\d{1,5})\b"
+)
 _KEY = re.compile(r"(?:KeyError:|Key) ['\"]([\w.-]{1,80})['\"]")
 _MODEL = re.compile(
     r"(?:model type ['\"`]|model_type: ?['\"]|model_type['\"]? ['\"]|architectures \[['\"]|"
@@ -170,6 +173,8 @@ def of(facts: Facts) -> dict[str, str]:
         "absent": facts.said.get("absent", ""),
         "pid": _first(_PID, said),
         "node": facts.said.get("node", ""),
+        "card": facts.said.get("card", ""),
+        **_ranks(said),
         "capability": facts.said.get("capability", ""),
         "vocabulary": _first(_VOCABULARY, said),
         "key": _first(_KEY, said),
@@ -289,6 +294,12 @@ def _numbers(said: str) -> str:
     """The numbers of which one does not divide the other, as the message has them."""
     match = _NUMBERS.search(said)
     return ", ".join(n for n in match.groups() if n) if match else ""
+
+
+def _ranks(said: str) -> dict[str, str]:
+    """Of how many ranks a checkpoint is, and how many are here."""
+    match = _WORLDS.search(said)
+    return {"savedranks": match[1], "ranksnow": match[2]} if match else {}
 
 
 def _owner(trace: str) -> str:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
+from vlmguard.explain.logfacts import Facts
 
 _NOT_GATHERED, _CACHE = "VG523", "VG524"
 _DRIVER, _HUB, _REWARDS = "VG537", "VG540", "VG581"
+_HARDWARE = "VG534"
+CARDS = 8  # of a machine
 _REWARD = re.compile(r"reward|judge|grader", re.I)
 _NO_CARD = ("VG529", "VG559")
 _CARD = re.compile(r"\b(?:CUDA|GPU|NCCL|cuda|gpu|bf16)\b")
@@ -36,10 +40,21 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
         answer.verdict = "explained"
     if known is not None and known.code == _HUB and _REWARD.search(_functions(answer)):
         answer.known = next(k for k in catalogue if k.code == _REWARDS)  # its own server's
+    if answer.known is not None and answer.known.code == _HARDWARE:
+        answer.facts = _with_card(answer)
     if _no_driver(answer, digests):
         answer.known = next(k for k in catalogue if k.code == _DRIVER)
         answer.verdict = "explained"
     return answer
+
+
+def _with_card(answer: Answer) -> Facts:
+    """The number of the card that failed: its rank's, where no other machine is told of."""
+    facts, ranks = answer.facts, answer.ranks
+    one = len(ranks) == 1 and answer.sure and ranks[0] < CARDS and (facts.world or 0) <= CARDS
+    if not one or facts.said.get("nnodes", "1") != "1":
+        return facts
+    return replace(facts, said={**facts.said, "card": str(ranks[0])})
 
 
 def _functions(answer: Answer) -> str:

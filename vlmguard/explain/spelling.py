@@ -38,6 +38,10 @@ _IN_CONFIG = {
 }
 
 
+_IN_ACCELERATE = (
+    "zero_stage: {0} in the YAML behind accelerate launch --config_file (a deepspeed_config_file "
+    'that it names: "stage": {0} under "zero_optimization" there)'
+)
 LOGS = (
     "then vlmguard explain LOGS: an exception in one rank's log is the cause; a log that stops "
     "without one is a killed rank (dmesg -T | grep -i 'killed process')"
@@ -49,17 +53,32 @@ _RANK_LOGS = {
 }
 
 
+_TOOLKITS = {
+    "workers": {
+        "mmf": "training.num_workers=0 behind the command",
+        "detectron2": "DATALOADER.NUM_WORKERS 0 behind the command",
+        "mmengine": "--cfg-options train_dataloader.num_workers=0 "
+        "train_dataloader.persistent_workers=False behind the command",
+        "fairseq": "--num-workers 0 behind the command",
+    },
+}
+
+
 def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
     """``action`` by what this run was started with, as a format; "" where that tells nothing."""
     if action == "rank_logs":
         return _RANK_LOGS.get(facts.said.get("launcher", ""), "")
     if facts.framework not in _FREE:
         return ""
+    if told := _TOOLKITS.get(action, {}).get(facts.said.get("toolkit", "")):
+        return told
     if action in _IN_CONFIG and "config" in values:
         return _IN_CONFIG[action]
     if action in _IN_FILE and "dsfile" in values:
         return _IN_FILE[action]
     if re.fullmatch("zero[1-3]", action) and facts.zero is not None:
+        if facts.said.get("launcher") == "accelerate":
+            return _IN_ACCELERATE.format(action[4])
         return f'"stage": {action[4]} under "zero_optimization" in DeepSpeed\'s config'
     if action in _OWN:
         names, value = _OWN[action]
@@ -76,9 +95,17 @@ def _half(action: str, facts: Facts) -> str:
     wanted, other = _HALVES.get(action, ("", ""))
     if not wanted or other not in facts.typed:
         return ""
-    if facts.said.get(other, "").lower() in ("true", "false", "1", "0"):
-        return f"--{wanted} True --{other} False"
-    return f"--{wanted} in place of --{other}"
+    if facts.said.get(other, "").lower() not in ("true", "false", "1", "0"):
+        return f"--{wanted} in place of --{other}"
+    said = f"--{wanted} True --{other} False"
+    if wanted == "fp16":  # a card without bfloat16 has these neither
+        said += " --tf32 False" if facts.said.get("tf32") == "true" else ""
+        said += " --disable_flash_attn2 True" if "disable_flash_attn2" in facts.typed else ""
+    return f"{said}, and in {{dsfile}}: {_AUTO}" if "dsfile" in given.files(facts) else said
+
+
+# transformers fills these in by its own flags.
+_AUTO = '"bf16": {{"enabled": "auto"}}, "fp16": {{"enabled": "auto"}}'
 
 
 # Arguments of transformers' TrainingArguments, which scripts of one's own set in code.

@@ -15,6 +15,9 @@ _SAVED = re.compile(
 )
 _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
 _CARD = re.compile(r"with CUDA capability (sm_1\d\d) is not compatible")
+_COMPUTE = re.compile(r"\bcompute dtype: torch\.(b?)float16")  # LLaMA-Factory's line of each rank
+# Toolkits with arguments of their own, by their loggers and files.
+_TOOLKIT = re.compile(r"(?:^|[\s|/\"])(mmf|detectron2|mmengine|fairseq)[./][a-z]")
 _NODE = re.compile(r"(?m)srun: error: ([\w.-]{1,60}): task|^ {2}host {6}: ([\w.-]{1,60})$")
 _LORA = re.compile(
     r"(?<!\S)--(?:lora_enable|use_lora|use_peft|use_llm_lora)(?! {0,3}(?:[Ff]alse|0\b))"
@@ -29,7 +32,9 @@ _DEEPSPEED = re.compile(
     r"(?m)^(?:\+ |\$ )?deepspeed (?!.*\binfo\b)|deepspeed\.launcher\.|\[launch\.py:\d"
 )
 _DOCKER = re.compile(r"\bdocker run (?![^\n]{0,400}(?:--gpus|--runtime|--device))")
-_ACCELERATE = re.compile(r"\baccelerate launch\b|accelerate/commands/launch\.py")
+_ACCELERATE = re.compile(
+    r"\baccelerate launch\b|accelerate/commands/launch\.py|/bin/accelerate\", line"
+)
 
 # Words of a run that has checkpointing on; reentrant checkpointing alone says the others.
 _CHECKPOINTING = ("is incompatible with gradient checkpointing",)
@@ -47,7 +52,7 @@ _ALIASES = {
 _CONTRARY = {"true": "false", "false": "true"}
 NAMES = frozenset(
     """
-    max_seq_length max_seq_len model_max_length max_len config_file lora_target target_modules
+    tf32 disable_flash_attn2 max_seq_length max_seq_len model_max_length max_len config_file lora_target target_modules
     image_folder     master_addr master_port nnodes freeze_language_model lora_target_modules r
     rnum_workers pretrain_mm_mlp_adapter
     """.split()
@@ -66,6 +71,12 @@ def passing(text: str, said: dict[str, str]) -> None:
         said["saved"] = match[1]  # the last of them
     if found := _INTERFACE.search(text):
         said.setdefault("nccl_socket_ifname", found[1])
+    if found := _COMPUTE.search(text):
+        said.setdefault("bf16" if found[1] == "b" else "fp16", "true")
+    if "Adam Optimizer #" in text and "arithmetic capability" in text:
+        said.setdefault("offload", "cpu")  # DeepSpeed's CPU Adam
+    if found := _TOOLKIT.search(text):
+        said.setdefault("toolkit", found[1])
     if found := _CARD.search(text):
         said.setdefault("capability", found[1])
     if found := _NODE.search(text):

@@ -9,6 +9,8 @@ from vlmguard.explain.logfacts import Facts
 _DRIVER = re.compile(r"found version (1[0-9])0(\d)0\)")
 # Folders of torch's wheels, by the CUDA that they bring, newest first.
 _WHEELS = ((13, 0), (12, 8), (12, 6), (12, 4), (12, 1), (11, 8))
+# Of a driver's CUDA → the first release of a driver (Linux) for the next one.
+_DRIVERS = {10: "525", 11: "525", 12: "580"}
 
 
 def of_driver(said: str) -> dict[str, str]:
@@ -21,7 +23,8 @@ def of_driver(said: str) -> dict[str, str]:
     if not fit and offers[0] == 11:  # CUDA 11's minor releases run each other's programs
         fit = "cu118"
     where = f"https://download.pytorch.org/whl/{fit}" if fit else ""
-    return {"driver": f"{offers[0]}.{offers[1]}", "wheels": where}
+    release = _DRIVERS.get(offers[0], "")
+    return {"driver": f"{offers[0]}.{offers[1]}", "wheels": where, "newerdriver": release}
 
 
 def vision(facts: Facts) -> str:

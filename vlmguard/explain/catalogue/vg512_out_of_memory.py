@@ -22,6 +22,12 @@ _PHASE = {
 _CACHE = ("cache blocks", "KV cache", "desired GPU memory utilization")
 
 
+def _one_row(facts: Facts, told: memory.Memory) -> bool:
+    """Whether one tensor of a row or an image is what did not fit, whatever else is sharded."""
+    weights = any(words in facts.trace for words in ("flatten", "in __init__", "in _apply"))
+    return told.huge and facts.phase in ("", "forward", "backward") and not weights
+
+
 def _why(facts: Facts) -> str:
     if any(words in facts.message for words in _CACHE):
         return (
@@ -35,7 +41,12 @@ def _why(facts: Facts) -> str:
             f"{memory.size(told.asked)} were asked for, "
             f"{memory.size(told.free)} of {memory.size(told.total)} free"
         )
-    if told.fragmented:
+    if _one_row(facts, told):
+        parts.append(
+            "this one request is more than half of the card: one tensor of one very long row or "
+            "very large image (attention, logits), which no sharding makes smaller"
+        )
+    if told.fragmented or told.scattered:
         parts.append(
             f"fragmentation: {memory.size(told.idle)} are held by PyTorch "
             f"and unused, in pieces too small"
@@ -109,6 +120,19 @@ _ENGINE = (
 )
 
 
+_SEGMENTS = Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in front of the command", "none")
+# Frames of an evaluation that hold or gather logits.
+_LOGITS = (
+    "in pad_across_processes",
+    "in preprocess_logits_for_metrics",
+    "in gather_for_metrics",
+    "in gather_function",
+    "in nested_concat",
+    "in _gather",
+    "in to_cpu_and_numpy",
+)
+
+
 def _images(facts: Facts) -> Do:
     """Smaller images, or fewer tiles for a family that cuts them into tiles."""
     if "internvl" in facts.model.lower():
@@ -139,10 +163,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         first += (Do("trainer_group", "none: DataParallel keeps everything on the first card"),)
     if told.other is not None and told.other > 1:
         first += _OTHERS
-    if told.fragmented:
-        first += (
-            Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in front of the command", "none"),
-        )
+    if told.fragmented and facts.phase != "evaluation":
+        first += (_SEGMENTS,)
     pixels = _images(facts)
     length = Do(
         "max_length", "longer rows are dropped, or their text is cut", limits.shorter(facts)
@@ -156,12 +178,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if facts.phase == "step":
         return (*first, *_shard(facts), frozen, lora)
     if facts.phase == "evaluation":
-        return (
-            *first,
-            Do("eval_batch", "slower evaluation"),
-            Do("loss_only", "no metrics from logits"),
-            pixels,
-        )
+        scattered = (_SEGMENTS,) if told.scattered else ()
+        return (*first, *_evaluation(facts), *scattered, pixels, length)
     if facts.phase == "generation":
         return (
             *first,
@@ -178,7 +196,25 @@ def _do(facts: Facts) -> tuple[Do, ...]:
                 "one more step by hand",
             ),
         )
-    return (*first, *_training(facts, pixels, length, frozen, lora))
+    training = _training(facts, pixels, length, frozen, lora)
+    if _one_row(facts, told):
+        row = (pixels, length) if facts.vision or not facts.model else (length,)
+        return (*first, *row, *(do for do in training if do not in row))
+    if told.scattered and not told.fragmented:
+        return (*first, *training[:1], _SEGMENTS, *training[1:])
+    return (*first, *training)
+
+
+def _evaluation(facts: Facts) -> tuple[Do, ...]:
+    """The logits of all rows so far are kept on the card: not to keep them is the remedy."""
+    batch = Do("eval_batch", "slower evaluation")
+    kept = Do("eval_accumulation", "slower evaluation: logits go to the host's memory each step")
+    loss = Do("loss_only", "no metrics from logits")
+    none = Do("fewer_evals", "no loss of held-out rows")
+    if facts.said.get("per_device_eval_batch_size") != "1":
+        return (batch, loss, none)
+    logits = any(words in facts.trace for words in _LOGITS)
+    return (loss, kept, none) if logits else (kept, loss, none)
 
 
 def _training(facts: Facts, pixels: Do, length: Do, frozen: Do, lora: Do) -> tuple[Do, ...]:

@@ -11,21 +11,57 @@ _RATE = re.compile(r"'learning_rate': (\d(?:\.\d{1,20})?(?:e[-+]?\d{1,3})?)[,}]"
 FASTEST = 0.1  # no fine-tuning that was seen takes a larger step
 
 
-def _do(facts: Facts) -> tuple[Do, ...]:
-    overlap = (
-        (Do('"overlap_comm": false in DeepSpeed\'s config', "somewhat slower"),)
-        if facts.zero == 2 and facts.framework != "ms-swift"  # whose files have it so
-        else ()
+_SOUND = re.compile(r"'loss': '?(?!0(?:\.0{1,8})?['},])\d")
+_SPOILT = re.compile(r"'loss': '?(?:nan|0(?:\.0{1,8})?['},])")
+
+
+def _stepped(facts: Facts) -> bool:
+    """Whether the loss was sound beside a first gradient of nan, and none after it: a step was
+    taken with that gradient, which float16's loss scale does not let through."""
+    return _SOUND.search(facts.message) is not None and _SPOILT.search(facts.trace) is not None
+
+
+def _why(facts: Facts) -> str:
+    if _stepped(facts):
+        return (
+            "the loss was still a number when the gradient was none, and the weights are spoilt "
+            "since: that step was taken. float16's loss scale would have skipped it, so this is "
+            "mostly no overflow of float16 but a wrong backward: gradients that are summed while "
+            "they are written (DeepSpeed's overlap_comm), an attention kernel, a row without a "
+            "label"
+        )
+    return (
+        "from the first such step on the weights are spoilt or no step is taken: overflow in "
+        "float16, rows without a label, a broken kernel, or a learning rate too high"
     )
+
+
+def _overlap(facts: Facts) -> tuple[Do, ...]:
+    if facts.framework == "ms-swift":  # whose files have it so
+        return ()
+    if facts.zero in (2, 3) or "deepspeed" in facts.said:
+        return (Do('"overlap_comm": false in DeepSpeed\'s config', "somewhat slower"),)
+    if facts.zero is None and _stepped(facts) and facts.strategy == "" and facts.world != 1:
+        where = "(the file behind deepspeed; a run without DeepSpeed: the next step)"
+        said = f'"overlap_comm": false in DeepSpeed\'s config {where}'
+        return (Do(said, "somewhat slower"),)
+    return ()
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
     rate = _RATE.search(facts.message)
     fast = rate is not None and float(rate[1]) > FASTEST
+    half = Do("bf16", "none on cards from Ampere on; fp16 overflows in vision towers")
+    first = () if _stepped(facts) else (half,)
     return (
         *((Do("slower", "none"),) if fast else ()),
-        Do("bf16", "none on cards from Ampere on; fp16 overflows in vision towers"),
-        *overlap,
+        *first,
+        *_overlap(facts),
         Do("sdpa", "slower than flash-attention; tells whether the kernel is at fault"),
-        Do("clip", "slower learning"),
+        Do("first_nan", "slow: for a few steps"),
         Do("print((batch['labels'] != -100).sum()) of the first bad step: 0 labels give 0/0"),
+        *(() if first else (half,)),
+        Do("clip", "slower learning"),
     )
 
 
@@ -34,9 +70,7 @@ FAILURE = Known(
     name="explain-nan-loss",
     title="The loss or the gradient is no number, step after step",
     zh="损失或梯度连续为 nan（或 loss 0.0 且 grad_norm nan）",
-    why="from the first such step on the weights are spoilt or no step "
-    "is taken: overflow in float16, rows without a label, a broken "
-    "kernel, or a learning rate too high",
+    why=_why,
     do=_do,
     wrong="A few skipped steps at the start are float16's loss scale finding its value: healthy.",
     signs=(

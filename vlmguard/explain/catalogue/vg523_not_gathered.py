@@ -39,7 +39,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("use_orig_params", "none"),
             Do("call the wrapped model itself, not a method or module inside it"),
         )
-    return (Do("zero2", "more memory: every rank holds all parameters"), *_BY_HAND)
+    zero2 = Do("zero2", "more memory: every rank holds all parameters")
+    if "unwrap_model_for_generation" in facts.trace:
+        return (zero2, _NO_GATHER, *_BY_HAND)
+    return (zero2, *_BY_HAND)
+
+
+# TRL's trainers that generate; without the gathering each layer's weights are fetched in turn.
+_NO_GATHER = Do("--ds3_gather_for_generation false (TRL)", "much slower generation; no vLLM")
 
 
 _SHARDED = Do("zero3", "DeepSpeed shards in place of FSDP, which is to be switched off")

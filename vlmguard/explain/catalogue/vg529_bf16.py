@@ -25,7 +25,11 @@ FAILURE = Known(
             when=("use_cpu",),
             kind="look",
         ),
-        Do("fp16", "watch for overflow (VG515); the same in DeepSpeed's config, if it says bf16"),
+        Do(
+            "fp16",
+            "watch for overflow (VG515); such cards have no tf32 and no flash-attention either. On "
+            "a card from Ampere on the next step first: torch does not see it",
+        ),
         Do(
             "python -c 'import torch; print(torch.cuda.is_available() and "
             "torch.cuda.get_device_name(0))': False is a GPU that torch does not see (VG537), "

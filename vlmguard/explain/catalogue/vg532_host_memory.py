@@ -21,91 +21,111 @@ def _why(facts: Facts) -> str:
     )
 
 
+_STEPS = (
+    Do(
+        "qsub -l h_vmem=… with more than the line says (each slot counts by itself)",
+        "none",
+        when=("h_vmem",),
+    ),
+    Do(
+        "{place} asks for that array: np.load(FILE, mmap_mode='r'), or its rows one by one; "
+        "a size beyond this machine's (free -g) is mostly a wrong shape",
+        "none",
+        when=("Unable to allocate", "you tried to allocate"),
+    ),
+    Do(
+        "free -g; ps -eo pid,rss,args --sort=-rss | head, on that node: Ray ended workers "
+        "since its memory was nearly used up: fewer of them, or "
+        "RAY_memory_usage_threshold=0.98 in front of ray start",
+        "none",
+        when=("memory pressure",),
+    ),
+    Do(
+        "sacct -j {job} --format=JobID,State,MaxRSS,ReqMem: OUT_OF_MEMORY, or a MaxRSS near "
+        "ReqMem: #SBATCH --mem=0 (all of the node's memory); else somebody ended it",
+        "none",
+        when=("slurm_script",),
+        kind="who",
+    ),
+    Do(
+        "dmesg -T | grep -i -E 'killed process|oom' | tail, on that machine: a line with "
+        "python: "
+        "it was memory, and the next steps mend it; none: somebody or a supervisor ended it "
+        "(Slurm: sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem; Kubernetes: kubectl "
+        "describe pod NAME, OOMKilled)",
+        "none",
+        kind="who",
+        unless=(
+            "oom-kill",
+            "oom_kill",
+            "out-of-memory",
+            "Killed process",
+            "OOM Killed",
+            "MemoryError",
+            "memory pressure",
+            "bad_alloc",
+            "llocate memory",
+            "not enough memory",
+        ),
+    ),
+    Do(
+        "#SBATCH --mem=0 in the job's script (all of the node's memory; where the node is "
+        "shared, more than the ReqMem that sacct -j {job} --format=JobID,State,ReqMem,MaxRSS "
+        "shows)",
+        "none",
+        when=("slurmstepd", "srun: error"),
+        unless=("memory pressure",),
+        kind="more",
+    ),
+    Do(
+        "#SBATCH --mem=0 (all of the node's memory; --mem=256G where the node is shared)",
+        "none",
+        when=("slurmstepd", "srun: error"),
+        unless=("memory pressure",),
+        kind="more",
+    ),
+    Do(
+        "sacct -j {job} --format=JobID,State,MaxRSS,ReqMem: how much was asked for, how much used",
+        "none",
+        when=("oom-kill", "oom_kill", "out-of-memory", "OUT_OF_ME"),
+        unless=("slurmstepd", "srun: error"),
+    ),
+    Do(
+        "free -g; ps -eo pid,rss,args --sort=-rss | head: who holds the memory? Another "
+        "program: "
+        "end it; this one: the next steps",
+        "none",
+        when=("MemoryError", "bad_alloc", "allocate memory"),
+    ),
+    Do(
+        "ask for more memory (#SBATCH --mem=256G, docker run --memory, resources.limits.memory "
+        "of the pod)",
+        "none",
+        kind="more",
+    ),
+    Do("workers", "slower loading: each worker holds a copy"),
+)
+_LOAD = Do(
+    "load the model on one rank at a time, or with low_cpu_mem_usage; no optimizer offload",
+    "more GPU memory",
+)
+_OFFLOAD = Do("no_offload", "its states go to the cards: 12 bytes a parameter, over the ranks")
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """What was offloaded to the host, where the log says so, before the loader's workers."""
+    if facts.said.get("offload") != "cpu":
+        return (*_STEPS, _LOAD)
+    return (*_STEPS[:-1], _OFFLOAD, _STEPS[-1])
+
+
 FAILURE = Known(
     code="VG532",
     name="explain-host-memory",
     title="Killed, most often because the host's memory (not the GPU's) ran out",
     zh="主机内存不足，进程被内核杀死（SIGKILL / exit −9）",
     why=_why,
-    do=(
-        Do(
-            "qsub -l h_vmem=… with more than the line says (each slot counts by itself)",
-            "none",
-            when=("h_vmem",),
-        ),
-        Do(
-            "{place} asks for that array: np.load(FILE, mmap_mode='r'), or its rows one by one; "
-            "a size beyond this machine's (free -g) is mostly a wrong shape",
-            "none",
-            when=("Unable to allocate", "you tried to allocate"),
-        ),
-        Do(
-            "free -g; ps -eo pid,rss,args --sort=-rss | head, on that node: Ray ended workers "
-            "since its memory was nearly used up: fewer of them, or "
-            "RAY_memory_usage_threshold=0.98 in front of ray start",
-            "none",
-            when=("memory pressure",),
-        ),
-        Do(
-            "sacct -j {job} --format=JobID,State,MaxRSS,ReqMem: OUT_OF_MEMORY, or a MaxRSS near "
-            "ReqMem: #SBATCH --mem=0 (all of the node's memory); else somebody ended it",
-            "none",
-            when=("slurm_script",),
-            kind="who",
-        ),
-        Do(
-            "dmesg -T | grep -i -E 'killed process|oom' | tail, on that machine: a line with "
-            "python: "
-            "it was memory, and the next steps mend it; none: somebody or a supervisor ended it "
-            "(Slurm: sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem; Kubernetes: kubectl "
-            "describe pod NAME, OOMKilled)",
-            "none",
-            kind="who",
-            unless=(
-                "oom-kill",
-                "oom_kill",
-                "out-of-memory",
-                "Killed process",
-                "OOM Killed",
-                "MemoryError",
-                "memory pressure",
-                "bad_alloc",
-                "llocate memory",
-                "not enough memory",
-            ),
-        ),
-        Do(
-            "#SBATCH --mem=0 (all of the node's memory; --mem=256G where the node is shared)",
-            "none",
-            when=("slurmstepd", "srun: error"),
-            unless=("memory pressure",),
-            kind="more",
-        ),
-        Do(
-            "sacct -j {job} --format=JobID,State,MaxRSS,ReqMem: how much was asked for, how "
-            "much used",
-            "none",
-            when=("oom-kill", "oom_kill", "out-of-memory", "OUT_OF_ME"),
-        ),
-        Do(
-            "free -g; ps -eo pid,rss,args --sort=-rss | head: who holds the memory? Another "
-            "program: "
-            "end it; this one: the next steps",
-            "none",
-            when=("MemoryError", "bad_alloc", "allocate memory"),
-        ),
-        Do(
-            "ask for more memory (#SBATCH --mem=256G, docker run --memory, resources.limits.memory "
-            "of the pod)",
-            "none",
-            kind="more",
-        ),
-        Do("workers", "slower loading: each worker holds a copy"),
-        Do(
-            "load the model on one rank at a time, or with low_cpu_mem_usage; no optimizer offload",
-            "more GPU memory",
-        ),
-    ),
+    do=_do,
     wrong="kill -9 by a person or a watchdog script looks the same; dmesg tells.",
     signs=(
         Sign(" OUT_OF_ME+ ", where="line", releases="sacct"),

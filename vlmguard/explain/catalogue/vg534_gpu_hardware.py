@@ -7,6 +7,12 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 # What no second look is needed for.
 _BROKEN = ("ncorrectable", "fallen off the bus", "GPU is lost", "GpuIsLost", "requires reset")
 
+_THEN = (
+    ": the card that counts uncorrectable errors, or has a row or page pending, is out: another "
+    "machine or card (next step), and tell the administrators; on a machine of your own sudo "
+    "nvidia-smi -i ITS_NUMBER --gpu-reset with nothing running on it"
+)
+
 FAILURE = Known(
     code="VG534",
     name="explain-gpu-hardware",
@@ -31,10 +37,26 @@ FAILURE = Known(
             kind="node",
         ),
         Do(
+            "nvidia-smi -i {card} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT, on that machine (rank "
+            "{card} is GPU {card}, where all ranks are on one machine and all its cards are used)"
+            + _THEN,
+            "none",
+            when=("ncorrectable",),
+            kind="look",
+        ),
+        Do(
+            "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT | grep -E "
+            "'^GPU|Uncorrectable|Pending', on that machine" + _THEN,
+            "none",
+            when=("ncorrectable",),
+            kind="look",
+        ),
+        Do(
             "nvidia-smi -q -d ECC,ROW_REMAPPER | grep -E '^GPU|Uncorrectable|Pending' ; dmesg -T | "
             "grep -i xid | tail, on that machine: a card that counts errors, is pending or is not "
             "listed is the one; none does: start again, and suspect the program",
             "none",
+            kind="look",
         ),
         Do(
             "sbatch --exclude={node} with the same script, and have the card replaced",

@@ -14,77 +14,91 @@ def _why(facts: Facts) -> str:
     return "a write failed for want of room: a checkpoint, a cache, a log, or /tmp"
 
 
+_CUT = Do(
+    "ls -la {saved}; du -sh {output}/checkpoint-*: {saved} was being written and is cut: delete it "
+    "before you resume; of the older ones all but the newest can go",
+    "older checkpoints are deleted",
+    unless=_HUB,
+    kind="cut",
+)
+_STEPS = (
+    Do(
+        "--hub_private_repo false, or room on https://huggingface.co/settings/billing: "
+        "the private "
+        "storage is full; --push_to_hub false keeps the model on this machine",
+        "the model is public",
+        when=("storage limit",),
+    ),
+    Do(
+        "resources: limits: ephemeral-storage: 200Gi in the pod's specification, or checkpoints "
+        "and caches on a volume (kubectl describe pod NAME says how much it had)",
+        "none",
+        when=("ephemeral-storage",),
+        kind="room",
+    ),
+    Do(
+        "quota -s; du -xh --max-depth=2 ~ 2>/dev/null | sort -h | tail -15: what fills it",
+        "none",
+        when=("quota", "Quota"),
+        unless=_HUB,
+        kind="room",
+    ),
+    Do(
+        "df -h {folder}; df -i {folder}; quota -s: 100 % is that disk or its inodes: make room "
+        "there, or take another disk (HF_HOME, TMPDIR, the output folder)",
+        "none",
+        unless=_HUB,
+        kind="room",
+    ),
+    Do(
+        "df -h {output} /tmp ~; df -i {output} /tmp; quota -s: 100 % is that disk or its inodes: "
+        "make room there, or take another disk for the output folder",
+        "none",
+        unless=_HUB,
+        kind="room",
+    ),
+    Do(
+        'df -h . /tmp ~ "${HF_HOME:-$HOME/.cache}"; df -i . /tmp ~; quota -s: a line at 100 % '
+        "is the disk, or its inodes",
+        "none",
+        unless=_HUB,
+        kind="room",
+    ),
+    Do(
+        "ls -la {folder}: what was being written ({path}) is cut; delete that checkpoint "
+        "before you resume",
+        "none",
+        unless=_HUB,
+        kind="cut",
+    ),
+    _CUT,
+    Do(
+        "delete the newest checkpoint if it was cut, before you resume",
+        "none",
+        unless=_HUB,
+        kind="cut",
+    ),
+    Do("another output_dir, HF_HOME and TMPDIR on a larger disk", "none", unless=_HUB),
+    Do(
+        "save_less",
+        "older checkpoints are deleted; no optimizer state to resume from",
+        unless=_HUB,
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """Of a checkpoint only where it was being written."""
+    return _STEPS if facts.phase == "save" else tuple(do for do in _STEPS if do is not _CUT)
+
+
 FAILURE = Known(
     code="VG535",
     name="explain-disk-full",
     title="The disk is full or the quota is used up",
     zh="磁盘已满或配额用尽",
     why=_why,
-    do=(
-        Do(
-            "--hub_private_repo false, or room on https://huggingface.co/settings/billing: "
-            "the private "
-            "storage is full; --push_to_hub false keeps the model on this machine",
-            "the model is public",
-            when=("storage limit",),
-        ),
-        Do(
-            "resources: limits: ephemeral-storage: 200Gi in the pod's specification, or "
-            "checkpoints "
-            "and caches on a volume (kubectl describe pod NAME says how much it had)",
-            "none",
-            when=("ephemeral-storage",),
-            kind="room",
-        ),
-        Do(
-            "quota -s; du -xh --max-depth=2 ~ 2>/dev/null | sort -h | tail -15: what fills it",
-            "none",
-            when=("quota", "Quota"),
-            unless=_HUB,
-            kind="room",
-        ),
-        Do(
-            "df -h {folder}; df -i {folder}; quota -s: 100 % is that disk or its inodes: make room "
-            "there, or take another disk (HF_HOME, TMPDIR, the output folder)",
-            "none",
-            unless=_HUB,
-            kind="room",
-        ),
-        Do(
-            "df -h {output} /tmp ~; df -i {output} /tmp; quota -s: 100 % is that disk or its "
-            "inodes: "
-            "make room there, or take another disk for the output folder",
-            "none",
-            unless=_HUB,
-            kind="room",
-        ),
-        Do(
-            'df -h . /tmp ~ "${HF_HOME:-$HOME/.cache}"; df -i . /tmp ~; quota -s: a line at 100 % '
-            "is the disk, or its inodes",
-            "none",
-            unless=_HUB,
-            kind="room",
-        ),
-        Do(
-            "ls -la {folder}: what was being written ({path}) is cut; delete that checkpoint "
-            "before you resume",
-            "none",
-            unless=_HUB,
-            kind="cut",
-        ),
-        Do(
-            "delete the newest checkpoint if it was cut, before you resume",
-            "none",
-            unless=_HUB,
-            kind="cut",
-        ),
-        Do("another output_dir, HF_HOME and TMPDIR on a larger disk", "none", unless=_HUB),
-        Do(
-            "save_less",
-            "older checkpoints are deleted; no optimizer state to resume from",
-            unless=_HUB,
-        ),
-    ),
+    do=_do,
     wrong="A full /dev/shm says nearly the same: VG543.",
     signs=(
         Sign("LustreError", also=("rc = -28",), releases="Lustre"),

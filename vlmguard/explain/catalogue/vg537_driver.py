@@ -34,10 +34,18 @@ _STEPS = (
         when=("no kernel image", "kernel image is invalid", "not compatible with the current"),
     ),
     Do(
-        "python -m pip install --force-reinstall torch --index-url {wheels}: the driver "
-        "goes up "
-        "to CUDA {driver}; or update the driver",
+        "python -m pip install --force-reinstall torch torchvision --index-url {wheels}: the "
+        "driver goes up to CUDA {driver} (torchaudio, too, where it is installed); or update the "
+        "driver to {newerdriver} or newer",
+        "extensions (flash-attn, deepspeed's ops) are built again for it",
+        kind="wheels",
+    ),
+    Do(
+        "update the driver to {newerdriver} or newer: CUDA {driver}, the highest that this one knows, "
+        "has no torch of today",
         "none",
+        when=("found version",),
+        kind="wheels",
     ),
     Do(
         "nvidia-smi, on the machine and again where the program runs: a table there and none "
@@ -57,6 +65,7 @@ _STEPS = (
             "device type",
             "accelerator",
         ),
+        unless=("is too old (found",),
     ),
     Do(
         "echo $CUDA_VISIBLE_DEVICES, in the job: empty or a number that is not there hides all",
@@ -76,10 +85,11 @@ _STEPS = (
     Do(
         "nvidia-smi | grep -o 'CUDA Version: [0-9.]*': 11.x is cu118, 12.0 to 12.3 cu121, 12.4 "
         "and 12.5 cu124, 12.6 and 12.7 cu126, 12.8 and 12.9 cu128, 13.x cu130; then python -m "
-        "pip install --force-reinstall torch --index-url "
+        "pip install --force-reinstall torch torchvision --index-url "
         "https://download.pytorch.org/whl/THAT_NAME",
         "none",
         unless=("Found no NVIDIA", "No CUDA GPUs", "no CUDA-capable", "No GPU", "no GPU"),
+        kind="wheels",
     ),
     Do(
         "docker run --gpus all …, with a base image not newer than the driver, in containers",

@@ -7,6 +7,15 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 # A local file that is not there is taken for a data set of the hub (VG554).
 _FILES = tuple(f".{kind}' on the Hub" for kind in ("json", "jsonl", "csv", "parquet"))
 
+_TWICE = " in front of the same command; SHARED: a folder that both machines see"
+_THEN = (
+    " where there is a network (a login node; huggingface-cli download before hub 0.34), then "
+    "HF_HOME=/SHARED/hf HF_HUB_OFFLINE=1" + _TWICE
+)
+_THEN_MODELSCOPE = (
+    " where there is a network (a login node), then MODELSCOPE_CACHE=/SHARED/ms" + _TWICE
+)
+
 FAILURE = Known(
     code="VG540",
     name="explain-hub-offline",
@@ -74,26 +83,37 @@ FAILURE = Known(
             ),
         ),
         Do(
-            "hf download {repo} where there is a network, into a disk that the nodes share "
-            "(huggingface-cli download before hub 0.34; modelscope download --model …)",
+            "MODELSCOPE_CACHE=/SHARED/ms modelscope download --model {repo}" + _THEN_MODELSCOPE,
+            "disk",
+            when=("modelscope",),
+            kind="load",
+        ),
+        Do(
+            "HF_HOME=/SHARED/hf hf download --repo-type dataset {repo}" + _THEN,
+            "disk",
+            when=("huggingface.co/datasets/", "api/datasets/", "hf-mirror.com/datasets/"),
+            kind="load",
+        ),
+        Do(
+            "HF_HOME=/SHARED/hf hf download {repo}" + _THEN,
             "disk",
             kind="load",
         ),
         Do(
-            "hf download {modelrepo} where there is a network, into a disk that the nodes "
-            "share (huggingface-cli download before hub 0.34)",
+            "MODELSCOPE_CACHE=/SHARED/ms modelscope download --model {modelrepo}"
+            + _THEN_MODELSCOPE,
+            "disk",
+            when=("modelscope",),
+            kind="load",
+        ),
+        Do(
+            "HF_HOME=/SHARED/hf hf download {modelrepo}" + _THEN,
             "disk",
             unless=(
                 "swanlab",
                 "wandb",
                 "modelscope",
             ),
-            kind="load",
-        ),
-        Do(
-            "hf download {repo} where there is a network, into a disk that the nodes share "
-            "(huggingface-cli download before hub 0.34; modelscope download --model …)",
-            "disk",
             kind="load",
         ),
         Do(
@@ -117,15 +137,18 @@ FAILURE = Known(
         ),
         Do("no_tracker", "no curves on line", when=("swanlab", "wandb")),
         Do(
-            "download once where there is a network (hf download, "
-            "modelscope download), into a disk that the nodes share",
+            "HF_HOME=/SHARED/hf hf download NAME" + _THEN,
             "disk",
             kind="load",
             unless=("swanlab", "wandb"),
         ),
         Do("local_model", "none", unless=("swanlab", "wandb")),
-        Do("HF_HOME on that shared disk and HF_HUB_OFFLINE=1 in the job", "none"),
-        Do("HTTPS_PROXY or HF_ENDPOINT, where your site has one", "none"),
+        Do(
+            "HF_ENDPOINT=https://hf-mirror.com in front of the command (a public mirror, for what is "
+            "not gated), or HTTPS_PROXY=…, where your site has one",
+            "none",
+            unless=("swanlab", "wandb", "modelscope"),
+        ),
     ),
     wrong="One failed attempt that is repeated with success is noise.",
     signs=(

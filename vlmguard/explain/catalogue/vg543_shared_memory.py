@@ -37,6 +37,14 @@ FAILURE = Known(
             when=("ancdata", "Too many open files"),
         ),
         Do(
+            "docker run --shm-size=32g … (the rest as it was; or --ipc=host; Kubernetes: an emptyDir "
+            "with medium: Memory on /dev/shm)",
+            "host memory",
+            when=("shared memory",),
+            unless=("ancdata", "Too many open files", "/dev/shm/nccl"),
+            kind="shm",
+        ),
+        Do(
             "df -h /dev/shm: 64M is a container's default; full: remove what dead runs left there",
             "none",
             unless=("ancdata", "Too many open files"),
@@ -48,7 +56,7 @@ FAILURE = Known(
             unless=("ancdata", "Too many open files"),
             kind="shm",
         ),
-        Do("workers", "slower loading: no worker processes"),
+        Do("workers", "slower loading: no worker processes; needs no shared memory"),
         Do(
             "torch.multiprocessing.set_sharing_strategy('file_system')",
             "leftover files after a crash",

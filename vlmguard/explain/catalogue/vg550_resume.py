@@ -68,11 +68,23 @@ FAILURE = Known(
             when=("upgrade torch to at least v2.6",),
         ),
         Do(
-            "as many ranks as the run that saved it (the message names both numbers), or "
-            '"checkpoint": {"load_universal": true} in DeepSpeed\'s config after '
-            "ds_to_universal.py",
-            "one step by hand",
+            "ranks_saved",
+            "none: twice the accumulation for half the ranks keeps the global batch",
             when=("world size",),
+            kind="ranks",
+        ),
+        Do(
+            "python zero_to_fp32.py . OUT, in the checkpoint's folder; then OUT (with the model's "
+            "config and tokenizer) as the model, without resuming",
+            "the optimizer's state is lost",
+            when=("DP world size",),
+        ),
+        Do(
+            "python -m deepspeed.checkpoint.ds_to_universal --input_folder CKPT/global_stepN "
+            '--output_folder CKPT/global_stepN_universal, then "checkpoint": '
+            '{"load_universal": true} in DeepSpeed\'s config: any number of ranks',
+            "disk; one step by hand",
+            when=("DP world size",),
         ),
         Do(
             "ls -l {checkpoint}/optimizer.pt {checkpoint}/scheduler.pt: they were saved for other "
@@ -108,11 +120,16 @@ FAILURE = Known(
             "global_step folder "
             "with a file for every rank must be there",
             "none",
+            unless=("world size",),
             kind="ls",
         ),
         Do("no_resume", "the steps between"),
         Do("resume_weights", "optimizer state and data position are lost"),
-        Do("the same number of ranks, ZeRO stage and freezing as the run that saved it", "none"),
+        Do(
+            "the same number of ranks, ZeRO stage and freezing as the run that saved it",
+            "none",
+            unless=("world size",),
+        ),
         Do(
             'DeepSpeed: "checkpoint": {"load_universal": true} after ds_to_universal.py',
             "one step by hand",

@@ -1,0 +1,96 @@
+"""What a log states in passing decides the step that comes first: sizes, cards, drivers, precision."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+from vlmguard.explain import flags, refined
+from vlmguard.explain.answer import Answer
+from vlmguard.explain.catalogue import load
+from vlmguard.explain.logfacts import of_text
+
+KNOWN = {known.code: known for known in load()}
+OOM = "CUDA out of memory. Tried to allocate {} GiB. GPU 0 has a total capacity of 80.00 GiB of which 1.00 GiB is free. 70 GiB is allocated by PyTorch, and {} GiB is reserved by PyTorch but unallocated."
+CUT = "CUDA out of memory. Tried to allocate 34.83 GiB. GPU 0 has a total capacity of 44.55 GiB of which 22.25 GiB i"
+SWIFT = "swift sft --model Qwen/Qwen2-VL-7B-Instruct --per_device_eval_batch_size {}\n"
+FACTORY = "llamafactory-cli train x.yaml\n"
+HUB = "We couldn't connect to 'https://huggingface.co' to load this file, and it looks like org/name is not the path to a directory"
+WORLD = "The checkpoint being loaded used a DP world size of 8 but the current world size is 16."
+SAVING = "Saving model checkpoint to out/r1/checkpoint-100\n"
+BAD = "{'loss': 2.3361, 'grad_norm': nan, 'learning_rate': 2.3e-06}"
+LOST = "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 4.6e-06}"
+CPU_ADAM = "Adam Optimizer #0 is created with AVX512 arithmetic capability.\n"
+OOM_KILL = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.0 cgroup."
+CARDLESS = "Your setup doesn't support bf16/gpu. You need torch>=1.10, using Ampere GPU"
+ACTIVE = (
+    "AssertionError: {'id': 0, 'status': 'AVAILABLE', 'ds_numel': 1, 'active_sub_modules': {292}}"
+)
+LAUNCHED = 'File "/env/bin/accelerate", line 8, in <module>\n File "/env/deepspeed/runtime/zero/partition_parameters.py"\n'
+
+# What the log says, class, message, trace, phase → the beginnings of the first steps.
+ROWS = (
+    (SWIFT.format(4), "VG512", OOM.format(2.3, 6.9), "in preprocess_logits_for_metrics", "evaluation", ("--per_device_eval_batch_size 1 --eval_accumulation_steps 1", "--prediction_loss_only true")),
+    (SWIFT.format(1), "VG512", OOM.format(4.6, 6.2), "in pad_across_processes", "evaluation", ("--prediction_loss_only true", "--eval_accumulation_steps 1", "--eval_strategy no", "PYTORCH_CUDA_ALLOC_CONF")),
+    (SWIFT.format(1), "VG512", OOM.format(4.6, 0.1), "in forward", "evaluation", ("--eval_accumulation_steps 1", "--prediction_loss_only true", "--eval_strategy no", "--max_pixels")),
+    (FACTORY, "VG512", OOM.format(2.3, 6.9), "", "evaluation", ("per_device_eval_batch_size: 1, eval_accumulation_steps: 1",)),
+    (SWIFT.format(1), "VG512", OOM.format(2.0, 6.9), "", "forward", ("PYTORCH_CUDA_ALLOC_CONF",)),
+    (SWIFT.format(1) + "--per_device_train_batch_size 4 --gradient_accumulation_steps 2\n", "VG512", OOM.format(5.0, 6.9), "", "forward", ("--per_device_train_batch_size 2", "PYTORCH_CUDA_ALLOC_CONF")),
+    ("", "VG512", CUT, "", "", ("AutoProcessor.from_pretrained(…, max_pixels=602112) (ms-swift: MAX_PIXELS=602112 in front of the command", "max_length=4096")),
+    (SWIFT.format(1), "VG512", CUT, "", "forward", ("--max_pixels 602112", "--max_length 4096")),
+    (FACTORY + "model_name_or_path: meta-llama/Llama-3-8B\n", "VG512", CUT, "", "backward", ("cutoff_len: 1024",)),
+    (FACTORY, "VG512", CUT, "in _flatten_dense_tensors", "forward", ("half of per_device",)),
+    ("", "VG537", "The NVIDIA driver on your system is too old (found version 11040).", "", "", ("python -m pip install --force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/cu118: the driver goes up to CUDA 11.4 (torchaudio, too, where it is installed); or update the driver to 525 or newer", "docker run")),
+    ("", "VG537", "The NVIDIA driver on your system is too old (found version 10020).", "", "", ("update the driver to 525 or newer: CUDA 10.2",)),
+    ("", "VG537", "The NVIDIA driver on your system is too old (found version 12040).", "", "", ("python -m pip install --force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/cu124",)),
+    (FACTORY, "VG515", BAD, LOST, "", ('"overlap_comm": false in DeepSpeed\'s config (the file behind deepspeed', "flash_attn: sdpa", "debug: underflow_overflow")),
+    (FACTORY, "VG515", LOST, LOST, "", ("bf16: true, fp16: false", "flash_attn: sdpa")),
+    (FACTORY + "device: cuda:0, distributed training: True, compute dtype: torch.bfloat16\n", "VG515", LOST, LOST, "", ("flash_attn: sdpa", "debug: underflow_overflow")),
+    (FACTORY + "compute dtype: torch.float16\n", "VG515", LOST, LOST, "", ("bf16: true, fp16: false",)),
+    ("torchrun ft.py --deepspeed ds.json --fp16 True\nzero_optimization: {'stage': 3}\n", "VG515", LOST, "", "", ("--bf16 True --fp16 False", '"overlap_comm": false')),
+    (CPU_ADAM, "VG532", OOM_KILL, "", "", ("#SBATCH --mem=0 in the job's script (all of the node's memory; where the node is shared, more than the ReqMem that sacct -j 77 ", '"offload_optimizer": {"device": "none"}', "DataLoader(num_workers=0), for a Trainer --dataloader_num_workers 0")),
+    (FACTORY, "VG532", OOM_KILL, "", "", ("#SBATCH --mem=0", "dataloader_num_workers: 0")),
+    ("accelerate launch x.py\n", "VG532", "Memory cgroup out of memory: Killed process 9", "", "", ("ask for more memory",)),
+    (LAUNCHED, "VG523", ACTIVE, "in unwrap_model_for_generation", "forward", ("zero_stage: 2 in the YAML behind accelerate launch --config_file", "--ds3_gather_for_generation false")),
+    ("deepspeed train.py --deepspeed z3.json\nzero_optimization: {'stage': 3}\n", "VG523", ACTIVE, "", "forward", ('"stage": 2 under "zero_optimization" in z3.json', "call the engine")),
+    ("src/train.py --deepspeed scripts/zero3.json --bf16 True --fp16 False --disable_flash_attn2 False --tf32 True\n", "VG529", CARDLESS, "", "", ('--fp16 True --bf16 False --tf32 False --disable_flash_attn2 True, and in scripts/zero3.json: "bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}', "python -c 'import torch")),
+    ("src/train.py --bf16 True\n", "VG529", CARDLESS, "", "", ("--fp16 True --bf16 False",)),
+    ("", "VG540", HUB, "", "", ("HF_HOME=/SHARED/hf hf download org/name where there is a network (a login node; huggingface-cli download before hub 0.34), then HF_HOME=/SHARED/hf HF_HUB_OFFLINE=1 in front of the same command", "curl", "hf download org/name --local-dir FOLDER", "HF_ENDPOINT=")),
+    (FACTORY, "VG540", HUB, "", "", ("HF_HOME=/SHARED/hf hf download org/name", "curl", "hf download org/name --local-dir FOLDER, then model_name_or_path: FOLDER")),
+    ("swift sft\n", "VG540", "ConnectionError: HTTPSConnectionPool(host='www.modelscope.cn', port=443): Max retries exceeded with url: https://modelscope.cn/api/v1/models/Qwen/Qwen2-VL-7B/revisions modelscope", "", "", ("MODELSCOPE_CACHE=/SHARED/ms modelscope download --model Qwen/Qwen2-VL-7B", "curl -sSI https://www.modelscope.cn")),
+    ("", "VG540", "ConnectionError: Couldn't reach https://huggingface.co/datasets/org/rows/resolve/main/x.json", "", "", ("HF_HOME=/SHARED/hf hf download --repo-type dataset org/rows",)),
+    ("", "VG543", "DataLoader worker (pid 42) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.", "", "", ("docker run --shm-size=32g", "df -h /dev/shm", "DataLoader(num_workers=0), for a Trainer")),
+    ("2020 | mmf.trainers.core.training_loop: Starting training\n", "VG543", "insufficient shared memory (shm)", "", "", ("docker run --shm-size=32g", "df -h", "training.num_workers=0 behind the command")),
+    ('File "/e/site-packages/detectron2/engine/train_loop.py"\n', "VG543", "insufficient shared memory (shm)", "", "", ("docker run", "df -h", "DATALOADER.NUM_WORKERS 0")),
+    ("accelerate launch x.py\n", "VG550", WORLD, "", "", ("accelerate launch --num_processes 8 … (the rest as it was): as many ranks as the run that saved it had, not 16", "python zero_to_fp32.py . OUT", "python -m deepspeed.checkpoint.ds_to_universal --input_folder")),
+    (FACTORY, "VG550", WORLD, "", "", ("NPROC_PER_NODE=8 ",)),
+    (FACTORY + SAVING, "VG535", "IoError(Os { code: 28, kind: StorageFull })", "", "save", ("df -h out/r1 ", "ls -la out/r1/checkpoint-100; du -sh out/r1/checkpoint-*")),
+    (FACTORY + SAVING, "VG535", "OSError: [Errno 28] No space left on device", "", "forward", ("df -h out/r1 ", "delete the newest checkpoint if")),
+)  # fmt: skip
+
+
+def test_what_the_log_states_decides():
+    for words, code, message, trace, phase, first in ROWS:
+        facts = of_text([words]).at(message, trace, phase)
+        said = [flags.say(do, facts) for do in KNOWN[code].remedies(facts)]
+        for step, begins in zip(said, first, strict=False):
+            assert step.startswith(begins), (words, code, said)
+
+
+ECC = "CUDA error: uncorrectable ECC error encountered"
+CARDS = (
+    ("", (1,), True, "nvidia-smi -i 1 -q -d ECC"),
+    ("torchrun --nnodes 4 x.py\n", (1,), True, "nvidia-smi -q -d ECC"),
+    ("", (11,), True, "nvidia-smi -q -d ECC"),
+    ("", (1,), False, "nvidia-smi -q -d ECC"),
+    ("srun: error: gpu-7: task 0: Exited with exit code 1\n", (1,), True, "sbatch --exclude=gpu-7"),
+)
+
+
+def test_which_card_failed():
+    """Its rank's number, where nothing tells of another machine."""
+    for words, ranks, sure, first in CARDS:
+        facts = of_text([words]).at(ECC, "", "")
+        told = Answer("explained", KNOWN["VG534"], ranks=ranks, sure=sure, facts=facts)
+        facts = refined.by_facts(told, load(), []).facts
+        said = [flags.say(do, facts) for do in KNOWN["VG534"].remedies(facts)]
+        assert said[0].startswith(first), (words, said)
+        assert "start again" not in " ".join(said)
