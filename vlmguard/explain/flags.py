@@ -284,8 +284,8 @@ _SPELT: dict[str, dict[str, str]] = {
     "max_pixels": {
         "ms-swift": "--max_pixels {pixels} (or MAX_PIXELS={pixels})",
         "LLaMA-Factory": "image_max_pixels: {pixels}",
-        "": "AutoProcessor.from_pretrained(…, max_pixels={pixels}) (ms-swift: MAX_PIXELS={pixels} in "
-        "front of the command; LLaMA-Factory: image_max_pixels: {pixels})",
+        "": "AutoProcessor.from_pretrained(…, max_pixels={pixels}) (ms-swift: MAX_PIXELS={pixels} "
+        "in front of the command; LLaMA-Factory: image_max_pixels: {pixels})",
         **dict.fromkeys(
             ("TRL", "transformers", "accelerate", "ColossalAI", "FlagEmbedding", "axolotl"),
             "AutoProcessor.from_pretrained(…, max_pixels={pixels})",

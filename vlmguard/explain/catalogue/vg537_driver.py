@@ -41,8 +41,8 @@ _STEPS = (
         kind="wheels",
     ),
     Do(
-        "update the driver to {newerdriver} or newer: CUDA {driver}, the highest that this one knows, "
-        "has no torch of today",
+        "update the driver to {newerdriver} or newer: CUDA {driver}, the highest that this one "
+        "knows, has no torch of today",
         "none",
         when=("found version",),
         kind="wheels",
@@ -65,7 +65,6 @@ _STEPS = (
             "device type",
             "accelerator",
         ),
-        unless=("is too old (found",),
     ),
     Do(
         "echo $CUDA_VISIBLE_DEVICES, in the job: empty or a number that is not there hides all",

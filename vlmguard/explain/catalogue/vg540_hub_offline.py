@@ -144,8 +144,8 @@ FAILURE = Known(
         ),
         Do("local_model", "none", unless=("swanlab", "wandb")),
         Do(
-            "HF_ENDPOINT=https://hf-mirror.com in front of the command (a public mirror, for what is "
-            "not gated), or HTTPS_PROXY=…, where your site has one",
+            "HF_ENDPOINT=https://hf-mirror.com in front of the command (a public mirror, for what "
+            "is not gated), or HTTPS_PROXY=…, where your site has one",
             "none",
             unless=("swanlab", "wandb", "modelscope"),
         ),

@@ -37,8 +37,8 @@ FAILURE = Known(
             when=("ancdata", "Too many open files"),
         ),
         Do(
-            "docker run --shm-size=32g … (the rest as it was; or --ipc=host; Kubernetes: an emptyDir "
-            "with medium: Memory on /dev/shm)",
+            "docker run --shm-size=32g … (the rest as it was; or --ipc=host; Kubernetes: an "
+            "emptyDir with medium: Memory on /dev/shm)",
             "host memory",
             when=("shared memory",),
             unless=("ancdata", "Too many open files", "/dev/shm/nccl"),
