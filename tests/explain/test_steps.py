@@ -260,6 +260,8 @@ RUNS = (
     ("deepspeed t.py --deepspeed ./scripts/zero3_offload.json\n", "VG527", "at least two devices, cuda:3 and cpu!", "", '"offload_param" and "offload_optimizer" taken out of ./scripts/zero3_offload.json'),
     ("", "VG532", "/tmp/slurmd/job603995/slurm_script: line 9:  4727 Killed", "", "sacct -j 603995 "),
     ("ft.py --lora_enable True --deepspeed zero1.json --per_device_train_batch_size 1 --gradient_checkpointing True\n", "VG512", "CUDA out of memory", "", '"stage": 3'),
+    ("x trl/trainer/online_dpo_trainer.py x\n", "VG501", "ready only once", MINE + 'File "/e/site-packages/trl/trainer/online_dpo_trainer.py", line 9, in step', "--gradient_checkpointing_kwargs '{\"use_reentrant\": false}'; in code: OnlineDPOConfig("),
+    ("swift sft \\\n --model x\n", "VG526", "mat1 and mat2 must have the same dtype, but got Float and BFloat16", "", "--torch_dtype bfloat16"),
     ("swift sft --model x --torch_dtype bfloat16\n", "VG515", "{'loss': nan", "", "--attn_impl sdpa"),
 )  # fmt: skip
 

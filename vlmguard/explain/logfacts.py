@@ -93,7 +93,7 @@ _FRAMEWORKS = (
     (
         "ms-swift",
         r"\[INFO:swift\]|\[WARNING:swift\]|swift/(?:cli|llm|trainers|"
-        r"pipelines)/|swift\.cli\b|\bms[-_]swift\b|\bswift (?:sft|pt|rlhf|dpo) --",
+        r"pipelines)/|swift\.cli\b|\bms[-_]swift\b|\bswift (?:sft|pt|rlhf|infer) (?:--|\\)",
     ),
     ("LLaMA-Factory", r"llamafactory|LLaMA-Factory|\bllmtuner\b"),
     ("FlagEmbedding", r"FlagEmbedding"),

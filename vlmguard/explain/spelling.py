@@ -144,7 +144,13 @@ def _value(value: str) -> str:
     return value if plain else f'"{value}"'
 
 
+_SHORT = frozenset("sft dpo grpo kto ppo rloo orpo cpo bco gkd xpo prm md".split())
+
+
 def _arguments(trace: str) -> str:
     """The class of arguments that belongs to the trainer in the traceback."""
     match = re.search(r"trl/trainer/(\w{2,12})_trainer\.py", trace)
-    return f"{match[1].upper()}Config" if match else "TrainingArguments"
+    if match is None:
+        return "TrainingArguments"
+    words = (w.upper() if w in _SHORT else w.capitalize() for w in match[1].split("_"))
+    return f"{''.join(words)}Config"

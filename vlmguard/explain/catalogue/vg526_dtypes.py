@@ -19,10 +19,7 @@ _STEPS = (
         when=("Index put", "masked_scatter", "index_copy", "scatter("),
     ),
     Do("bf16", "none: one dtype for weights and autocast"),
-    Do(
-        "load the whole model in one dtype (torch_dtype / dtype), and "
-        "cast pixel_values to the tower's"
-    ),
+    Do("load_half", "none: the whole model in one dtype; pixel_values.to(model.dtype) beside it"),
     Do("run evaluation and generation under the same autocast as training"),
 )
 
