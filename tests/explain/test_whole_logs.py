@@ -64,6 +64,12 @@ LOGS = {
         raised("RuntimeError: \n🚨 CUDA VERSION MISMATCH 🚨\nRequested CUDA version:          12.1\n", (f"{SITE}/bitsandbytes/cextension.py", "throw_on_call", "raise RuntimeError(text)")), "VG538", None),
     "a launcher's word on a process that was killed": (
         "".join(SPAWNED.format(400 + r, r) for r in range(4)) + STEPS + "".join(raised(LOST, rank=r) for r in (0, 1, 3)) + "".join(KILLING.format(400 + r) for r in range(4)) + CODE, "VG532", (2,)),
+    "an unknown failure of who ended first, and others that waited": (
+        STEPS + LATE.format(0) + raised("zebra.errors.ZebraError: the stripes are not aligned", rank=1) + root((1, 1), (0, -6)), "unknown", (1,)),
+    "an unknown slip, and others that lost their peer": (
+        STEPS + raised(LOST, rank=0) + raised("TypeError: combine() takes 2 positional arguments but 3 were given", ("/w/train.py", "main", "x = combine(a, b, c)"), rank=6), "unknown", (6,)),
+    "clocks of the records above different failures": (
+        {"rank0": "2025-09-18 03:17:44,001 ERROR run failed\n" + raised(MEMORY), "rank2": "2025-09-18 03:12:44,001 ERROR run failed\n" + raised("PIL.UnidentifiedImageError: cannot identify image file '/d/1.png'")}, "VG555", (2,)),
     "a rank whose file is empty": (
         {"rank_0": "ready\n" + raised(LOST), "rank_1": raised(RESET), "rank_2": raised(RESET), "rank_3": ""}, "VG563", (3,)),
     "tracebacks without marks, one of a lost peer": (

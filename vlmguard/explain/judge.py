@@ -129,7 +129,7 @@ def _started(
         return told
     if lowest == 3 and (told := by_exit(digests, by_code)) is not None:
         return told
-    some = _no_afterthoughts([c for c in candidates if c.order == lowest], candidates)
+    some = _no_afterthoughts([c for c in candidates if c.order == lowest], candidates, ended)
     if lowest == 2:
         some = [c for c in candidates if _to_launcher(c)] or some
     if lowest == 2 and _aborted(ended, some):
@@ -223,11 +223,21 @@ def _weak(candidate: Candidate) -> bool:
     return not candidate.line.marked and known is not None and known.code in _CAUGHT
 
 
-def _no_afterthoughts(some: list[Candidate], all_: list[Candidate]) -> list[Candidate]:
-    """Unknown exceptions that come after a known hang in the same log are its teardown."""
+def _no_afterthoughts(
+    some: list[Candidate], all_: list[Candidate], ended: launcher.Exit | None
+) -> list[Candidate]:
+    """Unknown exceptions that come after a known hang in the same log are its teardown.
+
+    But not that of the rank that ended first, where only others say that they waited.
+    """
     if any(c.known for c in some) or not some:
         return some
     hangs = [c for c in all_ if c.order == 1]
+    waited = {c.rank for c in hangs} | {None}
+    if ended is not None and ended.code == 1 and ended.rank not in waited:
+        own = [c for c in some if c.rank == ended.rank and c.event is not None and c.event.type]
+        if own:
+            return own
     first = [
         c for c in some if not any(h.line.source == c.line.source and h.at < c.at for h in hangs)
     ]
@@ -247,8 +257,10 @@ def _first(some: list[Candidate], ended: launcher.Exit | None) -> tuple[Candidat
         pick = min(some, key=lambda c: c.at)
         how = "torchrun's first observed failure" if ended else "its place in the log"
         return pick, how, True
-    if all(_time(c) is not None for c in some):
-        return min(some, key=lambda c: _time(c) or ()), "the ranks' clocks", True
+    timed = [c for c in some if _time(c) is not None]
+    again = {(c.key, c.line.source) for c in timed}
+    if all(c in timed or (c.key, c.line.source) in again for c in some):
+        return min(timed, key=lambda c: _time(c) or ()), "the ranks' clocks", True
     known = [c for c in some if c.known] or some
     pick = min(known, key=lambda c: (c.line.source, c.at))
     return pick, "", len({c.rank for c in known}) == 1

@@ -18,6 +18,16 @@ _REMOTE = re.compile(r"remote process exited|ncclRemoteError")
 _PEER = re.compile(rf"{_REMOTE.pattern}|Got completion from peer|status=12")
 _FROM_BELOW = ("VG532", "VG533", "VG534", "VG543")  # a kernel, a driver or a scheduler says it
 _CRASHES = (-9, -11, -7, -4, -8, 137, 139)
+_OF_CODE = (  # no link's, though nobody knows them
+    "TypeError",
+    "ValueError",
+    "KeyError",
+    "IndexError",
+    "AttributeError",
+    "NameError",
+    "AssertionError",
+    "ZeroDivisionError",
+)
 _OF_LINKS = ("VG536", "VG533", "VG588", "VG596", "VG542", "VG584", "VG540")
 
 
@@ -75,9 +85,9 @@ def _own_failure(candidates: Sequence[Candidate]) -> bool:
     own = {
         _who(c)
         for c in candidates
-        if c.known is not None
-        and c.order == 0
+        if c.order == 0
         and c.event is not None
+        and (c.known is not None or c.event.name in _OF_CODE)
         and c.event.type
         and c.key[0] not in _OF_LINKS
     }
