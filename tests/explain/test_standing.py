@@ -10,12 +10,19 @@ BAR = "  {0}%|#| {0}/100 [00:0{0}<01:00, 1.0it/s]\n"
 WARNED = "UserWarning: None of the inputs have requires_grad=True\n"
 NCCL = "{h}:{p}:{p} [{g}] NCCL INFO comm 0x55{g}b20 rank {r} nranks 4 cudaDev {g} nvmlDev {g} busId 1a000 commId 0x7a11bb21f0c4d1e9 - Init START\n"
 EARLY = "pod-worker-1:70:70 [0] NCCL INFO Using non-device net plugin version 0\n"
-FORWARD = "".join(f"rank {{r}} step {n} loss 1.{n} data 0.4{{r}}s\n" for n in range(1, 9)) + "rank {r} step 9 forward done\n"
+FORWARD = (
+    "".join(f"rank {{r}} step {n} loss 1.{n} data 0.4{{r}}s\n" for n in range(1, 9))
+    + "rank {r} step 9 forward done\n"
+)
 STUCK = FORWARD.rpartition("rank {r} step 9")[0]
 
 
 def each(texts):
-    return {f"attempt_0/{r}/{name}": said for r, said in enumerate(texts) for name, said in (("stdout.log", said), ("stderr.log", WARNED))}
+    return {
+        f"attempt_0/{r}/{name}": said
+        for r, said in enumerate(texts)
+        for name, said in (("stdout.log", said), ("stderr.log", WARNED))
+    }
 
 
 def started(host, ranks):
@@ -61,3 +68,56 @@ def test_who_stands_where(tmp_path, monkeypatch):
         assert f"what it means: {means}" in told, name
         assert told.partition("type next:\n  - ")[2].startswith(first), name
     assert "stderr.log" not in text(*explain([str(tmp_path / "0")]))  # all ends are alike there
+
+
+WAIT = "[rank{r}]:[E ProcessGroupNCCL.cpp:563] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={n}, OpType={op}, NumelIn={numel}, NumelOut=9, Timeout(ms)=1800000) ran for 1800063 milliseconds before timing out.\n"
+ENQUEUED = "[rank{r}]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank {r}] Timeout at NCCL work: {n}, last enqueued NCCL work: {n}, last completed NCCL work: 1.\n"
+ZERO3 = "process 1 spawned with command: ['python', 'train.py', '--deepspeed', 'z/zero3.json', '--data_path', '/d/m.json', '--model_id', 'Qwen/Qwen2-VL-7B']\n  zero_optimization_stage ....... 3\n  world_size ........... 4\n"
+ALONE = """[rank{r}]: Traceback (most recent call last):
+[rank{r}]:   File "/w/pt.py", line 7, in main
+[rank{r}]:     with training_args.main_process_first(desc="x"):
+[rank{r}]:   File "/e/site-packages/transformers/training_args.py", line 2410, in main_process_first
+[rank{r}]:     dist.barrier()
+[rank{r}]: torch.distributed.DistBackendError: [{r}] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms
+"""
+NEARLY = "Running tokenizer (num_proc=10): 100%|█████████▉| 1368806/1370895 [29:46<01:07, 30.89 examples/s]"
+
+
+def waits(*numbers, op="_ALLGATHER_BASE", numel=3211264):
+    return "".join(
+        f.format(r=r, n=n, op=op, numel=numel + n)
+        for r, n in enumerate(numbers)
+        if n
+        for f in (WAIT, ENQUEUED)
+    )
+
+
+UNUSED = '[rank{r}]: Traceback (most recent call last):\n[rank{r}]:   File "/w/t.py", line 7, in main\n[rank{r}]:     f()\n[rank{r}]: RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.\n'
+VISION = "train.py --freeze_vision_tower False\nworld_size: 4\n"
+SAVING = "step 479 loss 1\nstep 480 loss 1\n[Torch] Saving /ckpt/a/global_step480/x.pt...\nsaving to /ckpt/a/global_step480 ...\n"
+
+# a log → its class, its ranks, words of it, the beginning of the first step, what is not said
+HANGS = {
+    "all of them wait": (ZERO3 + waits(81, 74, 81, 81), "VG505", (1,), ("every rank is alive", "behind: rank 1, by 7", '"stage": 2 under "zero_optimization" in z/zero3.json', " /d/m.json: True beside False"), "a small blank image", "LOGS"),
+    "one of them is gone": (ZERO3 + waits(81, 0, 81, 81), "VG505", (1,), ("never came: rank 1",), "a small blank image", "every rank is alive"),
+    "nothing sees": (waits(81, 81, 74), "VG505", (2,), ("behind: rank 2, by 7",), "TORCH_NCCL_TRACE_BUFFER_SIZE", "LOGS"),
+    "one of them saves": (SAVING + waits(0, 81, 81, op="ALLREDUCE", numel=-80), "VG551", (0,), ("still writing /ckpt/a/global_step480 when the others gave up after 30 minutes", "ls -l --time-style=full-iso /ckpt/a/global_step480", "[Torch] Saving"), "init_process_group(timeout=", "eval"),
+    "one of them prepares": (NEARLY + ALONE.format(r=1) + ALONE.format(r=2), "VG517", (0,), ("the main process prepares the data alone", "python /w/pt.py with the same arguments"), "--ddp_timeout 7200", "getent"),
+    "no bar tells it": (ALONE.format(r=1), "VG517", (0,), ("prepares the data alone",), "--ddp_timeout 7200", "getent"),
+    "unused on every rank": (VISION + "".join(UNUSED.format(r=r) for r in range(4)), "VG503", None, ("on every rank alike",), "DistributedDataParallel(…, find_unused", "usual cause"),
+    "unused on one": (VISION + UNUSED.format(r=2), "VG503", (2,), ("usual cause is a batch without an image",), "freeze", "alike"),
+    "a job's step is none of the training": ("  3%|#| 430/9000 [48:46<23:10:29,  6.81s/it]\nslurmstepd: error: *** STEP 14099231.0 ON lrdn0721 CANCELLED AT 2025-10-12T23:58:11 DUE TO TIME LIMIT ***\n", "VG530", None, ("at step 430 of 9000",), "ls -td", "at step 14099231"),
+}  # fmt: skip
+
+
+def test_who_waits_for_whom(tmp_path):
+    for name, (log, code, ranks, words, first, never) in HANGS.items():
+        (tmp_path / "x.log").write_text(log)
+        answer, digests = explain([str(tmp_path / "x.log")])
+        told = text(answer, digests)
+        assert answer.known is not None, name
+        assert answer.known.code == code, name
+        assert ranks is None or answer.ranks == ranks, name
+        assert all(word in told for word in words), (name, told)
+        assert told.partition("  1. ")[2].startswith(first), (name, told)
+        assert never not in told, (name, told)

@@ -221,6 +221,13 @@ def test_the_runs_own_files_are_named(name):
 MINE = 'File "/w/sft.py", line 7, in <module> trainer.train() '
 # What the log says of the run, class, message, trace → the beginning of the first step.
 RUNS = (
+    ("torchrun ft.py --grad_checkpoint True --use_llm_lora 16\n", "VG507", "element 0 of tensors does not require grad", MINE, "model.language_model.enable_input_require_grads() in /w/sft.py"),
+    ("x transformers/trainer.py x\n", "VG506", "value tensor of shape [640, 4096] cannot be broadcast to indexing result of shape [577, 4096]", MINE, "grep -nE 'max_(seq_|model_)?len' /w/sft.py"),
+    ("python train.py --max_seq_len 512\n", "VG506", "value tensor of shape [640, 4096] cannot be broadcast to indexing result of shape [577, 4096]", MINE, "--max_seq_len 1024"),
+    ("x\n", "VG544", "RuntimeError: DataLoader worker (pid 7) is killed by signal: Segmentation fault.", "", "PYTHONFAULTHANDLER=1 in front of the command, and DataLoader(num_workers=0)"),
+    ("x transformers/trainer.py x\n", "VG544", "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.", "", "--dataloader_num_workers 0"),
+    ("x colossalai x\n", "VG508", "RuntimeError: ('ZERO DDP error', 'Reduction failed at followed parameters:\\n\\tvision_tower.layers.2.w')", "", "python -m pip install vlmguard"),
+    ("x colossalai x\n", "VG509", "The plugin GeminiPlugin does not support lora.", MINE, "model = peft.get_peft_model(model, lora_config) in place of booster.enable_lora(…) in /w/sft.py:7"),
     ("Saving model checkpoint to out/run1/checkpoint-400\n", "VG530", "DUE TO TIME LIMIT", "", "--resume_from_checkpoint out/run1/checkpoint-400 "),
     ("llamafactory-cli train x.yaml\nSaving model checkpoint to saves/checkpoint-80\n", "VG531", "JOB 9 CANCELLED AT", "", "resume_from_checkpoint: saves/checkpoint-80"),
     ("torchrun train.py --max_len 32 --bf16 True\n", "VG506", "tokens: 64, features 4608", "", "--max_len 6144"),
@@ -432,7 +439,7 @@ def test_images_are_not_blamed_where_nothing_sees():
     """A hang of a run of which no argument and no model tells that it sees: look first."""
     said = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7753, OpType=ALLREDUCE)"
     assert steps("VG505", said)[0].startswith("PET_LOG_DIR=LOGS")
-    assert steps("VG505", said, model="Qwen/Qwen2.5-VL-7B-Instruct")[0].startswith("an image in every")
+    assert steps("VG505", said, model="Qwen/Qwen2.5-VL-7B-Instruct")[0].startswith("a small blank image")
     waits = "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."
     assert "find_unused_parameters" in steps("VG503", waits)[0]
     assert "vision tower" in steps("VG503", waits, said={"max_pixels": "1"})[0]

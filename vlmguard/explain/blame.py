@@ -19,6 +19,11 @@ def by_table(answer: Answer, table: watchdog.Table) -> None:
         answer.ranks = blamed
         answer.sure = True
         answer.how = "it never came to the collective in which the others wait"
+        there = [w for w in table.waits if w.rank in table.late]
+        if there and len(there) == len(table.late):
+            answer.how = (
+                f"it is alive, and waits in #{there[0].seq}, which the others have behind them"
+            )
         if not table.late:
             answer.how = "it waits in another collective than the others"
     elif table.same and len(table.waits) > 1 and _some(table, answer.facts.world):

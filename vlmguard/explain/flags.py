@@ -130,10 +130,9 @@ _SPELT: dict[str, dict[str, str]] = {
         "vlmguard: VLMGUARD_FREEZE=vision",
     },
     "dummy_image": {
-        **dict.fromkeys(("ms-swift", "TRL", "transformers", "LLaMA-Factory"), _GUARD),
-        "": "an image in every micro-batch (a small blank one that no "
-        "label sees); vlmguard puts it "
-        "in by itself where the adapter can",
+        **dict.fromkeys(("ms-swift", "TRL", "transformers", "LLaMA-Factory", "ColossalAI"), _GUARD),
+        "": "a small blank image that no label sees, in every row without one (python -m pip "
+        "install vlmguard, and the same command again, does it where it knows the framework)",
     },
     "batch": {
         "hf": "--per_device_train_batch_size {micro} --gradient_accumulation_steps {accumulation}",
@@ -409,7 +408,9 @@ _SPELT: dict[str, dict[str, str]] = {
     "timeout": {
         "hf": "--ddp_timeout 7200",
         "yaml": "ddp_timeout: 7200",
-        "": "init_process_group(timeout=timedelta(hours=2))",
+        "": "init_process_group(timeout=timedelta(hours=2)) (grep -rnE "
+        "'init_process_group|init_distributed' --include='*.py' . finds the call; transformers: "
+        "--ddp_timeout 7200)",
     },
     "workers": {
         "hf": "--dataloader_num_workers 0",
@@ -417,12 +418,24 @@ _SPELT: dict[str, dict[str, str]] = {
         "accelerate": "DataLoader(num_workers=0)",
         "": "DataLoader(num_workers=0), for a Trainer --dataloader_num_workers 0",
     },
+    "workers_crash": {
+        "hf": "PYTHONFAULTHANDLER=1 in front of the command, --dataloader_num_workers 0 behind it",
+        "yaml": "PYTHONFAULTHANDLER=1 in front of the command, dataloader_num_workers: 0",
+        "": "PYTHONFAULTHANDLER=1 in front of the command, and DataLoader(num_workers=0)",
+    },
     "map_workers": {
         "ms-swift": "--dataset_num_proc 1",
         "TRL": "--dataset_num_proc 1",
         "LLaMA-Factory": "preprocessing_num_workers: 1",
         "axolotl": "dataset_processes: 1",
         "": "dataset.map(…, num_proc=1)",
+    },
+    "map_more": {
+        "ms-swift": "--dataset_num_proc $(nproc)",
+        "TRL": "--dataset_num_proc $(nproc)",
+        "LLaMA-Factory": "preprocessing_num_workers: the number of processors (nproc)",
+        "axolotl": "dataset_processes: the number of processors (nproc)",
+        "": "dataset.map(…, num_proc=N) with N of nproc's (often --preprocessing_num_workers)",
     },
     "preprocess": {
         "ms-swift": "--lazy_tokenize true, or prepare once with `swift export "

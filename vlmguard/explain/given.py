@@ -163,6 +163,13 @@ def config(facts: Facts) -> str:
     return told if _YAML.fullmatch(told) else ""
 
 
+def script(trace: str) -> str:
+    """The program that was started: the traceback's outermost file, where it is the user's own."""
+    match = _OF_PLACE.search(trace)
+    own = match is not None and not any(n in match[1] for n in _NOT_OWN)
+    return match[1] if match is not None and own and match[1].endswith(".py") else ""
+
+
 def place(trace: str) -> str:
     """The innermost line of the user's own code, as file:line."""
     own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]

@@ -18,7 +18,7 @@ from vlmguard.explain.digest import Digest
 from vlmguard.explain.ended import BY_EXIT, by_exit, nodes
 from vlmguard.explain.failure import Known
 from vlmguard.explain.logfacts import Facts
-from vlmguard.explain.meanwhile import by_hand, preparing, working
+from vlmguard.explain.meanwhile import alone, by_hand, preparing
 from vlmguard.explain.silent import no_numbers, silent
 from vlmguard.explain.unloaded import unloaded
 
@@ -60,12 +60,26 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     answer.facts = facts_of(answer, facts, digests)
     if _without_address(answer, digests):
         answer.known = by_code["VG536"]
+    answer.facts = replace(answer.facts, seen=_seen(answer, digests))
     known = answer.known
     if known is not None and known.order in ("hang", "peer"):
         _waited(answer, known, by_code, candidates, digests)
     if (told := whose.told(answer, digests)) is not None:
         answer.ranks, answer.sure, answer.how = (told[0],), True, told[1]
     return answer
+
+
+def _seen(answer: Answer, digests: Sequence[Digest]) -> frozenset[str]:
+    """What the ranks tell together; see `Facts.seen`."""
+    world = answer.facts.world or _speak(digests)
+    seen = set()
+    if answer.table is not None and answer.table.everyone(world):
+        seen.add("all wait")
+    if world and world > 1 and set(answer.alike) >= set(range(world)):
+        seen.add("everywhere")
+    if alone(digests):
+        seen.add("alone")
+    return frozenset(seen)
 
 
 def _speak(digests: Sequence[Digest]) -> int | None:
@@ -92,12 +106,15 @@ def _waited(
         answer.known = by_code["VG551"]
     elif known.code == "VG505" and not (table and table.odd) and preparing(digests):
         answer.known = by_code["VG517"]
-    if answer.known is by_code["VG517"] and working(digests):
+    if answer.known is by_code["VG517"] and preparing(digests):
         answer.facts = replace(answer.facts, phase="data")
     if table is None or known.order == "peer":
         by_absence(answer, candidates, digests, answer.facts.world)
     else:
         by_table(answer, table)
+    began = [d.progress.began for d in digests if d.progress.began is not None]
+    if answer.known is by_code["VG551"] and began:
+        answer.evidence = [*answer.evidence[:7], began[-1]]  # what it did meanwhile
 
 
 def _broken_before(answer: Answer, digests: Sequence[Digest]) -> bool:

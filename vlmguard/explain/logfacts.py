@@ -29,6 +29,8 @@ class Facts:
         log: the file that tells the failure, as it was given; empty for standard input.
         said: lower-case names of arguments → their text, as printed.
         typed: those of them that a command line in the log has as flags.
+        seen: what the ranks' lines tell together: "all wait" (each in a collective), "everywhere"
+            (all ranks failed alike), "alone" (the others wait for the main process).
     """
 
     framework: str = ""
@@ -52,6 +54,7 @@ class Facts:
     log: str = ""
     said: Mapping[str, str] = field(default_factory=dict)
     typed: frozenset[str] = frozenset()
+    seen: frozenset[str] = frozenset()
     run: object = None
 
     @property
@@ -106,7 +109,7 @@ _FRAMEWORKS = (
     ),
     (
         "transformers",
-        r"transformers/trainer\.py|\bTrainingArguments\b|Seq2SeqTrain|"
+        r"transformers/(?:trainer|training_args)\.py|\bTrainingArguments\b|Seq2SeqTrain|"
         r"Saving model checkpoint to |\{'loss': [\d.na]{1,12}, 'grad_norm'|"
         r"(?<!\S)--(?:bf16|fp16|tf32|do_train|gradient_checkpointing) (?:[Tt]rue|[Ff]alse)\b",
     ),
@@ -139,7 +142,7 @@ _VALUE = re.compile(
     r"(\[[^\[\]\n]{0,120}\]|'[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|[^\s,'\"{}\[\]()]{1,160})"
 )
 _FLAG = re.compile(
-    r"(?<!\S)--?([a-z][a-z_-]{3,48})(?:[ =]|"
+    r"(?<![^\s'\"])--?([a-z][a-z_-]{3,48})(?:[ =]|"
     r"['\"],\s?['\"])(\{[^}\n]{0,200}\}|[^\s'\",-][^\s'\",]{0,160})"
 )
 _WANTED = frozenset(
@@ -263,7 +266,7 @@ def _from(
             ),
             "",
         ),
-        model=said.get("model_name_or_path", said.get("model", "")),
+        model=said.get("model_name_or_path", said.get("model", said.get("model_id", ""))),
         freeze_tower=next(
             (truth[n] for n in ("freeze_vit", "freeze_vision_tower") if n in truth), None
         ),

@@ -17,6 +17,14 @@ _ROWS = (
     'print([n for n, x in enumerate(r) if json.dumps(x).count("<image>") != '
     "(1 if isinstance(v(x), str) else len(v(x)))])' "
 )
+# Rows of text alone among rows with images.
+KINDS = (
+    "python -c 'import json, sys, collections; t = open(sys.argv[1]).read(); r = json.loads(t) if "
+    't[:1] == "[" else [json.loads(x) for x in t.splitlines() if x]; '
+    'print(collections.Counter(bool(x.get("images") or x.get("image") or x.get("videos") or '
+    'x.get("video")) for x in r))\' {data}: True beside False: rows with and without an image; '
+    "without vlmguard a run for each kind"
+)
 _NUMBERS = ": the numbers of the rows whose images and <image> differ"
 ROWS, ROWS_OF_FILE = _ROWS + "{data}" + _NUMBERS, _ROWS + "FILE.json" + _NUMBERS
 

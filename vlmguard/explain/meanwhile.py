@@ -24,7 +24,7 @@ _ALONE = (
     "zero_first",
     "safe_ddp_context",
 )
-_PART = re.compile(r":\s{0,4}(\d{1,3})%\|")
+_PART = re.compile(r":\s{0,4}(\d{1,3})%\|(?:[^|]{0,200}\| (\d{1,12})/(\d{1,12}) )?")
 CLOSE = 6  # lines
 STEPS = 4  # whose times are known
 LONGER = 10  # times the longest pause between two of these
@@ -35,9 +35,13 @@ _STANDING = ("VG517", "VG567")
 
 def preparing(digests: Sequence[Digest]) -> bool:
     """Whether no step was taken yet, and a rank was still loading, tokenizing or downloading."""
+    return alone(digests) or working(digests)
+
+
+def alone(digests: Sequence[Digest]) -> bool:
+    """Whether the others waited for one that does the work alone, before any step."""
     names = {name for d in digests for e in d.events for _, _, name in e.frames}
-    alone = not names.isdisjoint(_ALONE) and not any(d.progress.steps for d in digests)
-    return alone or working(digests)
+    return not names.isdisjoint(_ALONE) and not any(d.progress.steps for d in digests)
 
 
 def working(digests: Sequence[Digest]) -> bool:
@@ -49,7 +53,7 @@ def _part(digest: Digest) -> bool:
     """A bar that is not full, or an announcement close before the first wait."""
     told = digest.progress
     match = _PART.search(told.loading.text) if told.loading is not None else None
-    if match is not None and int(match[1]) < 100:
+    if match is not None and (int(match[1]) < 100 or int(match[2] or 0) < int(match[3] or 0)):
         return True
     end = digest.watched[0] if digest.watched else told.final
     said = told.preparing

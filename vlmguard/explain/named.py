@@ -213,6 +213,7 @@ def of(facts: Facts) -> dict[str, str]:
         "bucket": _first(_BUCKET, said),
         "divisors": _divisors(said),
         "place": given.place(facts.trace),
+        "main": given.script(facts.trace),
         "forward": _first(_FORWARD, said),
         "builtin": _BUILTIN.get(facts.framework, ""),
         "ownclass": given.own_class(facts.trace, _first(_CLASS, said)),

@@ -24,6 +24,7 @@ _STEP = re.compile(
     r"iter)s?['\"]?\s{0,3}[:=#\s]\s{0,3}\[?(\d{1,9})"
     r"(?:\s{0,2}/\s{0,4}(\d{1,9}))?(?=[\s,\])|:;.]|$)"
 )
+_RATE = re.compile(r"(?<![A-Za-z])(?:lr|learning_rate)(?![a-z])")
 _BRACKETS = re.compile(r"^\s{0,4}\[\s{0,9}(\d{1,9})/\s{0,4}(\d{1,9})\]\s")
 # DETR's, LAVIS's "epoch: [3]  [ 10/500]  eta: …", mmengine's "Epoch(train) [3][10/500]".
 _EPOCH = re.compile(
@@ -278,7 +279,9 @@ def step_of(text: str) -> tuple[int, int] | None:
     if ("tep" in text or "iter" in text or "STEP" in text) and (match := _STEP.search(text)):
         if len(text) > 600 or match[1] is None:
             return None
-        if "loss" in text or "lr" in text or match[2]:
+        if "slurm" in text or "*** " in text:
+            return None  # a job's step
+        if "loss" in text or _RATE.search(text) or match[2]:
             return int(match[1]), int(match[2] or 0)
     if "loss" in text and len(text) <= 600 and (match := _BRACKETS.match(text)):
         return int(match[1]), int(match[2])

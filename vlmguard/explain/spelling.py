@@ -42,6 +42,13 @@ _IN_ACCELERATE = (
     "zero_stage: {0} in the YAML behind accelerate launch --config_file (a deepspeed_config_file "
     'that it names: "stage": {0} under "zero_optimization" there)'
 )
+# InternVL's own flags: the Trainer's do not reach its model.
+_INTERN = {
+    "checkpointing": "--grad_checkpoint True",
+    "no_checkpointing": "--grad_checkpoint False",
+    "freeze_tower": "--freeze_backbone True",
+}
+_IDEFICS = re.compile(r"(?i)idefics[23]|smolvlm")  # they tile, and know no max_pixels
 LOGS = (
     "then vlmguard explain LOGS: an exception in one rank's log is the cause; a log that stops "
     "without one is a killed rank (dmesg -T | grep -i 'killed process')"
@@ -80,6 +87,15 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
         if facts.said.get("launcher") == "accelerate":
             return _IN_ACCELERATE.format(action[4])
         return f'"stage": {action[4]} under "zero_optimization" in DeepSpeed\'s config'
+    if action in _INTERN and _INTERN[action].split()[0][2:] in facts.typed:
+        return _INTERN[action]
+    if action == "max_pixels" and _IDEFICS.search(f"{facts.model} {facts.trace}"):
+        return "AutoProcessor.from_pretrained(…, do_image_splitting=False)"
+    if action == "max_length" and "main" in values and not facts.typed & set(_LENGTHS):
+        return (
+            "grep -nE 'max_(seq_|model_)?len' {main}: the limit of a row's length as it is "
+            "called there; {length} or more for it"
+        )
     if action in _OWN:
         names, value = _OWN[action]
         name = next((n for n in names if n in facts.typed), "")

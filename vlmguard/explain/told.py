@@ -53,7 +53,7 @@ _CONTRARY = {"true": "false", "false": "true"}
 NAMES = frozenset(
     """
     max_seq_length max_seq_len model_max_length max_len config_file lora_target target_modules
-    image_folder master_addr master_port nnodes freeze_language_model lora_target_modules r
+    image_folder model_id master_addr master_port nnodes freeze_language_model lora_target_modules r
     num_workers pretrain_mm_mlp_adapter tf32 disable_flash_attn2
     """.split()
 ) | frozenset(_ALIASES)

@@ -59,9 +59,19 @@ class Table:
             done = f", completed {wait.completed}" if wait.completed is not None else ""
             of = f" of {wait.numel} elements" if wait.numel else ""
             rows.append(f"{who} waits in {wait.op} #{wait.seq}{of}{done}")
-        if self.late:
-            rows.append(f"never came: {ranks(self.late)}")
+        there = {wait.rank for wait in self.waits}
+        if gone := [rank for rank in self.late if rank not in there]:
+            rows.append(f"never came: {ranks(gone)}")
+        far = max((wait.seq for wait in self.waits), default=0)
+        for wait in self.waits:
+            if wait.rank in self.late and wait.seq < far:
+                rows.append(f"behind: rank {wait.rank}, by {far - wait.seq}")
         return rows
+
+    def everyone(self, world: int | None) -> bool:
+        """Whether each of the run's ranks says what it waits in: none of them failed before."""
+        there = {wait.rank for wait in self.waits if wait.rank is not None}
+        return len(there) > 1 and len(there) == (world or max(there) + 1)
 
 
 def ranks(numbers: Iterable[int]) -> str:

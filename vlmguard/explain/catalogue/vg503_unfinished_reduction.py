@@ -34,6 +34,17 @@ def _why(facts: Facts) -> str:
             "the vision tower trains, and this rank's batch had no image: "
             "its parameters got no gradient"
         )
+    if "everywhere" in facts.seen:
+        llava = "llava" in facts.model.lower() or "llava" in facts.trace.lower()
+        last = (
+            " (LLaVA's tower has them: with vision_feature_layer=-2 its last layer and its "
+            "post_layernorm)"
+        )
+        return (
+            "some trainable parameters got no gradient, on every rank alike: more likely parts "
+            f"that the loss never uses{last if llava else ''} than one rank's batch without an "
+            "image"
+        )
     return (
         "some trainable parameters got no gradient. With a vision "
         "tower that trains, the usual cause "
@@ -58,7 +69,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("freeze the part that is not used, or use it in the loss"),
             find,
         )
-    if not facts.vision:
+    if not facts.vision or "everywhere" in facts.seen:
         return (
             find,
             names,

@@ -24,8 +24,12 @@ def _why(facts: Facts) -> str:
             "gradients are not what they wait for"
         )
     start = (
-        "one rank waits in a collective that another never entered: that one went another way, "
-        "or it failed or was killed, which its own log then tells"
+        _ALIVE
+        if "all wait" in facts.seen
+        else (
+            "one rank waits in a collective that another never entered: that one went another way, "
+            "or it failed or was killed, which its own log then tells"
+        )
     )
     if facts.zero in (0, 1, 2) or facts.strategy == "ddp":
         return (
@@ -41,6 +45,10 @@ def _why(facts: Facts) -> str:
     return f"{start}. In vision-language training most often one rank had an image and another none"
 
 
+_ALIVE = (
+    "every rank is alive and waits, and not in the same collective: none failed before, one went "
+    "another way through the model"
+)
 # The first collectives of a run come before any row: what hangs in them are the ranks' links.
 _FIRST = re.compile(r"SeqNum=[1-3], ")
 _NUMBER = re.compile(r"NumelIn=1,")
@@ -66,7 +74,7 @@ _FIND = (
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=$PWD/nccl_trace_ in front of the command, where every "
         "rank is alive: the next time-out writes a file for each rank, which torchfrtrace "
         "--prefix nccl_trace_ . compares (gloo: TORCH_DISTRIBUTED_DEBUG=DETAIL)",
-        "none",
+        "as long as another time-out",
     ),
 )
 
@@ -93,9 +101,18 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if _NUMBER.search(facts.message):
         return (*_FIND, _ALONE, Do("dummy_image", "one small forward of the tower"))
     dummy = Do("dummy_image", "one small forward of the tower in batches of text")
+    if "all wait" in facts.seen:  # no log holds more
+        return (*_by_rows(facts, dummy), *_FIND[1:], *_elsewhere(facts))
     if not facts.vision:  # nothing says that it sees: look first
         late = (_ABSENT,) if "absent" in facts.said else ()
         return (_FIND[0], *late, _FIND[1], *_elsewhere(facts), dummy)
+    return (*_by_rows(facts, dummy), *_elsewhere(facts), *_FIND)
+
+
+def _by_rows(facts: Facts, dummy: Do) -> tuple[Do, ...]:
+    """What makes the ranks' ways through the model alike, whatever their rows."""
+    if not facts.vision and (facts.strategy in ("ddp", "") or (facts.zero or 3) < 3):
+        return ()
     found = [dummy]
     if facts.zero == 3 or facts.fsdp:
         if (
@@ -109,7 +126,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         found.append(Do("zero2", "more memory; with a frozen tower it does not gather"))
     else:
         found.append(Do("freeze_tower", "the tower no longer learns"))
-    return (*found, *_elsewhere(facts), *_FIND)
+    found.append(Do(looks.KINDS, "none"))
+    return tuple(found)
 
 
 def _elsewhere(facts: Facts) -> tuple[Do, ...]:

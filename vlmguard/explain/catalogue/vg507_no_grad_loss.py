@@ -35,6 +35,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     inputs = Do(
         "model.enable_input_require_grads(), in front of get_peft_model or the trainer", "none"
     )
+    if "grad_checkpoint" in facts.typed:  # InternVL's: it checkpoints by itself
+        own = Do(
+            "model.language_model.enable_input_require_grads() in {main}, in front of the "
+            "trainer",
+            "none",
+        )
+        off = Do("--grad_checkpoint False", "more memory")
+        return (own, off, look)
     steps = (Do("non_reentrant", "none: the same numbers"), inputs)
     if facts.checkpointing is False or (facts.checkpointing is None and facts.framework in _BARE):
         return (look, *steps)  # nothing says that anything is checkpointed

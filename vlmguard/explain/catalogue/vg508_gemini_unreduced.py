@@ -2,36 +2,80 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_NAMES = re.compile(r"(?<=\\t)[A-Za-z_]\w*(?:\.\w+)+|(?<=parameters: )[A-Za-z_]\w*(?:\.\w+)+")
+_EXPERTS = (
+    Do(
+        "MoeHybridParallelPlugin(tp_size=1, pp_size=1, ep_size=N, zero_stage=1) instead of "
+        "GeminiPlugin: an expert that no token reaches has no gradient",
+        "other settings",
+    ),
+)
+_UNUSED = Do("TorchDDPPlugin(find_unused_parameters=True)", "more memory: nothing is sharded")
+_INPUTS = Do(
+    "model.enable_input_require_grads() before booster.boost, or a newer colossalai: it refused "
+    "inputs without a gradient (assert len(grad_args) > 0)",
+    "none",
+)
+_NORM = Do(
+    "GeminiPlugin(max_norm=1.0), and two runs: rows of text with a frozen tower, then rows with "
+    "images",
+    "a second run",
+)
+
+
+def _parts(facts: Facts) -> list[str]:
+    """The model's parts whose parameters the message names, outermost modules, in order."""
+    names = [name for name in _NAMES.findall(facts.message) if name.count(".") > 1]
+    outer = [n.partition(".")[0] for n in names]
+    inner = [".".join(n.split(".")[:2]) for n in names]
+    parts = inner if set(outer) <= {"model", "module"} else outer
+    return list(dict.fromkeys(parts))[:4]
+
+
+def _why(facts: Facts) -> str:
+    parts = _parts(facts)
+    if parts and "experts" not in facts.message:
+        return (
+            f"parameters of {', '.join(parts)} train and got no gradient in this window: usually "
+            "none of its rows had an image"
+        )
+    return (
+        "a trainable parameter got no gradient in this window: usually a vision tower that trains "
+        "while a batch has no image"
+    )
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    if "experts" in facts.message:
+        return (*_EXPERTS, _UNUSED)
+    parts = _parts(facts)
+    freeze = Do("freeze_tower", "the tower no longer learns")
+    if parts:
+        named = ", ".join(f"model.{part}" for part in parts)
+        freeze = Do(
+            f"for part in ({named},): part.requires_grad_(False), in front of booster.boost",
+            "they no longer learn",
+        )
+    more = tuple(
+        step
+        for word, step in (("grad_args", _INPUTS), ("_calc_global_norm", _NORM))
+        if word in f"{facts.message} {facts.trace}"
+    )
+    return (Do("dummy_image", "one small forward of the tower"), freeze, *more, _UNUSED)
+
 
 FAILURE = Known(
     code="VG508",
     name="explain-gemini-unreduced",
     title="Gemini found a parameter without a gradient",
     zh="Gemini：有可训练参数在本次累积窗口内没有得到梯度",
-    why="a trainable parameter got no gradient in this window: usually "
-    "a vision tower that trains while a batch has no image",
-    do=(
-        Do(
-            "MoeHybridParallelPlugin(tp_size=1, pp_size=1, ep_size=N, zero_stage=1) instead of "
-            "GeminiPlugin: an expert that no token reaches has no gradient",
-            "other settings",
-            when=("experts",),
-        ),
-        Do(
-            "a dummy image in text-only batches: guard_booster(booster, processor=…)",
-            "one small forward of the tower",
-            unless=("experts",),
-        ),
-        Do("freeze_tower", "the tower no longer learns", unless=("experts",)),
-        Do("TorchDDPPlugin(find_unused_parameters=True)", "more memory: nothing is sharded"),
-        Do(
-            "model.enable_input_require_grads() before booster.boost, or a newer colossalai, where "
-            "it refused inputs without a gradient (assert len(grad_args) > 0)",
-            "none",
-        ),
-        Do("max_norm between 1.0 and 5.0; text first and then vision, in two runs"),
-    ),
+    why=_why,
+    do=_do,
     wrong="max_norm=0 hides it and corrupts the weights. Accumulation without "
     "enable_gradient_accumulation=True is another failure (VG573); with it, each window's first "
     "batch has to hold an image.",

@@ -10,7 +10,25 @@ FAILURE = Known(
     title="This booster plug-in has no LoRA of its own",
     zh="该 booster 插件自身不支持 LoRA",
     why="this plug-in has no LoRA of its own, but it trains a model that already has adapters",
-    do=(Do("model = peft.get_peft_model(model, lora_config), before booster.boost", "none"),),
+    do=(
+        Do(
+            "model = peft.get_peft_model(model, lora_config) in place of "
+            "booster.enable_lora(…) in {place}, before booster.boost",
+            "none",
+            kind="peft",
+        ),
+        Do(
+            "model = peft.get_peft_model(model, lora_config) in place of "
+            "booster.enable_lora(…), before booster.boost",
+            "none",
+            kind="peft",
+        ),
+        Do(
+            "TorchDDPPlugin() or LowLevelZeroPlugin(stage=2) as the booster's plug-in, which have "
+            "enable_lora (often --plugin torch_ddp or zero2)",
+            "more memory: the weights are not sharded",
+        ),
+    ),
     wrong="The message alone decides.",
     signs=(
         Sign(

@@ -24,7 +24,7 @@ _STEPS = (
         "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each of several "
         "nodes: the address may be unknown there, or behind a firewall",
         "none",
-        when=("connect", "resolve", "retrieved", "socket", "Rendezvous", "rendezvous"),
+        when=("connect", "resolve", "ocket", "Rendezvous", "rendezvous"),
         kind="reach",
     ),
     Do("rank_logs", "none"),
@@ -43,8 +43,30 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     """A rank that is still at work when the others give up needs more time, or none at all."""
     if facts.phase != "data":
         return _STEPS
-    work = (Do("timeout", "a real hang is noticed later"), Do("preprocess", "one run beforehand"))
-    return (*work, *(step for step in _STEPS if step.action not in ("timeout", "preprocess")))
+    work = (
+        Do("timeout", "a real hang is noticed later"),
+        Do(
+            "python {main} with the same arguments, on one process (no torchrun), until it "
+            "begins to train: the ranks then find what it prepared in the cache",
+            "one run beforehand",
+            kind="prepared",
+        ),
+        Do("preprocess", "one run beforehand", kind="prepared"),
+        Do("map_more", "processor time"),
+    )
+    return (*work, Do("rank_logs", "none"))
+
+
+def _why(facts: Facts) -> str:
+    if facts.phase == "data":
+        first = "the main process prepares the data alone and the others wait for it"
+        if "alone" not in facts.seen:
+            first = "a rank was still preparing data when the others gave up"
+        return f"{first}, longer than the time-out: it is slow, not gone"
+    return (
+        "the other ranks waited for one that was still busy, most often before the first step: it "
+        "prepared data, downloaded, compiled, or had already failed"
+    )
 
 
 _NO_WAY = ("No route to host", "Network is unreachable")  # the network's, nobody was late
@@ -54,9 +76,7 @@ FAILURE = Known(
     name="explain-slow-start",
     title="A rank came too late to a meeting of the ranks",
     zh="训练开始前某个 rank 过晚（数据预处理或下载太慢），其余 rank 等待超时",
-    why="the other ranks waited for one that was still busy, most "
-    "often before the first step: it prepared data, downloaded, "
-    "compiled, or had already failed",
+    why=_why,
     do=_do,
     wrong="A longer time-out does not help where the late rank has died.",
     signs=(

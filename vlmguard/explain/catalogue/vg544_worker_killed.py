@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_CRASHES = ("Segmentation fault", "Floating point", "Illegal instruction", "Aborted")
+
+
+def _why(facts: Facts) -> str:
+    if any(words in facts.message for words in _CRASHES):
+        return (
+            "a worker process of the data loader crashed in compiled code: most often an image or "
+            "video decoder at one file, or two libraries that do not survive fork"
+        )
+    return (
+        "a worker process of the data loader ended without an exception: killed for memory, "
+        "crashed in a decoder, or stuck"
+    )
+
 
 FAILURE = Known(
     code="VG544",
     name="explain-worker-killed",
     title="A data-loader worker was killed or died",
     zh="数据加载子进程被杀死或异常退出",
-    why="a worker process of the data loader ended without an "
-    "exception: killed for memory, crashed in a decoder, or stuck",
+    why=_why,
     do=(
         Do(
             "map_workers",
@@ -23,18 +38,33 @@ FAILURE = Known(
             when=("timed out after",),
         ),
         Do(
+            "workers_crash",
+            "slower loading; a crash in a decoder (cv2, decord, av, PIL) shows its line",
+            when=_CRASHES,
+        ),
+        Do(
+            "cv2.setNumThreads(0) in worker_init_fn where OpenCV decodes; else the decoder that "
+            "the trace names, in another release",
+            "none",
+            when=_CRASHES,
+        ),
+        Do(
             "workers",
             "slower loading; the exception then shows itself in the rank",
-            unless=("map operation",),
+            unless=("map operation", *_CRASHES),
         ),
         Do(
             "dmesg -T | grep -i -E 'killed process|oom': was it memory? (VG532)",
             "none",
             when=("Killed", "abruptly died"),
         ),
-        Do("more host memory, or fewer workers (VG532); dmesg -T | grep -i killed", "none"),
         Do(
-            "dataloader_multiprocessing_context spawn, where a library does not survive fork",
+            "more host memory, or fewer workers (VG532); dmesg -T | grep -i killed",
+            "none",
+            unless=_CRASHES,
+        ),
+        Do(
+            'DataLoader(multiprocessing_context="spawn"), where a library does not survive fork',
             "slower start",
             unless=("map operation",),
         ),
