@@ -63,8 +63,8 @@ def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
     steps = [s for d in digests for s in d.progress.steps]
     last = max(steps, key=lambda s: s[1], default=None)
     facts = replace(facts, steps=(last[1], last[2]) if last else None)
-    if answer.table is not None and answer.table.late:
-        facts = replace(facts, said={**facts.said, "absent": str(answer.table.late[0])})
+    if answer.table is not None and answer.table.gone:
+        facts = replace(facts, said={**facts.said, "absent": str(answer.table.gone[0])})
     pick = answer.pick
     if pick is None:
         return facts

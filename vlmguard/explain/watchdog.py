@@ -59,14 +59,19 @@ class Table:
             done = f", completed {wait.completed}" if wait.completed is not None else ""
             of = f" of {wait.numel} elements" if wait.numel else ""
             rows.append(f"{who} waits in {wait.op} #{wait.seq}{of}{done}")
-        there = {wait.rank for wait in self.waits}
-        if gone := [rank for rank in self.late if rank not in there]:
+        if gone := self.gone:
             rows.append(f"never came: {ranks(gone)}")
         far = max((wait.seq for wait in self.waits), default=0)
         for wait in self.waits:
             if wait.rank in self.late and wait.seq < far:
                 rows.append(f"behind: rank {wait.rank}, by {far - wait.seq}")
         return rows
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Those of the late that do not wait themselves."""
+        there = {wait.rank for wait in self.waits}
+        return tuple(rank for rank in self.late if rank not in there)
 
     def everyone(self, world: int | None) -> bool:
         """Whether each of the run's ranks says what it waits in: none of them failed before."""

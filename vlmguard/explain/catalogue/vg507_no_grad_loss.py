@@ -37,8 +37,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     )
     if "grad_checkpoint" in facts.typed:  # InternVL's: it checkpoints by itself
         own = Do(
-            "model.language_model.enable_input_require_grads() in {main}, in front of the "
-            "trainer",
+            "model.language_model.enable_input_require_grads() in {main}, in front of the trainer",
             "none",
         )
         off = Do("--grad_checkpoint False", "more memory")
