@@ -52,7 +52,7 @@ FIRST = {
     "torchvision": ("VG538", "RuntimeError: operator torchvision::nms does not exist", "", "python -m pip install --force-reinstall --no-deps 'torchvision==0.N.*'"),
     "a wrapper": ("VG586", "AttributeError: 'DistributedDataParallel' object has no attribute 'generate'", "", "accelerator.unwrap_model(model).generate"),
     "vLLM's cache": ("VG512", "ValueError: No available memory for the cache blocks.", "TRL", "--vllm_gpu_memory_utilization 0.7"),
-    "replicas": ("VG512", "torch.OutOfMemoryError: Caught OutOfMemoryError in replica 0 on device 0. CUDA out of memory", "", "torchrun --nproc_per_node N"),
+    "replicas": ("VG512", "torch.OutOfMemoryError: Caught OutOfMemoryError in replica 0 on device 0. CUDA out of memory", "", "torchrun --nproc_per_node $(nvidia-smi -L"),
     "padding": ("VG574", "ValueError: Asking to pad but the tokenizer does not have a padding token.", "TRL", "tokenizer.pad_token = tokenizer.eos_token"),
     "a template": ("VG574", "ValueError: Template qwen3 does not exist.", "LLaMA-Factory", "python -m pip install -U llamafactory: qwen3"),
     "accelerate's keys": ("VG575", "ValueError: had unknown keys (['lr_scheduler']), please try upgrading", "accelerate", "take lr_scheduler out"),

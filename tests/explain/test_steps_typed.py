@@ -84,6 +84,10 @@ ROWS = (
     ("VG554", "DatasetGenerationCastError: All the data files must have the same columns", "load_dataset(…, data_files="),
     ("VG580", "PermissionError: [Errno 13] Permission denied: 'F:\\\\repos\\\\pytorch_model.bin'", "end what has the file open"),
     ("VG553", "TypeError: Unsloth: UnslothVisionDataCollator is only for image models!", "python -m pip install -U unsloth"),
+    ("VG584", "ValueError: environment variable RANK expected, but not set", "torchrun --nproc_per_node $(nvidia-smi -L | wc -l) /job/train.py"),
+    ("VG570", "AttributeError: 'Qwen2TokenizerFast' object has no attribute 'tokenizer'", "python -m pip install -U 'transformers>=4.49'"),
+    ("VG570", "AttributeError: 'Phi3VModel' object has no attribute 'wte'", "python -m pip show transformers"),
+    ("VG541", "OSError: Error no file named model.safetensors found in directory checkpoints/base/phi-2/.", "ls -l checkpoints/base/phi-2/: adapter_model"),
     ("VG598", "botocore.exceptions.NoCredentialsError: Unable to locate credentials", "aws configure list"),
 )  # fmt: skip
 

@@ -256,8 +256,8 @@ _SPELT: dict[str, dict[str, str]] = {
         "FlagEmbedding": "torchrun --nproc_per_node N -m FlagEmbedding.finetune…",
         "ColossalAI": "colossalai run --nproc_per_node N SCRIPT.py … (or torchrun), not python "
         "SCRIPT.py",
-        "": "torchrun --nproc_per_node N SCRIPT.py … (accelerate launch, deepspeed), "
-        "not python SCRIPT.py",
+        "": "torchrun --nproc_per_node $(nvidia-smi -L | wc -l) {starter} … (accelerate launch, "
+        "deepspeed), not python {starter}",
     },
     "eval_batch": {
         "hf": "--per_device_eval_batch_size 1 --eval_accumulation_steps 1",
@@ -558,6 +558,7 @@ def say(do: Do, facts: Facts) -> str:
         f"ls -td {values['output']}/checkpoint-* | head -1" if "output" in values else _NEWEST
     )
     values["hub"] = values.get("repo") or values.get("modelrepo") or "NAME"
+    values.setdefault("starter", "SCRIPT.py")
     values["served"] = values.get("modelfolder") or values.get("modelrepo") or "MODEL"
     said = words.format_map(_Values({**dict(do.values), **values}))
     said = said.replace("DeepSpeed's config", values.get("dsfile", "DeepSpeed's config"))

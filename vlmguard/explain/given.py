@@ -141,6 +141,13 @@ def advised(said: str) -> str:
     return match[1] if match is not None and match[2] not in _UNSAFE else ""
 
 
+def starter(trace: str) -> str:
+    """The script of the user's own that was started: the outermost frame's."""
+    first = next(_OF_PLACE.finditer(trace), None)
+    own = first is not None and not any(n in first[1] for n in _NOT_OWN)
+    return first[1] if own and first is not None and first[1].endswith(".py") else ""
+
+
 def rows(facts: Facts) -> str:
     """The run's data, where they are rows of a file, one a line."""
     data = files(facts).get("data", "")

@@ -152,6 +152,9 @@ _LOCAL = re.compile(r"pickle local object ['\"]?[\w.<>]{0,80}<locals>\.([A-Za-z_
 _METRIC = re.compile(r"module script at \S{0,200}?/([a-z_]\w{1,40})\.py")
 _TOKENS = re.compile(r"max_num_batched_tokens \((\d{2,7})\)")
 _FORWARD = re.compile(r"\b([A-Z]\w{2,60})\.forward\(\) got an unexpected")
+_MODELS = re.compile(
+    r"\w{2,60}(?:Model|ForConditionalGeneration|ForCausalLM|Processor|TokenizerFast|Config)"
+)
 _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
 _ASKED = re.compile(
     r"(?:requires?|needs|install|Error:|The) [`'\"]?"
@@ -216,6 +219,7 @@ def of(facts: Facts) -> dict[str, str]:
         "main": given.script(facts.trace),
         "forward": _first(_FORWARD, said),
         "builtin": _BUILTIN.get(facts.framework, ""),
+        "starter": given.starter(facts.trace),
         "ownclass": given.own_class(facts.trace, _first(_CLASS, said)),
         "collator": given.collator(facts.trace),
         "operand": given.operand(facts.trace, _first(_KEY, said)),
@@ -230,7 +234,11 @@ def of(facts: Facts) -> dict[str, str]:
     found["folder"] = found["path"].rpartition("/")[0] if found["path"][:1] != "-" else ""
     if match := _ATTRIBUTE.search(said):
         found["owner"], found["attribute"] = match[1] or match[2], match[3]
-        found["ownerpackage"] = packages.of(match[2] or "") or _owner(facts.trace)
+        found["ownerpackage"] = (
+            packages.of(match[2] or "")
+            or _owner(facts.trace)
+            or ("transformers" if _MODELS.fullmatch(match[1] or "") else "")
+        )
     told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
     program = given.program(facts, said)
     if asked := given.advised(said):
@@ -305,7 +313,7 @@ def _ranks(said: str) -> dict[str, str]:
 
 def _owner(trace: str) -> str:
     """The package whose code raised it: of the last of the traceback's frames that has one."""
-    found = _FRAME.findall(trace)
+    found = [name for name in _FRAME.findall(trace) if name != "torch"]
     return packages.of(found[-1]) if found else ""
 
 

@@ -11,6 +11,35 @@ _SITE = (
 )
 STEPS = (
     Do(
+        "OpenGVLab/InternVL3-8B and its kind in place of those whose name ends in -hf "
+        "(trust_remote_code=True): only their own code has chat()",
+        "runs the model's own code",
+        when=(
+            "'InternVLModel' object has no attribute 'chat'",
+            "'InternVLForConditionalGeneration' object has no attribute 'chat'",
+        ),
+        kind="check",
+    ),
+    Do(
+        "python -m pip install -U 'transformers>=4.49': AutoProcessor gave a tokenizer, "
+        "since it does not know this model's processor; it is newer: ls the model's "
+        "folder: preprocessor_config.json is missing",
+        "none",
+        when=(
+            "TokenizerFast' object has no attribute 'tokenizer'",
+            "Tokenizer' object has no attribute 'image_processor'",
+            "TokenizerFast' object has no attribute 'image_processor'",
+        ),
+        kind="check",
+    ),
+    Do(
+        "{newname} instead of {argument}: it has another name in this release (or python "
+        "-m pip install -U transformers, where that one is of before 4)",
+        "none",
+        when=("TypeError: __init__() got an unexpected",),
+        kind="check",
+    ),
+    Do(
         "{lightning} in place of {argument}=…: Lightning's Trainer has it no more; the "
         "code as it is wants python -m pip install 'pytorch-lightning<1.7'",
         "none",

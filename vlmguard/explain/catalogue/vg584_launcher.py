@@ -34,6 +34,7 @@ FAILURE = Known(
         "such processes train four models."
     ),
     signs=(
+        Sign("Default process group is not initialized", releases="torch 1.x"),
         Sign("improper usage of ncclCommInitRank", where="line", releases="NCCL ≥ 2.23"),
         Sign("EI0004: ", where="line", no=("arning",), releases="HCCL: the table of ranks"),
         Sign("environment variable", also=("expected, but not set",)),
