@@ -39,8 +39,8 @@ _STEPS = (
         kind="status",
     ),
     Do(
-        "less for each worker, behind the command: what is Required in the line must fit into what is "
-        "Available (AReaL: mem_per_model_worker, cpu_per_model_worker)",
+        "less for each worker, behind the command: what is Required in the line must fit into what "
+        "is Available (AReaL: mem_per_model_worker, cpu_per_model_worker)",
         "none",
         when=("enough resources to launch",),
         kind="status",
