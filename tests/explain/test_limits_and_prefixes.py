@@ -41,6 +41,8 @@ NODE = (
     "srun: error: Node failure on gpu017\nslurmstepd: error: *** JOB 1290331 ON gpu011 CANCELLED AT 2024-11-02T07:51:40 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"
 )
 
+DRIVER = "/env/torch/cuda/__init__.py:138: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).\n"
+
 # what → (log, class or verdict, starting ranks or None)
 SHAPES = {
     "no further thread": (STEPS + compose.traced("RuntimeError: can't start new thread", 2), "VG599", (2,)),
@@ -61,6 +63,7 @@ SHAPES = {
     "two": (LAUNCHED.format(TWO) + OOM, "VG512", ()),
     "not a launcher's argument": (LAUNCHED.format("bm90IGpzb24h") + OOM, "VG512", ()),
     "a node that failed, and who called it": (STEPS + NODE, "VG533", None),
+    "a program's own check, behind torch's warning of the driver": (DRIVER + compose.traced("AssertionError: Megatron requires CUDA.", None), "VG537", None),
     "an evaluation that generates": (STEPS + EVAL + WAITS, "VG551", None),
 }  # fmt: skip
 
