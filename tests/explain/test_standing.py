@@ -51,6 +51,9 @@ ROWS = {
     "its bar in one log": ({"a.log": "".join(f"[rank{r}]: {WARNED}" for r in range(4)) + BAR.format(3)}, (), "step 3 was taken", "pip install py-spy"),
     "no step at all": ({"a.log": BAR.format(0)}, (), "no step was finished", "pip install py-spy"),
     "an evaluation": ({"a.log": BAR.format(9) + "***** Running Evaluation *****\n"}, (), "step 9 was taken; since then it stands in an evaluation", "pip install py-spy"),
+    "the other node": (
+        {"a.log": "run sh: `python -m torch.distributed.run --nnodes 2 --node_rank 0 --master_addr 10.0.0.7 --master_port 28333 x.py`\n"},
+        (), "no rank has said anything yet: it waits until all 2 nodes have come", "nc -vz 10.0.0.7 28333, on the other 1 node:"),
     "weights": ({"a.log": "Loading checkpoint shards:  33%|###  | 1/3 [00:01<00:03,  1.70s/it]\n"}, (), "it stands in work before the first step: Loading", "pip install py-spy"),
 }  # fmt: skip
 
@@ -106,6 +109,7 @@ HANGS = {
     "no bar tells it": (ALONE.format(r=1), "VG517", (0,), ("prepares the data alone",), "--ddp_timeout 7200", "getent"),
     "unused on every rank": (VISION + "".join(UNUSED.format(r=r) for r in range(4)), "VG503", None, ("on every rank alike",), "DistributedDataParallel(…, find_unused", "usual cause"),
     "unused on one": (VISION + UNUSED.format(r=2), "VG503", (2,), ("usual cause is a batch without an image",), "freeze", "alike"),
+    "each in another collective": (ALONE.partition("[rank{r}]: torch")[0].replace("{r}", "0") + "[rank0]: RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: ALLREDUCE, but Rank 1 is running collective: BROADCAST\n", "VG505", None, (), "grep -nE 'File .*, line", "LOGS"),
     "a job's step is none of the training": ("  3%|#| 430/9000 [48:46<23:10:29,  6.81s/it]\nslurmstepd: error: *** STEP 14099231.0 ON lrdn0721 CANCELLED AT 2025-10-12T23:58:11 DUE TO TIME LIMIT ***\n", "VG530", None, ("at step 430 of 9000",), "ls -td", "at step 14099231"),
 }  # fmt: skip
 

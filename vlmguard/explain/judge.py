@@ -104,7 +104,7 @@ def _waited(
     late = answer.facts.phase in ("evaluation", "save") and not (table and table.odd)
     if late and known.code == "VG505":
         answer.known = by_code["VG551"]
-    elif known.code == "VG505" and not (table and table.odd) and preparing(digests):
+    elif known.code == "VG505" and not (table and table.odd) and _late(answer, digests):
         answer.known = by_code["VG517"]
     if answer.known is by_code["VG517"] and preparing(digests):
         answer.facts = replace(answer.facts, phase="data")
@@ -115,6 +115,11 @@ def _waited(
     began = [d.progress.began for d in digests if d.progress.began is not None]
     if answer.known is by_code["VG551"] and began:
         answer.evidence = [*answer.evidence[:7], began[-1]]  # what it did meanwhile
+
+
+def _late(answer: Answer, digests: Sequence[Digest]) -> bool:
+    """Whether one still prepares; torch's own check compares those that have come."""
+    return "mismatch between collectives" not in answer.facts.message and preparing(digests)
 
 
 def _broken_before(answer: Answer, digests: Sequence[Digest]) -> bool:

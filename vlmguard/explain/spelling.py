@@ -91,10 +91,11 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
         return _INTERN[action]
     if action == "max_pixels" and _IDEFICS.search(f"{facts.model} {facts.trace}"):
         return "AutoProcessor.from_pretrained(…, do_image_splitting=False)"
-    if action == "max_length" and "main" in values and not facts.typed & set(_LENGTHS):
+    named = facts.framework == "TRL" or bool(facts.typed & set(_LENGTHS))
+    if action == "max_length" and "main" in values and not named:
         return (
             "grep -nE 'max_(seq_|model_)?len' {main}: the limit of a row's length as it is "
-            "called there; {length} or more for it"
+            "called there; {length} for it"
         )
     if action in _OWN:
         names, value = _OWN[action]

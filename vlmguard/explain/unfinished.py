@@ -54,6 +54,11 @@ _ROUTES = (
     "grep -h -E 'Bootstrap : Using|NET/(IB|Socket) : Using' {logs} | sort | uniq -c: an interface "
     "or a network that one node alone has is the fault"
 )
+_OTHERS = (
+    "nc -vz {address} {port}, on the other {nodes} node{s}: refused or silent: a wrong address "
+    "(127.0.0.1 is each node's own) or a firewall; it answers: the same command has to run there, "
+    "with its own --node_rank"
+)
 _TRY = "timeout 60 {} {}; echo $?: 124: this file hangs its reader (out of the data with it)"
 
 
@@ -67,9 +72,20 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     yield from (f"  - {line}" for line in _next(answer, digests, found))
 
 
+def _nodes(answer: Answer, digests: Sequence[Digest]) -> int:
+    """How many nodes were asked for, where no rank of any said a word yet."""
+    said = answer.facts.said.get("nnodes", "")
+    heard = any(rank is not None for d in digests for rank in d.finals)
+    quiet = answer.facts.steps is None and not heard
+    quiet = quiet and all(d.progress.loading is None for d in digests)
+    return int(said) if quiet and said.isdigit() and len(said) < 6 else 1
+
+
 def _stands(answer: Answer, digests: Sequence[Digest]) -> str:
     """Where the last lines are, in words."""
     steps = answer.facts.steps
+    if (nodes := _nodes(answer, digests)) > 1:
+        return f"no rank has said anything yet: it waits until all {nodes} nodes have come"
     progress = [d.progress for d in digests]
     if steps is None:
         bar = next((p.loading for p in progress if p.loading is not None), None)
@@ -98,6 +114,13 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
         yield _CARDS
     elif found.links:
         yield from _network(digests)
+    if (nodes := _nodes(answer, digests)) > 1:
+        yield _OTHERS.format(
+            nodes=nodes - 1,
+            s="s" if nodes > 2 else "",
+            address=named.quoted(answer.facts.said.get("master_addr", "")) or "$MASTER_ADDR",
+            port=named.quoted(answer.facts.said.get("master_port", "")) or "$MASTER_PORT",
+        )
     hosts = _hosts(found)
     where = f"on {', '.join(hosts)} first ({_inside(hosts[0])}): " if hosts else ""
     ranks = f", {watchdog.ranks(found.ranks)} first" if found.ranks and not hosts else ""

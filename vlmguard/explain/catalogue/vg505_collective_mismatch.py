@@ -79,6 +79,11 @@ _FIND = (
 )
 
 
+_LINES = Do(
+    "grep -nE 'File .*, line [0-9]+' {log} | grep -vE 'packages/|/lib/python': each rank's own "
+    "last line; where they differ, one rank went another way (an if on its rank or its rows)",
+    "none",
+)
 _ABSENT = Do(
     "dmesg -T | grep -i -E 'killed process|oom|xid' | tail, on rank {absent}'s machine: a line is "
     "what ended it; none: at the next stall py-spy dump --pid PID, of that rank, says where it is",
@@ -101,6 +106,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if _NUMBER.search(facts.message):
         return (*_FIND, _ALONE, Do("dummy_image", "one small forward of the tower"))
     dummy = Do("dummy_image", "one small forward of the tower in batches of text")
+    if "mismatch between collectives" in facts.message:  # torch's own check: all are alive
+        return (_LINES, *_by_rows(facts, dummy), *_elsewhere(facts))
     if "all wait" in facts.seen:  # no log holds more
         return (*_by_rows(facts, dummy), *_FIND[1:], *_elsewhere(facts))
     if not facts.vision:  # nothing says that it sees: look first
