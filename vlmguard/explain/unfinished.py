@@ -81,6 +81,23 @@ def _nodes(answer: Answer, digests: Sequence[Digest]) -> int:
     return int(said) if quiet and said.isdigit() and len(said) < 6 else 1
 
 
+def _work(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
+    """What tells whether a save or a download still moves."""
+    saved = named.quoted(answer.facts.said.get("saved", ""))
+    stands = _stands(answer, digests)
+    if "writing a checkpoint" in stands and saved:
+        yield (
+            f"ls -l --time-style=full-iso {saved}; df -h {saved}: it grows: its disk is slow; it "
+            "does not: full, or a rank waits in a gather"
+        )
+    elif "in a download" in stands:
+        yield (
+            "d=${HF_HOME:-~/.cache/huggingface}; du -s $d; sleep 30; du -s $d; curl -sSI "
+            "https://huggingface.co | head -1: it grows: it is slow; no answer: no network, or a "
+            "mirror (HF_ENDPOINT)"
+        )
+
+
 def _stands(answer: Answer, digests: Sequence[Digest]) -> str:
     """Where the last lines are, in words."""
     steps = answer.facts.steps
@@ -122,8 +139,11 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
             port=named.quoted(answer.facts.said.get("master_port", "")) or "$MASTER_PORT",
         )
     hosts = _hosts(found)
+    logs = "" if hosts or found.ranks else " and ".join(found.logs[:3])
+    yield from _work(answer, digests)
     where = f"on {', '.join(hosts)} first ({_inside(hosts[0])}): " if hosts else ""
     ranks = f", {watchdog.ranks(found.ranks)} first" if found.ranks and not hosts else ""
+    where = f"on the machine of {logs} first: " if logs else where
     yield f"{where}{SPY}: {_READ}{ranks}"
     if hosts and not found.links:
         yield from _network(digests)

@@ -63,7 +63,7 @@ class Table:
             rows.append(f"never came: {ranks(gone)}")
         far = max((wait.seq for wait in self.waits), default=0)
         for wait in self.waits:
-            if wait.rank in self.late and wait.seq < far:
+            if wait.rank in (*self.late, *self.odd) and wait.seq < far:
                 rows.append(f"behind: rank {wait.rank}, by {far - wait.seq}")
         return rows
 
