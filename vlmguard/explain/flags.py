@@ -390,6 +390,14 @@ _SPELT: dict[str, dict[str, str]] = {
         "": "transformers.debug_utils.DebugUnderflowOverflow(model) in front of the training loop: "
         "ends at the first nan, and prints in which module",
     },
+    "liger": {
+        "hf": "--use_liger_kernel true (pip install liger-kernel)",
+        "LLaMA-Factory": "enable_liger_kernel: true (pip install liger-kernel)",
+        "axolotl": "plugins: [axolotl.integrations.liger.LigerPlugin], "
+        "liger_fused_linear_cross_entropy: true",
+        "": "liger_kernel.transformers.AutoLigerKernelForCausalLM in place of "
+        "AutoModelForCausalLM (pip install liger-kernel)",
+    },
     "no_offload": {
         "ms-swift": "--deepspeed zero3 (not zero2_offload or zero3_offload)",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_config.json (no …_offload_…)",
@@ -515,6 +523,10 @@ _SPELT: dict[str, dict[str, str]] = {
         "yaml": _AUTO,
         "": "train_batch_size = micro-batch per GPU × accumulation × ranks in DeepSpeed's config",
     },
+    "ranks_as_saved": {
+        "": "as many ranks as the run that saved it had: torchrun --nproc_per_node N … (deepspeed "
+        "--num_gpus N, accelerate launch --num_processes N)",
+    },
     "ranks_saved": {
         **dict.fromkeys(
             ("ms-swift", "LLaMA-Factory"),
@@ -547,6 +559,8 @@ def say(do: Do, facts: Facts) -> str:
     """``do`` as flags of the framework that the log shows, or as plain words."""
     values = named.of(facts)
     action = "resume_saved" if do.action == "resume" and "saved" in values else do.action
+    if action == "ranks_saved" and "savedranks" not in values:
+        action = "ranks_as_saved"
     spelt = _SPELT.get(action)
     if spelt is None:
         return named.filled(action, values)

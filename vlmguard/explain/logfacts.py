@@ -214,6 +214,9 @@ _TRAINER = {
         r"Instantaneous batch size per device = ([\d,]{1,9})"
     ),
     "gradient_accumulation_steps": re.compile(r"Gradient Accumulation steps = ([\d,]{1,9})"),
+    "per_device_eval_batch_size": re.compile(
+        r"Running (?:Evaluation|Prediction) \*{5}[\s\S]{0,300}?Batch size = ([\d,]{1,9})"
+    ),
     "": re.compile(r"Total train batch size[^=\n]{0,80} = ([\d,]{1,12})"),
 }
 
@@ -251,7 +254,7 @@ def _from(
     return replace(
         facts,
         strategy=_strategy(said, seen),
-        world=facts.number("world_size", "num_processes", "nproc_per_node"),
+        world=facts.number("world_size", "num_processes") or _started(facts),
         micro=micro,
         accumulation=facts.number("gradient_accumulation_steps"),
         use_reentrant=_TRUTH.get(text.lower()),
@@ -271,6 +274,12 @@ def _from(
             (truth[n] for n in ("freeze_vit", "freeze_vision_tower") if n in truth), None
         ),
     )
+
+
+def _started(facts: Facts) -> int | None:
+    """Ranks by torchrun's own arguments: those of a machine, times the machines."""
+    each, machines = facts.number("nproc_per_node"), facts.said.get("nnodes", "1")
+    return each * int(machines) if each and re.fullmatch(r"[1-9]\d{0,3}", machines) else None
 
 
 def _checkpointing(truth: dict[str, bool | None]) -> bool | None:

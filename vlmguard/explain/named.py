@@ -66,6 +66,7 @@ _SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h")
 _REPO = [
     re.compile(r"https?://(?:huggingface\.co|hf-mirror\.com)/(?:api/(?:models|datasets)/|datasets/)?"
                r"([\w.-]{1,96}/[\w.-]{1,96})"),
+    re.compile(r"Couldn't reach ['\"]([\w.-]{1,96}/[\w.-]{1,96})['\"] on the Hub"),
     re.compile(r"modelscope\.cn/(?:api/v1/)?(?:models|datasets)/([\w.-]{1,96}/[\w.-]{1,96})"),
     re.compile(r"Can't load [\w ]{1,40} for ['\"]([\w.-]{1,96}/[\w.-]{1,96})['\"]"),
     re.compile(r"looks like ([\w.-]{1,96}/[\w.-]{1,96}) is not the path"),
@@ -124,6 +125,7 @@ _NUMBERS = re.compile(
 )
 _WORLDS = re.compile(
     r"world size(?: of)?:? ?\(?(\d{1,5})\)?\D{1,60}world size(?: is| of)?:? ?\(?(\d{1,5})\b"
+    r"|(\d{1,5}) (?:does not|doesn't) match (?:the )?current world size:? ?\(?(\d{1,5})\b"
 )
 _KEY = re.compile(r"(?:KeyError:|Key) ['\"]([\w.-]{1,80})['\"]")
 _MODEL = re.compile(
@@ -177,6 +179,7 @@ def of(facts: Facts) -> dict[str, str]:
         "pid": _first(_PID, said),
         "node": facts.said.get("node", ""),
         "card": facts.said.get("card", ""),
+        "failed": facts.said.get("failed", ""),
         **_ranks(said),
         "capability": facts.said.get("capability", ""),
         "vocabulary": _first(_VOCABULARY, said),
@@ -308,7 +311,9 @@ def _numbers(said: str) -> str:
 def _ranks(said: str) -> dict[str, str]:
     """Of how many ranks a checkpoint is, and how many are here."""
     match = _WORLDS.search(said)
-    return {"savedranks": match[1], "ranksnow": match[2]} if match else {}
+    if match is None:
+        return {}
+    return {"savedranks": match[1] or match[3], "ranksnow": match[2] or match[4]}
 
 
 def _owner(trace: str) -> str:

@@ -49,12 +49,17 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
 
 
 def _with_card(answer: Answer) -> Facts:
-    """The number of the card that failed: its rank's, where no other machine is told of."""
+    """The number of the card that failed: its rank's, among those of its machine."""
     facts, ranks = answer.facts, answer.ranks
-    one = len(ranks) == 1 and answer.sure and ranks[0] < CARDS and (facts.world or 0) <= CARDS
-    if not one or facts.said.get("nnodes", "1") != "1":
+    each = facts.number("nproc_per_node")
+    if len(ranks) != 1 or not answer.sure or "node" in facts.said:  # srun's tasks lie otherwise
         return facts
-    return replace(facts, said={**facts.said, "card": str(ranks[0])})
+    if each is None and (ranks[0] >= CARDS or (facts.world or 0) > CARDS):
+        return facts
+    if each is None and facts.said.get("nnodes", "1") != "1":
+        return facts
+    card = {"card": str(ranks[0] % (each or CARDS)), "failed": str(ranks[0])}
+    return replace(facts, said={**facts.said, **card})
 
 
 def _functions(answer: Answer) -> str:

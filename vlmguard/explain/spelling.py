@@ -60,6 +60,7 @@ _RANK_LOGS = {
 }
 
 
+_GENERATING = re.compile(r"(?:grpo|rloo)_trainer\.py")
 _TOOLKITS = {
     "workers": {
         "mmf": "training.num_workers=0 behind the command",
@@ -75,6 +76,8 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
     """``action`` by what this run was started with, as a format; "" where that tells nothing."""
     if action == "rank_logs":
         return _RANK_LOGS.get(facts.said.get("launcher", ""), "")
+    if action == "max_length" and _GENERATING.search(facts.trace):
+        return "half of --max_completion_length (and --max_prompt_length, where prompts are long)"
     if facts.framework not in _FREE:
         return ""
     if told := _TOOLKITS.get(action, {}).get(facts.said.get("toolkit", "")):
@@ -110,6 +113,11 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
 def _half(action: str, facts: Facts) -> str:
     """--fp16 for --bf16: with values where the command line had one, else alone."""
     wanted, other = _HALVES.get(action, ("", ""))
+    if wanted and "mixed precision requires" in facts.message:  # accelerate's
+        return (
+            f"accelerate launch --mixed_precision {wanted} … (the rest as it was), or "
+            f'Accelerator(mixed_precision="{wanted}")'
+        )
     if not wanted or other not in facts.typed:
         return ""
     if facts.said.get(other, "").lower() not in ("true", "false", "1", "0"):

@@ -120,6 +120,8 @@ _ENGINE = (
 )
 
 
+# Frames whose tensors have a number for each word of the vocabulary.
+_VOCABULARY = ("log_softmax", "cross_entropy", "logps", "in ForCausalLMLoss", "logits", "lm_head")
 _SEGMENTS = Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in front of the command", "none")
 # Frames of an evaluation that hold or gather logits.
 _LOGITS = (
@@ -197,6 +199,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             ),
         )
     training = _training(facts, pixels, length, frozen, lora)
+    if _one_row(facts, told) and any(words in facts.trace for words in _VOCABULARY):
+        row = (*_batch(facts), length, Do("liger", "none: the logits are not kept as a whole"))
+        return (*first, *row, *(do for do in training if do not in row))
     if _one_row(facts, told):
         row = (pixels, length) if facts.vision or not facts.model else (length,)
         return (*first, *row, *(do for do in training if do not in row))

@@ -38,8 +38,7 @@ FAILURE = Known(
         ),
         Do(
             "nvidia-smi -i {card} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT, on that machine (rank "
-            "{card} is GPU {card}, where all ranks are on one machine and all its cards are used)"
-            + _THEN,
+            "{failed} is GPU {card} of its machine, where each of its cards has one)" + _THEN,
             "none",
             when=("ncorrectable",),
             kind="look",

@@ -91,7 +91,12 @@ FAILURE = Known(
         Do(
             "HF_HOME=/SHARED/hf hf download --repo-type dataset {repo}" + _THEN,
             "disk",
-            when=("huggingface.co/datasets/", "api/datasets/", "hf-mirror.com/datasets/"),
+            when=(
+                "huggingface.co/datasets/",
+                "api/datasets/",
+                "hf-mirror.com/datasets/",
+                "' on the Hub",
+            ),
             kind="load",
         ),
         Do(

@@ -99,6 +99,13 @@ FAILURE = Known(
             when=("optimizer's group", "of parameter groups"),
         ),
         Do(
+            "ls {folder} | grep -o 'world_size_[0-9]*' | sort -u: as many ranks as that "
+            "(trainer.n_gpus_per_node × trainer.nnodes), or another folder",
+            "none",
+            when=("/model_world_size_", "/optim_world_size_", "/extra_state_world_size_"),
+            kind="ls",
+        ),
+        Do(
             "ls -la {path} {folder}: is it there, with trainer_state.json and the states of "
             "every rank?",
             "none",
