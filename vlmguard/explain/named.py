@@ -172,7 +172,7 @@ def of(facts: Facts) -> dict[str, str]:
         **_arguments(said),
         "port": _first(_PORT, said) or facts.said.get("master_port", ""),
         "path": _path(said),
-        "repo": _repo(said),
+        "repo": _repo(said) or facts.said.get("repo", ""),
         "job": _first(_JOB, said),
         "host": _first(_HOST, said) or given.master(facts),
         "absent": facts.said.get("absent", ""),

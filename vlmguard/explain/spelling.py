@@ -76,6 +76,8 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
     """``action`` by what this run was started with, as a format; "" where that tells nothing."""
     if action == "rank_logs":
         return _RANK_LOGS.get(facts.said.get("launcher", ""), "")
+    if action == "local_model" and "model_name_or_path" in facts.typed:
+        return "hf download {hub} --local-dir FOLDER, then --model_name_or_path FOLDER"
     if action == "max_length" and _GENERATING.search(facts.trace):
         return "half of --max_completion_length (and --max_prompt_length, where prompts are long)"
     if facts.framework not in _FREE:

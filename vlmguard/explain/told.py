@@ -23,7 +23,12 @@ _LORA = re.compile(
     r"(?<!\S)--(?:lora_enable|use_lora|use_peft|use_llm_lora)(?! {0,3}(?:[Ff]alse|0\b))"
 )
 _NOTEBOOK = re.compile(r"(?m)^Cell In\s?\[\d|<ipython-input-|^/tmp/ipykernel_\d")
-_TYPED = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]{2,48})(?=[ =\n]|$)")
+_TYPED = re.compile(r"(?<!\S)['\"]?--([a-z][a-z0-9_-]{2,48})(?=['\" =\n]|$)")
+# What a hub was asked for: of a message that does not name it, the warnings before it do.
+_REPO = re.compile(
+    r"(?:requesting (?:HEAD|GET) https?://[\w.-]{3,80}/|exceeded with url: /)"
+    r"(?!datasets/|api/)([\w.-]{1,96}/[\w.-]{1,96})/resolve/"
+)
 
 _PRECISION = re.compile(
     r"(?<![\w-])(?:--)?(bf16|fp16|tf32)['\"]?(?: |=|: |, )['\"]?([Tt]rue|[Ff]alse)\b"
@@ -77,6 +82,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("offload", "cpu")  # DeepSpeed's CPU Adam
     if found := _TOOLKIT.search(text):
         said.setdefault("toolkit", found[1])
+    if found := _REPO.search(text):
+        said.setdefault("repo", found[1])
     if found := _CARD.search(text):
         said.setdefault("capability", found[1])
     if found := _NODE.search(text):

@@ -37,6 +37,14 @@ _STEPS = (
         kind="room",
     ),
     Do(
+        "ulimit -f: anything but unlimited is the largest file that this shell's programs may "
+        "write: ulimit -f unlimited in front of the command; unlimited: the file system has a "
+        "largest file (FAT), take another disk",
+        "none",
+        when=("File too large",),
+        kind="room",
+    ),
+    Do(
         "quota -s; du -xh --max-depth=2 ~ 2>/dev/null | sort -h | tail -15: what fills it",
         "none",
         when=("quota", "Quota"),
