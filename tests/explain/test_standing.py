@@ -48,6 +48,13 @@ ROWS = {
         {f"{h}.out": started(h, ranks) for h, ranks in (("n1", (0, 1)), ("n2", (2, 3)))}, (), "all 4 ranks began", "grep -h -E 'Bootstrap"),
     "the first rank alone has a bar": (
         {f"rank_{r}.log": WARNED + (BAR.format(1) + BAR.format(2) if r == 0 else "") for r in range(4)}, (), "step 2 was taken", "pip install py-spy"),
+    "a notice that the first rank prints early": (
+        {f"rank_{r}.log": "the cache is warm\n" + ("".join(f"saving shard {'abcdefgh'[n % 8]}-{n}\n" for n in range(90)) if r == 0 else "") for r in range(4)}, (), "no training step is told", "pip install py-spy"),
+    "a notice that it does not": (
+        {f"rank_{r}.log": "".join(BAR.format(n) for n in range(9)) if r == 0 else "using the device of this rank\n" for r in range(4)}, (), "step 8 was taken", "pip install py-spy"),
+    "one that stands behind a long way": (
+        {f"rank_{r}.log": "".join(f"step {n} loss 1.{n}\nforward {n} done\n" for n in range(1, 70)) + ("" if r == 2 else "step 70 loss 1.1\nforward 70 done\n") for r in range(4)},
+        (2,), "rank 2 told step 69 last, the others step 70", "pip install py-spy"),
     "its bar in one log": ({"a.log": "".join(f"[rank{r}]: {WARNED}" for r in range(4)) + BAR.format(3)}, (), "step 3 was taken", "pip install py-spy"),
     "no step at all": ({"a.log": BAR.format(0)}, (), "no step was finished", "pip install py-spy"),
     "an evaluation": ({"a.log": BAR.format(9) + "***** Running Evaluation *****\n"}, (), "step 9 was taken; since then it stands in an evaluation", "pip install py-spy"),

@@ -33,6 +33,8 @@ MAX_TELLING = 400
 MAX_EVENTS = 400
 QUOTED = 3  # lines; a run says more
 RECENT = 40  # lines of each rank
+SHAPES = 1024  # of each rank's lines
+_MASKED = dict.fromkeys(map(ord, "0123456789abcdefx"))  # numbers, pointers
 LAST = 60  # lines in which loose words count: earlier ones did not end the run
 
 
@@ -50,7 +52,7 @@ class Digest:
         loose: lines that hold an exception's words but not its form, as ranks write into one
             another; only where the log has no other exception.
         ours: lines that vlmguard's guard wrote.
-        finals: the last line of each rank; ``recent``: its last lines.
+        finals: the last line of each rank; ``recent``: its last lines; ``shapes``: of all of them.
         stacks: of processes that somebody looked into while they hung.
         failed: a logger's error, where the log has hardly anything else.
         before: how many runs stand in this file before the one that is told; ``ended_before``: the
@@ -69,6 +71,7 @@ class Digest:
     text: str = ""
     finals: dict[int | None, Line] = field(default_factory=dict)
     recent: dict[int | None, deque[Line]] = field(default_factory=dict)
+    shapes: dict[int | None, set[int]] = field(default_factory=dict)
     stopped: list[int] = field(default_factory=list)
     unresolved: frozenset[str] = frozenset()
     loose: list[tuple[Line, Known]] = field(default_factory=list)
@@ -139,6 +142,9 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
         if line.text.strip():
             digest.finals[line.rank] = line
             digest.recent.setdefault(line.rank, deque(maxlen=RECENT)).append(line)
+            known = digest.shapes.setdefault(line.rank, set())
+            if len(known) < SHAPES:
+                known.add(shape(line.text))
     return digest
 
 
@@ -146,6 +152,12 @@ def _unmargined(line: Line) -> Line:
     """An exception's line without what a quotation put before it; source keeps its own."""
     text = line.text.lstrip(" ")
     return replace(line, text=text) if events.TYPE.match(text) else line
+
+
+def shape(text: str) -> int:
+    """What a line has in common with the same line of another rank or step."""
+    said = text.partition("NCCL ")[2] if "NCCL " in text else text  # without its host
+    return hash(said.strip()[:200].translate(_MASKED))
 
 
 def _last_resort(digest: Digest, kept: Sequence[Line], catalogue: Sequence[Known]) -> None:

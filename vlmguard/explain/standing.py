@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vlmguard.explain import progress, watchdog
-from vlmguard.explain.digest import Digest
+from vlmguard.explain.digest import SHAPES, Digest, shape
 from vlmguard.explain.lines import Line
 
 _NUMBER = re.compile(r"0x[0-9a-f]{4,16}|\d{1,18}")
@@ -22,6 +22,7 @@ _OWN = re.compile(r"(?i)\brank[ :=_]{0,2}\d{1,5}\b|\bcuda:\d{1,3}\b")
 _INIT = re.compile(
     r"\brank (\d{1,6}) nranks (\d{1,6}) .{0,120}?commId (0x[0-9a-f]{4,20}) - Init (START|COMPLETE)"
 )
+_WARNED = re.compile(r"(?i)\bwarn|Warning|^\[?W\d{4}\b|\[W\d{3,4} ")
 FEW = 3  # of so many who print one of them may be elsewhere
 NAMED = 120  # characters of a line
 MANY = 4096  # ranks
@@ -53,6 +54,7 @@ class _Lane:
     rank: int | None
     log: str
     lines: list[Line]
+    shapes: set[int]
 
     @property
     def last(self) -> Line:
@@ -96,7 +98,7 @@ def _streams(digests: Sequence[Digest]) -> Iterator[list[_Lane]]:
         kept = {rank: lines for rank, lines in digest.recent.items() if lines}
         ranked = {rank: lines for rank, lines in kept.items() if rank is not None}
         for rank, lines in (ranked or kept).items():
-            lane = _Lane(rank, digest.source.name, list(lines))
+            lane = _Lane(rank, digest.source.name, list(lines), digest.shapes.get(rank, set()))
             groups.setdefault(base if names[base] > 1 else "", []).append(lane)
     yield from (lanes for lanes in groups.values() if len(lanes) > 1)
 
@@ -124,11 +126,22 @@ def _elsewhere(lanes: list[_Lane]) -> tuple[list[_Lane], str] | None:
     same = [n for n, column in enumerate(zip(*fixed, strict=False)) if len(set(column)) == 1]
     wanted = [fixed[0][n] for n in same]
     odd = [lane for lane in lanes if lane not in most]
-    late = [lane for lane in odd if not any(_reached(x, common, same, wanted) for x in lane.lines)]
+    late = [lane for lane in odd if _before(lane, most[0].last, common, same, wanted)]
+    silent = not any(_step(lane) for lane in most) and any(_step(lane) for lane in late)
+    if silent or _WARNED.search(most[0].last.raw):
+        return None  # they say nothing of what they do
     if not late or len(late) > max(len(lanes) // FEW, 1):
         return None
     what = f"{_who(most)} end{'' if len(most) > 1 else 's'} with “{_said(most[0].last)}”"
     return late, f"{_who(late)} did not come so far as the others: {_ends(late)}; {what}"
+
+
+def _before(lane: _Lane, far: Line, common: str, same: list[int], wanted: list[str]) -> bool:
+    """Whether it did not come to ``far``, as far as its lines tell."""
+    if shape(far.text) not in lane.shapes:
+        return len(lane.shapes) < SHAPES
+    alike = [line for line in lane.lines if _plain(line.text) == common]
+    return bool(alike) and not any(_reached(line, common, same, wanted) for line in alike)
 
 
 def _reached(line: Line, common: str, same: list[int], wanted: list[str]) -> bool:
