@@ -61,6 +61,7 @@ ROWS = {
     "the other node": (
         {"a.log": "run sh: `python -m torch.distributed.run --nnodes 2 --node_rank 0 --master_addr 10.0.0.7 --master_port 28333 x.py`\n"},
         (), "no rank has said anything yet: it waits until all 2 nodes have come", "nc -vz 10.0.0.7 28333, on the other 1 node:"),
+    "rollouts": ({"a.log": BAR.format(9) + "Processed prompts:  37%|###7      | 37/100 [01:00<01:30,  1.1s/it]\n"}, (), "step 9 was taken; since then it is at Processed prompts:  37%", "pip install py-spy"),
     "a save": ({"a.log": BAR.format(9) + "Saving model checkpoint to out/checkpoint-9\n"}, (), "step 9 was taken; since then it stands in writing", "ls -l --time-style=full-iso out/checkpoint-9"),
     "a download": ({"a.log": "Downloading shards:  50%|#####     | 2/4 [10:00<10:00, 300.0s/it]\n"}, (), "it stands in a download", "d=${HF_HOME"),
     "a log behind": ({f"t-{h}.log": "".join(f"step {n} loss 1.{n}\n" for n in range(1, 9 - (h == 2))) for h in range(3)}, (), "t-2.log told step 7 last", "on the machine of t-2.log first: pip"),

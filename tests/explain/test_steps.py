@@ -110,6 +110,7 @@ FIRST = {
     "tied, LLaMA-Factory": ("VG546", "RuntimeError: Some tensors share memory", "LLaMA-Factory", "save_safetensors: false"),
     "two that belong together": ("VG503", "RuntimeError: Expected to have finished reduction in the prior iteration", "TRL", "--ddp_find_unused_parameters true --gradient_checkpointing_kwargs '{\"use_reentrant\": false}'"),
     "an accumulation that nobody tells": ("VG512", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.28 GiB.", "LLaMA-Factory", "half of per_device_train_batch_size and twice"),
+    "who is behind brackets": ("VG517", "The client socket has timed out after 60s while trying to connect to [node1]:29500 (errno: 111)", "", "nc -vz node1 29500"),
     "who does not answer": ("VG517", "DistNetworkError: The client socket has timed out after 300000ms while trying to connect to (10.0.0.7, 41331).", "", "nc -vz 10.0.0.7 41331"),
     "another dtype at recomputing": ("VG504", "CheckpointError: Recomputed values have different metadata: saved metadata: {'shape': torch.Size([4]), 'dtype': torch.float32} recomputed metadata: {'shape': torch.Size([4]), 'dtype': torch.bfloat16}", "", "with torch.utils.checkpoint.set_checkpoint_debug_enabled(True)"),
     "experts": ("VG508", "RuntimeError: ('ZERO DDP error', 'Reduction failed at followed parameters: model.layers.22.block_sparse_moe.experts.2.w1.weight", "ColossalAI", "MoeHybridParallelPlugin"),

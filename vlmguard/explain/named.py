@@ -84,7 +84,7 @@ _HOST = re.compile(
     # A node that is left says of itself that it ends its step for another's failure.
     r"(?: ON (?!.{0,80}DUE TO NODE FAILURE)| on node |[Nn]ode failure on |host |host="
     r"|Node (?!fail|is |has |not ))([A-Za-z][\w.-]{1,60}|\d{1,3}(?:\.\d{1,3}){3})"
-    r"|connect to \(?([A-Za-z0-9][\w.-]{1,80})[,:] ?\d{2,5}"
+    r"|connect to [\[(]?([A-Za-z0-9][\w.-]{1,80})\]?[,:] ?\d{2,5}"
     r"|@([A-Za-z0-9][\w.-]{1,60}): Permission denied|connect to host ([A-Za-z0-9][\w.-]{1,60}) port"
     r"|Connect to (\d{1,3}(?:\.\d{1,3}){3})<"
 )

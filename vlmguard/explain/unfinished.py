@@ -118,6 +118,8 @@ def _stands(answer: Answer, digests: Sequence[Digest]) -> str:
         if start > last >= 0:
             what = "an evaluation" if p.evaluating > p.saving else "writing a checkpoint"
             return f"step {steps[0]} was taken; since then it stands in {what}"
+        if p.loading is not None and p.loading.at > last >= 0:
+            return f"step {steps[0]} was taken; since then it is at {p.loading.text.strip()[:80]}"
     if steps[0] == 0:
         return "no step was finished: it stands in the first one"
     return f"step {steps[0]} was taken; it stands behind that"
