@@ -33,7 +33,7 @@ class Memory:
     @property
     def scattered(self) -> bool:
         """Whether what PyTorch holds and does not use would have met the request."""
-        return self.idle is not None and self.asked is not None and self.idle >= self.asked > 0
+        return self.idle is not None and self.asked is not None and self.idle >= max(self.asked, 1)
 
     @property
     def huge(self) -> bool:

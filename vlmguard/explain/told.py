@@ -16,6 +16,10 @@ _SAVED = re.compile(
 _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
 _CARD = re.compile(r"with CUDA capability (sm_1\d\d) is not compatible")
 _COMPUTE = re.compile(r"\bcompute dtype: torch\.(b?)float16")  # LLaMA-Factory's line of each rank
+# DeepSpeed's dump of its configuration.
+_DUMPED = re.compile(
+    r"\b(b?)(?:float|fp)16_(?:enabled|config) \.{3,60} (?:enabled=)?(True|False)\b"
+)
 # Toolkits with arguments of their own, by their loggers and files.
 _TOOLKIT = re.compile(r"(?:^|[\s|/\"])(mmf|detectron2|mmengine|fairseq)[./][a-z]")
 _NODE = re.compile(r"(?m)srun: error: ([\w.-]{1,60}): task|^ {2}host {6}: ([\w.-]{1,60})$")
@@ -76,6 +80,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said["saved"] = match[1]  # the last of them
     if found := _INTERFACE.search(text):
         said.setdefault("nccl_socket_ifname", found[1])
+    for match in _DUMPED.finditer(text):
+        said.setdefault("bf16" if match[1] else "fp16", match[2].lower())
     if found := _COMPUTE.search(text):
         said.setdefault("bf16" if found[1] == "b" else "fp16", "true")
     if "Adam Optimizer #" in text and "arithmetic capability" in text:

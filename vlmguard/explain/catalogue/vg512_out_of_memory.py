@@ -122,6 +122,13 @@ _ENGINE = (
 
 # Frames whose tensors have a number for each word of the vocabulary.
 _VOCABULARY = ("log_softmax", "cross_entropy", "logps", "in ForCausalLMLoss", "logits", "lm_head")
+# Whose trainers evaluate without gradients; a loop of one's own may lack that.
+_WITHOUT_GRADIENTS = ("ms-swift", "LLaMA-Factory", "TRL", "axolotl", "FlagEmbedding")
+_NO_GRAD = Do(
+    "with torch.no_grad(): round {place}, if it is not there: else each batch keeps what a "
+    "backward would need",
+    "none",
+)
 _SEGMENTS = Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in front of the command", "none")
 # Frames of an evaluation that hold or gather logits.
 _LOGITS = (
@@ -180,6 +187,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if facts.phase == "step":
         return (*first, *_shard(facts), frozen, lora)
     if facts.phase == "evaluation":
+        if facts.framework not in _WITHOUT_GRADIENTS and "/trainer" not in facts.trace:
+            first += (_NO_GRAD,)
         scattered = (_SEGMENTS,) if told.scattered else ()
         return (*first, *_evaluation(facts), *scattered, pixels, length)
     if facts.phase == "generation":

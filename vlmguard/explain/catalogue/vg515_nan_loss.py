@@ -30,9 +30,10 @@ def _why(facts: Facts) -> str:
             "they are written (DeepSpeed's overlap_comm), an attention kernel, a row without a "
             "label"
         )
+    half = "" if facts.said.get("bf16") == "true" else "overflow in float16, "
     return (
-        "from the first such step on the weights are spoilt or no step is taken: overflow in "
-        "float16, rows without a label, a broken kernel, or a learning rate too high"
+        f"from the first such step on the weights are spoilt or no step is taken: {half}"
+        "rows without a label, a broken kernel, or a learning rate too high"
     )
 
 
