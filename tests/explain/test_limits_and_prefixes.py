@@ -43,6 +43,14 @@ NODE = (
 
 DRIVER = "/env/torch/cuda/__init__.py:138: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).\n"
 
+ENDS = "{'train_runtime': 660.0, 'train_samples_per_second': 4.8, 'train_loss': 1.0, 'epoch': 1.0}\nPushing to hub...\n"
+PUSHED = 'Traceback (most recent call last):\n  File "/env/lib/python3.11/site-packages/huggingface_hub/utils/_http.py", line 409, in hf_raise_for_status\n    response.raise_for_status()\nrequests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: https://huggingface.co/api/models/a/b\n[push] attempt {}/3 failed, sleeping 60 s\n'
+PREEMPTED = "slurmstepd: error: *** JOB 5120 ON n1 CANCELLED AT 2025-11-11T11:11:00 DUE TO PREEMPTION ***\n"
+BARS, MORE = ("".join(f" {n}%|█▏  | {n}/100 [00:{n:02}<01:00,  1.00it/s]\n" for n in range(m, m + 6)) for m in (1, 7))
+LOADS = "Loading checkpoint shards: 100%|███| 3/3 [00:04<00:00,  1.24s/it]\n"
+INSTALLED = 'Traceback (most recent call last):\n  File "/env/lib/python3.12/site-packages/swift/rl_core/advantage.py", line 51, in compute_advantages\n    rewards = rewards - beta * kl\n{}\n'
+SAVES = 'Traceback (most recent call last):\n  File "/env/lib/python3.10/site-packages/transformers/trainer_callback.py", line 113, in save_to_json\n    json_string = json.dumps(dataclasses.asdict(self))\n  File "/usr/lib/python3.10/json/encoder.py", line 179, in default\n    raise TypeError()\nTypeError: Object of type {} is not JSON serializable\n'
+
 # what → (log, class or verdict, starting ranks or None)
 SHAPES = {
     "no further thread": (STEPS + compose.traced("RuntimeError: can't start new thread", 2), "VG599", (2,)),
@@ -64,6 +72,14 @@ SHAPES = {
     "not a launcher's argument": (LAUNCHED.format("bm90IGpzb24h") + OOM, "VG512", ()),
     "a node that failed, and who called it": (STEPS + NODE, "VG533", None),
     "a program's own check, behind torch's warning of the driver": (DRIVER + compose.traced("AssertionError: Megatron requires CUDA.", None), "VG537", None),
+    "an upload that was tried again": (STEPS + ENDS + PUSHED.format(1) + "[push] ok\nbye\n", "finished", None),
+    "and for the last time": (STEPS + ENDS + PUSHED.format(3), "VG540", None),
+    "preempted, and loaded anew behind it": (BARS + PREEMPTED + LOADS + MORE, "unfinished", None),
+    "preempted, and some steps more": (BARS + PREEMPTED + MORE, "VG531", None),
+    "sizes in a package's code are no check": (INSTALLED.format("RuntimeError: The size of tensor a (512) must match the size of tensor b (2048) at non-singleton dimension 0"), "unknown", None),
+    "and what it raises itself there is": (INSTALLED.format("ValueError: advantages need a reward"), "VG553", None),
+    "a norm that is a tensor": (SAVES.format("Tensor"), "VG570", None),
+    "a metric that is an array": (SAVES.format("float32"), "VG587", None),
     "an evaluation that generates": (STEPS + EVAL + WAITS, "VG551", None),
 }  # fmt: skip
 

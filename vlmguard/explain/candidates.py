@@ -33,6 +33,7 @@ _ENGINE = "VG566"
 _BUILD = re.compile(r"(?:\['|/)(?:ninja|g?cc|[cg]\+\+|nvcc|ptxas)'")
 _ENDED = "VG569"  # of what had come to its end nothing is lost
 _CAUGHT = re.compile(r"\s{0,4}Caught \w{1,60} in (?:DataLoader worker|replica|pin memory)")
+_ATTEMPT = re.compile(r"(?i)\b(?:attempt|try|retry|trial) (\d{1,3})(?: of |/)(\d{1,3})\b")
 _REFUSED = ".py: error: "  # argparse's, behind which a program ends
 _STARTERS = ("torch/distributed/", "accelerate/commands/", "deepspeed/launcher/", "cli/main.py")
 STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
@@ -68,7 +69,7 @@ def collected(digests: Sequence[Digest], catalogue: Sequence[Known]) -> list[Can
     found: list[Candidate] = []
     for digest in digests:
         raised = [e for e in digest.events if not e.caught and not survived(e.at, digest, digests)]
-        raised = [e for e in raised if not _interrupted(e.type, e.at, digest)]
+        raised = [e for e in raised if not (_interrupted(e.type, e.at, digest) or _tried_again(e))]
         raised = [e for e in raised if not (_unread(e) and _begun_again(e.at, digest.events))]
         for event in raised:
             if event.message.startswith(NO_ROW) and event.cause is None:
@@ -233,6 +234,12 @@ def _interrupted(text: str, at: int, digest: Digest) -> bool:
     return text.strip() == "KeyboardInterrupt" and not digest.exits and later >= WORK
 
 
+def _tried_again(event: Event) -> bool:
+    """Whether what printed it says under it that it was one of several attempts, and no last."""
+    match = _ATTEMPT.search(event.message.partition("\n")[2][:2000])
+    return match is not None and int(match[1]) < int(match[2])
+
+
 def _driver(candidate: Candidate) -> bool:
     """An exception that a Ray driver passes on: a worker's own one comes long before it."""
     event = candidate.event
@@ -242,7 +249,9 @@ def _driver(candidate: Candidate) -> bool:
 def _outlived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
     """A scheduler's word ends a run, though some steps more are taken: only a new start tells."""
     told = digest.progress
-    return told.finished(at) or any(place > at for place in told.restarts)
+    loaded = told.loading is not None and told.loading.at > at
+    anew = loaded and told.after(at) >= STEPS_THAT_PROVE
+    return told.finished(at) or anew or any(place > at for place in told.restarts)
 
 
 def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:

@@ -22,6 +22,11 @@ _IMPORTS = ("<module>", "_call_with_frames_removed", "import_module", "_get_modu
 _RELEASES, _INDEX, _ROWS = "VG570", "VG545", "VG554"
 # Who calls reward functions: a column that one of these lacks is theirs.
 _REWARDED = ("_calculate_rewards", "_score_completions", "compute_rewards_per_func")
+# Torch's own words on sizes that do not fit: no package's check of its arguments.
+_SHAPES = re.compile(
+    r"size of (?:the )?tensor|mat1 and mat2 shapes|^shape '\[|Sizes of tensors must match|"
+    r"Expected size for first two dimensions"
+)
 CUT = 24  # characters of a cut message that tell it
 
 
@@ -139,7 +144,8 @@ def _by_place(event: Event, message: str, trace: str, catalogue: Sequence[Known]
         raised = _place(f"{path} in {name}") + imported
         signs = ((known.match_raised(message, trace, raised), known) for known in catalogue)
         found = [(len(sign.text), known.code) for sign, known in signs if sign is not None]
-        found += [(len(text), code) for text, code in places.told(raised, event.type)]
+        kind = "IndexError" if _SHAPES.search(event.message) else event.type
+        found += [(len(text), code) for text, code in places.told(raised, kind)]
         if found:
             return max(found)[1]
         imported = ""

@@ -11,6 +11,14 @@ _SITE = (
 )
 STEPS = (
     Do(
+        "python -m pip install -U transformers: 4.38 and 4.39 logged the gradient's norm as a "
+        "tensor, which trainer_state.json cannot hold; a newer one: .item() on what "
+        "compute_metrics or a callback of yours logs",
+        "none, where nothing pins it",
+        when=("Tensor is not JSON serializable",),
+        kind="check",
+    ),
+    Do(
         "OpenGVLab/InternVL3-8B and its kind in place of those whose name ends in -hf "
         "(trust_remote_code=True): only their own code has chat()",
         "runs the model's own code",

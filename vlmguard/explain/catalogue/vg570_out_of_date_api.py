@@ -65,6 +65,7 @@ FAILURE = Known(
     do=_do,
     wrong="A typing mistake in code of your own says the same.",
     signs=(
+        Sign("type Tensor is not JSON serializable", also=("in save_to_json",)),
         Sign("/unsloth_compiled_cache/", where="raised", also=("TypeError",)),
         Sign("/unsloth_compiled_cache/", where="raised", also=("KeyError",)),
         Sign("/unsloth_compiled_cache/", where="raised", also=("AttributeError",)),

@@ -113,7 +113,10 @@ FAILURE = Known(
         Sign("in preprocess_logits_for_metrics", where="trace", no=("out of memory",)),
         Sign("in get_eval_dataloader", where="raised"),
         Sign(
-            "is not JSON serializable", also=("in save_to_json",), releases="transformers: a metric"
+            "is not JSON serializable",
+            also=("in save_to_json",),
+            no=("type Tensor",),
+            releases="transformers: a metric",
         ),
         Sign("in build_evaluator", where="raised", releases="detectron2"),
         Sign("is not found in the evaluation metrics"),
