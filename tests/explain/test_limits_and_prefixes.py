@@ -80,6 +80,7 @@ SHAPES = {
     "and what it raises itself there is": (INSTALLED.format("ValueError: advantages need a reward"), "VG553", None),
     "a norm that is a tensor": (SAVES.format("Tensor"), "VG570", None),
     "a metric that is an array": (SAVES.format("float32"), "VG587", None),
+    "Ray repeats a bar of loading": (LOADS.replace("]", "] [repeated 6x across cluster]") + "(raylet) up\n", "unfinished", None),
     "an evaluation that generates": (STEPS + EVAL + WAITS, "VG551", None),
 }  # fmt: skip
 

@@ -273,7 +273,7 @@ def step_of(text: str) -> tuple[int, int] | None:
         return int(match[1]), int(match[2])
     if "%|" in text:
         match = _BAR.match(text)
-        if match is None and "oss" in text and not begun.aside(text):
+        if match is None and "loss" in text.lower() and not begun.aside(text):
             match = _LEARNING.search(text, 0, 600)  # torchtune's "1|30|Loss: 1.2:  50%|"
         return (int(match[1]), int(match[2])) if match else None
     if ("tep" in text or "iter" in text or "STEP" in text) and (match := _STEP.search(text)):
