@@ -55,6 +55,8 @@ ROWS = {
     "one that stands behind a long way": (
         {f"rank_{r}.log": "".join(f"step {n} loss 1.{n}\nforward {n} done\n" for n in range(1, 70)) + ("" if r == 2 else "step 70 loss 1.1\nforward 70 done\n") for r in range(4)},
         (2,), "rank 2 told step 69 last, the others step 70", "pip install py-spy"),
+    "two jobs": ({"train.log": "step 8 loss 1.2\n", "other.log": "step 3 loss 1.2\n"}, (), "step 8 was taken", "pip install py-spy"),
+    "two jobs of a scheduler": ({"slurm-7.out": "step 8 loss 1.2\n", "slurm-9.out": "step 3 loss 1.2\n"}, (), "step 8 was taken", "pip install py-spy"),
     "its bar in one log": ({"a.log": "".join(f"[rank{r}]: {WARNED}" for r in range(4)) + BAR.format(3)}, (), "step 3 was taken", "pip install py-spy"),
     "no step at all": ({"a.log": BAR.format(0)}, (), "no step was finished", "pip install py-spy"),
     "an evaluation": ({"a.log": BAR.format(9) + "***** Running Evaluation *****\n"}, (), "step 9 was taken; since then it stands in an evaluation", "pip install py-spy"),

@@ -99,7 +99,8 @@ def _streams(digests: Sequence[Digest]) -> Iterator[list[_Lane]]:
         ranked = {rank: lines for rank, lines in kept.items() if rank is not None}
         for rank, lines in (ranked or kept).items():
             lane = _Lane(rank, digest.source.name, list(lines), digest.shapes.get(rank, set()))
-            groups.setdefault(base if names[base] > 1 else "", []).append(lane)
+            # Of one run: the same name in each rank's folder, or names that differ by numbers.
+            groups.setdefault(base if names[base] > 1 else _NUMBER.sub("#", base), []).append(lane)
     yield from (lanes for lanes in groups.values() if len(lanes) > 1)
 
 
@@ -163,6 +164,8 @@ def _slower(lanes: list[_Lane]) -> tuple[list[_Lane], str] | None:
     late = [lane for lane in told if steps[id(lane)] != far]
     if not late or len(late) * 2 > len(told):
         return None
+    if len(late) * 2 == len(told) and any(lane.rank is None for lane in lanes):
+        return None  # two logs may be two jobs
     behind = ", ".join(str(n) for n in sorted({steps[id(lane)] or 0 for lane in late}))
     return late, f"{_who(late)} told step {behind} last, the others step {far}: {_ends(late)}"
 
