@@ -76,6 +76,10 @@ _REPO = [
     re.compile(r"Error: ([\w.-]{1,96}/[\w.-]{1,96}) does not appear to have"),
     re.compile(r"^[\w.]{0,80}: ['\"]?([\w.-]{1,96}/[\w.-]{1,96})['\"]? is not a local folder"),
 ]  # fmt: skip
+_LOADED = re.compile(  # the line of code that asked for it
+    r"(?:from_pretrained|snapshot_download|hf_hub_download)\(\s{0,4}['\"]"
+    r"([A-Za-z][\w.-]{0,95}/[\w.-]{1,96})['\"]"
+)
 _PAGES = ("docs", "models", "datasets", "spaces", "settings", "join", "blog", "api")
 _JOB = re.compile(
     r"(?:JOB|STEP|Job|job|\bstep|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?(?:\b|/slurm_script)"
@@ -172,7 +176,7 @@ def of(facts: Facts) -> dict[str, str]:
         **_arguments(said),
         "port": _first(_PORT, said) or facts.said.get("master_port", ""),
         "path": _path(said),
-        "repo": _repo(said) or facts.said.get("repo", ""),
+        "repo": _repo(said) or _first(_LOADED, facts.trace) or facts.said.get("repo", ""),
         "job": _first(_JOB, said),
         "host": _first(_HOST, said) or given.master(facts),
         "absent": facts.said.get("absent", ""),

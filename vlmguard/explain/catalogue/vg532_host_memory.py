@@ -57,6 +57,9 @@ _STEPS = (
         kind="who",
         unless=(
             "oom-kill",
+            "OOMKilled",
+            "low on resource",
+            "MemoryPressure",
             "oom_kill",
             "out-of-memory",
             "Killed process",
@@ -96,6 +99,13 @@ _STEPS = (
         "end it; this one: the next steps",
         "none",
         when=("MemoryError", "bad_alloc", "allocate memory"),
+    ),
+    Do(
+        "resources: limits: memory: 256Gi in the pod's specification (kubectl describe pod NAME "
+        "says how much it had)",
+        "none",
+        when=("OOMKilled", "low on resource", "MemoryPressure"),
+        kind="more",
     ),
     Do(
         "ask for more memory (#SBATCH --mem=256G, docker run --memory, resources.limits.memory "
