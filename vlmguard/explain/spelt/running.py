@@ -1,0 +1,196 @@
+"""How a run is started, resumed and saved: ranks, ports, folders, hubs, workers, trackers, rows."""
+
+from __future__ import annotations
+
+from vlmguard.explain import spelling
+
+_AS_SAVED = ": as many ranks as the run that saved it had, not {ranksnow}"
+_DOWNLOADED = "hf download {hub} --local-dir FOLDER, then "
+
+SPELT: dict[str, dict[str, str]] = {
+    "rank_logs": {
+        "": f"PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command, {spelling.LOGS}",
+    },
+    "resume": {
+        "hf": "{newest}: that folder behind --resume_from_checkpoint, with the same command",
+        "yaml": "{newest}: resume_from_checkpoint: that folder",
+        "": "{newest}: resume from that folder",
+    },
+    "resume_saved": {
+        "hf": "--resume_from_checkpoint {saved} behind the same command (the newest that the log "
+        "names; the one before it, if it was cut)",
+        "yaml": "resume_from_checkpoint: {saved} (the newest that the log names; the one before "
+        "it, if it was cut)",
+        "": "resume from {saved} (the newest that the log names; the one before it, if it was cut; "
+        "transformers: --resume_from_checkpoint)",
+    },
+    "other_port": {
+        "ms-swift": "MASTER_PORT={otherport} in front of the command",
+        "LLaMA-Factory": "MASTER_PORT={otherport} in front of the command",
+        "accelerate": "accelerate launch --main_process_port {otherport} …",
+        "TRL": "accelerate launch --main_process_port {otherport} …, "
+        "torchrun --master_port {otherport} …",
+        "": "torchrun --master_port {otherport} … (deepspeed --master_port, "
+        "accelerate launch --main_process_port)",
+    },
+    "no_tracker": {
+        "hf": "--report_to none",
+        "yaml": "report_to: none",
+        "": 'TrainingArguments(report_to="none"), WANDB_MODE=disabled',
+    },
+    "own_code": {
+        "LLaMA-Factory": "trust_remote_code: true",
+        "axolotl": "trust_remote_code: true",
+        "ms-swift": "--model_type TYPE by hand (ms-swift runs the model's own code by itself)",
+        "": "trust_remote_code=True (--trust_remote_code true)",
+    },
+    "model_name_or_path": {
+        "ms-swift": "--model MODEL_OR_FOLDER behind the command",
+        "LLaMA-Factory": "model_name_or_path: MODEL_OR_FOLDER",
+        "": "--model_name_or_path MODEL_OR_FOLDER",
+    },
+    "ranks_as_cards": {
+        "ms-swift": "NPROC_PER_NODE=$(nvidia-smi -L | wc -l) in front of the command",
+        "LLaMA-Factory": "NPROC_PER_NODE=$(nvidia-smi -L | wc -l) in front of the command",
+        "accelerate": "accelerate launch --num_processes $(nvidia-smi -L | wc -l) …",
+        "TRL": "accelerate launch --num_processes $(nvidia-smi -L | wc -l) …",
+        "": "torchrun --nproc_per_node $(nvidia-smi -L | wc -l) … (deepspeed --num_gpus, "
+        "accelerate launch --num_processes)",
+    },
+    "wandb_name": {
+        "hf": "--report_to wandb",
+        "yaml": "report_to: wandb",
+        "": 'TrainingArguments(report_to="wandb")',
+    },
+    "media_root": {
+        "ms-swift": "ROOT_IMAGE_DIR=FOLDER in front of the command: relative paths count from it",
+        "LLaMA-Factory": "media_dir: FOLDER, from which relative paths count",
+        "": "absolute paths in the rows: relative ones count from where the job starts",
+    },
+    "serve": {
+        "ms-swift": "swift rollout --model {served}, on cards of its own, before the training",
+        "": "trl vllm-serve --model {served}, on cards of its own, before the training",
+    },
+    "template": {
+        "ms-swift": "--template NAME, of the list of swift sft's models and templates",
+        "LLaMA-Factory": "template: NAME, of the table of models and templates in its README",
+        "TRL": "--chat_template_path FOLDER_OR_FILE, an instruct checkpoint's",
+        "": "the instruct checkpoint as the model, or its template for yours: "
+        "tokenizer.chat_template = AutoTokenizer.from_pretrained('NAME-Instruct').chat_template",
+    },
+    "trainer_group": {
+        "ms-swift": "NPROC_PER_NODE=N swift sft …: it starts the ranks by itself",
+        "LLaMA-Factory": "FORCE_TORCHRUN=1 llamafactory-cli train FILE.yaml",
+        "FlagEmbedding": "torchrun --nproc_per_node N -m FlagEmbedding.finetune…",
+        "ColossalAI": "colossalai run --nproc_per_node N SCRIPT.py … (or torchrun), not python "
+        "SCRIPT.py",
+        "": "torchrun --nproc_per_node $(nvidia-smi -L | wc -l) {starter} … (accelerate launch, "
+        "deepspeed), not python {starter}",
+    },
+    "timeout": {
+        "hf": "--ddp_timeout 7200",
+        "yaml": "ddp_timeout: 7200",
+        "": "init_process_group(timeout=timedelta(hours=2)) (grep -rnE "
+        "'init_process_group|init_distributed' --include='*.py' . finds the call; transformers: "
+        "--ddp_timeout 7200)",
+    },
+    "workers": {
+        "hf": "--dataloader_num_workers 0",
+        "yaml": "dataloader_num_workers: 0",
+        "accelerate": "DataLoader(num_workers=0)",
+        "": "DataLoader(num_workers=0), for a Trainer --dataloader_num_workers 0",
+    },
+    "workers_crash": {
+        "hf": "PYTHONFAULTHANDLER=1 in front of the command, --dataloader_num_workers 0 behind it",
+        "yaml": "PYTHONFAULTHANDLER=1 in front of the command, dataloader_num_workers: 0",
+        "": "PYTHONFAULTHANDLER=1 in front of the command, and DataLoader(num_workers=0)",
+    },
+    "map_workers": {
+        "ms-swift": "--dataset_num_proc 1",
+        "TRL": "--dataset_num_proc 1",
+        "LLaMA-Factory": "preprocessing_num_workers: 1",
+        "axolotl": "dataset_processes: 1",
+        "": "dataset.map(…, num_proc=1)",
+    },
+    "map_more": {
+        "ms-swift": "--dataset_num_proc $(nproc)",
+        "TRL": "--dataset_num_proc $(nproc)",
+        "LLaMA-Factory": "preprocessing_num_workers: the number of processors (nproc)",
+        "axolotl": "dataset_processes: the number of processors (nproc)",
+        "": "dataset.map(…, num_proc=N) with N of nproc's (often --preprocessing_num_workers)",
+    },
+    "preprocess": {
+        "ms-swift": "--lazy_tokenize true, or prepare once with `swift export "
+        "--to_cached_dataset true`",
+        "LLaMA-Factory": "tokenized_path: a folder, filled by one run on one process first",
+        "": "prepare the data set once, before the ranks start, and load what was prepared",
+    },
+    "eager_rows": {
+        "ms-swift": "--strict true",
+        "": "let the data set raise on a bad row instead of replacing it",
+    },
+    "columns": {
+        "LLaMA-Factory": "the data set's entry in data/dataset_info.json: formatting (alpaca or "
+        "sharegpt), columns and tags as they are in that row",
+        "ms-swift": "messages (or query and response), images, rejected_response, …: as in its "
+        'page on custom data sets; --columns \'{{"yours": "its"}}\' renames',
+        "TRL": "messages, or prompt and completion (chosen and rejected in DPO), images: "
+        "dataset.rename_column('yours', 'its')",
+        "axolotl": "datasets: type: in the YAML, as that row is (chat_template, alpaca, …)",
+        "": "the columns that the collator reads: dataset.rename_column('yours', 'its')",
+    },
+    "resume_weights": {
+        "ms-swift": "--resume_only_model true",
+        "": "start a new run from the checkpoint's weights instead of resuming it",
+    },
+    "no_resume": {
+        "hf": "leave out --resume_from_checkpoint, or point it at a checkpoint that is whole",
+        "yaml": "leave out resume_from_checkpoint, or point it at a checkpoint that is whole",
+        "": "start from a checkpoint that is whole",
+    },
+    "save_bin": {
+        "ms-swift": "--save_safetensors false",
+        "hf": "--save_safetensors false (transformers 4)",
+        "yaml": "save_safetensors: false (transformers 4)",
+        "": "save_pretrained(…, safe_serialization=False) (transformers 4)",
+    },
+    "save_less": {
+        "hf": "--save_total_limit 1 --save_only_model true",
+        "yaml": "save_total_limit: 1, save_only_model: true",
+        "": "keep fewer checkpoints, without optimizer states",
+    },
+    "fewer_evals": {
+        "hf": "--eval_strategy no (evaluate the checkpoints in a run of their own)",
+        "yaml": "eval_strategy: no",
+        "": "evaluate the checkpoints in a run of their own",
+    },
+    "ranks_as_saved": {
+        "": "as many ranks as the run that saved it had: torchrun --nproc_per_node N … (deepspeed "
+        "--num_gpus N, accelerate launch --num_processes N)",
+    },
+    "ranks_saved": {
+        **dict.fromkeys(
+            ("ms-swift", "LLaMA-Factory"),
+            "NPROC_PER_NODE={savedranks} (× NNODES = {savedranks} in all) in front of the same "
+            "command" + _AS_SAVED,
+        ),
+        **dict.fromkeys(
+            ("TRL", "accelerate"),
+            "accelerate launch --num_processes {savedranks} … (the rest as it was)" + _AS_SAVED,
+        ),
+        "": "torchrun --nproc_per_node {savedranks} … (× --nnodes = {savedranks} in all; deepspeed "
+        "--num_gpus {savedranks}, accelerate launch --num_processes {savedranks})" + _AS_SAVED,
+    },
+    "hub": {
+        "ms-swift": "--use_hf true with HF_TOKEN set, or ModelScope's id without it",
+        "": "hf auth login, or HF_TOKEN in the job's environment",
+    },
+    "local_model": {
+        "ms-swift": "modelscope download --model {hub} --local_dir FOLDER (hf download {hub} "
+        "--local-dir FOLDER), then --model FOLDER",
+        "LLaMA-Factory": _DOWNLOADED + "model_name_or_path: FOLDER",
+        "axolotl": _DOWNLOADED + "base_model: FOLDER",
+        "hf": _DOWNLOADED + "--model_name_or_path FOLDER",
+        "": _DOWNLOADED + "from_pretrained('FOLDER') (--model_name_or_path FOLDER)",
+    },
+}
