@@ -51,6 +51,12 @@ LOADS = "Loading checkpoint shards: 100%|███| 3/3 [00:04<00:00,  1.24s/it]
 INSTALLED = 'Traceback (most recent call last):\n  File "/env/lib/python3.12/site-packages/swift/rl_core/advantage.py", line 51, in compute_advantages\n    rewards = rewards - beta * kl\n{}\n'
 SAVES = 'Traceback (most recent call last):\n  File "/env/lib/python3.10/site-packages/transformers/trainer_callback.py", line 113, in save_to_json\n    json_string = json.dumps(dataclasses.asdict(self))\n  File "/usr/lib/python3.10/json/encoder.py", line 179, in default\n    raise TypeError()\nTypeError: Object of type {} is not JSON serializable\n'
 
+MISFIT = "warning: The size of tensor a (1912) must match the size of tensor b (3328) at non-singleton dimension 0, input_embeds[selected].shape=torch.Size([1912, 2048]), vit_embeds.shape=torch.Size([3328, 2048])\n"
+TAGGED = "".join(
+    f"2023-09-14 21:27:58.000 [INFO] [Driver] {line.strip()}\n"
+    for line in compose.traced("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.73 GiB (GPU 5; 79.35 GiB total capacity)", None).splitlines()
+)
+
 # what → (log, class or verdict, starting ranks or None)
 SHAPES = {
     "no further thread": (STEPS + compose.traced("RuntimeError: can't start new thread", 2), "VG599", (2,)),
@@ -81,6 +87,9 @@ SHAPES = {
     "a norm that is a tensor": (SAVES.format("Tensor"), "VG570", None),
     "a metric that is an array": (SAVES.format("float32"), "VG587", None),
     "Ray repeats a bar of loading": (LOADS.replace("]", "] [repeated 6x across cluster]") + "(raylet) up\n", "unfinished", None),
+    "features that are cut, and it goes on": ((STEPS[:60] + MISFIT) * 4, "VG506", None),
+    "one row's": (STEPS + MISFIT + STEPS, "unfinished", None),
+    "a platform's tags before a traceback": (TAGGED, "VG512", None),
     "an evaluation that generates": (STEPS + EVAL + WAITS, "VG551", None),
 }  # fmt: skip
 

@@ -54,8 +54,13 @@ _ACTOR = re.compile(
 )
 _RAYLET = re.compile(r"^\(raylet(?:, ip=[\d.]{7,15})?\)\s?")  # in front of the first line only
 _POD = re.compile(r"^\[(?:pod/)?[\w.-]{1,80}/[\w.-]{1,60}\] ")
-_TOLD = re.compile(r"^\[(?:INFO|ERROR|WARNING|DEBUG|STDERR|STDOUT)\] ?", re.IGNORECASE)
-_TOLD_FRAME = re.compile(r"\] \[(?:INFO|ERROR|WARNING|DEBUG)\] {1,6}File \"[^\"\n]{1,400}\", line ")
+_TOLD = re.compile(
+    r"^\[(?:INFO|ERROR|WARNING|DEBUG|STDERR|STDOUT)\] ?(?:\[[A-Z][\w-]{1,30}\] )?", re.IGNORECASE
+)
+_TOLD_FRAME = re.compile(
+    r"[\]\d] \[(?:INFO|ERROR|WARNING|DEBUG)\](?: \[[A-Z][\w-]{1,30}\])? {1,6}"
+    r"File \"[^\"\n]{1,400}\", line "
+)
 _JOINED = re.compile(r"(?<=[^\n])(?=\[rank\d{1,5}\]: )")  # two ranks on one line
 # torchrun's record behind a bar, or behind a question that nobody answered.
 _BEHIND = re.compile(r"(?<=\S )(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d{3,9} \d{1,9} \S{1,200}/elastic/)")

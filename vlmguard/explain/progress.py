@@ -53,6 +53,7 @@ _ZERO = re.compile(r"['\"]loss['\"]: ['\"]?(?:0|0\.0{1,8})['\"]?[,}]")
 _SOUND = re.compile(r"['\"]loss['\"]: ['\"]?-?(?:[1-9]|0\.0{0,12}[1-9])")
 _NO_SFT = ("reward", "kl", "logp", "advantage", "completion", "teacher", "entropy")
 _MASKED = "tokenization mismatch: "  # LLaVA's: all of this row is masked
+_MISFIT = "vit_embeds.shape="  # InternVL's warning: it cuts the features and goes on
 # A web page's or a script's "training has ended" right behind these is no end that is meant.
 _LAUNCHERS = ("subprocess.CalledProcessError: Command", "torch.distributed.elastic.multiproc")
 AFTER = 3  # lines
@@ -81,6 +82,7 @@ class Progress:
         zeros: lines of a Trainer that log a loss of 0.0 in supervised training.
         sound: how many losses are not 0.0; `since`: how many are, since the last of those.
         masked: how many rows are said to be masked as a whole.
+        misfits: lines of steps in which image features did not fit their places, and it went on.
         loading: the last progress bar that was no training.
         preparing: the last line before any step that says that data is made ready.
         clocks: the last lines of steps, for their time.
@@ -100,6 +102,7 @@ class Progress:
     sound: int = 0
     since: int = 0
     masked: int = 0
+    misfits: list[Line] = field(default_factory=list)
     loading: Line | None = None
     preparing: Line | None = None
     clocks: list[Line] = field(default_factory=list)
@@ -220,6 +223,8 @@ def of(lines: Iterable[Line]) -> Progress:
             told.saving = line.at
             told.began = line
         told.masked += _MASKED in text
+        if _MISFIT in text and "size of tensor a" in text:
+            told.misfits.append(line)
         if "%|" in text:
             told.bars = [*told.bars[-KEPT:], line.at]
         if text.startswith("wandb: ") and ("Synced" in text or "View run" in text):

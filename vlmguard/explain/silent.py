@@ -21,6 +21,10 @@ _MEETING = (
 )
 
 
+MISFITS = 3
+SHARE = 10  # of so many steps one
+
+
 def silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     """No candidate: killed, failed without a word, losses of nan, finished, or it just ends."""
     if (answer := by_exit(digests, by_code)) is not None:
@@ -38,6 +42,8 @@ def silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     ]
     if not failed and (empty := _unlabelled(digests, by_code)) is not None:
         return empty
+    if not failed and (cut := _misfits(digests, by_code)) is not None:
+        return cut
     if failed:
         ended = launcher.first(failed) or failed[0]
         rank = ended.rank if ended.rank is not None or nodes(digests) else ended.local
@@ -95,6 +101,18 @@ def _unlabelled(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer 
     known, lines = by_code["VG593"], told[0].zeros
     pick = Candidate(known, lines[0], None, lines[0].rank)
     return Answer("explained", known, pick, how="the logged losses", evidence=[lines[0], lines[-1]])
+
+
+def _misfits(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
+    """Image features that did not fit their places in many a step, with which it trained on."""
+    lines = [line for d in digests for line in d.progress.misfits]
+    steps = sum(len(d.progress.losses) for d in digests)
+    if len(lines) < MISFITS or len(lines) * SHARE < steps:
+        return None
+    known = by_code["VG506"]
+    pick = Candidate(known, lines[0], None, lines[0].rank)
+    how = "the model's own warnings"
+    return Answer("explained", known, pick, how=how, evidence=[lines[0], lines[-1]])
 
 
 def _waiting(digests: Sequence[Digest]) -> Line | None:
