@@ -87,10 +87,11 @@ SHAPES = {
     "a norm that is a tensor": (SAVES.format("Tensor"), "VG570", None),
     "a metric that is an array": (SAVES.format("float32"), "VG587", None),
     "Ray repeats a bar of loading": (LOADS.replace("]", "] [repeated 6x across cluster]") + "(raylet) up\n", "unfinished", None),
+    "one of a group of eight": (STEPS + WAITS.replace("NumelOut=998", "NumelOut=3992"), "VG505", ()),
     "features that are cut, and it goes on": ((STEPS[:60] + MISFIT) * 4, "VG506", None),
     "one row's": (STEPS + MISFIT + STEPS, "unfinished", None),
     "a platform's tags before a traceback": (TAGGED, "VG512", None),
-    "an evaluation that generates": (STEPS + EVAL + WAITS, "VG551", None),
+    "an evaluation that generates": (STEPS + EVAL + WAITS, "VG551", (0,)),
 }  # fmt: skip
 
 

@@ -93,6 +93,7 @@ def table(lines: Iterable[Line], world: int | None) -> Table | None:
     """The table, or None where no watchdog spoke."""
     waits: dict[int | None, Wait] = {}
     status: dict[int | None, tuple[int, int]] = {}
+    sizes: set[int | None] = set()
     for line in lines:
         if "WorkNCCL(" not in line.raw and "last enqueued" not in line.raw:
             continue
@@ -106,10 +107,19 @@ def table(lines: Iterable[Line], world: int | None) -> Table | None:
             )
             if rank not in waits or rank is None:
                 waits[rank] = wait
+                sizes.add(_size(match) if wait.group in ("", "0") else None)
     if not waits:
         return None
     told = [_with(wait, status.get(rank)) for rank, wait in waits.items()]
+    world = world or (sizes.pop() if len(sizes) == 1 else None)
     return _judged(sorted(told, key=lambda w: (w.rank is None, w.rank or 0)), status, world)
+
+
+def _size(match: re.Match[str]) -> int | None:
+    """How many ranks a gathering or scattering collective has: one's share in all of it."""
+    one, whole = sorted((int(match[3] or 0), int(match[4] or 0)))
+    shares = "GATHER" in match[2] or "SCATTER" in match[2]
+    return whole // one if shares and one > 0 and whole % one == 0 and whole > one else None
 
 
 def _rank(line: Line) -> int | None:
