@@ -19,7 +19,7 @@ THIS = "Including non-PyTorch memory, this process has 37.50 GiB memory in use."
 @pytest.mark.parametrize(
     ("held", "other"),
     [
-        (THIS, None),
+        (THIS, 40.45),  # nobody is listed: the rest of the card is not ours
         (f"Process 71 has 40.40 GiB memory in use. {THIS}", 40.4),
         # In a container this process is listed by a number that it does not know.
         ("Process 4242 has 37.50 GiB memory in use.", 0),

@@ -49,7 +49,7 @@ ROWS = (
     ("VG557", "RuntimeError: Ninja build failed.", "grep -n -m5 -E 'error:|fatal error|not found' train.log"),
     ("VG559", "RuntimeError: CUDA error: invalid device ordinal", "torchrun --nproc_per_node $(nvidia-smi -L | wc -l)"),
     ("VG559", "NCCL WARN Duplicate GPU detected : rank 2 and rank 0 both on CUDA device 1000", "torch.cuda.set_device"),
-    ("VG562", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling", "half the micro-batch"),
+    ("VG562", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling", "grep -n 'batch_size' /job/train.py: half of the micro-batch"),
     ("VG563", "Connection closed by peer", "PET_LOG_DIR=LOGS PET_REDIRECTS=3"),
     ("VG566", "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds.", "trl vllm-serve --model"),
     ("VG566", "RuntimeError: Engine core initialization failed. See root cause above.", "grep -n -m3 -E"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from vlmguard.explain import projects
 from vlmguard.explain.logfacts import Facts
 
 
@@ -40,6 +41,7 @@ _SO: dict[str, Callable[[Facts], bool]] = {
     ),
     "workers": lambda f: _said(f, "0", "dataloader_num_workers"),
     "offload": lambda f: _said(f, "cpu", "offload"),
+    "zero3_offload": lambda f: f.zero == 3 and _said(f, "cpu", "offload"),
     "timeout": lambda f: (f.number("ddp_timeout") or 0) >= 7200,
 }
 
@@ -73,4 +75,6 @@ _OTHERWISE: dict[str, Callable[[Facts], bool]] = {
 def by_default(action: str, facts: Facts) -> bool:
     """Whether the framework has ``action`` by default and the log does not say otherwise: it is
     advised last, in case that the log leaves out what switched it off."""
-    return action in _DEFAULTS.get(facts.framework, ()) and not _OTHERWISE[action](facts)
+    project = projects.of(facts)
+    on = project.on if project is not None else _DEFAULTS.get(facts.framework, ())
+    return action in on and not _OTHERWISE[action](facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import projects
 from vlmguard.explain.logfacts import Facts
 
 Values = tuple[tuple[str, str], ...]
@@ -15,7 +16,8 @@ MANY_PIXELS = 768 * 28 * 28  # Qwen2-VL's own recommendation for a smaller budge
 
 def _length(facts: Facts, usual: int) -> int:
     told = facts.number("max_length", "cutoff_len", "sequence_len", *_OTHERS)
-    return told or _LENGTH.get(facts.framework, usual)
+    project = projects.of(facts)
+    return told or (project.length if project else _LENGTH.get(facts.framework, usual))
 
 
 def shorter(facts: Facts) -> Values:

@@ -287,6 +287,10 @@ def _checkpointing(truth: dict[str, bool | None]) -> bool | None:
     return not off if off is not None else truth.get("gradient_checkpointing")
 
 
+# What stage 3 alone prints.
+_STAGE_3 = ("Detected ZeRO Offload", "partition_parameters.py", "Parameter Offload")
+
+
 def _strategy_seen(text: str) -> str:
     if match := re.search(
         r"zero_optimization[\s\S]{0,200}?[\"']?stage[\"']?\s{0,3}[:=]\s{0,3}([0-3])\b", text
@@ -296,7 +300,7 @@ def _strategy_seen(text: str) -> str:
         r"\bZeRO[- ]?(?:stage[- ]?)?([1-3])\b|deepspeed/runtime/zero/(stage_1_and_2|stage3)", text
     ):
         return f"zero{match[1]}" if match[1] else {"stage3": "zero3"}.get(match[2], "")
-    if "Detected ZeRO Offload" in text or "partition_parameters.py" in text:
+    if any(words in text for words in _STAGE_3):
         return "zero3"
     if re.search(r"(?<!xla)_fsdp|FullyShardedDataParallel|fully_shard", text):
         return "fsdp"

@@ -21,19 +21,27 @@ class Memory:
     other: float | None = None
 
     @property
+    def much(self) -> bool:
+        """Whether PyTorch holds enough that it does not use for it to matter on this card."""
+        return self.idle is not None and self.idle > max(1.0, (self.total or 0.0) / 20)
+
+    @property
     def fragmented(self) -> bool:
-        """Whether PyTorch holds enough that it does not use, in pieces that are too small."""
-        return (
-            self.idle is not None
-            and self.asked is not None
-            and self.idle > 2 * self.asked
-            and self.idle > 1
-        )
+        """Whether it holds far more than was asked for, in pieces that are too small."""
+        return self.much and self.asked is not None and (self.idle or 0.0) >= 1.5 * self.asked
 
     @property
     def scattered(self) -> bool:
-        """Whether what PyTorch holds and does not use would have met the request."""
-        return self.idle is not None and self.asked is not None and self.idle >= max(self.asked, 1)
+        """Whether that and what is free would have met the request, were it in one piece."""
+        left = (self.idle or 0.0) + (self.free or 0.0)
+        return self.much and self.asked is not None and left >= self.asked
+
+    @property
+    def full(self) -> bool:
+        """Whether a small request failed because the card was full before it."""
+        if self.asked is None or self.total is None or self.allocated is None:
+            return False
+        return self.allocated > 0.85 * self.total and self.asked < 0.06 * self.total
 
     @property
     def huge(self) -> bool:
@@ -62,7 +70,19 @@ def read(message: str) -> Memory:
     ]
     if others and "this process has" not in message:
         _take_ours_out(others, (allocated or 0.0) + (idle or 0.0))
-    return Memory(asked, total, free, allocated, idle, sum(others) if others else None)
+    other = sum(others) if others else _unseen(message, total, free, allocated)
+    return Memory(asked, total, free, allocated, idle, other)
+
+
+def _unseen(
+    message: str, total: float | None, free: float | None, allocated: float | None
+) -> float | None:
+    """What nobody in this container holds: of the whole, less what is free and what is ours."""
+    ours = _find(rf"this process has {_SIZE} memory in use", message)
+    if ours is None or total is None or free is None or ours < (allocated or 0.0):
+        return None  # NVML told nothing of this process
+    left = total - free - ours
+    return left if left > 0.1 * total else None
 
 
 def _take_ours_out(held: list[float], least: float) -> None:

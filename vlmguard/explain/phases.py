@@ -25,18 +25,25 @@ _PHASES: tuple[tuple[str, tuple[str, ...]], ...] = (
             "_save",
         ),
     ),
+    (  # under DeepSpeed a Trainer's backward() holds the optimizer's step
+        "step",
+        (
+            "_take_model_step",
+            "_init_group",
+            "_multi_tensor_adam",
+            "_multi_tensor_adamw",
+            "_single_tensor_adamw",
+            "initialize_optimizer_states",
+            "_configure_zero_optimizer",
+        ),
+    ),
     ("backward", ("backward", "_engine_run_backward", "unpack_hook", "recompute_fn")),
     (
         "step",
         (
             "optimizer_step",
             "step_with_optimizer",
-            "_take_model_step",
             "clip_grad_norm_",
-            "_multi_tensor_adam",
-            "_multi_tensor_adamw",
-            "_single_tensor_adamw",
-            "_init_group",
             "adamw",
             "adam",
         ),
@@ -55,6 +62,9 @@ _PHASES: tuple[tuple[str, tuple[str, ...]], ...] = (
             "get_model_tokenizer",
             "_load_pretrained_model",
             "prepare_model",
+            "_move_model_to_device",
+            "_configure_distributed_model",
+            "_apply",  # of a module that is moved or cast
         ),
     ),
 )
@@ -64,6 +74,8 @@ def of(event: Event) -> str:
     """One of the phases of `logfacts.Facts`, or ""."""
     names = {name for _, _, name in event.frames}
     files = " ".join(path for path, _, _ in event.frames)
+    if "training_step" in names and "optimizer_step" in names and "backward" not in names:
+        return "forward"  # Lightning's closure: its optimizer's step holds the whole step
     for phase, functions in _PHASES:
         if names.intersection(functions):
             return phase

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vlmguard.explain import given
+from vlmguard.explain import given, projects
 from vlmguard.explain.logfacts import Facts
 
 # Programs whose flags are not a framework's own: what their command line had is what they take.
@@ -80,15 +80,36 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
         return "hf download {hub} --local-dir FOLDER, then --model_name_or_path FOLDER"
     if action == "max_length" and _GENERATING.search(facts.trace):
         return "half of --max_completion_length (and --max_prompt_length, where prompts are long)"
+    if action == "fewer_answers" and _GENERATING.search(facts.trace):
+        return _answers(facts)
     if facts.framework not in _FREE:
         return ""
+    project = projects.of(facts)
+    if project is not None and action in project.spelt:
+        return project.spelt[action]
     if told := _TOOLKITS.get(action, {}).get(facts.said.get("toolkit", "")):
         return told
     if action in _IN_CONFIG and "config" in values:
         return _IN_CONFIG[action]
     if action in _IN_FILE and "dsfile" in values:
         return _IN_FILE[action]
-    if re.fullmatch("zero[1-3]", action) and facts.zero is not None:
+    if action == "load_half" and "main" in values:
+        return "from_pretrained(…, torch_dtype=torch.bfloat16) in {main}"
+    if action == "checkpointing" and "main" in values and _in_code_alone(facts):
+        return "model.gradient_checkpointing_enable() in {main}, behind from_pretrained(…)"
+    if action == "halve" and not facts.framework and "main" in values:
+        return (
+            "grep -n 'batch_size' {main}: half of the micro-batch, and twice the accumulation "
+            "(loss / steps, one optimizer.step() for them): the global batch stays the same"
+        )
+    if action == "freeze_tower" and (tower := _TOWER.search(facts.trace)):
+        return _FROZEN.format(tower[1])
+    engine = facts.zero is not None or "engine" in facts.said
+    if action == "zero3_offload" and "dsfile" in values:
+        return '"zero_optimization": {whole} in {dsfile}'.replace("{whole}", _WHOLE)
+    if action == "zero3_offload" and engine and facts.said.get("launcher") != "accelerate":
+        return f'"zero_optimization": {_WHOLE} in DeepSpeed\'s config'
+    if re.fullmatch("zero[1-3]", action) and engine:
         if facts.said.get("launcher") == "accelerate":
             return _IN_ACCELERATE.format(action[4])
         return f'"stage": {action[4]} under "zero_optimization" in DeepSpeed\'s config'
@@ -110,6 +131,32 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
         name = next((n for n in _ROWS if n in facts.typed), "")
         return f"--{name} {{micro}} --gradient_accumulation_steps {{accumulation}}" if name else ""
     return _half(action, facts)
+
+
+# A tower by its name in the traceback.
+_TOWER = re.compile(r"self\.(visual|vpm|vision_tower|vision_model)\(")
+_FROZEN = (
+    '[p.requires_grad_(False) for n, p in model.named_parameters() if "{}" in n], in front of the '
+    "optimizer or Trainer"
+)
+_WHOLE = (
+    '{{"stage": 3, "offload_optimizer": {{"device": "cpu"}}, "offload_param": {{"device": "cpu"}}}}'
+)
+
+
+def _answers(facts: Facts) -> str:
+    """Fewer and shorter answers, by GRPO's own flags: half of what the log tells."""
+    many, long = facts.number("num_generations"), facts.number("max_completion_length")
+    less = f"--num_generations {many // 2}" if many and many > 2 else "half of --num_generations"
+    short = f"--max_completion_length {(long or 2048) // 2}"
+    return f"{less} (the global batch must stay a multiple of it), or {short}"
+
+
+def _in_code_alone(facts: Facts) -> bool:
+    """Whether a command line is in the log, and has none of the Trainer's arguments on it."""
+    given_there = facts.typed - {"nproc_per_node", "nnodes", "num_processes", "master_port"}
+    trainers = _ARGUMENTS | {"output_dir", "model_name_or_path"}
+    return bool(given_there) and not facts.typed & trainers
 
 
 def _half(action: str, facts: Facts) -> str:

@@ -41,6 +41,9 @@ _DEEPSPEED = re.compile(
     r"(?m)^(?:\+ |\$ )?deepspeed (?!.*\binfo\b)|deepspeed\.launcher\.|\[launch\.py:\d"
 )
 _DOCKER = re.compile(r"\bdocker run (?![^\n]{0,400}(?:--gpus|--runtime|--device))")
+_TORCHRUN = re.compile(r"torchrun\b|torch[./]distributed[./](?:run|launch|elastic)\b")
+# DeepSpeed at work, of whatever stage: its own optimizers and engine.
+_ENGINE = re.compile(r"\b(?:fused|cpu)_adam op\b|deepspeed/runtime/engine\.py")
 _ACCELERATE = re.compile(
     r"\baccelerate launch\b|accelerate/commands/launch\.py|/bin/accelerate\", line"
 )
@@ -63,7 +66,8 @@ NAMES = frozenset(
     """
     max_seq_length max_seq_len model_max_length max_len config_file lora_target target_modules
     image_folder model_id master_addr master_port nnodes freeze_language_model lora_target_modules r
-    num_workers pretrain_mm_mlp_adapter tf32 disable_flash_attn2
+    num_workers pretrain_mm_mlp_adapter tf32 disable_flash_attn2 num_generations
+    max_completion_length max_slice_nums max_dynamic_patch
     """.split()
 ) | frozenset(_ALIASES)
 
@@ -100,6 +104,12 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("launcher", "accelerate")
     elif _DEEPSPEED.search(text):
         said.setdefault("launcher", "deepspeed")
+    elif _TORCHRUN.search(text):
+        said.setdefault("launcher", "torchrun")
+    if _ENGINE.search(text):
+        said.setdefault("engine", "deepspeed")
+    if "Vision Module - Trainable Block Indices: None" in text:  # Qwen-VL's own script
+        said.setdefault("freeze_vision_tower", "true")
     if _DOCKER.search(text):
         said.setdefault("docker", "no card")
     if _NOTEBOOK.search(text):

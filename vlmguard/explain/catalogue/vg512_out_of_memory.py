@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from vlmguard.explain import limits, memory
-from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain import memory
+from vlmguard.explain.catalogue import out_of_memory_steps as steps
+from vlmguard.explain.failure import Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _PHASE = {
     "load": "while the model was loaded",
     "forward": "in forward",
     "backward": "in backward",
-    "step": "in the optimizer's step",
+    "step": "where the optimizer works",
     "evaluation": "in evaluation",
     "generation": "in generation",
     "save": "while saving",
@@ -18,18 +19,8 @@ _PHASE = {
 }
 
 
-# What vLLM says of its own part of the card.
-_CACHE = ("cache blocks", "KV cache", "desired GPU memory utilization")
-
-
-def _one_row(facts: Facts, told: memory.Memory) -> bool:
-    """Whether one tensor of a row or an image is what did not fit, whatever else is sharded."""
-    weights = any(words in facts.trace for words in ("flatten", "in __init__", "in _apply"))
-    return told.huge and facts.phase in ("", "forward", "backward") and not weights
-
-
 def _why(facts: Facts) -> str:
-    if any(words in facts.message for words in _CACHE):
+    if any(words in facts.message for words in steps.CACHE):
         return (
             "vLLM takes its share of the card before anything else, and what is left in it after "
             "the weights (or on the card, for that share) does not hold the cache of one long row"
@@ -41,11 +32,15 @@ def _why(facts: Facts) -> str:
             f"{memory.size(told.asked)} were asked for, "
             f"{memory.size(told.free)} of {memory.size(told.total)} free"
         )
-    if _one_row(facts, told):
+    if steps.one_row(facts, told):
         parts.append(
             "this one request is more than half of the card: one tensor of one very long row or "
             "very large image (attention, logits), which no sharding makes smaller"
         )
+    if facts.phase == "load":
+        parts.append("no step has begun: the weights alone do not fit")
+    if steps.filled(facts, told):
+        parts.append("the card was full before the first batch: weights, gradients and optimizer")
     if told.fragmented or told.scattered:
         parts.append(
             f"fragmentation: {memory.size(told.idle)} are held by PyTorch "
@@ -58,203 +53,13 @@ def _why(facts: Facts) -> str:
     return "; ".join(parts)
 
 
-def _batch(facts: Facts) -> tuple[Do, ...]:
-    """A smaller micro-batch with more accumulation: the same global batch."""
-    smaller = memory.smaller(facts.micro, facts.accumulation)
-    if smaller is None and facts.micro == 1:
-        return ()
-    loss = ""
-    if facts.framework == "FlagEmbedding":
-        loss = "; an embedder also sees fewer in-batch negatives (a reranker has none)"
-    if smaller is None:
-        return (Do("halve", f"slower steps{loss}"),)
-    micro, accumulation = smaller
-    kept = micro * accumulation
-    if facts.accumulation is None:  # nobody's default is known for sure: the user's own counts
-        cost = f"slower; the global batch stays the same{loss}"
-        twice = f"{accumulation} ({accumulation} × yours, if you set one)"
-        return (Do("batch", cost, (("micro", str(micro)), ("accumulation", twice))),)
-    return (
-        Do(
-            "batch",
-            f"slower; {facts.micro} × {facts.accumulation} = {micro} × "
-            f"{accumulation} = {kept} rows per rank and step, so the global "
-            f"batch stays the same{loss}",
-            (("micro", str(micro)), ("accumulation", str(accumulation))),
-        ),
-    )
-
-
-def _deepspeed(facts: Facts) -> bool:
-    told = facts.zero is not None or facts.said.get("launcher") == "deepspeed"
-    return told or "deepspeed" in facts.said or "deepspeed" in facts.releases
-
-
-def _shard(facts: Facts) -> tuple[Do, ...]:
-    """DeepSpeed's stages where it is there or the framework brings it; else torch's own."""
-    own = facts.framework == "" and not _deepspeed(facts)
-    if facts.world == 1 or (own and facts.world is None and not facts.strategy):
-        small = Do("small_optimizer", "needs bitsandbytes; states of 8 bits")
-        slow = Do("offload", "slow: optimizer states on the CPU")
-        return (small, slow) if _deepspeed(facts) else (small,)
-    if own:
-        return () if facts.fsdp else (Do("fsdp", "each rank holds a part, gathered by layer"),)
-    if "lora" in facts.tuning.lower() and facts.zero in (0, 1, 2):  # the weights are what is large
-        return (Do("zero3", "slower; shards the frozen weights, too"),)
-    if facts.zero == 3:
-        return (Do("offload", "slower: optimizer states on the CPU"),)
-    if facts.zero == 2 or (facts.zero is None and "deepspeed" in facts.said):
-        return (Do("zero3", "slower: parameters are gathered for each layer"),)
-    return (
-        Do("zero2", "none for the result; shards optimizer states and gradients"),
-        Do("zero3", "slower; shards the parameters too"),
-    )
-
-
-_ENGINE = (
-    Do("short_engine", "longer rows are refused", when=("max seq len", "max_model_len")),
-    Do("more_engine", "less room for the training on the same card", unless=("desired GPU",)),
-    Do("less_engine", "a smaller cache", when=("desired GPU",)),
-    Do("short_engine", "longer rows are refused", unless=("max seq len", "max_model_len")),
-    Do("nvidia-smi: end what else runs on this card, or take another one"),
-)
-
-
-# Frames whose tensors have a number for each word of the vocabulary.
-_VOCABULARY = ("log_softmax", "cross_entropy", "logps", "in ForCausalLMLoss", "logits", "lm_head")
-# Whose trainers evaluate without gradients; a loop of one's own may lack that.
-_WITHOUT_GRADIENTS = ("ms-swift", "LLaMA-Factory", "TRL", "axolotl", "FlagEmbedding")
-_NO_GRAD = Do(
-    "with torch.no_grad(): round {place}, if it is not there: else each batch keeps what a "
-    "backward would need",
-    "none",
-)
-_SEGMENTS = Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in front of the command", "none")
-# Frames of an evaluation that hold or gather logits.
-_LOGITS = (
-    "in pad_across_processes",
-    "in preprocess_logits_for_metrics",
-    "in gather_for_metrics",
-    "in gather_function",
-    "in nested_concat",
-    "in _gather",
-    "in to_cpu_and_numpy",
-)
-
-
-def _images(facts: Facts) -> Do:
-    """Smaller images, or fewer tiles for a family that cuts them into tiles."""
-    if "internvl" in facts.model.lower():
-        return Do("fewer_tiles", "less detail, shorter rows")
-    return Do("max_pixels", "smaller images: less detail, shorter rows", limits.fewer_pixels(facts))
-
-
-_OTHERS = (
-    Do(
-        "ps -o pid,user,etime,args -p {pid}: it holds this card too: end it, or take another card: "
-        "CUDA_VISIBLE_DEVICES=1 in front of the command",
-        kind="others",
-    ),
-    Do(
-        "nvidia-smi: end what else runs on this card, or take another one: CUDA_VISIBLE_DEVICES=1 "
-        "in front of the command",
-        kind="others",
-    ),
-)
-
-
-def _do(facts: Facts) -> tuple[Do, ...]:
-    if any(words in facts.message for words in _CACHE):
-        return _ENGINE
-    told = memory.read(facts.message)
-    first: tuple[Do, ...] = ()
-    if "in replica" in facts.message:
-        first += (Do("trainer_group", "none: DataParallel keeps everything on the first card"),)
-    if told.other is not None and told.other > 1:
-        first += _OTHERS
-    if told.fragmented and facts.phase != "evaluation":
-        first += (_SEGMENTS,)
-    pixels = _images(facts)
-    length = Do(
-        "max_length", "longer rows are dropped, or their text is cut", limits.shorter(facts)
-    )
-    frozen = Do("freeze_tower", "the tower no longer learns")
-    lora = Do("lora", "another kind of tuning: fewer weights learn")
-    if facts.phase == "load":
-        half = Do("load_half", "none on cards from Ampere on")
-        slices = () if facts.zero == 3 else (Do("zero3", "each rank loads a part"),)
-        return (*first, half, Do("four_bits", "adapters train alone: QLoRA"), *slices)
-    if facts.phase == "step":
-        return (*first, *_shard(facts), frozen, lora)
-    if facts.phase == "evaluation":
-        if facts.framework not in _WITHOUT_GRADIENTS and "/trainer" not in facts.trace:
-            first += (_NO_GRAD,)
-        scattered = (_SEGMENTS,) if told.scattered else ()
-        return (*first, *_evaluation(facts), *scattered, pixels, length)
-    if facts.phase == "generation":
-        return (
-            *first,
-            Do("fewer_answers", "slower rollouts"),
-            *((Do("less_engine", "a smaller cache"),) if "vllm" in facts.trace else ()),
-            pixels,
-        )
-    if facts.phase == "save":
-        return (
-            *first,
-            Do("save_less", "no optimizer state to resume from"),
-            Do(
-                '"stage3_gather_16bit_weights_on_model_save": false and zero_to_fp32.py afterwards',
-                "one more step by hand",
-            ),
-        )
-    training = _training(facts, pixels, length, frozen, lora)
-    if _one_row(facts, told) and any(words in facts.trace for words in _VOCABULARY):
-        row = (*_batch(facts), length, Do("liger", "none: the logits are not kept as a whole"))
-        return (*first, *row, *(do for do in training if do not in row))
-    if _one_row(facts, told):
-        row = (pixels, length) if facts.vision or not facts.model else (length,)
-        return (*first, *row, *(do for do in training if do not in row))
-    if told.scattered and not told.fragmented:
-        return (*first, *training[:1], _SEGMENTS, *training[1:])
-    return (*first, *training)
-
-
-def _evaluation(facts: Facts) -> tuple[Do, ...]:
-    """The logits of all rows so far are kept on the card: not to keep them is the remedy."""
-    batch = Do("eval_batch", "slower evaluation")
-    kept = Do("eval_accumulation", "slower evaluation: logits go to the host's memory each step")
-    loss = Do("loss_only", "no metrics from logits")
-    none = Do("fewer_evals", "no loss of held-out rows")
-    if facts.said.get("per_device_eval_batch_size") != "1":
-        return (batch, loss, none)
-    logits = any(words in facts.trace for words in _LOGITS)
-    return (loss, kept, none) if logits else (kept, loss, none)
-
-
-def _training(facts: Facts, pixels: Do, length: Do, frozen: Do, lora: Do) -> tuple[Do, ...]:
-    """In a step: first what changes neither the rows nor the result."""
-    batch, shard = _batch(facts), _shard(facts)
-    less = Do("checkpointing", "about a third slower")
-    tower = Do("tower_checkpointing", "the tower's forward runs twice")
-    if facts.framework == "FlagEmbedding":  # whose loss knows the rows of the micro-batch
-        return (less, length, *batch, *shard)
-    known = facts.micro is not None
-    begin = (*batch, less) if known else (less, *batch)  # half of what nobody told is no number
-    if not facts.vision:  # nothing says that it sees; of a model without a name it may
-        images = () if facts.model else (tower, pixels, frozen)
-        return (*begin, *shard, length, lora, *images)
-    if known and not batch:  # one row at a time: what costs no detail comes first
-        return (*begin, *shard, tower, pixels, length, frozen, lora)
-    return (*begin, tower, pixels, length, frozen, *shard, lora)
-
-
 FAILURE = Known(
     code="VG512",
     name="explain-out-of-memory",
     title="Out of GPU memory",
     zh="显存不足（CUDA out of memory）",
     why=_why,
-    do=_do,
+    do=steps.steps,
     wrong=(
         "At a random step it is one large image or long row: cap those "
         "(pixels, length) rather than the "

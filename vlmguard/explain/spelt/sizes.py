@@ -38,8 +38,9 @@ SPELT: dict[str, dict[str, str]] = {
         "(TrainingArguments(eval_accumulation_steps=1))",
     },
     "fewer_answers": {
-        "ms-swift": "half of --num_generations, or a shorter --max_completion_length",
-        "TRL": "half of --num_generations, or a shorter --max_completion_length",
+        **dict.fromkeys(
+            ("ms-swift", "TRL"), "half of --num_generations, or half of --max_completion_length"
+        ),
         "": "fewer generations or rows at once, or shorter answers (max_new_tokens)",
     },
     "max_pixels": {
@@ -101,6 +102,19 @@ SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--deepspeed zero3_offload",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_offload_config.json",
         "": '"offload_optimizer": {{"device": "cpu"}} in DeepSpeed\'s config',
+    },
+    "zero3_offload": {
+        "ms-swift": "--deepspeed zero3_offload",
+        "axolotl": "deepspeed: deepspeed_configs/zero3_bf16_cpuoffload_all.json",
+        "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_offload_config.json",
+        "FlagEmbedding": '--deepspeed FILE.json with "zero_optimization": {{"stage": 3, '
+        '"offload_optimizer": {{"device": "cpu"}}}}',
+        "hf": "accelerate launch --use_deepspeed --zero_stage 3 --offload_optimizer_device cpu … "
+        "in place of torchrun",
+        "accelerate": "accelerate launch --use_deepspeed --zero_stage 3 "
+        "--offload_optimizer_device cpu …",
+        "": '"zero_optimization": {{"stage": 3, "offload_optimizer": {{"device": "cpu"}}, '
+        '"offload_param": {{"device": "cpu"}}}} in DeepSpeed\'s config',
     },
     "no_offload": {
         "ms-swift": "--deepspeed zero3 (not zero2_offload or zero3_offload)",

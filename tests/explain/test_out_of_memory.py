@@ -1,0 +1,86 @@
+"""Out of memory: the first steps follow the phase, the sizes and what the run has already."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import pytest
+
+from tests.explain import compose
+from vlmguard.explain import flags, phases
+from vlmguard.explain.catalogue import load
+from vlmguard.explain.command import explain
+from vlmguard.explain.events import Event
+from vlmguard.explain.lines import Line
+from vlmguard.explain.logfacts import of_text
+
+VG512 = next(known for known in load() if known.code == "VG512")
+
+
+def full(asked, total, free, allocated, idle=0.2):
+    return f"CUDA out of memory. Tried to allocate {asked} GiB. GPU 0 has a total capacity of {total} GiB of which {free} GiB is free. Including non-PyTorch memory, this process has {total - free:.2f} GiB memory in use. Of the allocated memory {allocated} GiB is allocated by PyTorch, and {idle} GiB is reserved by PyTorch but unallocated."
+
+
+MOVED = 'File "ft.py", line 51, in main trainer = Trainer( File "/e/site-packages/transformers/trainer.py", line 741, in _move_model_to_device '
+OWN = 'File "/w/train.py", line 9, in main '
+TOWER = "image_hidden_states = self.vision_model( "
+LATE = "  3%|▎         | 41/1318 [03:16<1:41:51,  4.79s/it]\n"
+DEEPSPEED = "[launch.py:321:sigkill_handler] ['/e/bin/python', '-u', 'ft.py', '--local_rank=3', '--deepspeed', 'ds_z2.json'] exits with return code = 1\n"
+SWIFT = "swift sft --model Qwen/Qwen2.5-VL-7B-Instruct {}\n"
+ASKED = full(1.0, 79.0, 0.5, 60.0)
+
+# What the log says, message, trace, phase, steps → the beginnings of the first steps.
+ROWS = (
+    (DEEPSPEED, full(0.17, 22.2, 0.06, 21.4), MOVED, "load", None, ('TrainingArguments(deepspeed="ds_z2.json") made in front of from_pretrained(…) in ft.py, and "stage": 3', "from_pretrained(…, torch_dtype=torch.bfloat16) in ft.py")),
+    (SWIFT.format("--deepspeed zero2"), ASKED, "", "load", None, ("--deepspeed zero3", "--quant_method bnb --quant_bits 4", "--deepspeed zero3_offload")),
+    (SWIFT.format("--deepspeed zero3"), ASKED, "", "load", None, ("--deepspeed zero3_offload",)),
+    (SWIFT.format("--tuner_type lora"), ASKED, "", "load", None, ("--quant_method bnb --quant_bits 4",)),
+    ("", ASKED, OWN, "load", None, ("from_pretrained(…, torch_dtype=torch.bfloat16) in /w/train.py", "from_pretrained(…, quantization_config=")),
+    (SWIFT.format("--deepspeed zero2"), full(7.0, 40, 5.0, 33), "", "step", (0, 9), ("--deepspeed zero3", "--deepspeed zero3_offload", "--tuner_type lora")),
+    ("torchrun\n", full(3.7, 24, 2.7, 15.6, 3.5), 'File "/w/qwenvl/train/train_qwen.py", line 1, in train', "step", (0, 9), ("--deepspeed scripts/zero3_offload.json",)),
+    ("", full(3.7, 24, 2.7, 15.6), OWN, "step", (0, 9), ("bitsandbytes.optim.PagedAdamW8bit",)),
+    ("Time to load fused_adam op: 0.3 seconds\n", full(1.2, 31.7, 0.3, 29.5, 1.24), f'File "/d/MiniCPM-V/finetune/finetune.py", line 1, in train {TOWER}', "forward", (0, 9), ('--deepspeed ds_config_zero3.json, and in it "device": "cpu"', "--max_slice_nums 4", "--model_max_length 1024", "--tune_vision false")),
+    ("x transformers/trainer.py x\n", full(1.5, 22, 1.1, 20.3), f'File "/w/train_video.py", line 9, in main {TOWER}', "forward", (41, 99), ("grep -nE 'num_frames|max_frames|fps' /w/train_video.py", "AutoProcessor.from_pretrained")),
+    ("llamafactory-cli train x.yaml\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 2\n", full(9.4, 79, 4.1, 70.7), "hidden_states = hidden_states + self.attn( ", "backward", (418, 999), ("image_max_pixels: 294912", "per_device_train_batch_size: 1, gradient_accumulation_steps: 4")),
+    (SWIFT.format("--per_device_train_batch_size 1 --deepspeed zero3"), full(9.4, 79, 4.1, 60), "", "forward", (418, 999), ("--max_pixels", "--max_length", "--deepspeed zero3_offload")),
+    ("Parameter Offload - Persistent parameters statistics: 686\nswift rlhf --model x-vl\n", full(2.6, 79, 2.6, 48, 3.5), "shift_logits = logits[..., :-1, :]", "forward", (0, 9), ("--max_length 4096", "half of --per_device_train_batch_size", "--use_liger_kernel true", "--deepspeed zero3_offload")),
+    ("x\n", full(0.04, 79.3, 0.02, 76.8, 1.2), "src/open_r1/trainer/grpo_trainer.py --num_generations 8", "generation", (2, 99), ("half of --num_generations (the global batch must stay a multiple of it), or --max_completion_length 1024",)),
+    ("grpo.py --num_generations 8 --max_completion_length 700\n", ASKED, "trainer/grpo_trainer.py", "generation", (2, 99), ("--num_generations 4 (the global batch must stay a multiple of it), or --max_completion_length 350",)),
+    ("llamafactory-cli train x.yaml\n", full(9.3, 79, 6.8, 53, 18.1), "", "backward", (9, 99), ("PYTORCH_CUDA_ALLOC_CONF",)),
+    ("llamafactory-cli train x.yaml\n", full(18.5, 79, 12.3, 47.9, 17.8), "", "evaluation", (9, 99), ("per_device_eval_batch_size: 1", "prediction_loss_only: true", "PYTORCH_CUDA_ALLOC_CONF")),
+    (DEEPSPEED, full(1.2, 79, 0.5, 70), OWN.replace("/w/train.py", "ft.py"), "forward", (0, 9), ("model.gradient_checkpointing_enable() in ft.py, behind from_pretrained(…)",)),
+)  # fmt: skip
+
+
+def test_the_phase_and_the_sizes_decide():
+    for words, message, trace, phase, steps, first in ROWS:
+        facts = of_text([words]).at(message, trace, phase)
+        facts = facts if steps is None else facts.__class__(**{**vars(facts), "steps": steps})
+        said = [flags.say(do, facts) for do in VG512.remedies(facts)]
+        assert len(said) <= 6, (words, said)
+        for step, begins in zip(said, first, strict=False):
+            assert step.startswith(begins), (words, phase, said)
+
+
+PHASES = (
+    (("train", "_move_model_to_device", "to", "_apply", "convert"), "load"),
+    (("train", "training_step", "backward", "step", "_take_model_step", "_init_group"), "step"),
+    (("fit", "optimizer_step", "closure", "training_step", "forward"), "forward"),  # Lightning
+    (("fit", "optimizer_step", "closure", "training_step", "backward"), "backward"),
+    (("train", "training_step", "compute_loss", "forward"), "forward"),
+)
+
+
+@pytest.mark.parametrize(("names", "phase"), PHASES)
+def test_phases(names, phase):
+    line = Line(0, 1, 0, None, "", None, "", "x", "x")
+    event = Event(line, "OutOfMemoryError", "x", frames=[("/w/t.py", 1, name) for name in names])
+    assert phases.of(event) == phase
+
+
+def test_what_a_log_tells_of_the_card(tmp_path):
+    path = tmp_path / "train.log"
+    held = full(1.0, 79.0, 0.5, 20.0).replace("78.50 GiB memory in use", "21.00 GiB memory in use")
+    path.write_text(compose.failing(3, compose.traced(f"torch.OutOfMemoryError: {held}", 1)))
+    answer, _ = explain([str(path)])
+    assert "other processes hold 57.5 GiB of this card" in VG512.told(answer.facts)
+    assert flags.say(VG512.remedies(answer.facts)[0], answer.facts).startswith("nvidia-smi: end")

@@ -1,0 +1,98 @@
+"""Model makers' own fine-tuning scripts: the flags and the files that their repositories have.
+
+A script of one's own has no framework's flags; these are known by the path in the traceback.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+_CPU = ', and in it "device": "cpu" instead of "none" under "offload_optimizer" and "offload_param"'
+
+
+@dataclass(frozen=True)
+class Project:
+    """A script's words for a change, its rows' length, and what its launch file switches on."""
+
+    path: re.Pattern[str]
+    spelt: dict[str, str]
+    length: int
+    on: tuple[str, ...] = ()
+
+
+_PROJECTS = (
+    Project(  # OpenBMB/MiniCPM-V
+        re.compile(r"(?i)minicpm[\w.-]{0,30}/finetune/(?:finetune|trainer)\.py"),
+        {
+            "zero2": "--deepspeed ds_config_zero2.json",
+            "zero3": "--deepspeed ds_config_zero3.json",
+            "zero3_offload": f"--deepspeed ds_config_zero3.json{_CPU}",
+            "offload": f"--deepspeed ds_config_zero3.json{_CPU}",
+            "max_pixels": "--max_slice_nums 4",
+            "max_length": "--model_max_length {length}",
+            "freeze_tower": "--tune_vision false",
+            "lora": "--use_lora true --tune_llm false",
+            "checkpointing": "--gradient_checkpointing true",
+        },
+        2048,
+        ("checkpointing",),
+    ),
+    Project(  # QwenLM's qwen-vl-finetune
+        re.compile(r"qwenvl/train/\w{1,30}\.py"),
+        {
+            "zero2": "--deepspeed scripts/zero2.json",
+            "zero3": "--deepspeed scripts/zero3.json",
+            "zero3_offload": "--deepspeed scripts/zero3_offload.json",
+            "offload": "--deepspeed scripts/zero3_offload.json",
+            "max_pixels": "--max_pixels {pixels}",
+            "max_length": "--model_max_length {length}",
+            "freeze_tower": "--tune_mm_vision False",
+            "lora": "--tune_mm_llm False (--lora_enable True, where the repository has it)",
+            "checkpointing": "--gradient_checkpointing True",
+        },
+        8192,
+        ("checkpointing",),
+    ),
+    Project(  # haotian-liu/LLaVA and its many copies
+        re.compile(r"llava/train/\w{1,30}\.py"),
+        {
+            "zero2": "--deepspeed ./scripts/zero2.json",
+            "zero3": "--deepspeed ./scripts/zero3.json",
+            "zero3_offload": "--deepspeed ./scripts/zero3_offload.json",
+            "offload": "--deepspeed ./scripts/zero3_offload.json",
+            "max_length": "--model_max_length {length}",
+            "four_bits": "--bits 4 --lora_enable True",
+            "lora": "--lora_enable True --lora_r 128 --lora_alpha 256",
+            "checkpointing": "--gradient_checkpointing True",
+        },
+        2048,
+        ("checkpointing",),
+    ),
+    Project(  # OpenGVLab/InternVL
+        re.compile(r"internvl/train/\w{1,30}\.py"),
+        {
+            "zero2": "--deepspeed zero_stage2_config.json",
+            "zero3": "--deepspeed zero_stage3_config.json",
+            "zero3_offload": '--deepspeed zero_stage3_config.json, and "offload_optimizer": '
+            '{{"device": "cpu"}} under "zero_optimization" in it',
+            "offload": '--deepspeed zero_stage3_config.json, and "offload_optimizer": '
+            '{{"device": "cpu"}} under "zero_optimization" in it',
+            "max_pixels": "--max_dynamic_patch 6",
+            "max_length": "--max_seq_length {length}",
+            "freeze_tower": "--freeze_backbone True",
+            "lora": "--use_llm_lora 16 --freeze_llm True",
+            "checkpointing": "--grad_checkpoint True",
+        },
+        4096,
+        ("checkpointing",),
+    ),
+)
+
+
+def of(facts: Any) -> Project | None:
+    """The project whose script is in the traceback of a run of no framework of its own."""
+    if facts.framework not in ("", "transformers"):
+        return None
+    return next((p for p in _PROJECTS if p.path.search(facts.trace)), None)
