@@ -4,6 +4,8 @@ PYTHON ?= python3
 ENVS = $(PYTHON) tests/kit/envs.py
 DEV = .envs/dev/bin
 DOCS = .envs/docs/bin
+# Tests start hundreds of processes: where bytecode is not kept, each compiles its modules anew.
+export PYTHONDONTWRITEBYTECODE =
 REAL = tests/frameworks tests/lab tests/release tests/gpu tests/bench
 
 .PHONY: demo test frameworks matrix rehearse-all rehearse-jobs faults mutate fast lint dev envs docs site shots dist bench gpu

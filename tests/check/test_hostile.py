@@ -39,7 +39,9 @@ def _hook(event: str, args: tuple) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _watch():
     sys.addaudithook(_hook)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)  # a module's first import writes it
+        yield
     _ON[0] = False
 
 

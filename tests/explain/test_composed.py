@@ -32,11 +32,11 @@ def judged(tmp_path, text, name="train.log"):
 
 
 @pytest.mark.parametrize(("known", "number", "text"), EXAMPLES)
-@pytest.mark.parametrize("variant", range(3))
-def test_example_in_a_run(tmp_path, known, number, text, variant):
+def test_example_in_a_run(tmp_path, known, number, text):
+    variant = (int(known.code[2:]) + number) % 3  # each example in one of them
     line = known.match_line(text) is not None and known.match(text) is None
     launcher = ("torchrun", "deepspeed", "torchrun")[variant]
-    framework = sorted(compose.PREAMBLES)[(int(known.code[2:]) + variant) % 5]
+    framework = sorted(compose.PREAMBLES)[(int(known.code[2:]) + number) % 5]
     seed = 10 * int(known.code[2:]) + variant + 1000 * number
     log = compose.failing(
         seed, text, rank=variant % 2, world=2 + 2 * (variant // 2), launcher=launcher,

@@ -168,8 +168,17 @@ _ASKED = re.compile(
 )
 
 
+_asked: list[tuple[Facts, dict[str, str]]] = []  # the last: each step of an answer asks again
+
+
 def of(facts: Facts) -> dict[str, str]:
     """Name → value, quoted for a shell; only what the failure or the run's arguments tell."""
+    if not _asked or _asked[0][0] is not facts:
+        _asked[:] = [(facts, _of(facts))]
+    return dict(_asked[0][1])
+
+
+def _of(facts: Facts) -> dict[str, str]:
     said = clean.shown(facts.message)  # what is blacked out here can be no value
     found = {
         **_modules(said),
