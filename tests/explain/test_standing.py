@@ -62,11 +62,11 @@ ROWS = {
     "an evaluation": ({"a.log": BAR.format(9) + "***** Running Evaluation *****\n"}, (), "step 9 was taken; since then it stands in an evaluation", "pip install py-spy"),
     "the other node": (
         {"a.log": "run sh: `python -m torch.distributed.run --nnodes 2 --node_rank 0 --master_addr 10.0.0.7 --master_port 28333 x.py`\n"},
-        (), "no rank has said anything yet: it waits until all 2 nodes have come", "nc -vz 10.0.0.7 28333, on the other 1 node:"),
+        (), "no rank has said anything yet: it waits until all 2 nodes have come", "nc -vz 10.0.0.7 28333  # on the other 1 node:"),
     "rollouts": ({"a.log": BAR.format(9) + "Processed prompts:  37%|###7      | 37/100 [01:00<01:30,  1.1s/it]\n"}, (), "step 9 was taken; since then it is at Processed prompts:  37%", "pip install py-spy"),
     "a save": ({"a.log": BAR.format(9) + "Saving model checkpoint to out/checkpoint-9\n"}, (), "step 9 was taken; since then it stands in writing", "ls -l --time-style=full-iso out/checkpoint-9"),
     "a download": ({"a.log": "Downloading shards:  50%|#####     | 2/4 [10:00<10:00, 300.0s/it]\n"}, (), "it stands in a download", "d=${HF_HOME"),
-    "a log behind": ({f"t-{h}.log": "".join(f"step {n} loss 1.{n}\n" for n in range(1, 9 - (h == 2))) for h in range(3)}, (), "t-2.log told step 7 last", "on the machine of t-2.log first: pip"),
+    "a log behind": ({f"t-{h}.log": "".join(f"step {n} loss 1.{n}\n" for n in range(1, 9 - (h == 2))) for h in range(3)}, (), "t-2.log told step 7 last", "pip install py-spy"),
     "weights": ({"a.log": "Loading checkpoint shards:  33%|###  | 1/3 [00:01<00:03,  1.70s/it]\n"}, (), "it stands in work before the first step: Loading", "pip install py-spy"),
 }  # fmt: skip
 
@@ -114,7 +114,7 @@ SAVING = "step 479 loss 1\nstep 480 loss 1\n[Torch] Saving /ckpt/a/global_step48
 
 # a log → its class, its ranks, words of it, the beginning of the first step, what is not said
 HANGS = {
-    "all of them wait": (ZERO3 + waits(81, 74, 81, 81), "VG505", (1,), ("every rank is alive", "behind: rank 1, by 7", '"stage": 2 under "zero_optimization" in z/zero3.json', " /d/m.json: True beside False"), "a small blank image", "LOGS"),
+    "all of them wait": (ZERO3 + waits(81, 74, 81, 81), "VG505", (1,), ("every rank is alive", "behind: rank 1, by 7", '"stage": 2 under "zero_optimization" in z/zero3.json', " /d/m.json  # True beside False"), "a small blank image", "LOGS"),
     "one of them is gone": (ZERO3 + waits(81, 0, 81, 81), "VG505", (1,), ("never came: rank 1",), "a small blank image", "alive and waits"),
     "nothing sees": (waits(81, 81, 74), "VG505", (2,), ("behind: rank 2, by 7",), "TORCH_NCCL_TRACE_BUFFER_SIZE", "LOGS"),
     "one of them saves": (SAVING + waits(0, 81, 81, op="ALLREDUCE", numel=-80), "VG551", (0,), ("still writing /ckpt/a/global_step480 when the others gave up after 30 minutes", "ls -l --time-style=full-iso /ckpt/a/global_step480", "x.log:4 | saving to"), "init_process_group(timeout=", "metric"),

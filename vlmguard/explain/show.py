@@ -10,6 +10,7 @@ from vlmguard.explain import (
     flags,
     named,
     packages,
+    parted,
     standing,
     unfinished,
     unknown,
@@ -76,7 +77,7 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     elif answer.verdict == "unknown":
         yield f"what it means: {_unknown(answer)}"
         yield "type next:"
-        yield from (f"  - {line}" for line in _next(answer, digests))
+        yield from (f"  - {parted.step(line)}" for line in _next(answer, digests))
     else:
         yield from _unfinished(answer, digests)
     if answer.table is not None:
@@ -265,9 +266,9 @@ def _known(answer: Answer) -> Iterator[str]:
     yield f"what it means: {clean.shown(known.told(facts))}"
     yield "what to do, in this order:"
     for number, do in enumerate(known.remedies(facts), 1):
-        cost = f"  [cost: {do.cost}]" if do.cost not in ("", "none") else ""
-        yield f"  {number}. {clean.shown(flags.say(do, facts))}{cost}"
-    yield f"when that is wrong: {known.wrong}"
+        cost = f"  [cost: {parted.codes(do.cost)}]" if do.cost not in ("", "none") else ""
+        yield f"  {number}. {parted.step(clean.shown(flags.say(do, facts)))}{cost}"
+    yield f"when that is wrong: {parted.codes(known.wrong)}"
     if known.prevented:
         yield f"vlmguard: sees it beforehand where the cause is one of these: {_rules(known)}"
         yield "  before the next start: vlmguard check -- YOUR COMMAND"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from vlmguard.explain import looks, named, standing, watchdog
+from vlmguard.explain import looks, named, parted, standing, watchdog
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 
@@ -69,7 +69,7 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     said = "; ".join(found.said or [stands])
     yield f"what it means: {said}. The log just ends there. {_EITHER}"
     yield "type next:"
-    yield from (f"  - {line}" for line in _next(answer, digests, found))
+    yield from (f"  - {parted.step(line)}" for line in _next(answer, digests, found))
 
 
 def _nodes(answer: Answer, digests: Sequence[Digest]) -> int:
@@ -143,10 +143,10 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     hosts = _hosts(found)
     logs = "" if hosts or found.ranks else " and ".join(found.logs[:3])
     yield from _work(answer, digests)
-    where = f"on {', '.join(hosts)} first ({_inside(hosts[0])}): " if hosts else ""
+    where = f"on {', '.join(hosts)} first ({_inside(hosts[0])}), " if hosts else ""
     ranks = f", {watchdog.ranks(found.ranks)} first" if found.ranks and not hosts else ""
-    where = f"on the machine of {logs} first: " if logs else where
-    yield f"{where}{SPY}: {_READ}{ranks}"
+    where = f"on the machine of {logs} first, " if logs else where
+    yield f"{SPY}: {where}{_READ}{ranks}"
     if hosts and not found.links:
         yield from _network(digests)
     stuck = answer.facts.steps is not None and answer.facts.steps[0] == 0 and not found.said

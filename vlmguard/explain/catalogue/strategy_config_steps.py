@@ -171,7 +171,7 @@ STEPS = (
         when=("auto",),
     ),
     Do(
-        "python -m json.tool ds_config.json; accelerate env shows the configuration that is used",
+        "python -m json.tool ds_config.json; accelerate env: the configuration that is used",
         "none",
     ),
 )

@@ -14,7 +14,7 @@ _STEPS = (
         kind="detach",
     ),
     Do(
-        "detach() what is kept from one step to the next (hidden states, outputs, losses that "
+        "x.detach() of what is kept from one step to the next (hidden states, outputs, losses that "
         "are summed up); loss.backward() once per forward",
         "none",
         when=("second time",),
@@ -35,7 +35,7 @@ _STEPS = (
         "embeddings, not by slice assignment",
         "a little memory",
     ),
-    Do("detach() what is kept between steps", "none", unless=("second time",)),
+    Do("x.detach() of what is kept between steps", "none", unless=("second time",)),
 )
 _SCATTER = Do(
     "{place}: x = x.scatter(…) in place of x.scatter_(…), or x = x.clone() on the line before it",

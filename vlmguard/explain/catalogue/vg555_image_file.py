@@ -96,7 +96,7 @@ FAILURE = Known(
             unless=("directory: '/",),
         ),
         Do(
-            "ffprobe -v error {path}; ffmpeg -v error -i {path} -f null - shows what is broken",
+            "ffprobe -v error {path}; ffmpeg -v error -i {path} -f null -: what is broken",
             "none",
             when=("video", "DECORD", "decord", ".mp4", ".avi", "moov", "av."),
         ),

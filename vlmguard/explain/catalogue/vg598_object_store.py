@@ -79,7 +79,7 @@ FAILURE = Known(
             kind="look",
         ),
         Do(
-            "aws sts get-caller-identity and aws s3 ls s3://BUCKET/PREFIX (gcloud auth list and "
+            "aws sts get-caller-identity; aws s3 ls s3://BUCKET/PREFIX (gcloud auth list and "
             "gcloud storage ls, az storage blob list), within the job and on each node: who it is "
             "and what it may see",
             "none",
