@@ -115,11 +115,11 @@ SAVING = "step 479 loss 1\nstep 480 loss 1\n[Torch] Saving /ckpt/a/global_step48
 # a log → its class, its ranks, words of it, the beginning of the first step, what is not said
 HANGS = {
     "all of them wait": (ZERO3 + waits(81, 74, 81, 81), "VG505", (1,), ("every rank is alive", "behind: rank 1, by 7", '"stage": 2 under "zero_optimization" in z/zero3.json', " /d/m.json  # True beside False"), "a small blank image", "LOGS"),
-    "one of them is gone": (ZERO3 + waits(81, 0, 81, 81), "VG505", (1,), ("never came: rank 1",), "a small blank image", "alive and waits"),
+    "one of them is gone": (ZERO3 + waits(81, 0, 81, 81), "VG505", (1,), ("never came: rank 1", "a small blank image"), "dmesg -T", "alive and waits"),
     "nothing sees": (waits(81, 81, 74), "VG505", (2,), ("behind: rank 2, by 7",), "TORCH_NCCL_TRACE_BUFFER_SIZE", "LOGS"),
     "one of them saves": (SAVING + waits(0, 81, 81, op="ALLREDUCE", numel=-80), "VG551", (0,), ("still writing /ckpt/a/global_step480 when the others gave up after 30 minutes", "ls -l --time-style=full-iso /ckpt/a/global_step480", "x.log:4 | saving to"), "init_process_group(timeout=", "metric"),
-    "one of them prepares": (NEARLY + ALONE.format(r=1) + ALONE.format(r=2), "VG517", (0,), ("the main process prepares the data alone", "python /w/pt.py with the same arguments"), "--ddp_timeout 7200", "getent"),
-    "no bar tells it": (ALONE.format(r=1), "VG517", (0,), ("prepares the data alone",), "--ddp_timeout 7200", "getent"),
+    "one of them prepares": (NEARLY + ALONE.format(r=1) + ALONE.format(r=2), "VG517", (0,), ("the main process prepares the data alone", "python /w/pt.py with the same arguments"), "--ddp_timeout 18000", "getent"),
+    "no bar tells it": (ALONE.format(r=1), "VG517", (0,), ("prepares the data alone",), "--ddp_timeout 18000", "getent"),
     "unused on every rank": (VISION + "".join(UNUSED.format(r=r) for r in range(4)), "VG503", None, ("on every rank alike",), "DistributedDataParallel(…, find_unused", "usual cause"),
     "unused on one": (VISION + UNUSED.format(r=2), "VG503", (2,), ("usual cause is a batch without an image",), "freeze", "alike"),
     "each in another collective": (ALONE.partition("[rank{r}]: torch")[0].replace("{r}", "0") + "[rank0]: RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: ALLREDUCE, but Rank 1 is running collective: BROADCAST\n", "VG505", None, (), "grep -nE 'File .*, line", "LOGS"),
@@ -138,3 +138,16 @@ def test_who_waits_for_whom(tmp_path):
         assert all(word in told for word in words), (name, told)
         assert told.partition("  1. ")[2].startswith(first), (name, told)
         assert never not in told, (name, told)
+
+
+def test_the_own_log_of_the_rank_that_never_came(tmp_path):
+    """Each rank has a file: how that of the late one ends is told, and no rank's log is asked for."""
+    bomb = "/e/PIL/Image.py:3402: DecompressionBombWarning: Image size (132710400 pixels) exceeds limit\n  warnings.warn(\n"
+    for own, words in ((bomb, "ends with: "), ("", "is empty")):
+        for rank in range(4):
+            said = waits(*(81 if r == rank else 0 for r in range(4)))
+            (tmp_path / f"rank_{rank}.log").write_text(own if rank == 2 else ZERO3 + said)
+        told = text(*explain([str(tmp_path)]))
+        assert f"rank 2's own log {words}" in told
+        assert "PET_LOG_DIR" not in told
+        assert ("50 million pixels" in told) == bool(own)

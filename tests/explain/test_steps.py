@@ -83,7 +83,7 @@ FIRST = {
     "a torch that is too old": ("VG550", "ValueError: `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6", "", "python -m pip install 'torch>=2.6'"),
     "a page is no model": ("VG540", "OSError: We couldn't connect to 'https://huggingface.co'; see 'https://huggingface.co/docs/transformers/installation#offline-mode'.", "", "curl -sSI https://huggingface.co"),
     "a folder that is not there": ("VG539", "ValueError: path: '/data/models/Qwen2-VL-7B-Instruct' not found", "ms-swift", "ls -l /data/models/Qwen2-VL-7B-Instruct"),
-    "a number, not a gradient": ("VG505", "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4417, OpType=ALLREDUCE, NumelIn=1, NumelOut=1", "ms-swift", "PET_LOG_DIR=LOGS"),
+    "a number, not a gradient": ("VG505", "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4417, OpType=ALLREDUCE, NumelIn=1, NumelOut=1", "ms-swift", "dmesg -T"),
     "which card": ("VG529", "ValueError: Your setup doesn't support bf16/gpu. You need to assign use_cpu", "", "python -c 'import torch"),
     "a card without it": ("VG529", "ValueError: Your setup doesn't support bf16/gpu. You need torch>=1.10, using Ampere GPU", "LLaMA-Factory", "fp16: true, bf16: false"),
     "nothing trains, ms-swift": ("VG507", "RuntimeError: DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient.", "ms-swift", "--freeze_llm false"),
@@ -238,7 +238,10 @@ RUNS = (
     ("deepspeed ft.py --bf16 --model_name_or_path gpt2\n", "VG529", "bf16/gpu", "", "--fp16 in place of --bf16"),
     ("accelerate launch --config_file conf/fsdp.yaml train.py\n", "VG519", "Must flatten tensors with uniform `requires_grad`", "", "fsdp_use_orig_params: true in conf/fsdp.yaml"),
     ("accelerate launch --config_file z3.yaml train.py\n", "VG523", "'weight' must be 2-D", "", "zero_stage: 2 in z3.yaml"),
-    ("deepspeed train.py --deepspeed z3.json\n", "VG505", "WorkNCCL(SeqNum=77, OpType=ALLREDUCE)", "", "deepspeed --enable_each_rank_log=LOGS"),
+    ("deepspeed train.py --deepspeed z3.json\n", "VG517", "wait timeout after 600000ms", "", "deepspeed --enable_each_rank_log=LOGS"),
+    ("+ srun python train.py\n", "VG517", "wait timeout after 600000ms", "", "srun --output=LOGS/rank_%t.log"),
+    ("All the weights of Qwen2MoeForCausalLM were initialized from the model checkpoint at /m/Chat.\n", "VG505", "WorkNCCL(SeqNum=323081, OpType=_ALLGATHER_BASE)", "", "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES=Qwen2MoeSparseMoeBlock "),
+    ("sendBytes failed on SocketImpl(fd=96, addr=[a-worker-2]:41839, remote=[a-master-0]:23456): Broken pipe\n", "VG563", "NCCL communicator was aborted on rank 18.", "", "(kubectl logs a-master-0 --previous ||"),
     ("x transformers/trainer.py x\n", "VG503", "Expected to have finished reduction", MINE, "--ddp_find_unused_parameters true --gradient_checkpointing_kwargs '{\"use_reentrant\": false}'; in code: TrainingArguments(ddp_find_unused_parameters=True, gradient_checkpointing_kwargs={\"use_reentrant\": False})"),
     ("accelerate launch train.py\n", "VG503", "Expected to have finished reduction", "", "Accelerator(kwargs_handlers=[accelerate.DistributedDataParallelKwargs(find_unused_parameters=True)])"),
     ("UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n", "VG507", "does not require grad", "", "use_reentrant=False"),
@@ -439,7 +442,9 @@ def test_steps_of_one_kind_and_words():
 def test_images_are_not_blamed_where_nothing_sees():
     """A hang of a run of which no argument and no model tells that it sees: look first."""
     said = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7753, OpType=ALLREDUCE)"
-    assert steps("VG505", said)[0].startswith("PET_LOG_DIR=LOGS")
+    assert steps("VG505", said)[0].startswith("dmesg -T")
+    assert any(step.startswith("PET_LOG_DIR=LOGS") for step in steps("VG505", said))
+    assert not any("LOGS" in step for step in steps("VG505", said, seen=frozenset(("rank files",))))
     assert steps("VG505", said, model="Qwen/Qwen2.5-VL-7B-Instruct")[0].startswith("a small blank image")
     waits = "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."
     assert "find_unused_parameters" in steps("VG503", waits)[0]
@@ -480,7 +485,8 @@ def test_what_to_type_where_nothing_is_known(tmp_path):
 
 
 def test_a_rank_that_is_still_at_work_needs_more_time():
-    assert steps("VG517", "Socket Timeout", framework="LLaMA-Factory", phase="data")[0].startswith("ddp_timeout")
+    assert steps("VG517", "Socket Timeout", framework="LLaMA-Factory", phase="data")[0].startswith("preprocessing_num_workers: 16, ddp_timeout: 180000000")
+    assert steps("VG517", "Socket Timeout", framework="LLaMA-Factory", phase="data", typed=frozenset(("stage",)))[0].startswith("--preprocessing_num_workers 16 --ddp_timeout 180000000")
     assert not steps("VG517", "Socket Timeout", framework="LLaMA-Factory")[0].startswith("ddp_timeout")
 
 

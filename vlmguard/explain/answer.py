@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from vlmguard.explain import phases, watchdog
+from vlmguard.explain import absent, phases, watchdog
 from vlmguard.explain.candidates import Candidate
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known, flat
@@ -64,7 +64,7 @@ def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
     last = max(steps, key=lambda s: s[1], default=None)
     facts = replace(facts, steps=(last[1], last[2]) if last else None)
     if answer.table is not None and answer.table.gone:
-        facts = replace(facts, said={**facts.said, "absent": str(answer.table.gone[0])})
+        facts = replace(facts, said={**facts.said, **_absent(answer.table.gone[0], digests)})
     pick = answer.pick
     if pick is None:
         return facts
@@ -78,6 +78,14 @@ def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
     trace = flat(" ".join(event.trace))
     phase = phases.of(event) or _context(pick, digests)
     return facts.at(flat(f"{event.type}: {event.message}")[:6000], trace, phase)
+
+
+def _absent(rank: int, digests: Sequence[Digest]) -> dict[str, str]:
+    """The rank that never came, and the last line of its own log, where each has one."""
+    if not absent.own_logs(rank, digests):
+        return {"absent": str(rank)}
+    last = absent.last_words(rank, digests)
+    return {"absent": str(rank), "absentlast": flat(last.raw)[:400] if last is not None else ""}
 
 
 def _context(pick: Candidate, digests: Sequence[Digest]) -> str:

@@ -6,6 +6,7 @@ transformers, torch or DeepSpeed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from vlmguard.explain import named, spelling
@@ -15,6 +16,9 @@ from vlmguard.explain.spelt import SPELT
 
 # Frameworks whose command line is transformers' TrainingArguments and their own.
 _HF = ("TRL", "transformers", "FlagEmbedding", "ms-swift")
+# A command line that has flags: YAML's pairs are typed as such.
+_FLAGGED = frozenset(("stage", "finetuning_type", "dataset", "model_name_or_path"))
+_PAIR = re.compile(r"(?:^|, )([a-z_]{4,48}): ([\w./-]{1,60})")
 _YAML = ("LLaMA-Factory", "axolotl")
 
 
@@ -36,9 +40,12 @@ def say(do: Do, facts: Facts) -> str:
     )
     values["hub"] = values.get("repo") or values.get("modelrepo") or "NAME"
     values.setdefault("starter", "SCRIPT.py")
+    values.setdefault("experts", "CLASS_OF_THE_MOE_BLOCK")
     values["served"] = values.get("modelfolder") or values.get("modelrepo") or "MODEL"
     said = words.format_map(_Values({**dict(do.values), **values}))
     said = said.replace("DeepSpeed's config", values.get("dsfile", "DeepSpeed's config"))
+    if name == "LLaMA-Factory" and facts.typed & _FLAGGED:
+        said = _PAIR.sub(lambda m: f"{' ' if m.start() else ''}--{m[1]} {m[2]}", said)
     return said if own else spelling.in_code(said, facts)
 
 

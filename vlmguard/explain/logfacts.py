@@ -30,7 +30,8 @@ class Facts:
         said: lower-case names of arguments → their text, as printed.
         typed: those of them that a command line in the log has as flags.
         seen: what the ranks' lines tell together: "all wait" (each in a collective), "everywhere"
-            (all ranks failed alike), "alone" (the others wait for the main process).
+            (all ranks failed alike), "alone" (the others wait for the main process); "rank files":
+            each rank's output was read from a file of its own.
     """
 
     framework: str = ""

@@ -64,6 +64,10 @@ _EACH = (
     '(".jpg", ".jpeg", ".png", ".webp", ".bmp"):\\n  '
 )
 BROKEN = _EACH + "try: Image.open(p).load()\\n  except Exception as e: print(p, e)' "
+HUGE = (
+    _EACH.replace("Image\\nfor", "Image\\nImage.MAX_IMAGE_PIXELS = None\\nfor")
+    + "a, b = Image.open(p).size\\n  a * b > 5e7 and print(p, a, b)' "
+)
 NARROW = (
     _EACH + "a, b = sorted(Image.open(p).size)\\n  (a < 28 or b > 199 * a) and print(p, a, b)' "
 )

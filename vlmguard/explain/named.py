@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from vlmguard.explain import clean, given, moved, packages, wheels
+from vlmguard.explain import architectures, clean, given, moved, packages, wheels
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.renamed import DROPPED, LIGHTNING, RENAMED
 
@@ -189,6 +189,10 @@ def _of(facts: Facts) -> dict[str, str]:
         "job": _first(_JOB, said),
         "host": _first(_HOST, said) or given.master(facts),
         "absent": facts.said.get("absent", ""),
+        "peer": facts.said.get("peer", ""),
+        "pod": facts.said.get("peer", "").partition(".")[0],
+        "tower": architectures.tower(facts),
+        "experts": architectures.experts(facts),
         "pid": _first(_PID, said),
         "node": facts.said.get("node", ""),
         "card": facts.said.get("card", ""),

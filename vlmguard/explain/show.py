@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vlmguard.core.findings import Finding
 from vlmguard.explain import (
+    absent,
     clean,
     flags,
     named,
@@ -83,6 +84,7 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     if answer.table is not None:
         yield "ranks side by side:"
         yield from (f"  {row}" for row in _beside(answer.table.rows()))
+        yield from _own_logs(answer.table, digests)
     if answer.followed:
         yield f"what followed: {'; '.join(clean.shown(f) for f in answer.followed)}"
     if answer.verdict != "unfinished":
@@ -105,6 +107,14 @@ def _beside(rows: list[str]) -> list[str]:
         return rows
     left = len(rows) - 2 * SIDE
     return [*rows[:SIDE], f"… and {left} more (--format json has all)", *rows[-SIDE:]]
+
+
+def _own_logs(table: watchdog.Table, digests: Sequence[Digest]) -> Iterator[str]:
+    """How the own logs of those end that never came, where each rank has one."""
+    for rank in table.gone[:4] if absent.each_its_own(digests) else ():
+        last = absent.last_words(rank, digests)
+        line = f": {evidence(last, digests)}" if last is not None else ""
+        yield f"  {absent.told(rank, digests)}{line}"
 
 
 def _appended(digests: Sequence[Digest]) -> Iterator[str]:
@@ -227,7 +237,7 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
     who = _who(answer)
     pick = answer.pick
     lane = pick.line.lane.strip("[] ") if pick and not who else ""
-    of = f" of {lane}" if lane else ""
+    of = f" of {lane}" if lane[:1].isalpha() else ""  # a host, not a rank of this node
     only = answer.how.startswith("only ")
     parts = [who or ("not told" if only else f"a process{of} whose rank the log does not tell")]
     place = pick.event.where if pick and pick.event else None

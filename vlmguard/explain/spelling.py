@@ -57,6 +57,7 @@ LOGS = (
 _RANK_LOGS = {
     "accelerate": f"accelerate launch --log_dir LOGS --tee 3 … (the rest as it was), {LOGS}",
     "deepspeed": f"deepspeed --enable_each_rank_log=LOGS … (the rest as it was), {LOGS}",
+    "srun": f"srun --output=LOGS/rank_%t.log … (the rest as it was), {LOGS}",
 }
 
 

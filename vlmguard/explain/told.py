@@ -44,6 +44,18 @@ _DOCKER = re.compile(r"\bdocker run (?![^\n]{0,400}(?:--gpus|--runtime|--device)
 _TORCHRUN = re.compile(r"torchrun\b|torch[./]distributed[./](?:run|launch|elastic)\b")
 # DeepSpeed at work, of whatever stage: its own optimizers and engine.
 _ENGINE = re.compile(r"\b(?:fused|cpu)_adam op\b|deepspeed/runtime/engine\.py")
+# Tasks that srun itself started, one a rank, or one launcher a node.
+_SRUN = re.compile(r"(?m)^(?:\+ |\$ )?srun (?=\S)|\bSLURM_PROCID\b")
+# Another process of whom a rank lost sight: torch's store, NCCL's socket.
+_PEER = re.compile(
+    r"\bremote=\[?([A-Za-z][\w.-]{1,80})\]?:\d{2,5}\)"
+    r"|\b(?:closed|reset) by (?:remote )?peer ([A-Za-z][\w.-]{1,80})<\d{1,5}>"
+)
+# transformers, of the model that it has loaded: its class, its folder.
+_LOADED = re.compile(
+    r"\bAll the weights of (\w{4,60}) were initialized from the model checkpoint at "
+    r"([\w./@+~-]{1,200}?)\.?(?=\s|$)"
+)
 _ACCELERATE = re.compile(
     r"\baccelerate launch\b|accelerate/commands/launch\.py|/bin/accelerate\", line"
 )
@@ -106,10 +118,17 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("launcher", "deepspeed")
     elif _TORCHRUN.search(text):
         said.setdefault("launcher", "torchrun")
+    elif _SRUN.search(text):
+        said.setdefault("launcher", "srun")
     if _ENGINE.search(text):
         said.setdefault("engine", "deepspeed")
     if "Vision Module - Trainable Block Indices: None" in text:  # Qwen-VL's own script
         said.setdefault("freeze_vision_tower", "true")
+    if found := _PEER.search(text):
+        said.setdefault("peer", found[1] or found[2])
+    if found := _LOADED.search(text):
+        said.setdefault("architecture", found[1])
+        said.setdefault("model_name_or_path", found[2])
     if _DOCKER.search(text):
         said.setdefault("docker", "no card")
     if _NOTEBOOK.search(text):

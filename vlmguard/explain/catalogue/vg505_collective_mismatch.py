@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import looks
+from vlmguard.explain import architectures, looks
+from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -35,6 +36,17 @@ def _why(facts: Facts) -> str:
         return (
             f"{start}. With a tower that trains: most often one had an image and another had none"
         )
+    if _experts(facts) and not facts.vision:
+        many = (
+            "; that many collectives in one step are weights of single experts"
+            if _MANY.search(facts.message)
+            else ""
+        )
+        return (
+            f"{start}. The model is a mixture of experts, and the ranks wait for weights: ZeRO-3 "
+            f"gathers each expert's by itself, and a rank whose tokens chose others gathers "
+            f"others{many}"
+        )
     if facts.zero == 3 or facts.fsdp:
         return (
             f"{start}. Under {facts.strategy} every forward gathers, of a "
@@ -51,6 +63,7 @@ _ALIVE = (
 )
 # The first collectives of a run come before any row: what hangs in them are the ranks' links.
 _FIRST = re.compile(r"SeqNum=[1-3], ")
+_MANY = re.compile(r"SeqNum=\d{5,}")
 _NUMBER = re.compile(r"NumelIn=1,")
 _ALONE = Do(
     "what one rank does alone (if rank == 0: evaluate, save, push) on all ranks, or let the others "
@@ -68,7 +81,6 @@ _LINKS = (
     Do("NCCL_IB_DISABLE=1 in front of the command: it runs: InfiniBand is at fault", "slower"),
 )
 _FIND = (
-    Do("rank_logs", "none"),
     Do(
         "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=$PWD/nccl_trace_ in front of the command, where every "
@@ -84,52 +96,70 @@ _LINES = Do(
     "last line; where they differ, one rank went another way (an if on its rank or its rows)",
     "none",
 )
-_ABSENT = Do(
-    "dmesg -T | grep -i -E 'killed process|oom|xid' | tail, on rank {absent}'s machine: a line is "
-    "what ended it; none: at the next stall py-spy dump --pid PID, of that rank, says where it is",
+_HUGE = Do(
+    looks.HUGE + ".: images of more than 50 million pixels below this folder (its name in place of "
+    "the dot): rank {absent}'s last words are of one: take their rows out or store them smaller",
     "none",
 )
 
 
+def _find(facts: Facts) -> tuple[Do, ...]:
+    """Who failed or stayed behind: what exists already first, then what costs another run."""
+    huge = (_HUGE,) if "DecompressionBomb" in facts.said.get("absentlast", "") else ()
+    return (*ranks.others(facts), *huge, *ranks.late(facts), *ranks.logs(facts), *_FIND)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _FIRST.search(facts.message) and "absent" in facts.said:  # busy still, or dead
-        return (_FIND[0], _ABSENT, Do("timeout", "a real hang is noticed later"), *_LINKS)
+        slow = Do("timeout", "a real hang is noticed later")
+        return (*ranks.late(facts), slow, *_LINKS, *ranks.logs(facts))
     if _FIRST.search(facts.message):
-        return (*_LINKS, *_FIND)
+        return (*_LINKS, *ranks.logs(facts), *_FIND)
     if "disagreement" in facts.message:  # ZeRO-3's own check of what it gathers
         return (
             Do("zero2", "more memory; it gathers no weights, so the ranks may differ"),
             Do("dummy_image", "one small forward of the tower in batches of text"),
-            Do("leaf_modules", "experts of a layer are gathered together: more memory"),
-            *_FIND,
+            _LEAVES,
+            *_find(facts),
         )
     if _NUMBER.search(facts.message):
-        return (*_FIND, _ALONE, Do("dummy_image", "one small forward of the tower"))
+        return (*_find(facts), _ALONE, Do("dummy_image", "one small forward of the tower"))
     dummy = Do("dummy_image", "one small forward of the tower in batches of text")
     if "mismatch between collectives" in facts.message:  # torch's own check: all are alive
         return (_LINES, *_by_rows(facts, dummy), *_elsewhere(facts))
     if "all wait" in facts.seen:  # no log holds more
-        return (*_by_rows(facts, dummy), *_FIND[1:], *_elsewhere(facts))
+        return (*_by_rows(facts, dummy), *_FIND, *_elsewhere(facts))
     if not facts.vision:  # nothing says that it sees: look first
-        late = (_ABSENT,) if "absent" in facts.said else ()
-        return (_FIND[0], *late, _FIND[1], *_elsewhere(facts), dummy)
-    return (*_by_rows(facts, dummy), *_elsewhere(facts), *_FIND)
+        last = () if _experts(facts) else (dummy,)
+        return (*_experts(facts), *_find(facts), *_elsewhere(facts), *last)
+    if "absent" in facts.said:  # one rank alone did not come: where is it?
+        return (*_find(facts)[:-1], *_by_rows(facts, dummy), *_FIND, *_elsewhere(facts))
+    return (*_by_rows(facts, dummy), *_elsewhere(facts), *_find(facts))
+
+
+_LEAVES = Do("leaf_modules", "experts of a layer are gathered together: more memory")
+
+
+def _experts(facts: Facts) -> tuple[Do, ...]:
+    """What a mixture of experts wants whose weights are gathered one by one."""
+    if not architectures.mixed(facts) or not gathers(facts) or facts.fsdp:
+        return ()
+    return (_LEAVES, Do("zero2", "more memory: each rank holds all weights"))
+
+
+def gathers(facts: Facts) -> bool:
+    """Whether weights are gathered for each forward: told, or by what the ranks wait in."""
+    asked = facts.strategy == "" and "OpType=_ALLGATHER_BASE" in facts.message
+    return facts.zero == 3 or facts.fsdp or asked
 
 
 def _by_rows(facts: Facts, dummy: Do) -> tuple[Do, ...]:
     """What makes the ranks' ways through the model alike, whatever their rows."""
     if not facts.vision and (facts.strategy in ("ddp", "") or (facts.zero or 3) < 3):
-        return ()
+        return _experts(facts)
     found = [dummy]
-    if facts.zero == 3 or facts.fsdp:
-        if (
-            "moe" in facts.model.lower()
-            or "a3b" in facts.model.lower()
-            or "moe" in facts.message.lower()
-        ):
-            found.insert(
-                0, Do("leaf_modules", "experts of a layer are gathered together: more memory")
-            )
+    if gathers(facts):
+        found[:0] = _experts(facts)[:1]
         found.append(Do("zero2", "more memory; with a frozen tower it does not gather"))
     else:
         found.append(Do("freeze_tower", "the tower no longer learns"))
@@ -138,7 +168,7 @@ def _by_rows(facts: Facts, dummy: Do) -> tuple[Do, ...]:
 
 
 def _elsewhere(facts: Facts) -> tuple[Do, ...]:
-    if facts.strategy not in ("ddp", ""):
+    if facts.strategy not in ("ddp", "") or gathers(facts):
         return ()
     return (Do("find_unused", "under DDP only; not with reentrant checkpointing"),)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -27,7 +28,7 @@ _STEPS = (
         when=("connect", "resolve", "ocket", "Rendezvous", "rendezvous"),
         kind="reach",
     ),
-    Do("rank_logs", "none"),
+    ranks.RANK_LOGS,
     Do("preprocess", "one run beforehand"),
     Do("timeout", "a real hang is noticed later"),
     Do(
@@ -39,12 +40,18 @@ _STEPS = (
 )
 
 
+LONG = 7200  # seconds: longer than most data sets take
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """A rank that is still at work when the others give up needs more time, or none at all."""
     if facts.phase != "data":
+        if "rank files" in facts.seen:
+            return tuple(do for do in _STEPS if do is not ranks.RANK_LOGS)
         return _STEPS
+    longer = (facts.number("ddp_timeout") or 0) >= LONG
     work = (
-        Do("timeout", "a real hang is noticed later"),
+        Do("map_more" if longer else "map_and_wait", "a real hang is noticed later"),
         Do(
             "python {main} with the same arguments, on one process (no torchrun), until it "
             "begins to train: the ranks then find what it prepared in the cache",
@@ -52,9 +59,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             kind="prepared",
         ),
         Do("preprocess", "one run beforehand", kind="prepared"),
-        Do("map_more", "processor time"),
     )
-    return (*work, Do("rank_logs", "none"))
+    return (*work, *ranks.late(facts), *ranks.logs(facts))
 
 
 def _why(facts: Facts) -> str:
@@ -62,7 +68,9 @@ def _why(facts: Facts) -> str:
         first = "the main process prepares the data alone and the others wait for it"
         if "alone" not in facts.seen:
             first = "a rank was still preparing data when the others gave up"
-        return f"{first}, longer than the time-out: it is slow, not gone"
+        limit = facts.number("ddp_timeout")
+        told = f"the {limit} seconds of ddp_timeout" if limit else "the time-out"
+        return f"{first}, longer than {told}: slow, not gone, if its bar still moved at the end"
     return (
         "the other ranks waited for one that was still busy, most often before the first step: it "
         "prepared data, downloaded, compiled, or had already failed"

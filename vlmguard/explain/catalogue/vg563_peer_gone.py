@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_RUNTIMES = (
+    Do(
+        "tail -n 40 /tmp/ray/session_latest/logs/worker-*.err; dmesg -T | grep -i -E 'killed "
+        "process|oom' | tail -5, on the node of the actor: what ended it",
+        "none",
+        when=("ActorDied", "RayActorError", "ray.exceptions"),
+    ),
+    Do(
+        "horovodrun --output-filename LOGS … (the same command), then vlmguard explain "
+        "LOGS: the rank that raised the exception says which",
+        "none",
+        when=("Horovod",),
+        kind="each",
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """The log of whoever ended first, where it exists; else what ended a process without a word."""
+    if any(text in facts.message for do in _RUNTIMES for text in do.when):
+        return (*_RUNTIMES, *ranks.late(facts), *ranks.logs(facts))
+    live = Do("all of them alive to the end: the network is at fault: VG536", "none")
+    return (*ranks.others(facts), *ranks.late(facts), *ranks.logs(facts), live)
+
 
 FAILURE = Known(
     code="VG563",
@@ -11,34 +38,7 @@ FAILURE = Known(
     zh="另一个 rank 先行退出，本 rank 只是失去连接",
     why="this rank waited for another that had ended; why that one "
     "ended is in its own log, which is not among these lines",
-    do=(
-        Do(
-            "tail -n 40 /tmp/ray/session_latest/logs/worker-*.err; dmesg -T | grep -i -E 'killed "
-            "process|oom' | tail -5, on the node of the actor: what ended it",
-            "none",
-            when=("ActorDied", "RayActorError", "ray.exceptions"),
-        ),
-        Do(
-            "horovodrun --output-filename LOGS … (the same command), then vlmguard explain "
-            "LOGS: the rank that raised the exception says which",
-            "none",
-            when=("Horovod",),
-            kind="each",
-        ),
-        Do(
-            "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command (torchrun "
-            "--log-dir LOGS --redirects 3), then vlmguard explain LOGS: the rank that ended "
-            "says why in its own log; on several nodes all their LOGS in one folder",
-            "none",
-            kind="each",
-        ),
-        Do(
-            "dmesg -T | grep -i -E 'killed process|oom', on the other machines: the kernel's "
-            "out-of-memory killer leaves no word in a log",
-            "none",
-        ),
-        Do("if all processes lived on, the network is at fault: VG536", "none"),
-    ),
+    do=_do,
     wrong="Nothing here says that the ranks had different inputs.",
     signs=(
         Sign("Connection closed by peer"),

@@ -89,6 +89,7 @@ SPELT: dict[str, dict[str, str]] = {
     },
     "timeout": {
         "hf": "--ddp_timeout 7200",
+        "LLaMA-Factory": "ddp_timeout: 180000000 (the time-out of its own examples)",
         "yaml": "ddp_timeout: 7200",
         "": "init_process_group(timeout=timedelta(hours=2)) (grep -rnE "
         "'init_process_group|init_distributed' --include='*.py' . finds the call; transformers: "
@@ -115,14 +116,25 @@ SPELT: dict[str, dict[str, str]] = {
     "map_more": {
         "ms-swift": "--dataset_num_proc $(nproc)",
         "TRL": "--dataset_num_proc $(nproc)",
-        "LLaMA-Factory": "preprocessing_num_workers: the number of processors (nproc)",
-        "axolotl": "dataset_processes: the number of processors (nproc)",
+        "LLaMA-Factory": "preprocessing_num_workers: 16 (nproc counts the processors)",
+        "axolotl": "dataset_processes: 16 (nproc counts the processors)",
         "": "dataset.map(…, num_proc=N) with N of nproc's (often --preprocessing_num_workers)",
+    },
+    "map_and_wait": {
+        "ms-swift": "--dataset_num_proc $(nproc) --ddp_timeout 18000",
+        "TRL": "--dataset_num_proc $(nproc) --ddp_timeout 18000",
+        "LLaMA-Factory": "preprocessing_num_workers: 16, ddp_timeout: 180000000 (the time-out of "
+        "its own examples; nproc counts the processors)",
+        "axolotl": "dataset_processes: 16, ddp_timeout: 18000",
+        "transformers": "--ddp_timeout 18000, and dataset.map(…, num_proc=N) with N of nproc's",
+        "": "init_process_group(timeout=timedelta(hours=5)) (transformers: --ddp_timeout 18000), "
+        "and dataset.map(…, num_proc=N) with N of nproc's",
     },
     "preprocess": {
         "ms-swift": "--lazy_tokenize true, or prepare once with `swift export "
         "--to_cached_dataset true`",
-        "LLaMA-Factory": "tokenized_path: a folder, filled by one run on one process first",
+        "LLaMA-Factory": "tokenized_path: FOLDER, in a first run on one process (until it says "
+        "that the folder is saved) and in all later ones",
         "": "prepare the data set once, before the ranks start, and load what was prepared",
     },
     "eager_rows": {

@@ -1,0 +1,110 @@
+"""Steps for failures of which another rank's own words tell the cause: where these words are.
+
+First what costs a minute (logs that exist, the kernel's), last a run with a log for each rank.
+"""
+
+from __future__ import annotations
+
+from vlmguard.explain.failure import Do
+from vlmguard.explain.logfacts import Facts
+
+CARDS = 8  # of a machine
+_PODS = ("-master-", "-worker-", "-launcher-")
+
+POD = Do(
+    "(kubectl logs {pod} --previous || kubectl logs {pod}) > {pod}.log; vlmguard explain {pod}.log:"
+    " the connection to that pod was lost, its own log says why; kubectl describe pod {pod} | grep "
+    "-A 6 'Last State': OOMKilled or an eviction leaves no word in a log",
+    "none",
+)
+PEER = Do(
+    "vlmguard explain {log} LOG_OF_{peer}: the connection to {peer} was lost, its own log says why",
+    "none",
+)
+NODES = Do(
+    "vlmguard explain {log} OTHER_NODES_LOG …, the logs of all nodes in one call (kubectl logs "
+    "--previous POD > POD.log): whoever failed first says why in its own",
+    "none",
+)
+STORE = Do(
+    "vlmguard explain {log} FIRST_NODES_LOG: the first node holds the store on which the nodes "
+    "meet; its torchrun ended, or was never reached: its own log says why",
+    "none",
+)
+REACHED = Do(
+    "nc -vz {host} {port}, on this node: refused: no torchrun listens there: start it, then all "
+    "others; silent: a wrong --rdzv_endpoint or --master_addr, or a firewall",
+    "none",
+    kind="store",
+)
+REACHED_ANY = Do(
+    "nc -vz FIRST_NODE PORT (of --rdzv_endpoint, or --master_addr and --master_port), on this "
+    "node: refused: no torchrun listens there: start it, then all others; silent: a wrong address "
+    "or a firewall",
+    "none",
+    kind="store",
+)
+_OTHERS = Do(
+    "vlmguard explain {log} OTHER_LOG …, where the other ranks or nodes have logs of their own: "
+    "whoever failed first says why in its own",
+    "none",
+)
+KILLED = Do(
+    "dmesg -T | grep -i -E 'killed process|oom|xid' | tail, on each machine (Slurm: sacct -j JOBID "
+    "--format=JobID,State%30,ExitCode,MaxRSS): a line is what ended a rank without a word; none: "
+    "all of them were alive",
+    "none",
+)
+_AT_STALL = (
+    "at the next stall pip install py-spy; for p in $(pgrep -u $USER python); do grep -qzx "
+    "RANK={absent} /proc/$p/environ && py-spy dump --pid $p; done: the line where it is"
+)
+ABSENT = Do(
+    "dmesg -T | grep -i -E 'killed process|oom|xid' | tail, on rank {absent}'s machine: a line is "
+    f"what ended it; none: it was alive: {_AT_STALL}",
+    "none",
+)
+EMPTY = Do(
+    "dmesg -T | grep -i -E 'killed process|oom|xid' | tail, on rank {absent}'s machine, whose own "
+    f"log says nothing: a line is what ended it; none: {_AT_STALL}",
+    "none",
+)
+RANK_LOGS = Do("rank_logs", "a run as long as this one")
+
+
+def meeting(facts: Facts) -> bool:
+    """Whether it is the launchers that lost one another, before or behind all ranks."""
+    return "Rendezvous" in facts.message or "C10d store" in facts.message
+
+
+def several_nodes(facts: Facts) -> bool:
+    """Whether the log tells that there is more than one machine."""
+    peer = facts.said.get("peer", "")
+    told = facts.said.get("nnodes", "1") not in ("", "1") or (facts.world or 0) > CARDS
+    return told or any(part in peer for part in _PODS)
+
+
+def others(facts: Facts) -> tuple[Do, ...]:
+    """The logs that lie elsewhere, if this is not all of them."""
+    if "rank files" in facts.seen:
+        return ()
+    if meeting(facts):
+        return (STORE, REACHED, REACHED_ANY)
+    if not several_nodes(facts):
+        return () if facts.world else (_OTHERS,)
+    peer = facts.said.get("peer", "")
+    if any(part in peer for part in _PODS):
+        return (POD,)
+    return (PEER if peer else NODES,)
+
+
+def late(facts: Facts) -> tuple[Do, ...]:
+    """What ended the rank that did not come, or any of them."""
+    if "absent" not in facts.said:
+        return (KILLED,)
+    return (EMPTY if facts.said.get("absentlast") == "" else ABSENT,)
+
+
+def logs(facts: Facts) -> tuple[Do, ...]:
+    """A log for each rank, unless that is what was read."""
+    return () if "rank files" in facts.seen or meeting(facts) else (RANK_LOGS,)
