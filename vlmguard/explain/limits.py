@@ -20,6 +20,13 @@ def _length(facts: Facts, usual: int) -> int:
     return told or (project.length if project else _LENGTH.get(facts.framework, usual))
 
 
+def now(facts: Facts) -> str:
+    """ "; 2048 now", where the log tells a row's limit or the framework's default is known."""
+    told = facts.number("max_length", "cutoff_len", "sequence_len", *_OTHERS)
+    usual = _LENGTH.get(facts.framework)
+    return f"; {told} now" if told else f"; {usual} by default" if usual else ""
+
+
 def shorter(facts: Facts) -> Values:
     """Half the run's length."""
     return (("length", str(_length(facts, 8192) // 2)),)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from vlmguard.explain import architectures, clean, given, moved, packages, wheels
+from vlmguard.explain import architectures, clean, fabric, given, moved, packages, wheels
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.renamed import DROPPED, LIGHTNING, RENAMED
 
@@ -195,9 +195,11 @@ def _of(facts: Facts) -> dict[str, str]:
         "experts": architectures.experts(facts),
         "pid": _first(_PID, said),
         "node": facts.said.get("node", ""),
+        "addedtokens": facts.said.get("addedtokens", ""),
         "card": facts.said.get("card", ""),
         "failed": facts.said.get("failed", ""),
         **_ranks(said),
+        **fabric.names(said),
         "capability": facts.said.get("capability", ""),
         "vocabulary": _first(_VOCABULARY, said),
         "key": _first(_KEY, said),

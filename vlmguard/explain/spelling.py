@@ -61,6 +61,7 @@ _RANK_LOGS = {
 }
 
 
+_STARTS = {"accelerate": "accelerate launch", "torchrun": "torchrun", "deepspeed": "deepspeed"}
 _GENERATING = re.compile(r"(?:grpo|rloo)_trainer\.py")
 _TOOLKITS = {
     "workers": {
@@ -77,6 +78,11 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
     """``action`` by what this run was started with, as a format; "" where that tells nothing."""
     if action == "rank_logs":
         return _RANK_LOGS.get(facts.said.get("launcher", ""), "")
+    if action == "launch_blocking" and (starts := _STARTS.get(facts.said.get("launcher", ""))):
+        return (
+            f"CUDA_LAUNCH_BLOCKING=1 {starts} … (the rest as it was): the traceback then names "
+            "the line"
+        )
     if action == "local_model" and "model_name_or_path" in facts.typed:
         return "hf download {hub} --local-dir FOLDER, then --model_name_or_path FOLDER"
     if action == "max_length" and _GENERATING.search(facts.trace):

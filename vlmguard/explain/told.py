@@ -56,6 +56,11 @@ _LOADED = re.compile(
     r"\bAll the weights of (\w{4,60}) were initialized from the model checkpoint at "
     r"([\w./@+~-]{1,200}?)\.?(?=\s|$)"
 )
+# What a kernel asserted, of the rows of an embedding or of the classes of a loss.
+_KERNEL = re.compile(r"(indexSelect(?:Large|Small)Index|srcSelectDimSize)|t < n_classes")
+_ADDED = re.compile(r"(?<!\S)(--(?:add|new|num_added|use)_\w{0,30}tokens?)(?![\w-])")
+# Cards without bfloat16, by the names that drivers and torch have for them.
+_OLD = re.compile(r"\b(?:Tesla|NVIDIA|GeForce) (?:GeForce )?([VP]100|P40|T4|GTX|RTX 20[678]0)\b")
 _ACCELERATE = re.compile(
     r"\baccelerate launch\b|accelerate/commands/launch\.py|/bin/accelerate\", line"
 )
@@ -79,7 +84,7 @@ NAMES = frozenset(
     max_seq_length max_seq_len model_max_length max_len config_file lora_target target_modules
     image_folder model_id master_addr master_port nnodes freeze_language_model lora_target_modules r
     num_workers pretrain_mm_mlp_adapter tf32 disable_flash_attn2 num_generations
-    max_completion_length max_slice_nums max_dynamic_patch
+    max_completion_length max_slice_nums max_dynamic_patch plugin
     """.split()
 ) | frozenset(_ALIASES)
 
@@ -104,6 +109,16 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("offload", "cpu")  # DeepSpeed's CPU Adam
     if found := _TOOLKIT.search(text):
         said.setdefault("toolkit", found[1])
+    if found := _KERNEL.search(text):
+        said.setdefault("kernel", "rows" if found[1] else "classes")
+    if found := _ADDED.search(text):
+        said.setdefault("addedtokens", found[1])
+    if found := _OLD.search(text):
+        said.setdefault("oldcard", found[1])
+    if "NCCL INFO" in text:
+        said.setdefault("nccl_debug", "info")
+    if "/RoCE" in text:
+        said.setdefault("roce", "true")
     if found := _REPO.search(text):
         said.setdefault("repo", found[1])
     if found := _CARD.search(text):

@@ -285,7 +285,7 @@ def _images(facts: Facts) -> Do:
 
 
 def _length(facts: Facts) -> Do:
-    cost = "longer rows are dropped, or their text is cut"
+    cost = f"longer rows are dropped, or their text is cut{limits.now(facts)}"
     return Do("max_length", cost, limits.shorter(facts))
 
 

@@ -72,9 +72,8 @@ def _why(facts: Facts) -> str:
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     counts = _counts(facts)
-    raised = Do(
-        "max_length", "more memory for long rows", limits.longer(facts, max(counts or (0,)))
-    )
+    cost = f"more memory for long rows{limits.now(facts)}"
+    raised = Do("max_length", cost, limits.longer(facts, max(counts or (0,))))
     pixels = Do("max_pixels", "smaller images", limits.fewer_pixels(facts))
     if "while the number of image given to the model" in facts.message:
         return (_NEWER, raised)

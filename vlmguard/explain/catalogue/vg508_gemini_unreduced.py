@@ -15,6 +15,29 @@ _EXPERTS = (
         "other settings",
     ),
 )
+# The collator puts it in: what the tower sees then has no label, and its gradient is zero.
+_BLANK = (
+    Do(
+        'Image.new("RGB", (336, 336)), in the collator that {main} uses: one, with its placeholder '
+        "tokens and labels of -100, in the first row of each batch that has no image",
+        "one small forward of the tower",
+        kind="blank",
+    ),
+    Do(
+        'Image.new("RGB", (336, 336)), in the collator: one, with its placeholder tokens and '
+        "labels of -100, in the first row of each batch that has no image",
+        "one small forward of the tower",
+        kind="blank",
+    ),
+)
+_GUARD = Do(
+    "python -m pip install 'vlmguard[colossalai]', in the run's environment, and the same command "
+    "again: import colossalai loads it, and Booster.boost then puts that blank image in by itself, "
+    "for models that it knows",
+    "one small forward of the tower",
+)
+_ZERO = "LowLevelZeroPlugin(stage=2) in place of GeminiPlugin(…)"
+_WAITS = "parameters are not sharded; where ranks differ (one has images, one none) they wait"
 _UNUSED = Do("TorchDDPPlugin(find_unused_parameters=True)", "more memory: nothing is sharded")
 _INPUTS = Do(
     "model.enable_input_require_grads() before booster.boost, or a newer colossalai: it refused "
@@ -66,7 +89,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         for word, step in (("grad_args", _INPUTS), ("_calc_global_norm", _NORM))
         if word in f"{facts.message} {facts.trace}"
     )
-    return (Do("dummy_image", "one small forward of the tower"), freeze, *more, _UNUSED)
+    flag = " (--plugin zero2)" if "plugin" in facts.typed else ""
+    return (*_BLANK, freeze, _GUARD, *more, Do(_ZERO + flag, _WAITS), _UNUSED)
 
 
 FAILURE = Known(

@@ -2,7 +2,37 @@
 
 from __future__ import annotations
 
+import re
+
+from vlmguard.explain import flags
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_LOOK = (
+    "python -c 'import torch; print(torch.cuda.is_available() and torch.cuda.get_device_name(0))'"
+)
+_OLD = re.compile(r"(?i)\b(?:V100|P100|P40|T4|GTX|(?:RTX )?20[678]0|TITAN)\b|capability 7\.")
+_ENGINE = Do(
+    'LLM(…, dtype="half"), or --dtype half behind the engine\'s command',
+    "watch for overflow",
+    when=("--dtype=half",),
+)
+_UNSEEN = Do(
+    "where that prints False: nvidia-smi; python -c 'import torch; print(torch.version.cuda)': "
+    "None is a torch without CUDA, a higher number than nvidia-smi's CUDA Version a driver that is "
+    "too old",
+    "none",
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """The card decides: it is asked first, unless the message names it."""
+    cost = "watch for a loss of nan; such cards have no tf32 and no flash-attention either"
+    if "oldcard" in facts.said or _OLD.search(facts.message):
+        return (_ENGINE, Do("fp16", cost))
+    words = flags.say(Do("fp16"), facts)
+    return (_ENGINE, Do(f"{_LOOK}: V100, P100, T4, RTX 20 or older: {words}", cost), _UNSEEN)
+
 
 FAILURE = Known(
     code="VG529",
@@ -11,34 +41,8 @@ FAILURE = Known(
     zh="该显卡或环境不支持 bfloat16",
     why="bfloat16 needs an Ampere card or newer (A100, RTX 30); on "
     "V100 and T4, and where no GPU is visible, it is refused",
-    do=(
-        Do(
-            'LLM(…, dtype="half"), or --dtype half behind the engine\'s command',
-            "watch for overflow",
-            when=("--dtype=half",),
-        ),
-        Do(
-            "python -c 'import torch; print(torch.cuda.is_available() and "
-            "torch.cuda.get_device_name(0))': False is a GPU that torch does not see (VG537), "
-            "V100, T4, RTX 20 and older have no bfloat16",
-            "none",
-            when=("use_cpu",),
-            kind="look",
-        ),
-        Do(
-            "fp16",
-            "watch for overflow (VG515); such cards have no tf32 and no flash-attention either. On "
-            "a card from Ampere on the next step first: torch does not see it",
-        ),
-        Do(
-            "python -c 'import torch; print(torch.cuda.is_available() and "
-            "torch.cuda.get_device_name(0))': False is a GPU that torch does not see (VG537), "
-            "V100, T4, RTX 20 and older have no bfloat16",
-            "none",
-            kind="look",
-        ),
-    ),
-    wrong="Where a new card is in the machine, torch does not see it: VG537.",
+    do=_do,
+    wrong="A card from Ampere on has bfloat16: there torch sees no GPU, or not that one.",
     signs=(
         Sign("bf16 is only supported on A100+ GPUs", releases="xformers"),
         Sign("Your setup doesn't support bf16"),

@@ -3,7 +3,148 @@
 from __future__ import annotations
 
 from vlmguard.explain import looks
+from vlmguard.explain.catalogue import fabric_steps
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_DEBUG = Do(
+    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in front of the command: it names interface and "
+    "peer",
+    "a long log",
+)
+
+
+_STEPS = (
+    Do(
+        "ssh {host} hostname: it must answer without asking for a password (ssh-copy-id "
+        "{host}); one machine: deepspeed --num_gpus N SCRIPT.py, with no hostfile",
+        "none",
+        when=("via ssh", "publickey", "Host key verification", "connect to host"),
+        kind="ssh",
+    ),
+    Do(
+        "ssh NODE hostname, from the first node: it must answer without asking for a password "
+        "(ssh-copy-id NODE); torchrun or srun on each node need no ssh",
+        "none",
+        kind="ssh",
+        when=("publickey", "ssh:", "Host key verification", "pdsh", "authentication methods"),
+    ),
+    Do(
+        "rank_logs",
+        "none",
+        when=("closed by remote peer", "onnection reset by peer", "remote process exited"),
+    ),
+    Do(
+        "getent hosts {host}, on each node: no answer: a line in /etc/hosts, or the first "
+        "node's address as a number (MASTER_ADDR, --master_addr)",
+        "none",
+        when=("Name or service not known", "name resolution", "servname", "gaierror"),
+        kind="name",
+    ),
+    Do(
+        "getent hosts NAME, on each node, for every name in MASTER_ADDR, --master_addr, the "
+        "hostfile and --include: one is not known there; its address, or a line in /etc/hosts",
+        "none",
+        when=("Name or service not known", "name resolution", "servname", "gaierror"),
+        kind="name",
+    ),
+    Do(
+        "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: "
+        "{ifname} is no interface of this node (ip -br addr lists them), and NCCL finds one by "
+        "itself",
+        "none",
+        when=("no socket interface found",),
+        kind="interface",
+    ),
+    Do(
+        "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: the "
+        "name that they have is no interface of this node (ip -br addr lists them)",
+        "none",
+        when=("no socket interface found",),
+        kind="interface",
+    ),
+    Do(
+        "getent hosts {host}; nc -vz {host} {port}, from the node that waited: no address: a "
+        "line in /etc/hosts, or MASTER_ADDR as a number; refused: nothing listens there (is "
+        "rank 0 up?); no answer: a firewall",
+        "none",
+        when=("client socket",),
+        kind="interface",
+    ),
+    Do(
+        "sysctl -w net.ipv6.conf.all.disable_ipv6=1, as root, on the node that has an IPv6 "
+        "address alone for its name (getent ahosts $(hostname)): the ranks mix both kinds",
+        "none",
+        when=("ss_family",),
+    ),
+    Do(
+        "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: "
+        "{interface} is no interface of this node (ip -br addr lists them)",
+        "none",
+        kind="interface",
+    ),
+    Do(
+        "ulimit -l, in the job: unlimited, or InfiniBand cannot register memory (docker run "
+        "--ulimit memlock=-1; LimitMEMLOCK=infinity for slurmd)",
+        "none",
+        when=("ibv_create", "ibv_reg_mr"),
+    ),
+    Do(
+        "NCCL_IB_GID_INDEX=3 in front of the command, on every node (RoCE v2; show_gids lists "
+        "the numbers of each card)",
+        "none",
+        when=("ibv_modify_qp",),
+    ),
+    Do(
+        looks.ROUTE_GLOO,
+        "none",
+        when=("gloo", "Gloo"),
+        unless=("client socket", "Name or service", "ss_family"),
+        kind="interface",
+    ),
+    Do(
+        looks.ROUTE,
+        "none",
+        unless=(
+            "IB",
+            "ibv",
+            "mlx",
+            "publickey",
+            "ssh",
+            "authentication",
+            "client socket",
+            "Name or service",
+        ),
+        kind="interface",
+    ),
+    _DEBUG,
+    Do(
+        "ibstat; ulimit -l (unlimited, in containers too); NCCL_IB_GID_INDEX=3 on RoCE",
+        "none",
+        when=("IB", "ibv", "mlx"),
+    ),
+    Do(
+        "NCCL_IB_DISABLE=1 in front of the command, as a test: if it then works, the fabric is "
+        "at fault",
+        "much slower between nodes",
+    ),
+    Do("ibstat, and ulimit -l unlimited in containers", "none", unless=("IB", "ibv", "mlx")),
+    Do(
+        "launchers that use ssh (deepspeed with a hostfile, pdsh, mpirun): ssh NODE hostname "
+        "must answer from the first node without asking for a password",
+        "none; torchrun or srun on each node need no ssh",
+        unless=("publickey", "ssh:", "ibv", "mlx", "NET/IB"),
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """A completion error of InfiniBand is told by NCCL already: what decides is a run without."""
+    if any(words in facts.message for words in fabric_steps.COMPLETION):
+        return fabric_steps.steps(facts)
+    told = "NCCL INFO" in facts.message or "nccl_debug" in facts.said
+    return tuple(do for do in _STEPS if do is not _DEBUG) if told else _STEPS
+
 
 FAILURE = Known(
     code="VG536",
@@ -13,138 +154,7 @@ FAILURE = Known(
     why="NCCL or gloo could not use the network: a wrong or missing "
     "interface, a link that went down, a firewall, or containers "
     "without the fabric",
-    do=(
-        Do(
-            "ssh {host} hostname: it must answer without asking for a password (ssh-copy-id "
-            "{host}); one machine: deepspeed --num_gpus N SCRIPT.py, with no hostfile",
-            "none",
-            when=("via ssh", "publickey", "Host key verification", "connect to host"),
-            kind="ssh",
-        ),
-        Do(
-            "ssh NODE hostname, from the first node: it must answer without asking for a password "
-            "(ssh-copy-id NODE); torchrun or srun on each node need no ssh",
-            "none",
-            kind="ssh",
-            when=("publickey", "ssh:", "Host key verification", "pdsh", "authentication methods"),
-        ),
-        Do(
-            "rank_logs",
-            "none",
-            when=("closed by remote peer", "onnection reset by peer", "remote process exited"),
-        ),
-        Do(
-            "getent hosts {host}, on each node: no answer: a line in /etc/hosts, or the first "
-            "node's address as a number (MASTER_ADDR, --master_addr)",
-            "none",
-            when=("Name or service not known", "name resolution", "servname", "gaierror"),
-            kind="name",
-        ),
-        Do(
-            "getent hosts NAME, on each node, for every name in MASTER_ADDR, --master_addr, the "
-            "hostfile and --include: one is not known there; its address, or a line in /etc/hosts",
-            "none",
-            when=("Name or service not known", "name resolution", "servname", "gaierror"),
-            kind="name",
-        ),
-        Do(
-            "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: "
-            "{ifname} is no interface of this node (ip -br addr lists them), and NCCL finds one by "
-            "itself",
-            "none",
-            when=("no socket interface found",),
-            kind="interface",
-        ),
-        Do(
-            "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: the "
-            "name that they have is no interface of this node (ip -br addr lists them)",
-            "none",
-            when=("no socket interface found",),
-            kind="interface",
-        ),
-        Do(
-            "getent hosts {host}; nc -vz {host} {port}, from the node that waited: no address: a "
-            "line in /etc/hosts, or MASTER_ADDR as a number; refused: nothing listens there (is "
-            "rank 0 up?); no answer: a firewall",
-            "none",
-            when=("client socket",),
-            kind="interface",
-        ),
-        Do(
-            "sysctl -w net.ipv6.conf.all.disable_ipv6=1, as root, on the node that has an IPv6 "
-            "address alone for its name (getent ahosts $(hostname)): the ranks mix both kinds",
-            "none",
-            when=("ss_family",),
-        ),
-        Do(
-            "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: "
-            "{interface} is no interface of this node (ip -br addr lists them)",
-            "none",
-            kind="interface",
-        ),
-        Do(
-            "ulimit -l, in the job: unlimited, or InfiniBand cannot register memory (docker run "
-            "--ulimit memlock=-1; LimitMEMLOCK=infinity for slurmd)",
-            "none",
-            when=("ibv_create", "ibv_reg_mr"),
-        ),
-        Do(
-            "NCCL_IB_GID_INDEX=3 in front of the command, on every node (RoCE v2; show_gids lists "
-            "the numbers of each card)",
-            "none",
-            when=("ibv_modify_qp",),
-        ),
-        Do(
-            "NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=13 in front of the command; ibstat, on both "
-            "nodes: a link that is not Active, or whose errors grow (perfquery)",
-            "a real loss is noticed later",
-            when=("with status=12", "ot completion with error"),
-        ),
-        Do(
-            looks.ROUTE_GLOO,
-            "none",
-            when=("gloo", "Gloo"),
-            unless=("client socket", "Name or service", "ss_family"),
-            kind="interface",
-        ),
-        Do(
-            looks.ROUTE,
-            "none",
-            unless=(
-                "IB",
-                "ibv",
-                "mlx",
-                "publickey",
-                "ssh",
-                "authentication",
-                "client socket",
-                "Name or service",
-            ),
-            kind="interface",
-        ),
-        Do(
-            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET in front of the command: "
-            "it names interface and peer",
-            "a long log",
-        ),
-        Do(
-            "ibstat; ulimit -l (unlimited, in containers too); NCCL_IB_GID_INDEX=3 on RoCE",
-            "none",
-            when=("IB", "ibv", "mlx"),
-        ),
-        Do(
-            "NCCL_IB_DISABLE=1 in front of the command, as a test: if it then works, the fabric is "
-            "at fault",
-            "much slower between nodes",
-        ),
-        Do("ibstat, and ulimit -l unlimited in containers", "none", unless=("IB", "ibv", "mlx")),
-        Do(
-            "launchers that use ssh (deepspeed with a hostfile, pdsh, mpirun): ssh NODE hostname "
-            "must answer from the first node without asking for a password",
-            "none; torchrun or srun on each node need no ssh",
-            unless=("publickey", "ssh:"),
-        ),
-    ),
+    do=_do,
     wrong="If another rank failed first (its exception is in the log), "
     "the connection is a victim, not the cause.",
     signs=(

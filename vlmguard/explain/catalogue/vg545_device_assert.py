@@ -3,6 +3,87 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_EMBEDDING = ("indexSelect", "srcSelectDimSize", "Embedding", "index out of range in self")
+_CLASSES = ("n_classes", "Loss.cu", "NLL", "CrossEntropy", "Target ")
+_OUTSIDE = Do(
+    "{place}: print the index and the size of what it reads from, in front of this line: the index "
+    "must be smaller",
+    "none",
+    when=("is out of bounds for dimension",),
+)
+_LABELS = Do(
+    "print(labels.min(), labels.max()): labels must lie between 0 and num_labels - 1, or be -100",
+    "none",
+)
+_TARGET = Do(
+    "num_labels=N in from_pretrained, with N one more than the highest label: the class that "
+    "'Target' names has no place",
+    "none",
+    when=("Target ",),
+)
+_BLOCKING = Do(
+    "launch_blocking",
+    "slow",
+    unless=("IndexError", "index out of range in self"),  # of the CPU: it names the line
+)
+_CPU = Do(
+    "one batch on the CPU: it names the line and the index",
+    "slow",
+    unless=("IndexError", "index out of range in self"),
+)
+_LARGEST = (
+    'print(b["input_ids"].max(), len(tokenizer), model.get_input_embeddings().num_embeddings)'
+)
+_LESS = (
+    ": the last must be larger than the first, or model.resize_token_embeddings(len(tokenizer)) "
+    "there"
+)
+_IDS = (
+    Do(
+        f"b = next(iter(trainer.get_train_dataloader())); {_LARGEST}, in front of trainer.train() "
+        "in {main}" + _LESS,
+        "none",
+        kind="ids",
+    ),
+    Do(f"b = the batch; {_LARGEST}, in front of the model's call{_LESS}", "none", kind="ids"),
+)
+_RESIZE = (
+    Do(
+        "model.resize_token_embeddings(len(tokenizer)) in {main}, behind the line that adds tokens "
+        "({addedtokens}) and in front of the Trainer",
+        "new rows learn",
+        kind="resize",
+    ),
+    Do(
+        "model.resize_token_embeddings(len(tokenizer)) before training, where tokens were added",
+        "new rows learn",
+        kind="resize",
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    told = f"{facts.message} {facts.trace}"
+    kernel = facts.said.get("kernel", "")
+    classes = kernel == "classes" or any(words in told for words in _CLASSES)
+    if classes:
+        return (_OUTSIDE, _TARGET, _LABELS, _BLOCKING, _CPU)
+    own = facts.framework not in ("ms-swift", "LLaMA-Factory", "axolotl")
+    trainer = "/trainer" in facts.trace or facts.framework in ("transformers", "TRL")
+    ids = _IDS if own and trainer else _IDS[1:]
+    if facts.framework == "LLaMA-Factory":
+        resize: tuple[Do, ...] = (Do("resize_vocab: true, where add_tokens added some", "none"),)
+    else:
+        resize = _RESIZE
+    rows = kernel == "rows" or any(words in told for words in _EMBEDDING)
+    if "addedtokens" in facts.said:
+        return (_OUTSIDE, *resize, *ids, _BLOCKING)
+    if rows:
+        return (_OUTSIDE, *ids, *resize[-1:], _BLOCKING, _CPU)
+    return (_OUTSIDE, _BLOCKING, *ids, *resize[-1:], _LABELS, _CPU)
+
 
 FAILURE = Known(
     code="VG545",
@@ -13,46 +94,7 @@ FAILURE = Known(
     "beyond the vocabulary (an image token that was added without "
     "resizing the embeddings, a padding of -100 in input_ids) or a "
     "label beyond the classes",
-    do=(
-        Do(
-            "{place}: print the index and the size of what it reads from, in front of this "
-            "line: the index must be smaller",
-            "none",
-            when=("is out of bounds for dimension",),
-        ),
-        Do(
-            "num_labels=N in from_pretrained, with N one more than the highest label: the "
-            "class that 'Target' names has no place",
-            "none",
-            when=("Target ",),
-        ),
-        Do(
-            "CUDA_LAUNCH_BLOCKING=1 in front of the command: the traceback then names the line",
-            "slow",
-            unless=("n_classes", "IndexError", "indexSelect", "srcSelectDimSize", "Embedding"),
-        ),
-        Do(
-            "print(labels.min(), labels.max()): labels must lie between 0 and num_labels - 1, "
-            "or be "
-            "-100",
-            "none",
-            when=("n_classes", "Loss.cu", "NLL", "CrossEntropy", "Target "),
-        ),
-        Do(
-            "print(input_ids.max(), model.get_input_embeddings().num_embeddings) before the model "
-            "is called: if the first is not smaller: model.resize_token_embeddings(len(tokenizer)) "
-            "before training; else labels or positions: one batch on the CPU names the line",
-            "none",
-            unless=("Target ", "n_classes"),
-        ),
-        Do(
-            "model.resize_token_embeddings(len(tokenizer)) before "
-            "training, where tokens were added",
-            "new rows learn",
-            unless=("Target ", "n_classes"),
-        ),
-        Do("one batch on the CPU: it names the line and the index", "slow"),
-    ),
+    do=_do,
     wrong="The traceback's line is wrong without CUDA_LAUNCH_BLOCKING=1: "
     "kernels run later than they are called.",
     signs=(

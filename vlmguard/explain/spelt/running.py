@@ -11,6 +11,10 @@ SPELT: dict[str, dict[str, str]] = {
     "rank_logs": {
         "": f"PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command, {spelling.LOGS}",
     },
+    "launch_blocking": {
+        "": "CUDA_LAUNCH_BLOCKING=1 in front of the same command: the traceback then names the "
+        "line",
+    },
     "resume": {
         "hf": "{newest}: that folder behind --resume_from_checkpoint, with the same command",
         "yaml": "{newest}: resume_from_checkpoint: that folder",
