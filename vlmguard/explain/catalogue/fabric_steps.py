@@ -36,15 +36,16 @@ def steps(facts: Facts) -> tuple[Do, ...]:
     )
     between = (
         Do(
-            "ib_write_bw on {ibpeer} and ib_write_bw {ibpeer} on {ibhost}, at the same time "
-            "(perftest): where that fails too, ibstat and perfquery on both, and both names to "
-            "the administrators",
+            "ib_write_bw {ibpeer}, on {ibhost}, while ib_write_bw runs on {ibpeer} (perftest): "
+            "where that fails too, ibstat and perfquery on both, and both names to the "
+            "administrators",
             "none",
             kind="between",
         ),
         Do(
-            "ibstat and perfquery, on both nodes: a link that is not Active, or whose errors grow: "
-            "its node's name to the administrators; the job without it (#SBATCH --exclude=NODE)",
+            "ibstat, and perfquery, on both nodes: a link that is not Active, or whose errors "
+            "grow: its node's name to the administrators; the job without it (#SBATCH "
+            "--exclude=NODE)",
             "none",
             kind="between",
         ),

@@ -34,7 +34,7 @@ _CPU = Do(
     unless=("IndexError", "index out of range in self"),
 )
 _LARGEST = (
-    'print(b["input_ids"].max(), len(tokenizer), model.get_input_embeddings().num_embeddings)'
+    'print({}["input_ids"].max(), len(tokenizer), model.get_input_embeddings().num_embeddings)'
 )
 _LESS = (
     ": the last must be larger than the first, or model.resize_token_embeddings(len(tokenizer)) "
@@ -42,12 +42,13 @@ _LESS = (
 )
 _IDS = (
     Do(
-        f"b = next(iter(trainer.get_train_dataloader())); {_LARGEST}, in front of trainer.train() "
-        "in {main}" + _LESS,
+        _LARGEST.format("next(iter(trainer.get_train_dataloader()))")
+        + ", in front of trainer.train() in {main}"
+        + _LESS,
         "none",
         kind="ids",
     ),
-    Do(f"b = the batch; {_LARGEST}, in front of the model's call{_LESS}", "none", kind="ids"),
+    Do(_LARGEST.format("batch") + f", in front of the model's call{_LESS}", "none", kind="ids"),
 )
 _RESIZE = (
     Do(
