@@ -39,6 +39,7 @@ _SO: dict[str, Callable[[Facts], bool]] = {
         _said(f, "all", "lora_target")
         or _said(f, "all-linear", "target_modules", "lora_target_modules")
     ),
+    "sdpa": lambda f: _said(f, "sdpa", "flash_attn", "attn_impl", "attn_implementation"),
     "workers": lambda f: _said(f, "0", "dataloader_num_workers"),
     "offload": lambda f: _said(f, "cpu", "offload"),
     "zero3_offload": lambda f: f.zero == 3 and _said(f, "cpu", "offload"),

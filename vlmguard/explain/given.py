@@ -81,6 +81,10 @@ def files(facts: Facts) -> dict[str, str]:
             found[name] = first if _DATA.fullmatch(first) else ""
         elif "/" in told and _FOLDER.fullmatch(told):
             found[name] = told
+    rows = facts.said.get("rows_file", "")
+    if rows and not found["data"] and facts.framework == "LLaMA-Factory":
+        folder = facts.said.get("dataset_dir", "data")
+        found["data"] = rows if rows[0] == "/" else f"{folder}/{rows}"
     names = facts.said.get("dataset", "").strip("[]'\" ").partition(",")[0].strip("'\" ")
     found["dataset"] = names if re.fullmatch(r"[A-Za-z][\w-]{0,60}", names) else ""
     return found
@@ -175,6 +179,23 @@ def script(trace: str) -> str:
     match = _OF_PLACE.search(trace)
     own = match is not None and not any(n in match[1] for n in _NOT_OWN)
     return match[1] if match is not None and own and match[1].endswith(".py") else ""
+
+
+_REWARDED = re.compile(r"in (?:_calculate_rewards|_score_completions|compute_rewards_per_func)\b")
+
+
+def reward(trace: str) -> str:
+    """The user's own reward function, as file:line, where the trainer's call of it is seen."""
+    called = _REWARDED.search(trace)
+    first = _OF_PLACE.search(trace, called.end()) if called is not None else None
+    if first is None or any(n in first[1] for n in _NOT_OWN):
+        return ""
+    return f"{first[1]}:{first[2]}"
+
+
+def code(trace: str) -> str:
+    """The folder of the program that was started."""
+    return script(trace).rpartition("/")[0]
 
 
 def place(trace: str) -> str:

@@ -106,7 +106,7 @@ _FRAMEWORKS = (
     (
         "TRL",
         r"\btrl (?:sft|dpo|grpo|kto|reward)\b|trl/trainer/|"
-        r"\bSFTTrainer\b|\bGRPOTrainer\b|trl/scripts/",
+        r"\bSFTTrainer\b|\bGRPOTrainer\b|trl/scripts/|\bopen_r1/",
     ),
     (
         "transformers",
@@ -201,6 +201,8 @@ def of_text(texts: Iterable[str]) -> Facts:
         ours = ours or _OURS.search(text)
         strategy = strategy or _strategy_seen(text)
     told.renamed(said)
+    if "stage" in typed:  # of training, not of ZeRO
+        del said["stage"]
     facts = replace(_from(said, releases, votes, strategy), typed=frozenset(typed))
     if ours is not None:
         name, release, strategy, world = ours[2], ours[3], ours[4], int(ours[5])
@@ -208,6 +210,9 @@ def of_text(texts: Iterable[str]) -> Facts:
         facts = replace(facts, framework=name, strategy=strategy, world=world, releases=kept)
     return facts
 
+
+_MODELS = ("model_name_or_path", "model", "model_id", "loaded_model")
+_CALL = re.compile(r"[a-z]+_[a-z_]+")  # "model = load_model(…)" of a traceback
 
 # What transformers' Trainer prints before the first step, whichever framework it is in.
 _TRAINER = {
@@ -270,7 +275,7 @@ def _from(
             ),
             "",
         ),
-        model=said.get("model_name_or_path", said.get("model", said.get("model_id", ""))),
+        model=next((v for n in _MODELS if (v := said.get(n, "")) and not _CALL.fullmatch(v)), ""),
         freeze_tower=next(
             (truth[n] for n in ("freeze_vit", "freeze_vision_tower") if n in truth), None
         ),

@@ -10,7 +10,17 @@ from __future__ import annotations
 import re
 import shlex
 
-from vlmguard.explain import architectures, clean, fabric, given, moved, packages, wheels
+from vlmguard.explain import (
+    architectures,
+    clean,
+    fabric,
+    given,
+    layers,
+    moved,
+    packages,
+    shapes,
+    wheels,
+)
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.renamed import DROPPED, LIGHTNING, RENAMED
 
@@ -118,6 +128,7 @@ _INSTALL = re.compile(
     r"pip3? install (?:-U |--upgrade )?[`'\"]?|ImportError: No |requires |install )"
     r"([A-Za-z][\w-]{1,40})"
 )
+_TYPE = re.compile(r"^([A-Z]\w{2,40}Error): ")
 _FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 _FUNCTION = re.compile(r"TypeError: (?:[\w.<>]{1,60}\.)?([a-z]\w{1,60}(?<!__))\(\)")
 _REFUSED = re.compile(r"invalid [\w ]{1,30} value: ['\"]([^'\"\s]{1,60})")
@@ -238,6 +249,13 @@ def _of(facts: Facts) -> dict[str, str]:
         "bucket": _first(_BUCKET, said),
         "divisors": _divisors(said),
         "place": given.place(facts.trace),
+        "reward": given.reward(facts.trace),
+        "exception": _first(_TYPE, said) or "Exception",
+        "codefolder": given.code(facts.trace),
+        "lock": facts.said.get("lock", ""),
+        "trainables": facts.said.get("trainables", ""),
+        **shapes.of_adapter(said, facts.model),
+        "layers": layers.of(facts.model),
         "main": given.script(facts.trace),
         "forward": _first(_FORWARD, said),
         "builtin": _BUILTIN.get(facts.framework, ""),

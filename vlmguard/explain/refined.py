@@ -18,7 +18,7 @@ CARDS = 8  # of a machine
 _REWARD = re.compile(r"reward|judge|grader", re.I)
 _NO_CARD = ("VG529", "VG559")
 _CARD = re.compile(r"\b(?:CUDA|GPU|NCCL|cuda|gpu|bf16)\b")
-_WARNED = "UserWarning: CUDA initialization: "
+_WARNED = re.compile(r"UserWarning: CUDA initialization: [^\n]{1,600}")
 _EMPTY = re.compile(r"for dimension \d with size 0$")
 _SWITCHED = "use_cache=True` is incompatible with gradient checkpointing"
 _SIZES = re.compile(
@@ -45,7 +45,15 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     if _no_driver(answer, digests):
         answer.known = next(k for k in catalogue if k.code == _DRIVER)
         answer.verdict = "explained"
+        answer.facts = _with_warning(answer.facts, digests)
     return answer
+
+
+def _with_warning(facts: Facts, digests: Sequence[Digest]) -> Facts:
+    """The driver's own number stands in the warning, not in what the program said of it."""
+    found = (match for d in digests if (match := _WARNED.search(d.text)))
+    warned = next(found, None)
+    return replace(facts, message=f"{facts.message} {warned[0]}") if warned else facts
 
 
 def _with_card(answer: Answer) -> Facts:
@@ -71,7 +79,7 @@ def _no_driver(answer: Answer, digests: Sequence[Digest]) -> bool:
     """A program that finds no card, behind torch's warning that the driver does not fit it."""
     code = answer.known.code if answer.known is not None else ""
     asked = code in _NO_CARD or (not code and _CARD.search(answer.facts.message) is not None)
-    return asked and any(_WARNED in d.text for d in digests)
+    return asked and any(_WARNED.search(d.text) for d in digests)
 
 
 def _switched_off(said: str, digests: Sequence[Digest]) -> bool:

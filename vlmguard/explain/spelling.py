@@ -111,7 +111,8 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
         )
     if action == "freeze_tower" and (tower := _TOWER.search(facts.trace)):
         return _FROZEN.format(tower[1])
-    engine = facts.zero is not None or "engine" in facts.said
+    launched = "engine" in facts.said or facts.said.get("launcher") == "deepspeed"
+    engine = facts.zero is not None or launched
     if action == "zero3_offload" and "dsfile" in values:
         return '"zero_optimization": {whole} in {dsfile}'.replace("{whole}", _WHOLE)
     if action == "zero3_offload" and engine and facts.said.get("launcher") != "accelerate":
@@ -199,7 +200,7 @@ _ARGUMENTS = frozenset(
     remove_unused_columns report_to
     """.split()
 )
-_PAIR = re.compile(r"--([a-z_]{2,48}) ('[^']{1,200}'|[^\s-]\S{0,60})")
+_PAIR = re.compile(r"--([a-z_][a-z_0-9]{1,47}) ('[^']{1,200}'|[^\s-]\S{0,60})")
 _CODE = {"true": "True", "false": "False"}
 
 
@@ -214,8 +215,10 @@ def in_code(words: str, facts: Facts) -> str:
     if words.count("--") != len(pairs) or not (notebook or given.place(facts.trace)):
         return words
     said = ", ".join(f"{name}={_value(value)}" for name, value in pairs)
+    file = given.files(facts).get("dsfile", "") if pairs[0][0] in _HALVES else ""
+    more = f", and in {file}: {_AUTO.format()}" if file else ""
     code = f"{_arguments(facts.trace)}({said})"
-    return code if notebook else f"{words}; in code: {code}"
+    return f"{code if notebook else f'{words}; in code: {code}'}{more}"
 
 
 def _value(value: str) -> str:
@@ -230,7 +233,7 @@ _SHORT = frozenset("sft dpo grpo kto ppo rloo orpo cpo bco gkd xpo prm md".split
 
 def _arguments(trace: str) -> str:
     """The class of arguments that belongs to the trainer in the traceback."""
-    match = re.search(r"trl/trainer/(\w{2,12})_trainer\.py", trace)
+    match = re.search(r"(?:trl|open_r1)/trainer/(\w{2,12})_trainer\.py", trace)
     if match is None:
         return "TrainingArguments"
     words = (w.upper() if w in _SHORT else w.capitalize() for w in match[1].split("_"))

@@ -14,6 +14,15 @@ _SAVED = re.compile(
     r"((?:\.{0,2}/)?[\w@+~-][\w./@+~-]{0,200}/(?:checkpoint-|global_step_?)\d{1,9})(?![\w-])"
 )
 _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
+_LOCK = re.compile(r"[Ss]till waiting to acquire lock on (/[\w./@+~-]{1,300}\.lock)\b")
+# The first configuration that transformers read, of a folder or out of the hub's cache.
+_CONFIG = re.compile(
+    r"loading configuration file (?:(?:\S{1,200}/)?models--([\w.-]{1,96}?)--([\w.-]{1,96})"
+    r"/snapshots/\w{1,64}|(/[\w./@+~-]{1,200}))/config\.json"
+)
+_ATTENTION = re.compile(r"Using torch SDPA for faster training")
+_ROWS = re.compile(r"Loading dataset ([\w./@+~-]{1,200}\.jsonl?)\.\.\.")  # LLaMA-Factory's
+_TRAINABLE = re.compile(r"trainable params: ([\d,]{1,20}) \|\|")
 _CARD = re.compile(r"with CUDA capability (sm_1\d\d) is not compatible")
 _COMPUTE = re.compile(r"\bcompute dtype: torch\.(b?)float16")  # LLaMA-Factory's line of each rank
 # DeepSpeed's dump of its configuration.
@@ -99,6 +108,17 @@ def passing(text: str, said: dict[str, str]) -> None:
     """Adds what this part of a log says to the arguments that it printed."""
     for match in _SAVED.finditer(text):
         said["saved"] = match[1]  # the last of them
+    if found := _LOCK.search(text):
+        said.setdefault("lock", found[1])
+    if found := _CONFIG.search(text):
+        said.setdefault("loaded_model", found[3] or f"{found[1]}/{found[2]}")
+    if found := _ATTENTION.search(text):
+        said.setdefault("flash_attn", "sdpa")
+    if files := set(_ROWS.findall(text)):
+        said.setdefault("rows_file", files.pop() if len(files) == 1 else "")
+    counts = list(dict.fromkeys(_TRAINABLE.findall(text)))
+    if len(counts) > 1:
+        said.setdefault("trainables", ", ".join(c.replace(",", "") for c in counts[:2]))
     if found := _INTERFACE.search(text):
         said.setdefault("nccl_socket_ifname", found[1])
     for match in _DUMPED.finditer(text):

@@ -42,6 +42,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
         off = Do("--grad_checkpoint False", "more memory")
         return (own, off, look)
+    if facts.use_reentrant and facts.framework == "":  # checkpoint() in code of its own
+        return (*_OWN, look)
     steps = (Do("non_reentrant", "none: the same numbers"), inputs)
     if facts.checkpointing is False or (facts.checkpointing is None and facts.framework in _BARE):
         return (look, *steps)  # nothing says that anything is checkpointed
@@ -49,6 +51,22 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 
 
 _BARE = ("", "accelerate")
+_ALSO = "(a model of transformers: model.enable_input_require_grads())"
+_OWN = (
+    Do(
+        "grep -rnE '\\bcheckpoint\\(' --include='*.py' {codefolder}: use_reentrant=False in these "
+        "calls of torch's checkpoint (a model of transformers: model.gradient_checkpointing_enable("
+        'gradient_checkpointing_kwargs={"use_reentrant": False}))',
+        "none: the same numbers",
+        kind="call",
+    ),
+    Do(
+        "use_reentrant=False in each call of torch.utils.checkpoint.checkpoint",
+        "none: the same numbers",
+        kind="call",
+    ),
+    Do("x.requires_grad_(True) of what goes into the first checkpointed block " + _ALSO, "none"),
+)
 
 
 FAILURE = Known(

@@ -4,6 +4,50 @@ from __future__ import annotations
 
 from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    Do(
+        "python -m pip install -U llamafactory: newer ones take rows with no image or with "
+        "several; else rows with one image each",
+        "none",
+        when=("one image per sample",),
+        kind="rows",
+    ),
+    Do(
+        "fps as one number (processor(…, fps=2.0)), or one for each video: images, videos, "
+        "video_kwargs = process_vision_info(messages, return_video_kwargs=True) gives them",
+        "none",
+        when=("length of fps",),
+        kind="rows",
+    ),
+    Do(
+        'grep -A 20 \'"{dataset}"\' data/dataset_info.json: without "images": "images" '
+        "under columns no row has an image; its file_name is the file to look through: as many "
+        "<image> in each row's text as paths in its images",
+        "none",
+        when=("<image>",),
+        unless=("length of fps",),
+        kind="columns",
+    ),
+    Do(looks.ROWS, "none", kind="rows"),
+    Do(looks.ROWS_OF_FILE, "none", kind="rows"),
+    Do("give images as a list of paths, one for each placeholder; not inside the text"),
+    Do("mend or drop those rows once, before training", "those rows are not trained on"),
+)
+_IN_FILE = Do(
+    "mend these rows in {data} (as many <image> in the text as paths in images), and "
+    "overwrite_cache: true; no number there: dataset_info.json lacks "
+    '"images": "images" under columns',
+    "none",
+    when=("<image>",),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """LLaMA-Factory keeps rows that it has read, and takes columns by a file of its own."""
+    return (*_STEPS[:-1], _IN_FILE) if facts.framework == "LLaMA-Factory" else _STEPS
+
 
 FAILURE = Known(
     code="VG510",
@@ -12,35 +56,7 @@ FAILURE = Known(
     zh="样本中的图像数量与 <image> 占位符数量不一致",
     why="a row names more or fewer images than its text has "
     "placeholders for, or an image was given as a text",
-    do=(
-        Do(
-            "python -m pip install -U llamafactory: newer ones take rows with no image or with "
-            "several; else rows with one image each",
-            "none",
-            when=("one image per sample",),
-            kind="rows",
-        ),
-        Do(
-            "fps as one number (processor(…, fps=2.0)), or one for each video: images, videos, "
-            "video_kwargs = process_vision_info(messages, return_video_kwargs=True) gives them",
-            "none",
-            when=("length of fps",),
-            kind="rows",
-        ),
-        Do(
-            'grep -A 20 \'"{dataset}"\' data/dataset_info.json: without "images": "images" '
-            "under columns no row has an image; its file_name is the file to look through: as many "
-            "<image> in each row's text as paths in its images",
-            "none",
-            when=("<image>",),
-            unless=("length of fps",),
-            kind="columns",
-        ),
-        Do(looks.ROWS, "none", kind="rows"),
-        Do(looks.ROWS_OF_FILE, "none", kind="rows"),
-        Do("give images as a list of paths, one for each placeholder; not inside the text"),
-        Do("mend or drop those rows once, before training", "those rows are not trained on"),
-    ),
+    do=_do,
     wrong="Where it strikes only some rows, the template is right and "
     "the data are wrong; where it strikes all, the template or the "
     "column's name is.",

@@ -39,14 +39,17 @@ def _why(facts: Facts) -> str:
     )
 
 
+_ANEW = ", and start again: a run whose weights are nan does not come back"
+
+
 def _overlap(facts: Facts) -> tuple[Do, ...]:
     if facts.framework == "ms-swift":  # whose files have it so
         return ()
     if facts.zero in (2, 3) or "deepspeed" in facts.said:
-        return (Do('"overlap_comm": false in DeepSpeed\'s config', "somewhat slower"),)
+        return (Do(f'"overlap_comm": false in DeepSpeed\'s config{_ANEW}', "somewhat slower"),)
     if facts.zero is None and _stepped(facts) and facts.strategy == "" and facts.world != 1:
         where = "(the file behind deepspeed; a run without DeepSpeed: the next step)"
-        said = f'"overlap_comm": false in DeepSpeed\'s config {where}'
+        said = f'"overlap_comm": false in DeepSpeed\'s config {where}{_ANEW}'
         return (Do(said, "somewhat slower"),)
     return ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmguard.explain import looks
+from vlmguard.explain import looks, shapes
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -37,116 +37,157 @@ _PARTS = (
 )
 _OWN = ("transformers/trainer_callback.py",)
 
+_STEPS = (
+    looks.CHECK,
+    Do(
+        "python zero_to_fp32.py . pytorch_model.bin, in the checkpoint's folder (where "
+        "`latest` lies): it gathers what ZeRO-3 saved in parts",
+        "minutes",
+        when=("shape torch.Size([0]) from checkpoint",),
+    ),
+    Do(
+        "zero2",
+        "more memory: every rank holds all parameters; under ZeRO-3 they are empty here",
+        when=("current model is torch.Size([0])",),
+    ),
+    Do(
+        "--pretrain_mm_mlp_adapter with the projector of this language model's size: "
+        "{projector} is another's (4096 wide: 7B, 5120: 13B)",
+        "none",
+        when=("for 0.weight", "mm_projector"),
+        unless=("torch.Size([0])",),
+        kind="release",
+    ),
+    Do(
+        "model.module.load_state_dict(state): the weights are those of the model inside of DDP",
+        "none",
+        when=("loading state_dict for DistributedDataParallel",),
+    ),
+    Do(
+        "python -m pip install \"transformers==$(python -c 'import json, sys; "
+        'print(json.load(open(sys.argv[1]))["transformers_version"])\' {checkpoint}/config.json)"'
+        ", and the same command: the release that saved it (4.52 moved visual. to "
+        "model.visual.); what this run wrote since is not of these weights: delete it",
+        "none",
+        when=("missing keys in the checkpoint",),
+        kind="release",
+    ),
+    Do(
+        "{checkpoint} as the model itself, not to resume from (ms-swift: --model, else "
+        "model_name_or_path): from_pretrained gives the weights their new names",
+        "the optimizer's state, and the step, begin anew",
+        when=("missing keys in the checkpoint",),
+    ),
+    Do(
+        "grep -r --include=adapter_config.json base_model_name_or_path .: the adapter is of that "
+        "model, {savedwidth} wide; {base} is {width} wide: that model in this run, or an "
+        "adapter of this one",
+        "none",
+        kind="adapter",
+    ),
+    Do(
+        "grep -r --include=adapter_config.json base_model_name_or_path .: the adapter is of that "
+        "model, {savedwidth} wide; this run's is {width} wide: that model in this run, or an "
+        "adapter of this one",
+        "none",
+        kind="adapter",
+    ),
+    Do(
+        "grep -E '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' "
+        "{adapter}/adapter_config.json: the same rank, modules and base model in this run",
+        "none",
+        when=("lora_",),
+        kind="adapter",
+    ),
+    Do(
+        "grep -rE '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' "
+        "--include=adapter_config.json .: the same rank, modules and base model in this run",
+        "none",
+        when=("lora_",),
+        kind="adapter",
+    ),
+    Do(
+        "num_labels of the checkpoint (its config.json: id2label); a new head instead: "
+        "ignore_mismatched_sizes=True",
+        "a new head starts at random",
+        when=("classifier.", "score.weight", "for classifier"),
+    ),
+    Do(
+        "grep -rn image_size --include=config.json .: the checkpoint's must be the model's "
+        "(257 positions: 224, 577: 336, at patches of 14; 197: 224 at 16)",
+        "none",
+        when=("position_embedding", "pos_embed"),
+        kind="release",
+    ),
+    Do(
+        "model.resize_token_embeddings({vocabulary}), on a line before the weights or the "
+        "adapter are loaded: they have {vocabulary} tokens",
+        "none",
+        unless=("torch.Size([0])",),
+        kind="release",
+    ),
+    Do(
+        "grep -rE '\"(hidden_size|vocab_size|num_hidden_layers|model_type|mm_vision_tower)\"' "
+        "--include=config.json {modelfolder}: these weights are another model's or another "
+        "size's: the shapes that the message names must stand there",
+        "none",
+        when=("size mismatch",),
+        unless=("lora_", "torch.Size([0])"),
+        kind="release",
+    ),
+    Do(
+        "grep -rE '\"(hidden_size|vocab_size|num_hidden_layers|model_type|mm_vision_tower)\"' "
+        "--include=config.json .: these weights are another model's or another size's: which "
+        "of your folders has the shapes that the message names?",
+        "none",
+        when=("size mismatch",),
+        unless=("lora_", "torch.Size([0])"),
+        kind="release",
+    ),
+    Do(
+        "grep transformers_version {modelfolder}/config.json; python -m pip show "
+        "transformers: load "
+        "with the release that saved it",
+        "none",
+        kind="release",
+    ),
+    Do(
+        "grep -r --include=config.json transformers_version . | head; python -m pip show "
+        "transformers | grep ^Version: load with the release that saved it: python -m pip "
+        "install 'transformers==THAT'",
+        "none",
+        unless=("size mismatch for base_model",),
+        kind="release",
+    ),
+    Do(
+        "python -c 'import sys, safetensors; print(*safetensors.safe_open(sys.argv[1], "
+        '"pt").keys(), sep=chr(10))\' FILE.safetensors | head, beside '
+        "print(*model.state_dict(), sep=chr(10)): which prefix differs?",
+        "none",
+    ),
+    Do(
+        "model.resize_token_embeddings(N) before loading, N: the checkpoint's first dimension",
+        "none",
+        when=("embed", "lm_head", "vocab"),
+        unless=("missing keys in the checkpoint",),
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """An adapter's own rank, where that is what differs."""
+    found = shapes.of_adapter(facts.message, "")
+    rank = (Do("adapter_rank", "none", tuple(found.items())),) if "savedrank" in found else ()
+    return (*rank, *_STEPS)
+
+
 FAILURE = Known(
     code="VG522",
     name="explain-state-keys",
     title="The checkpoint's weights do not fit this model",
     zh="检查点中的参数名或形状与模型不符",
     why=_why,
-    do=(
-        looks.CHECK,
-        Do(
-            "python zero_to_fp32.py . pytorch_model.bin, in the checkpoint's folder (where "
-            "`latest` lies): it gathers what ZeRO-3 saved in parts",
-            "minutes",
-            when=("shape torch.Size([0]) from checkpoint",),
-        ),
-        Do(
-            "zero2",
-            "more memory: every rank holds all parameters; under ZeRO-3 they are empty here",
-            when=("current model is torch.Size([0])",),
-        ),
-        Do(
-            "--pretrain_mm_mlp_adapter with the projector of this language model's size: "
-            "{projector} is another's (4096 wide: 7B, 5120: 13B)",
-            "none",
-            when=("for 0.weight", "mm_projector"),
-            unless=("torch.Size([0])",),
-            kind="release",
-        ),
-        Do(
-            "model.module.load_state_dict(state): the weights are those of the model inside of DDP",
-            "none",
-            when=("loading state_dict for DistributedDataParallel",),
-        ),
-        Do(
-            "grep -E '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' "
-            "{adapter}/adapter_config.json: the same rank, modules and base model in this run",
-            "none",
-            when=("lora_",),
-            kind="adapter",
-        ),
-        Do(
-            "grep -rE '\"(r|lora_rank|target_modules|base_model_name_or_path)\"' "
-            "--include=adapter_config.json .: the same rank, modules and base model in this run",
-            "none",
-            when=("lora_",),
-            kind="adapter",
-        ),
-        Do(
-            "num_labels of the checkpoint (its config.json: id2label); a new head instead: "
-            "ignore_mismatched_sizes=True",
-            "a new head starts at random",
-            when=("classifier.", "score.weight", "for classifier"),
-        ),
-        Do(
-            "grep -rn image_size --include=config.json .: the checkpoint's must be the model's "
-            "(257 positions: 224, 577: 336, at patches of 14; 197: 224 at 16)",
-            "none",
-            when=("position_embedding", "pos_embed"),
-            kind="release",
-        ),
-        Do(
-            "model.resize_token_embeddings({vocabulary}), on a line before the weights or the "
-            "adapter are loaded: they have {vocabulary} tokens",
-            "none",
-            unless=("torch.Size([0])",),
-            kind="release",
-        ),
-        Do(
-            "grep -rE '\"(hidden_size|vocab_size|num_hidden_layers|model_type|mm_vision_tower)\"' "
-            "--include=config.json {modelfolder}: these weights are another model's or another "
-            "size's: the shapes that the message names must stand there",
-            "none",
-            when=("size mismatch",),
-            unless=("lora_", "torch.Size([0])"),
-            kind="release",
-        ),
-        Do(
-            "grep -rE '\"(hidden_size|vocab_size|num_hidden_layers|model_type|mm_vision_tower)\"' "
-            "--include=config.json .: these weights are another model's or another size's: which "
-            "of your folders has the shapes that the message names?",
-            "none",
-            when=("size mismatch",),
-            unless=("lora_", "torch.Size([0])"),
-            kind="release",
-        ),
-        Do(
-            "grep transformers_version {modelfolder}/config.json; python -m pip show "
-            "transformers: load "
-            "with the release that saved it",
-            "none",
-            kind="release",
-        ),
-        Do(
-            "grep -r --include=config.json transformers_version . | head; python -m pip show "
-            "transformers | grep ^Version: load with the release that saved it: python -m pip "
-            "install 'transformers==THAT'",
-            "none",
-            kind="release",
-        ),
-        Do(
-            "python -c 'import sys, safetensors; print(*safetensors.safe_open(sys.argv[1], "
-            '"pt").keys(), sep=chr(10))\' FILE.safetensors | head, beside '
-            "print(*model.state_dict(), sep=chr(10)): which prefix differs?",
-            "none",
-        ),
-        Do(
-            "model.resize_token_embeddings(N) before loading, N: the checkpoint's first dimension",
-            "none",
-            when=("embed", "lm_head", "vocab"),
-        ),
-    ),
+    do=_do,
     wrong="strict=False or ignore_mismatched_sizes loads the rest and leaves the tower random.",
     signs=(
         Sign("Unexpected embed_tokens_weight shape"),

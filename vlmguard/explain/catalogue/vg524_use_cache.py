@@ -19,11 +19,22 @@ def _why(facts: Facts) -> str:
     )
 
 
-_OFF = Do(
-    "model.gradient_checkpointing_disable() before generate, model."
-    "gradient_checkpointing_enable() behind it; or generate by vLLM (use_vllm)",
-    "none",
-    when=(_STEP, "batch2 tensor"),
+_OFF = (
+    Do("no_checkpointing", "more memory; the next step keeps it", when=(_STEP, "batch2 tensor")),
+    Do(
+        "{place}: model.gradient_checkpointing_disable() on the line before generate, model."
+        "gradient_checkpointing_enable() behind it; or generate by vLLM (use_vllm)",
+        "none",
+        when=(_STEP, "batch2 tensor"),
+        kind="off",
+    ),
+    Do(
+        "model.gradient_checkpointing_disable() before generate, model."
+        "gradient_checkpointing_enable() behind it; or generate by vLLM (use_vllm)",
+        "none",
+        when=(_STEP, "batch2 tensor"),
+        kind="off",
+    ),
 )
 
 
@@ -31,7 +42,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     cache = Do("no_cache", "none")
     newer = Do("python -m pip install -U transformers: it switches it off by itself", "none")
     trains = facts.phase in ("forward", "backward") and "generat" not in facts.trace
-    return (cache, newer, _OFF) if trains else (_OFF, cache, newer)
+    return (cache, newer, *_OFF) if trains else (*_OFF, cache, newer)
 
 
 FAILURE = Known(

@@ -7,6 +7,9 @@ from vlmguard.explain.logfacts import Facts
 
 _WRITTEN = ("Index put", "masked_scatter", "index_copy", "scatter(")
 _ROUND = '{{place}}: with torch.autocast("cuda", dtype=torch.{}): round that call'
+# float32 images in front of a convolution whose weights are half.
+_IMAGES = ("Input type (torch.cuda.FloatTensor) and weight type", "Input type (float) and bias")
+_HALF = ("weight type (torch.cuda.HalfTensor)",)
 _CASTS = (
     Do(_ROUND.format("float16"), "none", when=("Half",), unless=_WRITTEN, kind="cast"),
     Do(_ROUND.format("bfloat16"), "none", unless=_WRITTEN, kind="cast"),
@@ -18,15 +21,28 @@ _STEPS = (
         "none",
         when=("Index put", "masked_scatter", "index_copy", "scatter("),
     ),
-    Do("bf16", "none: one dtype for weights and autocast"),
-    Do("load_half", "none: the whole model in one dtype; pixel_values.to(model.dtype) beside it"),
+    Do("bf16", "none: one dtype for weights and autocast", unless=_HALF),
+    Do("fp16", "none: one dtype for weights and autocast", when=_HALF),
+    Do(
+        'batch["pixel_values"] = batch["pixel_values"].to(model.dtype), in the collator or in '
+        "front of the call: the images come as float32",
+        "none",
+        when=_IMAGES,
+    ),
+    Do(
+        "load_half",
+        "none: the whole model in one dtype; pixel_values.to(model.dtype) beside it",
+        unless=_IMAGES,
+    ),
     Do("run evaluation and generation under the same autocast as training"),
 )
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     """In a loop of one's own the call can be wrapped; a trainer does so where it is told to."""
-    return (*_CASTS, *_STEPS) if facts.framework in ("", "accelerate") else _STEPS
+    trains = facts.phase in ("forward", "backward", "step")
+    steps = _STEPS[:-1] if trains else _STEPS
+    return (*_CASTS, *steps) if facts.framework in ("", "accelerate") else steps
 
 
 FAILURE = Known(

@@ -14,10 +14,19 @@ FAILURE = Known(
     "releases, freezing or adapters per rank or node",
     do=(
         Do(
+            "md5sum {starter}; git rev-parse HEAD; python -m pip freeze | md5sum, on each node, in "
+            "the run's folder: the ranks print other numbers of trainable parameters "
+            "({trainables}), so another freezing, lora_r or target_modules: what differs is to be "
+            "the same (on one node: no `if rank == 0` round it)",
+            "none",
+            kind="print",
+        ),
+        Do(
             'print(os.environ["RANK"], len(tokenizer), sum(p.numel() for p in '
             "model.parameters()), sum(p.requires_grad for p in model.parameters()), flush=True) "
             "right before the model is wrapped: which number differs, on which rank?",
             "none",
+            kind="print",
         ),
         Do(
             "python -m pip freeze | md5sum; md5sum MODEL/config.json; ls -l MODEL, on every "

@@ -52,6 +52,13 @@ FAILURE = Known(
             kind="lock",
         ),
         Do(
+            "fuser -v {lock}: the process that holds it is another download of yours that still "
+            "runs, or a left-over to end (kill PID); nobody: delete that file; then the same "
+            "command again",
+            "none",
+            kind="lock",
+        ),
+        Do(
             "find ~/.cache/huggingface ~/.cache/torch_extensions ~/.cache/modelscope -name '*lock' "
             "-mmin +10: nothing of yours that still runs (pgrep -u $USER -a python)? remove those "
             "files",

@@ -22,6 +22,20 @@ FAILURE = Known(
             "none",
         ),
         Do(
+            "fsdp_transformer_layer_cls_to_wrap: {layers} in {config}: this model's own blocks",
+            "none",
+            when=("wrap", "layer class"),
+            kind="classes",
+        ),
+        Do(
+            "fsdp_transformer_layer_cls_to_wrap: {layers} in accelerate's config "
+            "(transformer_layer_cls_to_wrap in the file behind fsdp_config): this model's own "
+            "blocks",
+            "none",
+            when=("wrap", "layer class"),
+            kind="classes",
+        ),
+        Do(
             "print({type(m).__name__ for m in model.modules()}): {wrapped} is not among them; "
             "fsdp_transformer_layer_cls_to_wrap: the decoder layer that is (and the tower's "
             "block)",

@@ -48,6 +48,13 @@ SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--model_type TYPE by hand (ms-swift runs the model's own code by itself)",
         "": "trust_remote_code=True (--trust_remote_code true)",
     },
+    "adapter_rank": {
+        "ms-swift": "--lora_rank {savedrank}, as the adapter has it: this run makes {rank}",
+        "TRL": "--lora_r {savedrank}, as the adapter has it: this run makes {rank}",
+        "LLaMA-Factory": "lora_rank: {savedrank}, as the adapter has it: this run makes {rank}",
+        "axolotl": "lora_r: {savedrank}, as the adapter has it: this run makes {rank}",
+        "": "LoraConfig(r={savedrank}), as the adapter has it: this run makes {rank}",
+    },
     "model_name_or_path": {
         "ms-swift": "--model MODEL_OR_FOLDER behind the command",
         "LLaMA-Factory": "model_name_or_path: MODEL_OR_FOLDER",

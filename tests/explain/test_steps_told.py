@@ -1,0 +1,67 @@
+"""What stands some lines above a failure comes into its first step: files, locks, models, drivers."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+from vlmguard.explain import flags
+from vlmguard.explain.catalogue import load
+from vlmguard.explain.command import explain
+from vlmguard.explain.logfacts import of_text
+from vlmguard.explain.show import text
+
+KNOWN = {known.code: known for known in load()}
+MINE = 'File "/w/sft.py", line 7, in <module> trainer.train() '
+REWARD = 'File "/e/site-packages/trl/trainer/grpo_trainer.py", line 9, in _calculate_rewards File "/w/sft.py", line 71, in iou File "/w/sft.py", line 44, in box'
+LORA = "size mismatch for base_model.model.model.layers.0.q_proj.lora_{}.default.weight: copying a param with shape torch.Size([{}, {}]) from checkpoint, the shape in current model is torch.Size([{}, {}])."
+CONFIG = "loading configuration file {}/config.json\n"
+HUB = CONFIG.format("/root/.cache/huggingface/hub/models--Qwen--Qwen2-VL-7B-Instruct/snapshots/0a1b2c")
+FACTORY = "llamafactory-cli train x.yaml\n"
+HALF = "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.cuda.BFloat16Tensor) should be the same"
+PREFIX = "There were missing keys in the checkpoint model loaded: model.visual.a.weight, and unexpected keys in the checkpoint: visual.a.weight"
+STEP = "RuntimeError: The size of tensor a (61) must match the size of tensor b (62) at non-singleton dimension 2"
+WRAP = "Exception: Could not find the transformer layer class to wrap in the model."
+IMAGES = "ValueError: The number of images does not match the number of <image> tokens"
+OWN = 'File "/w/open_r1/trainer/grpo_trainer.py", line 37, in compute_loss'
+
+# What the log says of the run, class, message, trace → what the first step has.
+ROWS = (
+    ("", "VG581", "TypeError: 'NoneType' object is not iterable", REWARD, "/w/sft.py:71: try: … except TypeError: 0.0"),
+    ("", "VG581", "TypeError: expected string or bytes-like object, got 'list'", REWARD, '/w/sft.py:44: completion[0]["content"]'),
+    ("", "VG581", "TypeError: iou() got an unexpected keyword argument 'prompts'", REWARD, "def iou(completions, **kwargs)"),
+    ("", "VG581", "KeyError: 'bbox'", REWARD, "/w/sft.py:44: print(list(kwargs))"),
+    ("UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n", "VG507", "does not require grad", MINE, "--include='*.py' /w: use_reentrant=False"),
+    (FACTORY + "Loading dataset rows_5k.json...\n", "VG510", IMAGES, "", "data/rows_5k.json: the numbers of the rows"),
+    (FACTORY + "Loading dataset a.json...\nLoading dataset b.json...\n", "VG510", IMAGES, "", "FILE.json: the numbers of the rows"),
+    (FACTORY + "bf16: true\nUsing torch SDPA for faster training and inference.\n", "VG515", "{'loss': nan", "", "debug: underflow_overflow"),
+    (FACTORY, "VG522", LORA.format("A", 16, 3584, 8, 3584), "", "lora_rank: 16, as the adapter has it: this run makes 8"),
+    ("", "VG522", LORA.format("B", 3584, 16, 3584, 8), "", "LoraConfig(r=16)"),
+    (HUB, "VG522", LORA.format("B", 1536, 8, 3584, 8), "", "1536 wide; Qwen/Qwen2-VL-7B-Instruct is 3584 wide"),
+    ("model = load_model(\n", "VG522", LORA.format("A", 8, 1536, 8, 3584), "", "1536 wide; this run's is 3584 wide"),
+    ("swift sft --resume_from_checkpoint out/v0-1/checkpoint-400\n", "VG522", PREFIX, "", "out/v0-1/checkpoint-400/config.json)"),
+    (OWN, "VG524", STEP, OWN, "--gradient_checkpointing false; in code: GRPOConfig(gradient_checkpointing=False)"),
+    ("t.py --stage 2 --deepspeed zero3.json\nx transformers/trainer.py x\n", "VG526", HALF, MINE, 'TrainingArguments(bf16=True, fp16=False), and in zero3.json: "bf16": {"enabled": "auto"}'),
+    ("trainable params: 20,185,088 || all\ntrainable params: 40,370,176 || all\n", "VG561", "DDP expects same model across all ranks", MINE, "(20185088, 40370176)"),
+    ("still waiting to acquire lock on /home/a/hub/.locks/m/f.lock\n", "VG567", "filelock", "", "fuser -v /home/a/hub/.locks/m/f.lock"),
+    (CONFIG.format("/m/Qwen2.5-VL-7B-Instruct"), "VG576", WRAP, "", "Qwen2_5_VLDecoderLayer,Qwen2_5_VLVisionBlock in accelerate's config"),
+    (HUB + "accelerate launch --config_file f.yaml t.py\n", "VG576", WRAP, "", "Qwen2VLDecoderLayer,Qwen2VLVisionBlock in f.yaml"),
+    (CONFIG.format("/m/mine"), "VG576", WRAP, "", "print({type(m).__name__ for m in model.modules()})"),
+    ("[INFO] [launch.py:315:sigkill_handler] Killing subprocess 7\nx trl/trainer/dpo_trainer.py x\n", "VG523", "'weight' must be 2-D", "", "\"stage\": 2 under \"zero_optimization\" in DeepSpeed's config"),
+)  # fmt: skip
+
+
+def test_the_first_step_has_what_the_log_told_before():
+    for words, code, message, trace, part in ROWS:
+        facts = of_text([words]).at(message, trace, "")
+        said = flags.say(KNOWN[code].remedies(facts)[0], facts)
+        assert part in said, (words, said)
+
+
+def test_the_drivers_number_is_the_warnings(tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text(
+        "x.py:124: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11000).\n"
+        'Traceback (most recent call last):\n  File "/w/x.py", line 4, in main\nAssertionError: Megatron requires CUDA.\n'
+    )
+    said = text(*explain([str(path)]))
+    assert "VG537" in said
+    assert "whl/cu118: the driver goes up to CUDA 11.0" in said
