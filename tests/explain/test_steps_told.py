@@ -64,4 +64,4 @@ def test_the_drivers_number_is_the_warnings(tmp_path):
     )
     said = text(*explain([str(path)]))
     assert "VG537" in said
-    assert "whl/cu118: the driver goes up to CUDA 11.0" in said
+    assert "whl/cu118  # the driver goes up to CUDA 11.0" in said
