@@ -3,6 +3,7 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -45,7 +46,7 @@ FIRST = {
     "no right to write": ("VG539", "HfHubHTTPError: 403 Client Error: Forbidden for url: https://huggingface.co/api/models/a/b/commit/main", "", "a token with the right to write"),
     "a video": ("VG555", "DECORDError: ERROR opening: /data/v/a.mp4, Invalid data found", "", "ls -l /data/v/a.mp4"),
     "a job": ("VG530", "slurmstepd: error: *** JOB 142382 ON n CANCELLED DUE TO TIME LIMIT ***", "", "ls -td ./*/checkpoint-*"),
-    "open files": ("VG543", "RuntimeError: received 0 items of ancdata", "", "ulimit -n 65535"),
+    "open files": ("VG543", "RuntimeError: received 0 items of ancdata", "", "ulimit -n $(ulimit -Hn)"),
     "a driver": ("VG537", "RuntimeError: The NVIDIA driver on your system is too old (found version 12020).", "", "python -m pip install --force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/cu121"),
     "no NCCL": ("VG537", "RuntimeError: Distributed package doesn't have NCCL built in", "", "python -c 'import torch; print(torch.__version__"),
     "another libc": ("VG538", "ImportError: version GLIBC_2.32' not found (required by /e/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310.so)", "", "FLASH_ATTENTION_FORCE_BUILD=TRUE"),
@@ -98,7 +99,7 @@ FIRST = {
     "a name that is no interface": ("VG536", "DistBackendError: ncclInternalError: Internal check failed. Last error: Bootstrap : no socket interface found", "", "unset NCCL_SOCKET_IFNAME"),
     "whoever is reached": ("VG536", "misc/socket.cc:390 NCCL WARN Connect to 10.38.10.112<21724> failed : Connection refused", "", "NCCL_SOCKET_IFNAME=$(ip route show default | grep -oP 'dev \\K\\S+' | head -1)"),
     "a driver of no number": ("VG537", "RuntimeError: cuda runtime error (35) : CUDA driver version is insufficient for CUDA runtime version", "", "nvidia-smi | grep -o 'CUDA Version"),
-    "no_sync": ("VG513", "AssertionError: no_sync context manager is incompatible with gradient partitioning logic of ZeRO stage 3", "LLaMA-Factory", "python -m pip install 'deepspeed<0.16'"),
+    "no_sync": ("VG513", "AssertionError: no_sync context manager is incompatible with gradient partitioning logic of ZeRO stage 3", "LLaMA-Factory", "python -m pip install 'deepspeed==0.15.4'"),
     "placeholders that are spelt out": ("VG506", "ValueError: The input provided to the model are wrong. The number of image tokens is 576 while the number of image given to the model is 1.", "LLaMA-Factory", "python -m pip install -U 'transformers>=4.45'"),
     "a larger vocabulary": ("VG522", "RuntimeError: size mismatch for base_model.model.model.embed_tokens.weight: copying a param with shape torch.Size([32008, 4096]) from checkpoint, the shape in current model is torch.Size([32001, 4096]).", "", "model.resize_token_embeddings(32008)"),
     "a cache for one long row": ("VG512", "ValueError: To serve at least one request with the models's max seq len (128000), (6.84 GiB KV cache is needed", "ms-swift", "--vllm_max_model_len 8192"),
@@ -241,7 +242,7 @@ RUNS = (
     ("deepspeed train.py --deepspeed z3.json\n", "VG517", "wait timeout after 600000ms", "", "deepspeed --enable_each_rank_log=LOGS"),
     ("+ srun python train.py\n", "VG517", "wait timeout after 600000ms", "", "srun --output=LOGS/rank_%t.log"),
     ("All the weights of Qwen2MoeForCausalLM were initialized from the model checkpoint at /m/Chat.\n", "VG505", "WorkNCCL(SeqNum=323081, OpType=_ALLGATHER_BASE)", "", "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES=Qwen2MoeSparseMoeBlock "),
-    ("sendBytes failed on SocketImpl(fd=96, addr=[a-worker-2]:41839, remote=[a-master-0]:23456): Broken pipe\n", "VG563", "NCCL communicator was aborted on rank 18.", "", "(kubectl logs a-master-0 --previous ||"),
+    ("sendBytes failed on SocketImpl(fd=96, addr=[a-worker-2]:41839, remote=[a-master-0]:23456): Broken pipe\n", "VG563", "NCCL communicator was aborted on rank 18.", "", "kubectl logs a-master-0 --previous > a-master-0.log ||"),
     ("x transformers/trainer.py x\n", "VG503", "Expected to have finished reduction", MINE, "--ddp_find_unused_parameters true --gradient_checkpointing_kwargs '{\"use_reentrant\": false}'; in code: TrainingArguments(ddp_find_unused_parameters=True, gradient_checkpointing_kwargs={\"use_reentrant\": False})"),
     ("accelerate launch train.py\n", "VG503", "Expected to have finished reduction", "", "Accelerator(kwargs_handlers=[accelerate.DistributedDataParallelKwargs(find_unused_parameters=True)])"),
     ("UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n", "VG507", "does not require grad", "", "use_reentrant=False"),
@@ -251,6 +252,14 @@ RUNS = (
     ("docker run --gpus all img python t.py\n", "VG537", "Found no NVIDIA driver on your system", "", "nvidia-smi, on the machine"),
     ("NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth7\n", "VG536", "Bootstrap : no socket interface found", "", "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME in the script that starts the job: eth7"),
     ("ft.py --image_folder ../imgs --bf16 True\n", "VG518", "absolute aspect ratio must be smaller than 200", "", "python -c"),
+    ("sft.py --dataset_name org/rows\n", "VG518", "absolute aspect ratio must be smaller than 200", MINE, "dataset = dataset.filter(lambda x: max(x['image'].size) < 200 * min(x['image'].size)) in /w/sft.py"),
+    ("TRANSFORMERS_OFFLINE=1 python t.py\n", "VG540", "We couldn't connect to 'https://huggingface.co' to load this file", "", "the same command without TRANSFORMERS_OFFLINE"),
+    ("", "VG599", "OSError: [Errno 24] Too many open files", MINE + ' File "/e/lib/python3.7/multiprocessing/reduction.py", line 153, in recvfds', "torch.multiprocessing.set_sharing_strategy('file_system') on the first line behind the imports of /w/sft.py"),
+    ("trainable params: 37,355,520 || all params: 8,440,124,144 || trainable%: 0.44\n", "VG520", "ValueError: Attempting to unscale FP16 gradients.", MINE, "for p in model.parameters(): p.data = p.data.float() if p.requires_grad"),
+    ("", "VG546", "Some tensors share memory", MINE + 'save_file(state_dict, out) File "/e/site-packages/safetensors/torch.py", line 232, in save_file', "state_dict = {k: v.detach().clone().contiguous() for k, v in state_dict.items()} on the line before /w/sft.py:7"),
+    ("deepspeed --deepspeed z3.json t.py\n", "VG523", "RuntimeError: 'weight' must be 2-D", 'File "/e/site-packages/trl/trainer/dpo_trainer.py", line 327, in get_batch_metrics ) = self.concatenated_forward(self.ref_model, batch)', "python -m pip install 'trl>=0.7.2,<0.9'"),
+    ("", "VG543", "[87c1e21c0a1d:53138:0:53138] Caught signal 7 (Bus error: nonexistent physical address)", "", "docker run --shm-size=16g"),
+    ("", "VG538", "Failed to import transformers.models.x because of the following error: /u/flash_attn_2_cuda.so: undefined symbol: _ZN", "", "python -m pip uninstall -y flash-attn"),
     ("llamafactory-cli train --dataset mine\nRunning tokenizer on dataset: 0%|\n", "VG510", "the number of <image> tokens", "", "grep -A 20 '\"mine\"' data/dataset_info.json"),
     ("torchrun --nnodes 2 --node_rank 1 --master_addr 10.1.1.5 --master_port 29501 main.py\n", "VG517", "store->get('0') got error: Socket Timeout", "", "nc -vz 10.1.1.5 29501"),
     ("finetune.py --max_seq_length 4096 --bf16 True\n", "VG506", "size of tensor a (2253) must match the size of tensor b (3584)", "input_embeds[selected] * 0.0 + vit_embeds.reshape(-1, C)", "--max_seq_length 8192"),
@@ -324,8 +333,13 @@ def test_commands_that_look_at_images(tmp_path):
     (tmp_path / "in" / "cut.jpg").write_bytes(b"\xff\xd8\xff")
     assert [line for line in _ran(looks.BROKEN, str(tmp_path)).splitlines() if "cut.jpg" in line]
     assert "good.png" not in _ran(looks.BROKEN, str(tmp_path))
-    (tmp_path / "in" / "cut.jpg").unlink()
-    assert [line.split()[1:] for line in _ran(looks.NARROW, str(tmp_path)).splitlines()] == [["10", "3000"]]
+    told = _ran(looks.NARROW, str(tmp_path)).splitlines()
+    assert [line.split()[1:] for line in told if "narrow" in line] == [["10", "3000"]]
+    assert not _ran(looks.HUGE, str(tmp_path / "none")).strip()
+    (tmp_path / "rows.jsonl").write_text('{"image": "good.png"}\n{"images": [{"path": "narrow.png"}]}\n{"text": "x"}\n{"images": ["cut.jpg"]}\n')
+    told = _ran(f"cd {tmp_path}; {looks.KEPT}", str(tmp_path / "rows.jsonl"), str(tmp_path / "in"))
+    assert told.splitlines()[-1] == "2 rows left out of kept.json"
+    assert json.loads((tmp_path / "kept.json").read_text()) == [{"image": "good.png"}, {"text": "x"}]
 
 
 def test_another_port_is_the_same_on_every_node():

@@ -96,6 +96,8 @@ def _context(pick: Candidate, digests: Sequence[Digest]) -> str:
         behind = bool(steps) and bar is not None and bar.at > steps[-1][0]
         if behind and bar is not None and not _OF_A_STEP.search(bar.text[:120]):
             return "evaluation"  # a bar of something else than the training, behind its last step
+        if not steps and bar is not None and "Loading checkpoint shards" in bar.text:
+            return "load"
         start = max(told.evaluating, told.saving)
         if start < 0 or told.resumed(start):
             continue

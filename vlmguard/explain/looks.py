@@ -69,7 +69,20 @@ HUGE = (
     + "a, b = Image.open(p).size\\n  a * b > 5e7 and print(p, a, b)' "
 )
 NARROW = (
-    _EACH + "a, b = sorted(Image.open(p).size)\\n  (a < 28 or b > 199 * a) and print(p, a, b)' "
+    _EACH
+    + "try: a, b = sorted(Image.open(p).size)\\n  except Exception as e: print(p, e); continue"
+    "\\n  b > 199 * a and print(p, a, b)' "
+)
+# The last word: a file of rows, then the folder of its images; writes the rows that are left.
+KEPT = (
+    "python -c $'import json, sys, os\\nfrom PIL import Image\\nt = open(sys.argv[1]).read()\\n"
+    'r = json.loads(t) if t[:1] == "[" else [json.loads(x) for x in t.splitlines() if x]\\n'
+    'def ok(p):\\n p = os.path.join(sys.argv[2], p["path"] if isinstance(p, dict) else p)\\n'
+    " try: a, b = sorted(Image.open(p).size)\\n except Exception as e: print(p, e); return False\\n"
+    ' b > 199 * a and print(p, a, b)\\n return b < 200 * a\\nv = lambda x: x.get("images") or '
+    'x.get("image") or []\\nk = [x for x in r if all(map(ok, [v(x)] if isinstance(v(x), str) else '
+    'v(x)))]\\njson.dump(k, open("kept.json", "w"), ensure_ascii=False)\\nprint(len(r) - len(k), '
+    '"rows left out of kept.json")\' '
 )
 
 # The last word: a file of rows; the rows that are no JSON, and the types that each key has.

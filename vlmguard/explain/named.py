@@ -200,6 +200,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "job": _first(_JOB, said),
         "host": _first(_HOST, said) or given.master(facts),
         "absent": facts.said.get("absent", ""),
+        "offline": facts.said.get("offline", ""),
         "peer": facts.said.get("peer", ""),
         "pod": facts.said.get("peer", "").partition(".")[0],
         "tower": architectures.tower(facts),

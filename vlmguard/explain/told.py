@@ -23,6 +23,8 @@ _CONFIG = re.compile(
 _ATTENTION = re.compile(r"Using torch SDPA for faster training")
 _ROWS = re.compile(r"Loading dataset ([\w./@+~-]{1,200}\.jsonl?)\.\.\.")  # LLaMA-Factory's
 _TRAINABLE = re.compile(r"trainable params: ([\d,]{1,20}) \|\|")
+# What a command line switches the hub off with.
+_OFFLINE = re.compile(r"\b((?:TRANSFORMERS|HF_HUB|HF_DATASETS)_OFFLINE)=(?:1|[Tt]rue|TRUE)\b")
 _CARD = re.compile(r"with CUDA capability (sm_1\d\d) is not compatible")
 _COMPUTE = re.compile(r"\bcompute dtype: torch\.(b?)float16")  # LLaMA-Factory's line of each rank
 # DeepSpeed's dump of its configuration.
@@ -35,6 +37,8 @@ _NODE = re.compile(r"(?m)srun: error: ([\w.-]{1,60}): task|^ {2}host {6}: ([\w.-
 _LORA = re.compile(
     r"(?<!\S)--(?:lora_enable|use_lora|use_peft|use_llm_lora)(?! {0,3}(?:[Ff]alse|0\b))"
 )
+# PEFT's count: a share of the weights trains.
+_ADAPTERS = re.compile(r"\btrainable params: [\d,]{1,18} \|\| all params: [\d,]{1,18} \|\|")
 _NOTEBOOK = re.compile(r"(?m)^Cell In\s?\[\d|<ipython-input-|^/tmp/ipykernel_\d")
 _TYPED = re.compile(r"(?<!\S)['\"]?--([a-z][a-z0-9_-]{2,48})(?=['\" =\n]|$)")
 # What a hub was asked for: of a message that does not name it, the warnings before it do.
@@ -94,6 +98,7 @@ NAMES = frozenset(
     image_folder model_id master_addr master_port nnodes freeze_language_model lora_target_modules r
     num_workers pretrain_mm_mlp_adapter tf32 disable_flash_attn2 num_generations
     max_completion_length max_slice_nums max_dynamic_patch plugin
+    dataset_name save_steps
     """.split()
 ) | frozenset(_ALIASES)
 
@@ -141,6 +146,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("roce", "true")
     if found := _REPO.search(text):
         said.setdefault("repo", found[1])
+    if offline := {m[1]: None for m in _OFFLINE.finditer(text)}:
+        said.setdefault("offline", ",".join(offline))
     if found := _CARD.search(text):
         said.setdefault("capability", found[1])
     if found := _NODE.search(text):
@@ -168,7 +175,7 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("docker", "no card")
     if _NOTEBOOK.search(text):
         said.setdefault("notebook", "true")
-    if _LORA.search(text):
+    if _LORA.search(text) or _ADAPTERS.search(text):
         said.setdefault("tuner_type", "lora")
     reentrant = any(words in text for words in _REENTRANT)
     if reentrant or any(words in text for words in _CHECKPOINTING):

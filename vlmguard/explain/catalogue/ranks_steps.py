@@ -12,9 +12,9 @@ CARDS = 8  # of a machine
 _PODS = ("-master-", "-worker-", "-launcher-")
 
 POD = Do(
-    "(kubectl logs {pod} --previous || kubectl logs {pod}) > {pod}.log; vlmguard explain {pod}.log:"
-    " the connection to that pod was lost, its own log says why; kubectl describe pod {pod} | grep "
-    "-A 6 'Last State': OOMKilled or an eviction leaves no word in a log",
+    "kubectl logs {pod} --previous > {pod}.log || kubectl logs {pod} > {pod}.log; vlmguard explain "
+    "{pod}.log: the connection to that pod was lost, its own log says why; kubectl describe pod "
+    "{pod} | grep -A 6 'Last State': OOMKilled or an eviction leaves no word in a log",
     "none",
 )
 PEER = Do(

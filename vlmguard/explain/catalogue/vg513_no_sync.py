@@ -13,11 +13,14 @@ FAILURE = Known(
     "0.16.0 and later refuse under ZeRO-2 and 3, and this "
     "transformers or accelerate does not know that yet",
     do=(
-        Do("python -m pip install 'deepspeed<0.16': it still allows it", "none"),
         Do(
-            "python -m pip install -U transformers accelerate: newer ones no longer call no_sync "
-            "under DeepSpeed",
-            "none, where nothing pins them",
+            "python -m pip install 'deepspeed==0.15.4': the last that still allows it",
+            "none; keeps transformers and accelerate as they are",
+        ),
+        Do(
+            "python -m pip install -U 'transformers>=4.48' 'accelerate>=1.9': the Trainer, and "
+            "accelerate in a loop of your own, no longer enter no_sync there; DeepSpeed stays",
+            "a newer transformers: look whether the script pins it",
         ),
         Do("zero1", "more memory for gradients"),
     ),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from vlmguard.explain import looks
+from vlmguard.explain import given, looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _TABLE = re.compile(r"size of tensor a \((\d{1,6})\) must match the size of tensor b \((\d{1,6})\)")
+_FACTOR = re.compile(r"must be larger than factor:? ?(\d{1,3})")
 _PATCHES = re.compile(r"cannot reshape array of size (\d{1,12}) into shape \(([\d,]{5,60})\)")
 
 
@@ -79,21 +81,76 @@ def _do(facts: Facts) -> tuple[Do, ...]:
                 "positions are interpolated",
             ),
         )
-    return (
-        Do(
-            looks.NARROW + "{images}: the images that are refused; take their rows out",
-            "those rows are not trained on",
-            kind="narrow",
-        ),
-        Do(
-            looks.NARROW
-            + ".: the images that are refused, below this folder (its name in place of "
-            "the dot, where they lie elsewhere); take their rows out",
-            "those rows are not trained on",
-            kind="narrow",
-        ),
-        Do("pad or enlarge the image before it is stored", "none"),
+    return _small(facts) if "must be larger than" in facts.message else _rows(facts)
+
+
+def _rows(facts: Facts) -> tuple[Do, ...]:
+    """Rows of a file, or of a data set by its name, whose images lie in it."""
+    named = "dataset_name" in facts.said and not given.files(facts).get("data")
+    return tuple(do for do in _NARROW if named or do not in _FILTER)
+
+
+_FILTERED = "dataset = dataset.filter(lambda x: max(x['image'].size) < 200 * min(x['image'].size))"
+_COST = "those rows are not trained on"
+_FILTER = (
+    Do(
+        f"{_FILTERED} in {{main}}, behind load_dataset (a list of images: all(… for i in "
+        "x['images']))",
+        _COST,
+        kind="narrow",
+    ),
+    Do(
+        f"{_FILTERED} behind load_dataset, in the script that trains (a list of images: all(… for "
+        "i in x['images']))",
+        _COST,
+        kind="narrow",
+    ),
+)
+_OUT = ": prints the images that are refused and writes kept.json without their rows: train on that"
+_NARROW = (
+    Do(looks.KEPT + "{data} {images}" + _OUT, _COST, kind="narrow"),
+    Do(
+        looks.KEPT + "{data} ." + _OUT + " (the dot: the folder from which its paths count)",
+        _COST,
+        kind="narrow",
+    ),
+    Do(
+        looks.KEPT + "DATA.json {images}" + _OUT,
+        _COST,
+        kind="narrow",
+    ),
+    *_FILTER,
+    Do(
+        looks.KEPT + "DATA.json IMAGE_FOLDER" + _OUT,
+        _COST,
+        kind="narrow",
+    ),
+    Do(
+        looks.NARROW + ".: the images that are refused, below this folder, where no file lists "
+        "the rows",
+        "none",
+    ),
+    Do("pad or enlarge the image before it is stored", "none"),
+)
+
+
+def _small(facts: Facts) -> tuple[Do, ...]:
+    """Images with a side smaller than a patch and its merge, which older releases refuse."""
+    match = _FACTOR.search(facts.message)
+    side = match[1] if match else "28"
+    swapped = (
+        replace(
+            do,
+            action=do.action.replace("b > 199 * a", f"a < {side}")
+            .replace("b < 200 * a", f"a >= {side}")
+            .replace(
+                "max(x['image'].size) < 200 * min(x['image'].size)",
+                f"min(x['image'].size) >= {side}",
+            ),
+        )
+        for do in _rows(facts)
     )
+    return tuple(swapped)
 
 
 FAILURE = Known(

@@ -24,6 +24,11 @@ def _why(facts: Facts) -> str:
             "reference model), in another order than in the step before (a branch that depends on "
             "the data, a mixture of experts), or an exception was caught in the middle of a forward"
         )
+    if "ref_model" in facts.trace:
+        return (
+            "the reference model was loaded under ZeRO-3, which left each rank a slice of it or "
+            "nothing, and was not given to DeepSpeed, which alone gathers it again"
+        )
     return (
         "ZeRO-3 and FSDP hold a slice, or nothing, of each weight outside its module's forward; "
         "here a weight of shape [0] or of one dimension came into a computation"
@@ -40,11 +45,24 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("call the wrapped model itself, not a method or module inside it"),
         )
     zero2 = Do("zero2", "more memory: every rank holds all parameters")
+    if "ref_model" in facts.trace:
+        newer = (_NEWER,) if "trl/trainer/" in facts.trace else ()
+        return (*newer, zero2, _REFERENCE)
     if "unwrap_model_for_generation" in facts.trace:
         return (zero2, _NO_GATHER, *_BY_HAND)
     return (zero2, *_BY_HAND)
 
 
+_NEWER = Do(
+    "python -m pip install 'trl>=0.7.2,<0.9': it gives the reference model to DeepSpeed as well; "
+    "the arguments stay as they are",
+    "none, where nothing pins it",
+)
+_REFERENCE = Do(
+    "ref_model = deepspeed.initialize(model=ref_model, config=DS_CONFIG)[0] before training; with "
+    "LoRA ref_model=None: the model without its adapter is the reference",
+    "none",
+)
 # TRL's trainers that generate; without the gathering each layer's weights are fetched in turn.
 _NO_GATHER = Do("--ds3_gather_for_generation false (TRL)", "much slower generation; no vLLM")
 

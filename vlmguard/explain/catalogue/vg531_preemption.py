@@ -22,7 +22,7 @@ FAILURE = Known(
         Do(
             "sacct -j {job} --format=JobID,State%30,Reason,End: a person, or preemption?",
             "none",
-            unless=("pod", "Pod", "kube"),
+            unless=("pod", "Pod", "kube", "PREEMPT"),
         ),
         Do(
             "#SBATCH --requeue and a save on SIGTERM, or save more often",

@@ -5,10 +5,17 @@ from __future__ import annotations
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+_OUTRIGHT = ("oom_kill", "oom-kill", "OOM Killed", "OOMKilled", "OUT_OF_ME", "out-of-memory")
+
 
 def _why(facts: Facts) -> str:
     if any(said in facts.message for said in ("MemoryError", "bad_alloc", "allocate memory")):
         return "a process asked for memory of the host, and there was none left for it"
+    if any(said in facts.message for said in _OUTRIGHT):
+        return (
+            "the kernel ended it since the memory that the job or machine has was used up: its "
+            "log says so"
+        )
     if "srun: error" in facts.message and "Killed" in facts.message:
         return (
             "a task of the step was killed with signal 9, and srun does not say by whom: mostly "
@@ -116,14 +123,17 @@ _STEPS = (
     Do("workers", "slower loading: each worker holds a copy"),
 )
 _LOAD = Do(
-    "load the model on one rank at a time, or with low_cpu_mem_usage; no optimizer offload",
-    "more GPU memory",
+    "from_pretrained(…, torch_dtype=torch.bfloat16, low_cpu_mem_usage=True): each rank of the node "
+    "loads a whole copy; one launcher a node (#SBATCH --ntasks-per-node=1); no optimizer offload",
+    "none",
 )
 _OFFLOAD = Do("no_offload", "its states go to the cards: 12 bytes a parameter, over the ranks")
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     """What was offloaded to the host, where the log says so, before the loader's workers."""
+    if facts.phase == "load":  # no loader has workers yet
+        return (*_STEPS[:-1], _LOAD)
     if facts.said.get("offload") != "cpu":
         return (*_STEPS, _LOAD)
     return (*_STEPS[:-1], _OFFLOAD, _STEPS[-1])
@@ -132,7 +142,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 FAILURE = Known(
     code="VG532",
     name="explain-host-memory",
-    title="Killed, most often because the host's memory (not the GPU's) ran out",
+    title="Killed for the host's memory (not the GPU's), or by hand",
     zh="主机内存不足，进程被内核杀死（SIGKILL / exit −9）",
     why=_why,
     do=_do,

@@ -44,7 +44,8 @@ def _why(facts: Facts) -> str:
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     if not _missing(facts):
-        return _BUILT
+        imported = "Failed to import" in facts.message or "Could not import" in facts.message
+        return (_WITHOUT, *_BUILT) if imported and "flash_attn" in facts.message else _BUILT
     if "libGL" in facts.message or "libgthread" in facts.message:
         return (
             Do("pip install opencv-python-headless in place of opencv-python", "no windows"),
@@ -79,6 +80,11 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     )
 
 
+_WITHOUT = Do(
+    "python -m pip uninstall -y flash-attn, and in a notebook restart the runtime: transformers "
+    "imports it wherever it is installed, and runs without it",
+    "slower than flash-attention; where the script asks for flash_attention_2 the last step, too",
+)
 _BUILT = (
     Do(
         "LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH in front of the command: "

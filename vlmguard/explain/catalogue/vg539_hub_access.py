@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
+# The hub knows who asks, and says what lacks.
+_KNOWN = ("awaiting a review", "awaiting review", "authorized list", "fine-grained")
+
 FAILURE = Known(
     code="VG539",
     name="explain-hub-access",
@@ -65,12 +68,51 @@ FAILURE = Known(
             when=("not exist in", "NotExistError"),
         ),
         Do(
+            "hf auth whoami, in the job: with that account open https://huggingface.co/{repo}: its "
+            "request waits for the authors' answer, and no login mends that: the same command once "
+            "it is granted, until then with a copy of the model that is not gated",
+            "none",
+            when=("awaiting a review", "awaiting review"),
+            kind="access",
+        ),
+        Do(
+            "https://huggingface.co/settings/tokens: edit the token of the job: read access to "
+            "public gated repositories; a fine-grained token has it not by itself",
+            "none",
+            when=("fine-grained", "enable access to public gated"),
+            kind="access",
+        ),
+        Do(
+            "hf auth whoami, in the job: ask for access on https://huggingface.co/{repo} with "
+            "that account: its token is known, and not in the list",
+            "none",
+            when=("authorized list", "ask for access"),
+            kind="access",
+        ),
+        Do(
+            "hf auth login (huggingface-cli login before hub 0.34), or HF_TOKEN in the job's "
+            "environment: it came without a token; then, if not done yet, ask for access on "
+            "https://huggingface.co/{repo}",
+            "none",
+            when=("401", "must be authenticated", "must have access to it and be authenticated"),
+            unless=(
+                "Repository Not Found",
+                "RepositoryNotFound",
+                "/commit/",
+                "modelscope",
+                "valid model identifier",
+                "Invalid username",
+            ),
+            kind="access",
+        ),
+        Do(
             "ask for access on https://huggingface.co/{repo}, then hf auth login "
             "(huggingface-cli login before hub 0.34) or HF_TOKEN in the job's environment; if you "
             "have both: hf auth whoami in the job, since an HF_TOKEN there goes before the login",
             "none",
             when=("gated", "restricted", "Gated", "403"),
             unless=("/commit/", "modelscope"),
+            kind="access",
         ),
         Do(
             "open https://huggingface.co/{repo} in a browser: not there means that the name is "
@@ -79,9 +121,9 @@ FAILURE = Known(
             unless=("gated", "Gated", "/commit/", "modelscope"),
             kind="page",
         ),
-        Do("hub", "none"),
-        Do("local_model", "none"),
-        Do("check the name: owner/name, capitals as on its page"),
+        Do("hub", "none", unless=_KNOWN),
+        Do("local_model", "none", unless=_KNOWN),
+        Do("check the name: owner/name, capitals as on its page", unless=_KNOWN),
     ),
     wrong="A token of another user, or a fine-grained one without 'read "
     "gated repositories', is refused in the same words.",

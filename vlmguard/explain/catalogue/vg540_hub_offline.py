@@ -26,6 +26,11 @@ FAILURE = Known(
     "its cache",
     do=(
         Do(
+            "the same command without {offline}, once, where there is a network: it switches the "
+            "hub off by itself, and the cache lacks the files",
+            "none",
+        ),
+        Do(
             "HF_HUB_DOWNLOAD_TIMEOUT=60 HF_HUB_ETAG_TIMEOUT=60 in front of the same command: "
             "the download goes on where it stopped",
             "none",

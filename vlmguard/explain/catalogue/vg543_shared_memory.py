@@ -2,7 +2,78 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+# A host of twelve hexadecimal digits is Docker's name for a container.
+_CONTAINER = re.compile(r"\[[0-9a-f]{12}:\d{1,9}[:\]]")
+_LARGER = Do(
+    "docker run --shm-size=16g … (the rest as it was; or --ipc=host; Kubernetes: an emptyDir with "
+    "medium: Memory on /dev/shm): it runs in a container, which has 64 MB unless told otherwise",
+    "host memory",
+    kind="shm",
+)
+_STEPS = (
+    Do(
+        "docker run --shm-size=16g or --ipc=host; in Kubernetes an emptyDir with medium: "
+        "Memory on /dev/shm",
+        "host memory",
+        when=("/dev/shm/nccl",),
+        kind="shm",
+    ),
+    Do(
+        "NCCL_SHM_DISABLE=1 in front of the command, where the container cannot be started anew",
+        "slower between the cards of one machine",
+        when=("/dev/shm/nccl",),
+    ),
+    Do(
+        "ulimit -n $(ulimit -Hn) in front of the command: as many open files as this shell may "
+        "have",
+        "none",
+        when=("ancdata", "Too many open files"),
+    ),
+    Do(
+        "torch.multiprocessing.set_sharing_strategy('file_system')",
+        "leftover files after a crash",
+        when=("ancdata", "Too many open files"),
+    ),
+    Do(
+        "docker run --shm-size=32g … (the rest as it was; or --ipc=host; Kubernetes: an "
+        "emptyDir with medium: Memory on /dev/shm)",
+        "host memory",
+        when=("shared memory",),
+        unless=("ancdata", "Too many open files", "/dev/shm/nccl"),
+        kind="shm",
+    ),
+    Do(
+        "df -h /dev/shm: 64M is a container's default; full: remove what dead runs left there",
+        "none",
+        unless=("ancdata", "Too many open files"),
+    ),
+    Do(
+        "docker run --shm-size=16g or --ipc=host; in Kubernetes an "
+        "emptyDir with medium: Memory on /dev/shm",
+        "host memory",
+        unless=("ancdata", "Too many open files"),
+        kind="shm",
+    ),
+    Do("workers", "slower loading: no worker processes; needs no shared memory"),
+    Do(
+        "torch.multiprocessing.set_sharing_strategy('file_system')",
+        "leftover files after a crash",
+        unless=("ancdata", "Too many open files"),
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """A bus error in a container: its shared memory, which the log need not name."""
+    if _CONTAINER.search(facts.message) and "signal 7" in facts.message:
+        return (_LARGER, *_STEPS)
+    return _STEPS
+
 
 FAILURE = Known(
     code="VG543",
@@ -12,57 +83,7 @@ FAILURE = Known(
     why="data-loader workers and NCCL pass data through /dev/shm, "
     "which containers limit to 64 MB by default; a bus error is "
     "how a full one shows",
-    do=(
-        Do(
-            "docker run --shm-size=16g or --ipc=host; in Kubernetes an emptyDir with medium: "
-            "Memory on /dev/shm",
-            "host memory",
-            when=("/dev/shm/nccl",),
-            kind="shm",
-        ),
-        Do(
-            "NCCL_SHM_DISABLE=1 in front of the command, where the container cannot be "
-            "started anew",
-            "slower between the cards of one machine",
-            when=("/dev/shm/nccl",),
-        ),
-        Do(
-            "ulimit -n 65535 in front of the command: too many files were open",
-            "none",
-            when=("ancdata", "Too many open files"),
-        ),
-        Do(
-            "torch.multiprocessing.set_sharing_strategy('file_system')",
-            "leftover files after a crash",
-            when=("ancdata", "Too many open files"),
-        ),
-        Do(
-            "docker run --shm-size=32g … (the rest as it was; or --ipc=host; Kubernetes: an "
-            "emptyDir with medium: Memory on /dev/shm)",
-            "host memory",
-            when=("shared memory",),
-            unless=("ancdata", "Too many open files", "/dev/shm/nccl"),
-            kind="shm",
-        ),
-        Do(
-            "df -h /dev/shm: 64M is a container's default; full: remove what dead runs left there",
-            "none",
-            unless=("ancdata", "Too many open files"),
-        ),
-        Do(
-            "docker run --shm-size=16g or --ipc=host; in Kubernetes an "
-            "emptyDir with medium: Memory on /dev/shm",
-            "host memory",
-            unless=("ancdata", "Too many open files"),
-            kind="shm",
-        ),
-        Do("workers", "slower loading: no worker processes; needs no shared memory"),
-        Do(
-            "torch.multiprocessing.set_sharing_strategy('file_system')",
-            "leftover files after a crash",
-            unless=("ancdata", "Too many open files"),
-        ),
-    ),
+    do=_do,
     wrong="A bus error also comes from a memory-mapped file that was cut or a disk that went away.",
     signs=(
         Sign("insufficient shared memory"),

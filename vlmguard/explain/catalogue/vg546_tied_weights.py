@@ -6,11 +6,41 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 
+def _why(facts: Facts) -> str:
+    if "save_file" in facts.trace and "save_pretrained" not in facts.trace:
+        return (
+            "safetensors stores each tensor once, and the script saves a dictionary whose tensors "
+            "lie in one piece of memory: views of one flat buffer, as DeepSpeed and FSDP keep "
+            "weights, or weights that are tied"
+        )
+    return (
+        "safetensors stores each tensor once; here two names (embeddings and head, or "
+        "modules_to_save) share memory and the model does not declare them tied"
+    )
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if "save_file" in facts.trace and "save_pretrained" not in facts.trace:
+        return (_CLONED, _CLONED_ANY, _BY_MODEL)  # the script's own, of a dictionary
     newer = facts.releases.get("transformers", "").startswith("5")  # saves safetensors only
     return _CLASS if newer else (Do("save_bin", "an older format"), *_CLASS)
 
 
+_COPY = "{k: v.detach().clone().contiguous() for k, v in state_dict.items()}"
+_CLONED = Do(
+    f"state_dict = {_COPY} on the line before {{place}} (state_dict: what is saved there)",
+    "memory for a second copy while it is written",
+    kind="cloned",
+)
+_CLONED_ANY = Do(
+    f"state_dict = {_COPY} on the line before save_file(state_dict, …)",
+    "memory for a second copy while it is written",
+    kind="cloned",
+)
+_BY_MODEL = Do(
+    "safetensors.torch.save_model(model, FILE) in place of save_file: it leaves one name of each",
+    "load_model has to read it",
+)
 _CLASS = (
     Do(
         "_tied_weights_keys on the model's class, or "
@@ -28,9 +58,7 @@ FAILURE = Known(
     name="explain-tied-weights",
     title="Saving refused: two names share one tensor",
     zh="保存失败：两个参数名共享同一张量（权重绑定）",
-    why="safetensors stores each tensor once; here two names "
-    "(embeddings and head, or modules_to_save) share memory and "
-    "the model does not declare them tied",
+    why=_why,
     do=_do,
     wrong="Under ZeRO-3 gather first: placeholders of shape [0] all look shared.",
     signs=(
