@@ -84,7 +84,7 @@ ROWS = (
     ("", "VG543", "DataLoader worker (pid 42) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.", "", "", ("docker run --shm-size=32g", "df -h /dev/shm", "DataLoader(num_workers=0), for a Trainer")),
     ("2020 | mmf.trainers.core.training_loop: Starting training\n", "VG543", "insufficient shared memory (shm)", "", "", ("docker run --shm-size=32g", "df -h", "training.num_workers=0 behind the command")),
     ('File "/e/site-packages/detectron2/engine/train_loop.py"\n', "VG543", "insufficient shared memory (shm)", "", "", ("docker run", "df -h", "DATALOADER.NUM_WORKERS 0")),
-    ("accelerate launch x.py\n", "VG550", WORLD, "", "", ("accelerate launch --num_processes 8 … (the rest as it was): as many ranks as the run that saved it had, not 16", "python zero_to_fp32.py . OUT", "python -m deepspeed.checkpoint.ds_to_universal --input_folder")),
+    ("accelerate launch x.py\n", "VG550", WORLD, "", "", ("accelerate launch --num_processes 8 … (the rest as it was): as many ranks as the run that saved it had, not 16", "from_pretrained('CHECKPOINT')", "python -m deepspeed.checkpoint.ds_to_universal --input_folder CHECKPOINT/global_stepN --output_folder CHECKPOINT/global_stepN_universal", "cd CHECKPOINT && python zero_to_fp32.py . OUT")),
     (FACTORY, "VG550", WORLD, "", "", ("NPROC_PER_NODE=8 ",)),
     (FACTORY + SAVING, "VG535", "IoError(Os { code: 28, kind: StorageFull })", "", "save", ("df -h out/r1 ", "ls -la out/r1/checkpoint-100; du -sh out/r1/checkpoint-*")),
     (FACTORY + SAVING, "VG535", "OSError: [Errno 28] No space left on device", "", "forward", ("df -h out/r1 ", "delete the newest checkpoint if")),

@@ -16,6 +16,7 @@ from vlmguard.explain.logfacts import Facts
 
 # Bars that are full, and those of a step's own rollouts.
 _OF_A_STEP = re.compile(r"100%|[Pp]rompts|[Rr]equests|[Rr]ollout")
+_BAR = re.compile(r"\[(?:(\d{1,3}):)?(\d{1,2}):(\d\d)<(?:(\d{1,3}):)?(\d{1,2}):(\d\d),")
 Verdict = Literal["explained", "unknown", "unfinished", "finished"]
 
 
@@ -65,6 +66,8 @@ def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
     facts = replace(facts, steps=(last[1], last[2]) if last else None)
     if answer.table is not None and answer.table.gone:
         facts = replace(facts, said={**facts.said, **_absent(answer.table.gone[0], digests)})
+    if needs := _needs(digests):
+        facts = replace(facts, said={**facts.said, "needs": str(needs)})
     pick = answer.pick
     if pick is None:
         return facts
@@ -86,6 +89,17 @@ def _absent(rank: int, digests: Sequence[Digest]) -> dict[str, str]:
         return {"absent": str(rank)}
     last = absent.last_words(rank, digests)
     return {"absent": str(rank), "absentlast": flat(last.raw)[:400] if last is not None else ""}
+
+
+def _needs(digests: Sequence[Digest]) -> int:
+    """How many seconds the bar that moved when the log ended takes in all."""
+    for bar in (bar for d in digests for bar in (d.progress.began, d.progress.loading)):
+        found = _BAR.findall(bar.text) if bar is not None else []
+        if found:
+            hours, minutes, seconds, *left = (int(n or 0) for n in found[-1])
+            more = left[0] * 3600 + left[1] * 60 + left[2]
+            return hours * 3600 + minutes * 60 + seconds + more
+    return 0
 
 
 def _context(pick: Candidate, digests: Sequence[Digest]) -> str:

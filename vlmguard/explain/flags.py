@@ -42,13 +42,14 @@ def say(do: Do, facts: Facts) -> str:
     values.setdefault("starter", "SCRIPT.py")
     values.setdefault("experts", "CLASS_OF_THE_MOE_BLOCK")
     values["served"] = values.get("modelfolder") or values.get("modelrepo") or "MODEL"
-    said = words.format_map(_Values({**dict(do.values), **values}))
+    said = words.format_map(_Values({**_USUAL, **dict(do.values), **values}))
     said = said.replace("DeepSpeed's config", values.get("dsfile", "DeepSpeed's config"))
     if name == "LLaMA-Factory" and facts.typed & _FLAGGED:
         said = _PAIR.sub(lambda m: f"{' ' if m.start() else ''}--{m[1]} {m[2]}", said)
     return said if own else spelling.in_code(said, facts)
 
 
+_USUAL = {"hours": "2", "seconds": "7200"}  # a longer wait for a collective
 # The newest checkpoint below this folder, where the log names no output folder.
 _NEWEST = "ls -td ./*/checkpoint-* ./*/*/checkpoint-* | head -1"
 

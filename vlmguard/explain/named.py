@@ -210,7 +210,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "addedtokens": facts.said.get("addedtokens", ""),
         "card": facts.said.get("card", ""),
         "failed": facts.said.get("failed", ""),
-        **_ranks(said),
+        **ranks(said),
         **fabric.names(said),
         "capability": facts.said.get("capability", ""),
         "vocabulary": _first(_VOCABULARY, said),
@@ -346,7 +346,7 @@ def _numbers(said: str) -> str:
     return ", ".join(n for n in match.groups() if n) if match else ""
 
 
-def _ranks(said: str) -> dict[str, str]:
+def ranks(said: str) -> dict[str, str]:
     """Of how many ranks a checkpoint is, and how many are here."""
     match = _WORLDS.search(said)
     if match is None:

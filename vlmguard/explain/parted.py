@@ -8,8 +8,9 @@ import re
 # Programs that steps begin with; of words that are English, too, only with what follows here.
 _PROGRAMS = frozenset(
     """
-    accelerate apt-get aws colossalai conda curl deepspeed df dmesg docker du echo ffmpeg ffprobe
-    fuser getent git grep hf huggingface-cli ib_write_bw ibstat ip kubectl llamafactory-cli ls mkdir
+    accelerate apt-get aws cd colossalai conda cp curl deepspeed df dmesg docker du echo ffmpeg
+    ffprobe fuser getent git grep hf huggingface-cli ib_write_bw ibstat ip kubectl llamafactory-cli
+    ls mkdir
     modelscope mv nc nohup npu-smi nvidia-smi pgrep pip ps py-spy python qstat quota ray rm sacct
     sacctmgr sbatch scontrol sed sinfo squeue srun ss ssh sudo swanlab swift sysctl systemctl
     torchrun trl ulimit vlmguard wandb wc

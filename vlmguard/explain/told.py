@@ -41,6 +41,16 @@ _LORA = re.compile(
 _ADAPTERS = re.compile(r"\btrainable params: [\d,]{1,18} \|\| all params: [\d,]{1,18} \|\|")
 _NOTEBOOK = re.compile(r"(?m)^Cell In\s?\[\d|<ipython-input-|^/tmp/ipykernel_\d")
 _TYPED = re.compile(r"(?<!\S)['\"]?--([a-z][a-z0-9_-]{2,48})(?=['\" =\n]|$)")
+# LLaVA's word of a row all of which it masks, its --version and its class of model.
+_MASKED = re.compile(r"tokenization mismatch: (\d{1,6}) vs\. (\d{1,6})")
+_VERSION = re.compile(r"(?<!\S)--version[ =]([A-Za-z]\w{1,30})(?!\S)")
+_BUNNY = re.compile(r"\bBunny(Llama|Phi3|Phi|Qwen|StableLM|MiniCPM)\w{0,4}For")
+_RESUMED = re.compile(
+    r"(?:Resuming training from|Loading model from|Attempting to resume from|"
+    r"Continuing training from checkpoint|Loading (?:DeepSpeed |ZeRO )?checkpoint from) "
+    r"((?:\.{0,2}/)?[\w@+~-][\w./@+~-]{0,200}?checkpoint-\d{1,9}|/[\w./@+~-]{1,200}?checkpoint-\d{1,9})"
+    r"(?:/(global_step\d{1,9}))?(?![\w-])"
+)
 # What a hub was asked for: of a message that does not name it, the warnings before it do.
 _REPO = re.compile(
     r"(?:requesting (?:HEAD|GET) https?://[\w.-]{3,80}/|exceeded with url: /)"
@@ -175,6 +185,17 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("docker", "no card")
     if _NOTEBOOK.search(text):
         said.setdefault("notebook", "true")
+    for match in _RESUMED.finditer(text):
+        if "/" not in said.get("resume_from_checkpoint", ""):
+            said["resume_from_checkpoint"] = match[1]
+        if match[2]:
+            said.setdefault("tag", match[2])
+    if found := _MASKED.search(text):
+        said.setdefault("mismatch", f"{found[1]} vs. {found[2]}")
+        if version := _VERSION.search(text):
+            said.setdefault("version", version[1])
+    if found := _BUNNY.search(text):
+        said.setdefault("bunny", found[1])
     if _LORA.search(text) or _ADAPTERS.search(text):
         said.setdefault("tuner_type", "lora")
     reentrant = any(words in text for words in _REENTRANT)

@@ -5,18 +5,44 @@ from __future__ import annotations
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+# What transformers' Trainer drives: it makes DDP's arguments from its own.
+_TRAINER = ("ms-swift", "LLaMA-Factory", "TRL", "FlagEmbedding", "axolotl", "transformers")
+
+
+def _finds(facts: Facts) -> bool:
+    """Whether DDP looks for unused parameters: the Trainer's default for a model inside PEFT."""
+    told = facts.find_unused
+    wrapped = "lora" in facts.tuning.lower() or "peft/" in facts.trace
+    # LLaMA-Factory switches it off for LoRA.
+    return told is True or (
+        told is None
+        and wrapped
+        and facts.framework in _TRAINER
+        and facts.framework != "LLaMA-Factory"
+    )
+
+
+def _static(facts: Facts) -> bool:
+    """Whether DDP's static graph can be asked for: of the Trainer since transformers 5."""
+    if (facts.accumulation or 1) > 1:
+        return False
+    major = facts.releases.get("transformers", "").partition(".")[0]
+    return facts.framework not in _TRAINER or (major.isdigit() and int(major) >= 5)
+
 
 def _why(facts: Facts) -> str:
+    found = ""
+    if _finds(facts):
+        found = ", and find_unused_parameters=True marks it at once"
+        if facts.find_unused is None:
+            found += " (the Trainer's default for a model inside PEFT)"
     if facts.use_reentrant is False:
         return (
             "DDP saw one parameter's gradient twice in one backward, although checkpointing is "
-            "non-reentrant already: a module or weight is used more than once outside "
-            "checkpointing, or another part of the code checkpoints by itself with "
+            "non-reentrant already: a module or weight is used more than once or outside of "
+            f"forward{found}; or another part of the code checkpoints by itself with "
             "use_reentrant=True"
         )
-    found = ""
-    if facts.find_unused:
-        found = ", and find_unused_parameters=True marks it at once"
     return (
         "DDP saw one parameter's gradient twice in one backward: reentrant gradient checkpointing "
         f"runs its own backward for each block{found}; or a module runs twice in one forward"
@@ -27,14 +53,20 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     freeze = Do("freeze_tower", "the tower no longer learns; helps where it is what runs twice")
     static = Do("static_graph", "none, but not together with gradient accumulation")
     zero = Do("zero2", "none for the result; needs DeepSpeed")
-    one = (static,) if (facts.accumulation or 1) == 1 else ()
-    if facts.use_reentrant is False:
-        own = "look for checkpoint(…, use_reentrant=True) in the model's own code"
-        return (Do(own), *one, zero, freeze)
-    first = Do("non_reentrant", "none: the same numbers, and the memory saved is the same")
     off = Do("no_find_unused", "none where every batch uses every trainable part")
-    extra = (off,) if facts.find_unused else ()
-    return (first, *one, *extra, zero, freeze)
+    one = (static,) if _static(facts) else ()
+    if facts.use_reentrant is False:
+        plain = Do("no_checkpointing", "more memory for activations")
+        own = Do(
+            "grep -rnE 'checkpoint\\(|use_reentrant' --include='*.py' .: a call of the model's own "
+            "code that does not switch use_reentrant off",
+            "none",
+        )
+        tower = (freeze,) if facts.vision else ()
+        return (*((off, *one) if _finds(facts) else (*one, off)), plain, zero, *tower, own)
+    first = Do("non_reentrant", "none: the same numbers, and the memory saved is the same")
+    extra = (off,) if _finds(facts) else ()
+    return (first, *extra, *one, zero, freeze)
 
 
 FAILURE = Known(

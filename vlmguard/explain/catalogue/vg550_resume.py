@@ -3,7 +3,133 @@
 from __future__ import annotations
 
 from vlmguard.explain import looks
+from vlmguard.explain.catalogue import resume_ranks_steps
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    looks.CHECK,
+    Do(
+        "resume_weights",
+        "the optimizer's state is lost: it was kept for other trainable parameters",
+        when=("must match the size of tensor b",),
+    ),
+    Do(
+        "use_orig_params",
+        "none",
+        when=("_OptimStateKey",),
+    ),
+    Do(
+        "for g in optimizer.param_groups: g.setdefault('initial_lr', g['lr']), before the "
+        "scheduler is made: it goes on from that rate",
+        "none",
+        when=("initial_lr",),
+        kind="ls",
+    ),
+    Do(
+        "{place}: print(torch.load(FILE, map_location='cpu').keys()) in front of it: "
+        "without {key} it is a file of weights alone; load it as the model, not as a "
+        "checkpoint to go on from",
+        "none",
+        when=(
+            "KeyError: 'optim",
+            "KeyError: 'epoch'",
+            "KeyError: 'param_groups'",
+            "KeyError: 'state_dict'",
+            "KeyError: 'scheduler'",
+            "KeyError: 'lr_sched",
+        ),
+        kind="ls",
+    ),
+    Do(
+        "ls {folder} | grep -c optim_states: one file for each rank of the run that saved "
+        "it; fewer: the other nodes kept theirs on their own disks, or the save was "
+        "broken off",
+        "none",
+        when=("optim_states.pt'",),
+        kind="ls",
+    ),
+    Do(
+        "python -m pip install -U transformers deepspeed accelerate (torch 2.6 loads weights "
+        "only; newer ones name what they stored), or 'torch<2.6', for files that you wrote",
+        "none",
+        when=("Weights only load failed", "weights_only", "WeightsUnpickler"),
+        unless=("upgrade torch",),
+    ),
+    Do(
+        "python -m pip install 'torch>=2.6', or weights in safetensors",
+        "none",
+        when=("upgrade torch to at least v2.6",),
+    ),
+    Do(
+        "ranks_saved",
+        "none: twice the accumulation for half the ranks keeps the global batch",
+        when=("world size",),
+        kind="ranks",
+    ),
+    Do(
+        "ls -l {checkpoint}/optimizer.pt {checkpoint}/scheduler.pt: they were saved for other "
+        "trainable parameters; with both moved aside the Trainer goes on with a new optimizer",
+        "the optimizer's state is lost",
+        when=("optimizer's group", "of parameter groups"),
+    ),
+    Do(
+        "print(sum(p.requires_grad for p in model.parameters())) in both runs: freeze, and "
+        "name LoRA's modules, as in the run that saved it; or leave its optimizer out",
+        "none",
+        when=("optimizer's group", "of parameter groups"),
+    ),
+    Do(
+        "ls {folder} | grep -o 'world_size_[0-9]*' | sort -u: as many ranks as that "
+        "(trainer.n_gpus_per_node × trainer.nnodes), or another folder",
+        "none",
+        when=("/model_world_size_", "/optim_world_size_", "/extra_state_world_size_"),
+        kind="ls",
+    ),
+    Do(
+        "ls -la {path} {folder}: is it there, with trainer_state.json and the states of "
+        "every rank?",
+        "none",
+        kind="ls",
+    ),
+    Do(
+        "ls -la {path}: is it there (relative to where the job starts), and whole?",
+        "none",
+        kind="ls",
+    ),
+    Do(
+        "ls -la {checkpoint}: trainer_state.json, the weights, optimizer.pt or a global_step "
+        "folder with a file for every rank must be there",
+        "none",
+        kind="ls",
+    ),
+    Do(
+        "ls -la CHECKPOINT: trainer_state.json, the weights, optimizer.pt or a "
+        "global_step folder "
+        "with a file for every rank must be there",
+        "none",
+        unless=("world size",),
+        kind="ls",
+    ),
+    Do("no_resume", "the steps between"),
+    Do("resume_weights", "optimizer state and data position are lost"),
+    Do(
+        "the same number of ranks, ZeRO stage and freezing as the run that saved it",
+        "none",
+        unless=("world size",),
+    ),
+    Do(
+        'DeepSpeed: "checkpoint": {"load_universal": true} after ds_to_universal.py',
+        "one step by hand",
+        when=("niversal", "partition", "global state", "zero"),
+        unless=("world size",),
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    return resume_ranks_steps.steps(facts) if "DP world size" in facts.message else _STEPS
+
 
 FAILURE = Known(
     code="VG550",
@@ -13,137 +139,7 @@ FAILURE = Known(
     why="the folder is not a whole checkpoint, or its optimizer state "
     "belongs to another number of ranks, another set of trainable "
     "parameters, another strategy or another torch",
-    do=(
-        looks.CHECK,
-        Do(
-            "resume_weights",
-            "the optimizer's state is lost: it was kept for other trainable parameters",
-            when=("must match the size of tensor b",),
-        ),
-        Do(
-            "use_orig_params",
-            "none",
-            when=("_OptimStateKey",),
-        ),
-        Do(
-            "for g in optimizer.param_groups: g.setdefault('initial_lr', g['lr']), before the "
-            "scheduler is made: it goes on from that rate",
-            "none",
-            when=("initial_lr",),
-            kind="ls",
-        ),
-        Do(
-            "{place}: print(torch.load(FILE, map_location='cpu').keys()) in front of it: "
-            "without {key} it is a file of weights alone; load it as the model, not as a "
-            "checkpoint to go on from",
-            "none",
-            when=(
-                "KeyError: 'optim",
-                "KeyError: 'epoch'",
-                "KeyError: 'param_groups'",
-                "KeyError: 'state_dict'",
-                "KeyError: 'scheduler'",
-                "KeyError: 'lr_sched",
-            ),
-            kind="ls",
-        ),
-        Do(
-            "ls {folder} | grep -c optim_states: one file for each rank of the run that saved "
-            "it; fewer: the other nodes kept theirs on their own disks, or the save was "
-            "broken off",
-            "none",
-            when=("optim_states.pt'",),
-            kind="ls",
-        ),
-        Do(
-            "python -m pip install -U transformers deepspeed accelerate (torch 2.6 loads weights "
-            "only; newer ones name what they stored), or 'torch<2.6', for files that you wrote",
-            "none",
-            when=("Weights only load failed", "weights_only", "WeightsUnpickler"),
-            unless=("upgrade torch",),
-        ),
-        Do(
-            "python -m pip install 'torch>=2.6', or weights in safetensors",
-            "none",
-            when=("upgrade torch to at least v2.6",),
-        ),
-        Do(
-            "ranks_saved",
-            "none: twice the accumulation for half the ranks keeps the global batch",
-            when=("world size",),
-            kind="ranks",
-        ),
-        Do(
-            "python zero_to_fp32.py . OUT, in the checkpoint's folder; then OUT (with the model's "
-            "config and tokenizer) as the model, without resuming",
-            "the optimizer's state is lost",
-            when=("DP world size",),
-        ),
-        Do(
-            "python -m deepspeed.checkpoint.ds_to_universal --input_folder CKPT/global_stepN "
-            '--output_folder CKPT/global_stepN_universal, then "checkpoint": '
-            '{"load_universal": true} in DeepSpeed\'s config: any number of ranks',
-            "disk; one step by hand",
-            when=("DP world size",),
-        ),
-        Do(
-            "ls -l {checkpoint}/optimizer.pt {checkpoint}/scheduler.pt: they were saved for other "
-            "trainable parameters; with both moved aside the Trainer goes on with a new optimizer",
-            "the optimizer's state is lost",
-            when=("optimizer's group", "of parameter groups"),
-        ),
-        Do(
-            "print(sum(p.requires_grad for p in model.parameters())) in both runs: freeze, and "
-            "name LoRA's modules, as in the run that saved it; or leave its optimizer out",
-            "none",
-            when=("optimizer's group", "of parameter groups"),
-        ),
-        Do(
-            "ls {folder} | grep -o 'world_size_[0-9]*' | sort -u: as many ranks as that "
-            "(trainer.n_gpus_per_node × trainer.nnodes), or another folder",
-            "none",
-            when=("/model_world_size_", "/optim_world_size_", "/extra_state_world_size_"),
-            kind="ls",
-        ),
-        Do(
-            "ls -la {path} {folder}: is it there, with trainer_state.json and the states of "
-            "every rank?",
-            "none",
-            kind="ls",
-        ),
-        Do(
-            "ls -la {path}: is it there (relative to where the job starts), and whole?",
-            "none",
-            kind="ls",
-        ),
-        Do(
-            "ls -la {checkpoint}: trainer_state.json, the weights, optimizer.pt or a global_step "
-            "folder with a file for every rank must be there",
-            "none",
-            kind="ls",
-        ),
-        Do(
-            "ls -la CHECKPOINT: trainer_state.json, the weights, optimizer.pt or a "
-            "global_step folder "
-            "with a file for every rank must be there",
-            "none",
-            unless=("world size",),
-            kind="ls",
-        ),
-        Do("no_resume", "the steps between"),
-        Do("resume_weights", "optimizer state and data position are lost"),
-        Do(
-            "the same number of ranks, ZeRO stage and freezing as the run that saved it",
-            "none",
-            unless=("world size",),
-        ),
-        Do(
-            'DeepSpeed: "checkpoint": {"load_universal": true} after ds_to_universal.py',
-            "one step by hand",
-            when=("niversal", "partition", "global state", "zero"),
-            unless=("world size",),
-        ),
-    ),
+    do=_do,
     wrong="weights_only=False executes what a checkpoint says: only for "
     "files that you wrote yourself.",
     signs=(

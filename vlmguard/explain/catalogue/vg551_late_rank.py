@@ -7,18 +7,29 @@ import re
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
-_LONGER = Do("timeout", "a real hang is noticed later")
 _ALONE = Do(
     "no collective (gather, state_dict under ZeRO-3 or FSDP, save_pretrained) under `if rank == "
     "0`: every rank must enter it",
     "none",
 )
 _WRITTEN = Do(
-    "ls -l --time-style=full-iso {saved}: written until the others gave up: its disk is slow (the "
-    "step above, and a local disk); whole long before that: the rank hangs behind the save",
+    "ls -l --time-style=full-iso {saved}; df -hT {saved}: written until the others gave up, or a "
+    "network's disk: it is slow (a local disk, less to write); whole long before that: the rank "
+    "hangs behind the save",
     "none",
 )
-_LOCAL = Do("save to a local disk, then copy", "disk")
+_LOCAL = Do("save_local", "no optimizer state to resume from; the copying")
+_STACK = Do(
+    "for p in $(pgrep -u $USER -f '[p]ython'); do grep -qz '^RANK={absent}$' /proc/$p/environ && "
+    "py-spy dump --pid $p; done: during the next save, on the machine of rank {absent} (pip "
+    "install py-spy): what it does there",
+    "a minute",
+)
+# How long a collective waits by itself, in seconds: what the Trainers ask for.
+_ASKED = {
+    "ms-swift": 18000000,
+    **dict.fromkeys(("transformers", "TRL", "LLaMA-Factory", "axolotl", "FlagEmbedding"), 1800),
+}
 _MINUTES = re.compile(r"Timeout\(ms\)=(\d{4,10})")
 
 
@@ -33,6 +44,8 @@ def _why(facts: Facts) -> str:
             "(a gather, state_dict) that only that rank enters"
         )
     if facts.phase == "evaluation":
+        needs = (facts.number("needs") or 0) // 60
+        gave += f" (by its bar it takes {needs} minutes in all)" if needs else ""
         return (
             f"one rank was still evaluating when the others {gave}: uneven evaluation data, a "
             "metric that one rank computes alone, or a collective under `if rank == 0`"
@@ -44,11 +57,38 @@ def _why(facts: Facts) -> str:
     )
 
 
+def _reaches(facts: Facts) -> bool:
+    """Whether the framework's time-out is the one that ran out: else its flag mends nothing."""
+    match = _MINUTES.search(facts.message)
+    asked = facts.number("ddp_timeout") or _ASKED.get(facts.framework)
+    return match is None or asked is None or abs(int(match[1]) // 1000 - asked) < 2
+
+
+def _longer(facts: Facts) -> Do:
+    """A longer time-out: by the bar that tells how long the work takes, where there is one."""
+    hours = max((facts.number("needs") or 0) // 3600 + 2, 2)
+    values = (("hours", str(hours)), ("seconds", str(hours * 3600)))
+    if _reaches(facts):
+        return Do("timeout", "a real hang is noticed later", values)
+    match = _MINUTES.search(facts.message)
+    waited = int(match[1]) // 60000 if match else 0
+    return Do(
+        "DEEPSPEED_TIMEOUT=180 in front of the command: in minutes; the log's group waited "
+        f"{waited}, which is DeepSpeed's and torch's own default and not the framework's "
+        "--ddp_timeout",
+        "a real hang is noticed later",
+    )
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    longer = (_longer(facts),) if _reaches(facts) or facts.zero else ()
+    first, last = (longer, ()) if _reaches(facts) else ((), longer)
     if facts.phase == "save":
-        return (_LONGER, _WRITTEN, _LOCAL, _ALONE)
-    fewer = Do("fewer_evals", "no metrics while it trains")
-    return (_LONGER, fewer, _ALONE) if facts.phase else (_LONGER, fewer, _ALONE, _LOCAL)
+        return (*first, _WRITTEN, _LOCAL, _STACK, _ALONE, *last)
+    fewer, whole = Do("fewer_evals", "no metrics while it trains"), Do("eval_all", "none")
+    if facts.phase:
+        return (*first, whole, fewer, _ALONE, *last)
+    return (*first, fewer, _ALONE, _LOCAL, *last)
 
 
 FAILURE = Known(

@@ -6,26 +6,66 @@ from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known
 from vlmguard.explain.logfacts import Facts
 
+# Bunny's templates, by the class of its language model (bunny/conversation.py).
+_BUNNY = {"Llama": "llama", "MiniCPM": "minicpm", "Phi3": "phi3"}
+_DECODED = (
+    "print(tokenizer.decode([t for t in b['labels'][0].tolist() if t != -100])) behind b = "
+    "next(iter(trainer.get_train_dataloader())), in front of trainer.train(): the answer must "
+    "stand there; nothing does, where every token is masked"
+)
+_TOKENIZER = (
+    "python -c 'import sys; from transformers import AutoTokenizer as A; t = A.from_pretrained("
+    "sys.argv[1]); print(repr(t.eos_token), t(\"a b\").input_ids)' {model}: {more}the template's "
+    "sep2 must be this eos_token; else the tokenizer files (tokenizer.json, tokenizer_config.json, "
+    "special_tokens_map.json) anew from the page of the base model"
+)
+_LOOKS = {
+    "ms-swift": "grep -n -m1 -A3 'LABELS' {log}: the answer must stand there; [-100 * n] alone is "
+    "a row without one: no assistant's turn in the rows (messages, or response), or it was cut",
+    "LLaMA-Factory": "grep -n -m1 -A3 '^labels:' {log}: the answer must stand there; nothing does, "
+    "where every token is masked: no assistant's turn in the rows, or it was cut",
+}
+
+
+def _template(facts: Facts) -> Do:
+    """The conversation that this language model's tokenizer is counted by."""
+    now = facts.said.get("version", "")
+    was = f", not {now}" if now else ""
+    if bunny := facts.said.get("bunny"):
+        name = _BUNNY.get(bunny, "bunny")
+        if name != now:
+            return Do(f"--version {name}: the template of Bunny's {bunny} models{was}", "none")
+    return Do(
+        "grep -n ': conv_' $(find . -name conversation.py): the names that --version takes; the "
+        f"one of this language model's family{was} (its sep2 is the tokenizer's eos_token): "
+        "--version NAME",
+        "none",
+    )
+
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    return (
-        Do(
-            "print(tokenizer.decode([t for t in batch['labels'][0].tolist() if t != -100])), of "
-            "one batch: the answer must stand there; nothing does, where every token is masked",
-            "a minute",
-        ),
-        Do(
-            "the template of this very model: --version in LLaVA and its kin, --template elsewhere",
-            "none",
-        ),
-        Do(
-            "the releases of tokenizers and transformers that the project pins: a newer one "
-            "counts the separator's tokens otherwise",
-            "none",
-        ),
-        Do("print one row's labels: at least the answer's tokens must not be -100", "a minute"),
-        Do("max_length", "more memory for long rows", limits.longer(facts)),
-    )
+    decoded = Do(_DECODED, "a minute")
+    if counts := facts.said.get("mismatch"):
+        first, second = (int(n) for n in counts.split(" vs. "))
+        apart = abs(first - second)
+        more = f"{apart} token{'s' if apart > 1 else ''} apart ({counts}): "
+        return (
+            _template(facts),
+            *(
+                Do(_TOKENIZER.format(model=model, more=more), "a minute", kind="tokenizer")
+                for model in ("{modelfolder}", "{modelrepo}", "MODEL")
+            ),
+            Do(
+                "python -m pip install -e . in the project's folder: the transformers and "
+                "tokenizers that it pins; newer ones count the separator's tokens otherwise",
+                "other releases than those that are there",
+            ),
+            decoded,
+        )
+    look = _LOOKS.get(facts.framework, "") if facts.log else ""
+    looks = (Do(look, "a minute"),) if look else (decoded,)
+    length = Do("max_length", "more memory for long rows", limits.longer(facts))
+    return (*looks, Do("template", "none"), length)
 
 
 FAILURE = Known(

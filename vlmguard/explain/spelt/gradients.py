@@ -55,11 +55,13 @@ SPELT: dict[str, dict[str, str]] = {
     },
     "static_graph": {
         "hf": "--ddp_static_graph true (transformers 5)",
+        "yaml": "ddp_static_graph: true (transformers 5)",
         "accelerate": _ACCELERATE.format("static_graph=True"),
         "": _CALL.format("static_graph=True"),
     },
     "no_static_graph": {
         "hf": "--ddp_static_graph false (transformers 5)",
+        "yaml": "ddp_static_graph: false (transformers 5)",
         "accelerate": _ACCELERATE.format("static_graph=False"),
         "": _CALL.format("static_graph=False"),
     },

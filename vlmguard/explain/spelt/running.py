@@ -5,7 +5,10 @@ from __future__ import annotations
 from vlmguard.explain import spelling
 
 _AS_SAVED = ": as many ranks as the run that saved it had, not {ranksnow}"
+_HERE = ": its weights alone (config and tokenizer lie beside them), on the ranks of this run"
 _DOWNLOADED = "hf download {hub} --local-dir FOLDER, then "
+
+_WAITS = "Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(hours={hours}))])"
 
 SPELT: dict[str, dict[str, str]] = {
     "rank_logs": {
@@ -99,12 +102,26 @@ SPELT: dict[str, dict[str, str]] = {
         "deepspeed), not python {starter}",
     },
     "timeout": {
-        "hf": "--ddp_timeout 7200",
+        "hf": "--ddp_timeout {seconds}",
         "LLaMA-Factory": "ddp_timeout: 180000000 (the time-out of its own examples)",
-        "yaml": "ddp_timeout: 7200",
-        "": "init_process_group(timeout=timedelta(hours=2)) (grep -rnE "
-        "'init_process_group|init_distributed' --include='*.py' . finds the call; transformers: "
-        "--ddp_timeout 7200)",
+        "yaml": "ddp_timeout: {seconds}",
+        "accelerate": _WAITS + ", in place of Accelerator() (grep -rn 'Accelerator(' "
+        "--include='*.py' . finds it; from datetime import timedelta, from accelerate import "
+        "InitProcessGroupKwargs)",
+        "": _WAITS + ", or init_process_group(timeout=timedelta(hours={hours})): whichever call "
+        "grep -rnE 'Accelerator\\(|init_process_group|init_distributed' --include='*.py' . finds "
+        "(from datetime import timedelta, from accelerate import InitProcessGroupKwargs; "
+        "transformers: --ddp_timeout {seconds})",
+    },
+    "eval_all": {
+        "hf": "eval_dataset.select(range(500)) where the trainer is made (--max_eval_samples 500, "
+        "where the script has it); and no work that one rank does alone in compute_metrics",
+        "ms-swift": "--split_dataset_ratio 0.001, or a smaller --val_dataset",
+        "LLaMA-Factory": "max_samples: 500 with an eval_dataset of its own, or a smaller val_size",
+        "axolotl": "val_set_size: 500",
+        "": "evaluate on every rank: accelerator.prepare(eval_loader), then "
+        "accelerator.gather_for_metrics((predictions, labels)) (torch: a DistributedSampler, and "
+        "dist.all_gather_object); or on fewer rows; dist.barrier() behind it on every rank",
     },
     "workers": {
         "hf": "--dataloader_num_workers 0",
@@ -166,6 +183,26 @@ SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--resume_only_model true",
         "": "start a new run from the checkpoint's weights instead of resuming it",
     },
+    "weights_of": {
+        "ms-swift": "--resume_from_checkpoint {folder} --resume_only_model true" + _HERE,
+        "LLaMA-Factory": "model_name_or_path: {folder}, output_dir: ANOTHER (of LoRA "
+        "adapter_name_or_path), and no resume_from_checkpoint (in the old output_dir it resumes by "
+        "itself)" + _HERE,
+        "axolotl": "base_model: {folder} (of LoRA lora_model_dir), and no resume_from_checkpoint"
+        + _HERE,
+        "hf": "--model_name_or_path {folder} in place of the base model, and no "
+        "--resume_from_checkpoint" + _HERE,
+        "": "from_pretrained('{folder}') in place of the base model, and no resume_from_checkpoint"
+        " (transformers: --model_name_or_path {folder})" + _HERE,
+    },
+    "adapter_of": {
+        "ms-swift": "--resume_from_checkpoint {folder} --resume_only_model true" + _HERE,
+        "LLaMA-Factory": "adapter_name_or_path: {folder}, output_dir: ANOTHER, and no "
+        "resume_from_checkpoint (in the old output_dir it resumes by itself)" + _HERE,
+        "axolotl": "lora_model_dir: {folder}, and no resume_from_checkpoint" + _HERE,
+        "": "PeftModel.from_pretrained(model, '{folder}', is_trainable=True) in place of "
+        "get_peft_model, and no resume_from_checkpoint" + _HERE,
+    },
     "no_resume": {
         "hf": "leave out --resume_from_checkpoint, or point it at a checkpoint that is whole",
         "yaml": "leave out resume_from_checkpoint, or point it at a checkpoint that is whole",
@@ -176,6 +213,14 @@ SPELT: dict[str, dict[str, str]] = {
         "hf": "--save_safetensors false (transformers 4)",
         "yaml": "save_safetensors: false (transformers 4)",
         "": "save_pretrained(…, safe_serialization=False) (transformers 4)",
+    },
+    "save_local": {
+        "hf": "--save_only_model true, and --output_dir on a disk of the machine itself (copy from "
+        "there)",
+        "yaml": "save_only_model: true, and an output_dir on a disk of the machine itself (copy "
+        "from there)",
+        "": "save to a disk of the machine itself, then copy; the weights alone, without the "
+        "optimizer",
     },
     "save_less": {
         "hf": "--save_total_limit 1 --save_only_model true",

@@ -1,0 +1,56 @@
+"""First steps by what a log tells of its situation: what a run has by default, waits for, resumes."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import pytest
+
+from vlmguard.explain import flags
+from vlmguard.explain.catalogue import load
+from vlmguard.explain.logfacts import of_text
+
+KNOWN = {known.code: known for known in load()}
+PEFT = "trainable params: 408 || all params: 513,458 || trainable%: 0.07\n"
+PLAIN = "TrainingArguments(gradient_checkpointing_kwargs={'use_reentrant': False}, ddp_find_unused_parameters=None)\n"
+TWICE = "Expected to mark a variable ready only once"
+GAVE_UP = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, Timeout(ms)={})"
+SAVING = "Saving model checkpoint to /out/v0/checkpoint-200\n"
+ZERO = "swift sft --deepspeed zero3\n"
+MISFIT = "WARNING: tokenization mismatch: 100 vs. 101. (ignored)\n"
+FEWER = "The checkpoint being loaded used a DP world size of 8 but the current world size is 4."
+RESUMED = "Resuming training from /o/sft/checkpoint-1200.\nzero_optimization: {'stage': 2}\ngradient_accumulation_steps: 8\n"
+
+# What the log says, class, message, phase → the beginnings of the steps.
+ROWS = {
+    "the Trainer's default inside PEFT": (PEFT + PLAIN, "VG501", TWICE, "backward", ("--ddp_find_unused_parameters false", "--gradient_checkpointing false", "accelerate launch --use_deepspeed", "grep -rnE 'checkpoint")),
+    "a model that is not in PEFT": (PLAIN + "transformers==5.6.0\n", "VG501", TWICE, "backward", ("--ddp_static_graph true", "--ddp_find_unused_parameters false", "--gradient_checkpointing false")),
+    "no flag of an older release": (PLAIN + "transformers==4.51.3\n", "VG501", TWICE, "backward", ("--ddp_find_unused_parameters false", "--gradient_checkpointing false")),
+    "reentrant, inside PEFT": (PEFT + "TrainingArguments()\n", "VG501", TWICE, "backward", ("--gradient_checkpointing_kwargs '{\"use_reentrant\": false}'", "--ddp_find_unused_parameters false")),
+    "a time-out that is not the framework's": (ZERO + SAVING, "VG551", GAVE_UP.format(600000), "save", ("ls -l --time-style=full-iso /out/v0/checkpoint-200; df -hT /out/v0/checkpoint-200: ", "--save_only_model true, and --output_dir", "no collective", "DEEPSPEED_TIMEOUT=180 in front")),
+    "a time-out that is the Trainer's": ("TrainingArguments()\n" + SAVING, "VG551", GAVE_UP.format(1800000), "save", ("--ddp_timeout 7200", "ls -l --time-style")),
+    "a time-out that was given": (ZERO + "--ddp_timeout 600\n", "VG551", GAVE_UP.format(600000), "save", ("--ddp_timeout 7200",)),
+    "Accelerate evaluates": ("accelerate launch x.py\n", "VG551", GAVE_UP.format(1800000), "evaluation", ("Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(hours=2))]), in place", "evaluate on every rank: accelerator.prepare")),
+    "Bunny's own template": (MISFIT + "Some weights of BunnyLlamaForCausalLM were not initialized\n", "VG593", "", "", ("--version llama: ", "python -c 'import sys; from transformers import AutoTokenizer", "python -m pip install -e .", "print(tokenizer.decode(")),
+    "the right one already": (MISFIT + "train.py --version llama --model_name_or_path /m/llama BunnyLlamaForCausalLM\n", "VG593", "", "", ("grep -n ': conv_'", "python -c 'import sys; from transformers import AutoTokenizer as A; t = A.from_pretrained(sys.argv[1]); print(repr(t.eos_token), t(\"a b\").input_ids)' /m/llama: 1 token apart")),
+    "no word of a mismatch": ("TrainingArguments()\n", "VG593", "", "", ("print(tokenizer.decode(",)),
+    "fewer ranks than saved it": ("llamafactory-cli train x.yaml\n" + RESUMED, "VG550", FEWER, "load", ("model_name_or_path: /o/sft/checkpoint-1200, output_dir: ANOTHER", "python -m deepspeed.checkpoint.ds_to_universal --input_folder /o/sft/checkpoint-1200/global_step1200 --output_folder /o/sft/checkpoint-1200/global_step1200_universal", "NPROC_PER_NODE=8")),
+    "fewer ranks than saved it, LoRA": ("llamafactory-cli train x.yaml\nfinetuning_type: lora\n" + RESUMED, "VG550", FEWER, "load", ("adapter_name_or_path: /o/sft/checkpoint-1200",)),
+    "parts of weights": ("TrainingArguments()\nResuming training from out/checkpoint-5\nzero_optimization: {'stage': 3}\n", "VG550", FEWER, "load", ("--model_name_or_path out/checkpoint-5", "python -m deepspeed", "cd out/checkpoint-5 && python zero_to_fp32.py . OUT && cp *.json OUT/")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_situation_decides(name):
+    words, code, message, phase, first = ROWS[name]
+    facts = of_text([words]).at(message, "", phase)
+    said = [flags.say(do, facts) for do in KNOWN[code].remedies(facts)]
+    assert len(said) >= len(first), said
+    for step, begins in zip(said, first, strict=False):
+        assert step.startswith(begins), said
+
+
+def test_a_bar_tells_how_long_a_wait_must_be():
+    facts = of_text(["accelerate launch x.py\n"]).at(GAVE_UP.format(1800000), "", "evaluation")
+    facts.said["needs"] = "4385"
+    assert "hours=3" in flags.say(KNOWN["VG551"].remedies(facts)[0], facts)
+    assert "takes 73 minutes in all" in KNOWN["VG551"].told(facts)
