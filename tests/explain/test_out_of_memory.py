@@ -43,10 +43,17 @@ ROWS = (
     ("llamafactory-cli train x.yaml\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 2\n", full(9.4, 79, 4.1, 70.7), "hidden_states = hidden_states + self.attn( ", "backward", (418, 999), ("image_max_pixels: 294912", "per_device_train_batch_size: 1, gradient_accumulation_steps: 4")),
     (SWIFT.format("--per_device_train_batch_size 1 --deepspeed zero3"), full(9.4, 79, 4.1, 60), "", "forward", (418, 999), ("--max_pixels", "--max_length", "--deepspeed zero3_offload")),
     ("Parameter Offload - Persistent parameters statistics: 686\nswift rlhf --model x-vl\n", full(2.6, 79, 2.6, 48, 3.5), "shift_logits = logits[..., :-1, :]", "forward", (0, 9), ("--max_length 4096", "half of --per_device_train_batch_size", "--use_liger_kernel true", "--deepspeed zero3_offload")),
-    ("x\n", full(0.04, 79.3, 0.02, 76.8, 1.2), "src/open_r1/trainer/grpo_trainer.py --num_generations 8", "generation", (2, 99), ("half of --num_generations (the global batch must stay a multiple of it), or --max_completion_length 1024",)),
-    ("grpo.py --num_generations 8 --max_completion_length 700\n", ASKED, "trainer/grpo_trainer.py", "generation", (2, 99), ("--num_generations 4 (the global batch must stay a multiple of it), or --max_completion_length 350",)),
+    ("x\n", full(0.04, 79.3, 0.02, 76.8, 1.2), "src/open_r1/trainer/grpo_trainer.py --num_generations 8", "generation", (2, 99), ("--num_generations 4: 8 by default",)),
+    ("grpo.py --num_generations 8 --max_completion_length 700\n", ASKED, "trainer/grpo_trainer.py", "generation", (2, 99), ("--num_generations 4: 8 now; the global batch must stay a multiple of it; or --max_completion_length 350",)),
     ("llamafactory-cli train x.yaml\n", full(9.3, 79, 6.8, 53, 18.1), "", "backward", (9, 99), ("PYTORCH_CUDA_ALLOC_CONF",)),
     ("llamafactory-cli train x.yaml\n", full(18.5, 79, 12.3, 47.9, 17.8), "", "evaluation", (9, 99), ("per_device_eval_batch_size: 1", "prediction_loss_only: true", "PYTORCH_CUDA_ALLOC_CONF")),
+    (SWIFT.format("--tuner_type lora --per_device_train_batch_size 1 --max_length 8192"), full(1.2, 24, 0.4, 22), "", "backward", (0, 9), ("--max_length 4096", "--max_pixels", "--deepspeed zero3", "--quant_method bnb --quant_bits 4")),
+    ("torchrun --nproc_per_node 4 train.py\n", full(0.1, 79, 0.1, 26).replace(" Including", " Process 7 has 26.30 GiB memory in use. Process 8 has 26.30 GiB memory in use. Including"), OWN, "load", None, ('torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) in /w/train.py',)),
+    ("torchrun --nproc_per_node 4 train.py\n", "CUDA error: out of memory", OWN + 'File "/e/torch/cuda/__init__.py", line 4, in set_device x', "", None, ("nvidia-smi --query-compute-apps",)),
+    ("FullyShardedDataParallel\n", ASKED, OWN, "save", (9, 99), ("FSDP_STATE_DICT_TYPE=SHARDED_STATE_DICT",)),
+    ("deepspeed t.py --deepspeed z3.json --output_dir o\nzero_optimization: {'stage': 3}\n", ASKED, OWN, "save", (9, 99), ('"stage3_gather_16bit_weights_on_model_save": false in z3.json',)),
+    ("accelerate launch train.py\n", ASKED, OWN, "backward", (0, 9), ("model.gradient_checkpointing_enable()", "grep -n 'batch_size' /w/train.py", "accelerate launch --use_deepspeed --zero_stage 2 … (the rest as it was)")),
+    ("train.py --output_dir o --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --gradient_checkpointing True --model_max_length 4096\n", ASKED, OWN, "forward", (61, 99), ("--per_device_train_batch_size 2", "--model_max_length 2048")),
     (DEEPSPEED, full(1.2, 79, 0.5, 70), OWN.replace("/w/train.py", "ft.py"), "forward", (0, 9), ("model.gradient_checkpointing_enable() in ft.py, behind from_pretrained(…)",)),
 )  # fmt: skip
 
@@ -83,4 +90,4 @@ def test_what_a_log_tells_of_the_card(tmp_path):
     path.write_text(compose.failing(3, compose.traced(f"torch.OutOfMemoryError: {held}", 1)))
     answer, _ = explain([str(path)])
     assert "other processes hold 57.5 GiB of this card" in VG512.told(answer.facts)
-    assert flags.say(VG512.remedies(answer.facts)[0], answer.facts).startswith("nvidia-smi: end")
+    assert flags.say(VG512.remedies(answer.facts)[0], answer.facts).startswith("nvidia-smi --query-compute-apps")

@@ -42,6 +42,9 @@ _SO: dict[str, Callable[[Facts], bool]] = {
     "sdpa": lambda f: _said(f, "sdpa", "flash_attn", "attn_impl", "attn_implementation"),
     "workers": lambda f: _said(f, "0", "dataloader_num_workers"),
     "offload": lambda f: _said(f, "cpu", "offload"),
+    "four_bits": lambda f: (
+        _said(f, "4", "quantization_bit", "quant_bits") or _said(f, "true", "load_in_4bit")
+    ),
     "zero3_offload": lambda f: f.zero == 3 and _said(f, "cpu", "offload"),
     "timeout": lambda f: (f.number("ddp_timeout") or 0) >= 7200,
 }

@@ -67,7 +67,7 @@ _GIVEN = {
     "images": ("image_folder",),
     "projector": ("pretrain_mm_mlp_adapter",),
     "adapter": ("adapters", "adapter_name_or_path"),
-    "dsfile": ("deepspeed",),
+    "dsfile": ("deepspeed", "deepspeed_config"),
 }
 
 

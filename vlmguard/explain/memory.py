@@ -19,6 +19,7 @@ class Memory:
     allocated: float | None = None
     idle: float | None = None
     other: float | None = None
+    alike: bool = False  # other processes hold about as much, each
 
     @property
     def much(self) -> bool:
@@ -71,7 +72,9 @@ def read(message: str) -> Memory:
     if others and "this process has" not in message:
         _take_ours_out(others, (allocated or 0.0) + (idle or 0.0))
     other = sum(others) if others else _unseen(message, total, free, allocated)
-    return Memory(asked, total, free, allocated, idle, other)
+    ours = (allocated or 0.0) + (idle or 0.0)
+    alike = bool(others) and all(0.6 * ours < each < 1.6 * ours + 1 for each in others)
+    return Memory(asked, total, free, allocated, idle, other, alike)
 
 
 def _unseen(

@@ -83,6 +83,8 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
             f"CUDA_LAUNCH_BLOCKING=1 {starts} … (the rest as it was): the traceback then names "
             "the line"
         )
+    if action == "four_bits" and facts.framework == "ms-swift" and "lora" in facts.tuning:
+        return "--quant_method bnb --quant_bits 4"
     if action == "local_model" and "model_name_or_path" in facts.typed:
         return "hf download {hub} --local-dir FOLDER, then --model_name_or_path FOLDER"
     if action == "max_length" and _GENERATING.search(facts.trace):
@@ -104,7 +106,7 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
         return "from_pretrained(…, torch_dtype=torch.bfloat16) in {main}"
     if action == "checkpointing" and "main" in values and _in_code_alone(facts):
         return "model.gradient_checkpointing_enable() in {main}, behind from_pretrained(…)"
-    if action == "halve" and not facts.framework and "main" in values:
+    if action == "halve" and facts.framework in ("", "accelerate") and "main" in values:
         return (
             "grep -n 'batch_size' {main}: half of the micro-batch, and twice the accumulation "
             "(loss / steps, one optimizer.step() for them): the global batch stays the same"
@@ -112,6 +114,8 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
     if action == "freeze_tower" and (tower := _TOWER.search(facts.trace)):
         return _FROZEN.format(tower[1])
     launched = "engine" in facts.said or facts.said.get("launcher") == "deepspeed"
+    if action in _STAGED and facts.zero is None and facts.said.get("launcher") == "accelerate":
+        return _STAGED[action]
     engine = facts.zero is not None or launched
     if action == "zero3_offload" and "dsfile" in values:
         return '"zero_optimization": {whole} in {dsfile}'.replace("{whole}", _WHOLE)
@@ -147,6 +151,12 @@ _FROZEN = (
     '[p.requires_grad_(False) for n, p in model.named_parameters() if "{}" in n], in front of the '
     "optimizer or Trainer"
 )
+_BY_ACCELERATE = "accelerate launch --use_deepspeed --zero_stage {} … (the rest as it was)"
+_STAGED = {
+    "zero2": _BY_ACCELERATE.format(2),
+    "zero3": _BY_ACCELERATE.format(3),
+    "zero3_offload": _BY_ACCELERATE.format("3 --offload_optimizer_device cpu"),
+}
 _WHOLE = (
     '{{"stage": 3, "offload_optimizer": {{"device": "cpu"}}, "offload_param": {{"device": "cpu"}}}}'
 )
@@ -155,9 +165,12 @@ _WHOLE = (
 def _answers(facts: Facts) -> str:
     """Fewer and shorter answers, by GRPO's own flags: half of what the log tells."""
     many, long = facts.number("num_generations"), facts.number("max_completion_length")
-    less = f"--num_generations {many // 2}" if many and many > 2 else "half of --num_generations"
-    short = f"--max_completion_length {(long or 2048) // 2}"
-    return f"{less} (the global batch must stay a multiple of it), or {short}"
+    now = f"{many} now" if many else "8 by default"
+    short = f"--max_completion_length {long // 2}" if long else "half of --max_completion_length"
+    return (
+        f"--num_generations {max((many or 8) // 2, 2)}: {now}; the global batch must stay a "
+        f"multiple of it; or {short}"
+    )
 
 
 def _in_code_alone(facts: Facts) -> bool:

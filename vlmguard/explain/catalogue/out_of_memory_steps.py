@@ -8,7 +8,22 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import already, limits, memory, projects
+from vlmguard.explain import already, memory
+from vlmguard.explain.catalogue.out_of_memory_parts import (
+    ADAPT,
+    FOUR,
+    FREEZE,
+    ON_CPU,
+    SMALL_STATES,
+    adapts,
+    alone,
+    deepspeed,
+    own_loop,
+    sharded,
+    shorter_rows,
+    smaller_batch,
+    smaller_images,
+)
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
 
@@ -61,11 +76,20 @@ _OTHERS = (
         kind="others",
     ),
     Do(
-        "nvidia-smi: end what else runs on this card, or take another one: CUDA_VISIBLE_DEVICES=1 "
-        "in front of the command",
+        "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv: end what else "
+        "runs on this card, or take another one: CUDA_VISIBLE_DEVICES=1 in front of the command",
         kind="others",
     ),
 )
+# Processes that hold as much of one card as this one: a script that knows of no LOCAL_RANK.
+_ONE_CARD = Do(
+    'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) in {main}, in front of everything that '
+    "makes or moves the model (import os): other processes hold as much of this card as this one, "
+    "as ranks do that share it",
+    "none",
+)
+# Frames that ask for no memory of a model yet: the card is another's.
+_BEFORE = ("in set_device", "in _lazy_init", "in init_process_group", "in manual_seed")
 # A Trainer moves a model by itself only where it knows of no DeepSpeed.
 _TOLD = Do(
     'TrainingArguments(deepspeed="{dsfile}") made in front of from_pretrained(…) in {main}, and '
@@ -107,8 +131,10 @@ def steps(facts: Facts) -> tuple[Do, ...]:
     first: tuple[Do, ...] = ()
     if "in replica" in facts.message:
         first += (Do("trainer_group", "none: DataParallel keeps everything on the first card"),)
+    if told.asked is None and any(words in facts.trace for words in _BEFORE):
+        return (*first, *_OTHERS)
     if told.other is not None and told.other > 1:
-        first += _OTHERS
+        first += (_ONE_CARD, *_OTHERS) if told.alike and facts.world != 1 else _OTHERS
     by_phase = {
         "load": _loading,
         "step": _states,
@@ -130,78 +156,30 @@ def _few(found: tuple[Do, ...], facts: Facts) -> tuple[Do, ...]:
     return tuple(do for do in left if do in sure or len(sure) < MOST)[:MOST]
 
 
-def _deepspeed(facts: Facts) -> bool:
-    told = facts.zero is not None or facts.said.get("launcher") == "deepspeed"
-    return told or bool(
-        {"deepspeed", "engine"} & facts.said.keys() or "deepspeed" in facts.releases
-    )
-
-
-def _alone(facts: Facts) -> bool:
-    """Whether it is one process, or nothing in the log tells of more."""
-    if facts.world is not None:
-        return facts.world == 1
-    own = facts.framework in ("", "transformers") and projects.of(facts) is None
-    return own and not (facts.strategy or facts.said.get("launcher") or _deepspeed(facts))
-
-
-def _own_loop(facts: Facts) -> bool:
-    """Whether nothing in the log tells of a Trainer, DeepSpeed or a project that has both."""
-    return not (facts.framework or _deepspeed(facts) or projects.of(facts))
-
-
-def _lora(facts: Facts) -> bool:
-    return "lora" in facts.tuning.lower()
-
-
-_STAGE_2 = Do("zero2", "none for the result; shards optimizer states and gradients")
-_STAGE_3 = Do("zero3", "slower: parameters are gathered for each layer")
-_ON_CPU = Do("zero3_offload", "slow: optimizer and weights in the host's memory")
-_SMALL = Do("small_optimizer", "needs bitsandbytes; states of 8 bits")
-_FREEZE = Do("freeze_tower", "the tower no longer learns")
-_ADAPT = Do("lora", "another kind of tuning: fewer weights learn")
-
-
-def _shard(facts: Facts) -> tuple[Do, ...]:
-    """DeepSpeed's stages where it is there or the framework brings it; else torch's own."""
-    own = _own_loop(facts)
-    if _alone(facts):
-        return (_SMALL, Do("offload", "slow: optimizer states on the CPU"))[: 1 + _deepspeed(facts)]
-    if own:
-        return () if facts.fsdp else (Do("fsdp", "each rank holds a part, gathered by layer"),)
-    if _lora(facts) and facts.zero in (0, 1, 2):  # the weights are what is large
-        return (Do("zero3", "slower; shards the frozen weights, too"),)
-    if facts.zero == 3:
-        return (Do("offload", "slower: optimizer states on the CPU"),)
-    if facts.zero == 2 or (facts.zero is None and _deepspeed(facts)):
-        return (_STAGE_3,)
-    return (_STAGE_2, Do("zero3", "slower; shards the parameters too"))
-
-
 def _loading(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     """The weights alone do not fit: nothing that a step keeps is there yet."""
     half = Do("load_half", "none on cards from Ampere on")
     single = "float32" in facts.said.get("torch_dtype", "")
     as_saved = facts.framework in _AS_SAVED and not single
-    four = Do("four_bits", "adapters train alone: QLoRA")
-    if _alone(facts) and not _deepspeed(facts):
+    four = FOUR
+    if alone(facts) and not deepspeed(facts):
         return (four,) if as_saved else (half, four)
-    shard = _ON_CPU if facts.zero == 3 else Do("zero3", "slower; each rank holds a part")
+    shard = ON_CPU if facts.zero == 3 else Do("zero3", "slower; each rank holds a part")
     own = facts.framework in ("", "transformers")
-    if own and facts.zero != 3 and "_move_model_to_device" in facts.trace and _deepspeed(facts):
+    if own and facts.zero != 3 and "_move_model_to_device" in facts.trace and deepspeed(facts):
         shard = _TOLD
-    fewer = (four, shard) if _lora(facts) else (shard, four)
-    return (*fewer[:1], *(() if as_saved else (half,)), *fewer[1:], _ON_CPU)
+    fewer = (four, shard) if adapts(facts) else (shard, four)
+    return (*fewer[:1], *(() if as_saved else (half,)), *fewer[1:], ON_CPU)
 
 
 def _states(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     """The optimizer's states do not fit: a smaller batch changes nothing of them."""
-    less = (_ADAPT, _FREEZE) if facts.vision or in_tower(facts) else (_ADAPT,)
-    if _alone(facts) or _own_loop(facts) or facts.zero == 3:
-        return (*_shard(facts), *less)
+    less = (ADAPT, FREEZE) if facts.vision or in_tower(facts) else (ADAPT,)
+    if alone(facts) or own_loop(facts) or facts.zero == 3:
+        return (*sharded(facts), *less)
     small = (told.total is not None and told.total < SMALL) or facts.world == 2
-    shard = (_ON_CPU, *_shard(facts)) if small else (*_shard(facts), _ON_CPU)
-    return (*shard, *(() if facts.zero else (_SMALL,)), *less)
+    shard = (ON_CPU, *sharded(facts)) if small else (*sharded(facts), ON_CPU)
+    return (*shard, *(() if facts.zero else (SMALL_STATES,)), *less)
 
 
 def _generation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
@@ -211,17 +189,30 @@ def _generation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     none = (
         (Do("fewer_evals", "no rewards of held-out rows"),) if "in evaluate" in facts.trace else ()
     )
-    return (fewer, *engine, _images(facts), *segments, *none, *_shard(facts))
+    return (fewer, *engine, smaller_images(facts), *segments, *none, *sharded(facts))
 
 
 def _saving(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
-    return (
-        Do("save_less", "no optimizer state to resume from"),
-        Do(
-            '"stage3_gather_16bit_weights_on_model_save": false and zero_to_fp32.py afterwards',
-            "one more step by hand",
-        ),
-    )
+    less = Do("save_less", "no optimizer state to resume from")
+    if facts.fsdp or "/fsdp/" in facts.trace:
+        return (
+            Do(
+                "FSDP_STATE_DICT_TYPE=SHARDED_STATE_DICT in front of the command: each rank writes "
+                "its part, accelerate merge-weights FOLDER OUT puts them together afterwards",
+                "one more step by hand",
+            ),
+            less,
+        )
+    if facts.zero in (None, 3):
+        gather = '"stage3_gather_16bit_weights_on_model_save": false in '
+        by_hand = ", and python zero_to_fp32.py . OUT in the checkpoint afterwards"
+        cost = "one more step by hand"
+        own = (
+            Do(gather + "{dsfile}" + by_hand, cost, kind="gather"),
+            Do(f"{gather}DeepSpeed's config{by_hand}", cost, kind="gather"),
+        )
+        return (*own, less) if facts.zero == 3 else (less, *own)
+    return (less,)
 
 
 def _evaluation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
@@ -233,7 +224,7 @@ def _evaluation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     whole = facts.framework in _WITHOUT_GRADIENTS or "/trainer" in facts.trace
     first = () if whole else (_NO_GRAD,)
     segments = (_SEGMENTS,) if told.scattered else ()
-    ends = (_images(facts), _length(facts))
+    ends = (smaller_images(facts), shorter_rows(facts))
     if facts.said.get("per_device_eval_batch_size") != "1":
         return (*first, batch, loss, *segments, none, *ends)
     logits = any(words in facts.trace for words in _LOGITS)
@@ -245,23 +236,23 @@ def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     segments = (_SEGMENTS,) if told.fragmented else ()
     if one_row(facts, told):
         return (*segments, *_huge(facts))
-    training, batch, length = _training(facts), _batch(facts), _length(facts)
+    training, batch, length = _training(facts), smaller_batch(facts), shorter_rows(facts)
     if filled(facts, told):
-        shard = (_ON_CPU,) if facts.zero != 3 and not _alone(facts) else _shard(facts)
-        rest = tuple(do for do in training if do not in _shard(facts))
-        return (*segments, *shard, _images(facts), length, _FREEZE, *rest)
+        shard = (ON_CPU,) if facts.zero != 3 and not alone(facts) else sharded(facts)
+        rest = tuple(do for do in training if do not in sharded(facts))
+        return (*segments, *shard, smaller_images(facts), length, FREEZE, *rest)
     if any(words in facts.trace[-600:] for words in _VOCABULARY) and (told.asked or 0) > 1:
         liger = Do("liger", "none: the logits are not kept as a whole")
         known = facts.micro is not None
         rows = (*batch, length) if known else (length, *batch)
-        found: tuple[Do, ...] = (*rows, liger, *_shard(facts), *training)
+        found: tuple[Do, ...] = (*rows, liger, *sharded(facts), *training)
     elif in_tower(facts) and not begins(facts):
         frames = (_FRAMES,) if "video" in facts.trace.lower() else ()
         tower = Do("tower_checkpointing", "the tower's forward runs twice")
-        found = (*frames, _images(facts), *batch, tower, _FREEZE, *training)
-    elif not begins(facts) and not (facts.micro or 0) > 1:  # one row at a time, or nobody tells
-        images = (_images(facts),) if facts.vision else ()
-        found = (*training[:1], *images, length, *training)
+        found = (*frames, smaller_images(facts), *batch, tower, FREEZE, *training)
+    elif not begins(facts):  # it went well before: one row's length, or one image
+        images = (smaller_images(facts),) if facts.vision else ()
+        found = (*training[: 2 - bool(facts.micro)], *images, length, *training)
     else:
         found = training
     between = (_SEGMENTS,) if told.scattered and not segments else ()
@@ -269,56 +260,22 @@ def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
 
 
 def _huge(facts: Facts) -> tuple[Do, ...]:
-    length, training = _length(facts), _training(facts)
+    length, training = shorter_rows(facts), _training(facts)
     if any(words in facts.trace for words in _VOCABULARY):
         liger = Do("liger", "none: the logits are not kept as a whole")
-        return (*_batch(facts), length, liger, *training)
-    row = (_images(facts), length) if facts.vision or not facts.model else (length,)
+        return (*smaller_batch(facts), length, liger, *training)
+    row = (smaller_images(facts), length) if facts.vision or not facts.model else (length,)
     return (*row, *training)
-
-
-def _images(facts: Facts) -> Do:
-    """Smaller images, or fewer tiles for a family that cuts them into tiles."""
-    if "internvl" in facts.model.lower():
-        return Do("fewer_tiles", "less detail, shorter rows")
-    return Do("max_pixels", "smaller images: less detail, shorter rows", limits.fewer_pixels(facts))
-
-
-def _length(facts: Facts) -> Do:
-    cost = f"longer rows are dropped, or their text is cut{limits.now(facts)}"
-    return Do("max_length", cost, limits.shorter(facts))
-
-
-def _batch(facts: Facts) -> tuple[Do, ...]:
-    """A smaller micro-batch with more accumulation: the same global batch."""
-    smaller = memory.smaller(facts.micro, facts.accumulation)
-    if smaller is None and facts.micro == 1:
-        return ()
-    loss = ""
-    if facts.framework == "FlagEmbedding":
-        loss = "; an embedder also sees fewer in-batch negatives (a reranker has none)"
-    if smaller is None:
-        return (Do("halve", f"slower steps{loss}"),)
-    micro, accumulation = smaller
-    kept = micro * accumulation
-    if facts.accumulation is None:  # nobody's default is known for sure: the user's own counts
-        cost = f"slower; the global batch stays the same{loss}"
-        twice = f"{accumulation} ({accumulation} × yours, if you set one)"
-        return (Do("batch", cost, (("micro", str(micro)), ("accumulation", twice))),)
-    return (
-        Do(
-            "batch",
-            f"slower; {facts.micro} × {facts.accumulation} = {micro} × "
-            f"{accumulation} = {kept} rows per rank and step, so the global "
-            f"batch stays the same{loss}",
-            (("micro", str(micro)), ("accumulation", str(accumulation))),
-        ),
-    )
 
 
 def _training(facts: Facts) -> tuple[Do, ...]:
     """In a step: first what changes neither the rows nor the result."""
-    batch, shard, length, pixels = _batch(facts), _shard(facts), _length(facts), _images(facts)
+    batch, shard, length, pixels = (
+        smaller_batch(facts),
+        sharded(facts),
+        shorter_rows(facts),
+        smaller_images(facts),
+    )
     less = Do("checkpointing", "about a third slower")
     tower = Do("tower_checkpointing", "the tower's forward runs twice")
     if facts.framework == "FlagEmbedding":  # whose loss knows the rows of the micro-batch
@@ -326,8 +283,10 @@ def _training(facts: Facts) -> tuple[Do, ...]:
     known = facts.micro is not None
     begin = (*batch, less) if known else (less, *batch)  # half of what nobody told is no number
     if not facts.vision:  # nothing says that it sees; of a model without a name it may
-        images = () if facts.model else (tower, pixels, _FREEZE)
-        return (*begin, *shard, length, _ADAPT, *images)
+        images = () if facts.model else (tower, pixels, FREEZE)
+        return (*begin, *shard, length, ADAPT, *images)
+    if known and not batch and adapts(facts):
+        return (*begin, length, pixels, *shard, tower, FREEZE)
     if known and not batch:  # one row at a time: what costs no detail comes first
-        return (*begin, *shard, tower, pixels, length, _FREEZE, _ADAPT)
-    return (*begin, tower, pixels, length, _FREEZE, *shard, _ADAPT)
+        return (*begin, *shard, tower, pixels, length, FREEZE, ADAPT)
+    return (*begin, tower, pixels, length, FREEZE, *shard, ADAPT)

@@ -37,7 +37,7 @@ def _why(facts: Facts) -> str:
             "this one request is more than half of the card: one tensor of one very long row or "
             "very large image (attention, logits), which no sharding makes smaller"
         )
-    if facts.phase == "load":
+    if facts.phase == "load" and not (told.other or 0) > 1:
         parts.append("no step has begun: the weights alone do not fit")
     if steps.filled(facts, told):
         parts.append("the card was full before the first batch: weights, gradients and optimizer")
