@@ -24,6 +24,8 @@ ROWS = (
     ("--bf16 true; in code: TrainingArguments(bf16=True)", "--bf16 true", "in code: TrainingArguments(bf16=True)"),
     ("bf16: true, fp16: false (transformers 4)", "bf16: true, fp16: false", "(transformers 4)"),
     ("print([x, y], {k: v for k in z}) before training: [] is wrong", "print([x, y], {k: v for k in z})", "before training: [] is wrong"),
+    ("debug: overflow: ends at the first nan", "debug: overflow", "ends at the first nan"),
+    ("wrap: A,B: in f.yaml", "wrap: A,B", "in f.yaml"),
     ("a = b[:, :-1]; c = d[:, 1:], first in f", "a = b[:, :-1]; c = d[:, 1:]", "first in f"),
 )  # fmt: skip
 

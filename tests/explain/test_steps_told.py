@@ -23,6 +23,18 @@ WRAP = "Exception: Could not find the transformer layer class to wrap in the mod
 IMAGES = "ValueError: The number of images does not match the number of <image> tokens"
 OWN = 'File "/w/open_r1/trainer/grpo_trainer.py", line 37, in compute_loss'
 
+FATAL = """Fatal Python error: Segmentation fault
+
+Thread 0x00007f1d2c7fe700 (most recent call first):
+  File "/env/lib/python3.10/threading.py", line 324 in wait
+
+Current thread 0x00007f1e5c3b0740 (most recent call first):
+  File "/env/lib/python3.10/site-packages/{}/reader.py", line 176 in get
+  File "/w/data.py", line 88 in load_video
+"""
+EXTENSIONS = "Using /root/.cache/torch_extensions/py312_cu126 as PyTorch extensions root...\n"
+OLD_TRL = 'File "/e/site-packages/trl/trainer/sft_trainer.py", line 290, in train File "/e/site-packages/transformers/trainer.py", line 1555, in train'
+
 # What the log says of the run, class, message, trace → what the first step has.
 ROWS = (
     ("", "VG581", "TypeError: 'NoneType' object is not iterable", REWARD, "/w/sft.py:71: try: … except TypeError: 0.0"),
@@ -42,9 +54,13 @@ ROWS = (
     ("t.py --stage 2 --deepspeed zero3.json\nx transformers/trainer.py x\n", "VG526", HALF, MINE, 'TrainingArguments(bf16=True, fp16=False), and in zero3.json: "bf16": {"enabled": "auto"}'),
     ("trainable params: 20,185,088 || all\ntrainable params: 40,370,176 || all\n", "VG561", "DDP expects same model across all ranks", MINE, "(20185088, 40370176)"),
     ("still waiting to acquire lock on /home/a/hub/.locks/m/f.lock\n", "VG567", "filelock", "", "fuser -v /home/a/hub/.locks/m/f.lock"),
-    (CONFIG.format("/m/Qwen2.5-VL-7B-Instruct"), "VG576", WRAP, "", "Qwen2_5_VLDecoderLayer,Qwen2_5_VLVisionBlock in accelerate's config"),
-    (HUB + "accelerate launch --config_file f.yaml t.py\n", "VG576", WRAP, "", "Qwen2VLDecoderLayer,Qwen2VLVisionBlock in f.yaml"),
+    (CONFIG.format("/m/Qwen2.5-VL-7B-Instruct"), "VG576", WRAP, "", "Qwen2_5_VLDecoderLayer,Qwen2_5_VLVisionBlock: in accelerate's config"),
+    (HUB + "accelerate launch --config_file f.yaml t.py\n", "VG576", WRAP, "", "Qwen2VLDecoderLayer,Qwen2VLVisionBlock: in f.yaml"),
     (CONFIG.format("/m/mine"), "VG576", WRAP, "", "print({type(m).__name__ for m in model.modules()})"),
+    (FATAL.format("decord"), "VG558", "Fatal Python error: Segmentation fault", "", "--force-reinstall --no-deps decord: the crash is in it (/env/lib/python3.10/site-packages/decord/reader.py:176"),
+    (FATAL.format("torch"), "VG558", "Fatal Python error: Segmentation fault", "", "/w/data.py:88: print what is given"),
+    ("", "VG558", "Signal 11 (SIGSEGV)", "", "PYTHONFAULTHANDLER=1"),
+    ("x trl/trainer/sft_trainer.py x\n", "VG501", "ready only once", MINE + OLD_TRL, "in code: TrainingArguments("),
     ("[INFO] [launch.py:315:sigkill_handler] Killing subprocess 7\nx trl/trainer/dpo_trainer.py x\n", "VG523", "'weight' must be 2-D", "", "\"stage\": 2 under \"zero_optimization\" in DeepSpeed's config"),
 )  # fmt: skip
 
@@ -54,6 +70,20 @@ def test_the_first_step_has_what_the_log_told_before():
         facts = of_text([words]).at(message, trace, "")
         said = flags.say(KNOWN[code].remedies(facts)[0], facts)
         assert part in said, (words, said)
+
+
+def test_kernels_whose_loading_is_the_last_word_are_built_anew():
+    facts = of_text([EXTENSIONS]).at("Signal 11 (SIGSEGV)", "", "")
+    said = [flags.say(do, facts) for do in KNOWN["VG558"].remedies(facts)]
+    assert said[1].startswith("mv ~/.cache/torch_extensions")
+    facts = of_text([EXTENSIONS + "Time to load fused_adam op: 0.1 seconds\n"]).at("Signal 11", "", "")
+    assert "mv" not in KNOWN["VG558"].remedies(facts)[1].action
+
+
+def test_a_log_that_ends_in_a_wait_for_a_lock(tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text("Fetching 9 files\n" + "still waiting to acquire lock on /home/a/hub/.locks/m/f.lock\n" * 3)
+    assert "fuser -v /home/a/hub/.locks/m/f.lock  # who holds this lock" in text(*explain([str(path)]))
 
 
 def test_the_drivers_number_is_the_warnings(tmp_path):

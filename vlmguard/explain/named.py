@@ -253,7 +253,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "reward": given.reward(facts.trace),
         "exception": _first(_TYPE, said) or "Exception",
         "codefolder": given.code(facts.trace),
-        "lock": facts.said.get("lock", ""),
+        **{n: facts.said.get(n, "") for n in ("lock", "crash", "crashpackage", "crashplace")},
         "trainables": facts.said.get("trainables", ""),
         **shapes.of_adapter(said, facts.model),
         "layers": layers.of(facts.model),

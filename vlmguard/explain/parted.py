@@ -10,7 +10,7 @@ _PROGRAMS = frozenset(
     """
     accelerate apt-get aws cd colossalai conda cp curl deepspeed df dmesg docker du echo ffmpeg
     ffprobe fuser getent git grep hf huggingface-cli ib_write_bw ibstat ip kubectl llamafactory-cli
-    ls mkdir
+    ls md5sum mkdir
     modelscope mv nc nohup npu-smi nvidia-smi pgrep pip ps py-spy python qstat quota ray rm sacct
     sacctmgr sbatch scontrol sed sinfo squeue srun ss ssh sudo swanlab swift sysctl systemctl
     torchrun trl ulimit vlmguard wandb wc
@@ -24,7 +24,7 @@ _ENGLISH = re.compile(
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]{2,40}=\S* ")  # a variable in front of a command
 _WORD = re.compile(r"([a-z][a-z0-9_-]*)(?= |;|$)")
 _PROSE = re.compile(r"[\w-]+ (?:\d|is|has|and|or|in|of|the|a|must|does|can|config)\b")
-_YAML = re.compile(r"[a-z][a-z0-9_]{2,40}: [^\s,]+")
+_YAML = re.compile(r"[a-z][a-z0-9_]{2,40}: [^\s,][^\s:]*(?<![,:])")
 _CALL, _SET = re.compile(r"[A-Za-z_][\w.]*\("), re.compile(r"[A-Za-z_][\w.]* = ")
 _CODE = re.compile(r"(?<!vlmguard rule )\bVG5\d\d\b")
 _MARKS = (": ", ", ", " (", "; ")

@@ -241,13 +241,17 @@ def _value(value: str) -> str:
     return value if plain else f'"{value}"'
 
 
+# SFTTrainer.train of TRL before 0.9, which brought SFTConfig and its kin.
+_BEFORE_CONFIGS = re.compile(
+    r"trl/trainer/sft_trainer\.py\", line (?:[12]\d\d|3[0-6]\d), in train\b"
+)
 _SHORT = frozenset("sft dpo grpo kto ppo rloo orpo cpo bco gkd xpo prm md".split())
 
 
 def _arguments(trace: str) -> str:
     """The class of arguments that belongs to the trainer in the traceback."""
     match = re.search(r"(?:trl|open_r1)/trainer/(\w{2,12})_trainer\.py", trace)
-    if match is None:
+    if match is None or _BEFORE_CONFIGS.search(trace):
         return "TrainingArguments"
     words = (w.upper() if w in _SHORT else w.capitalize() for w in match[1].split("_"))
     return f"{''.join(words)}Config"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from vlmguard.explain import crashed
+
 # "Saving model checkpoint to out/checkpoint-400", "Configuration saved in …/checkpoint-400/…"
 _SAVED = re.compile(
     r"(?i)\bsav(?:ing|ed)\b[^\n/]{0,60}?[ '\"=]"
@@ -124,6 +126,7 @@ def passing(text: str, said: dict[str, str]) -> None:
     """Adds what this part of a log says to the arguments that it printed."""
     for match in _SAVED.finditer(text):
         said["saved"] = match[1]  # the last of them
+    crashed.passing(text, said)
     if found := _LOCK.search(text):
         said.setdefault("lock", found[1])
     if found := _CONFIG.search(text):

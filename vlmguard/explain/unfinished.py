@@ -59,6 +59,10 @@ _OTHERS = (
     "(127.0.0.1 is each node's own) or a firewall; it answers: the same command has to run there, "
     "with its own --node_rank"
 )
+_HELD = (
+    "who holds this lock: an older process of yours: end it (kill PID); nobody: delete the file "
+    "and start again"
+)
 _TRY = "timeout 60 {} {}; echo $?: 124: this file hangs its reader (out of the data with it)"
 
 
@@ -171,6 +175,9 @@ def _file(texts: Sequence[str]) -> Iterator[str]:
         if match is None or not path or match[1].lower().endswith(_SOURCES):
             continue
         name = match[1].lower()
+        if name.endswith(".lock"):
+            yield f"fuser -v {path}: {_HELD}"
+            return
         if name.endswith(_VIDEO) and "decord" in text.lower():
             code = "import sys, decord; v = decord.VideoReader(sys.argv[1]); "
             code += "v.get_batch(range(0, len(v), max(len(v) // 64, 1)))"

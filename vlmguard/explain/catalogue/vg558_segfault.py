@@ -3,6 +3,51 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+# A crash in these is their caller's data, or the whole environment's.
+_BASE = ("torch", "numpy", "transformers", "accelerate", "")
+_LOOK = Do("PYTHONFAULTHANDLER=1 in front of the command: it prints where each thread was", "none")
+_WORKERS = Do("workers", "slower loading; tells whether a decoder in a worker is at fault")
+_ANEW = Do("reinstall compiled packages for this torch (VG538)", "time")
+_PLACED = (
+    Do(
+        "{crashplace}: print what is given to that call, with flush=True: the crash is below it, "
+        "in {crash}; the last row or file that was printed is at fault, or the package",
+        "none",
+        kind="place",
+    ),
+    Do(
+        "python -m pip check; python -m pip list | grep -iE 'torch|cuda|flash|deepspeed': the crash "
+        "is in {crash}: what stands there is of one release and built for this torch",
+        "none",
+        kind="place",
+    ),
+)
+_PACKAGE = Do(
+    "python -m pip install -U --force-reinstall --no-deps {crashpackage}: the crash is in it "
+    "({crash}, as the stack in the log says)",
+    "none",
+)
+_BUILD = Do(
+    "mv ~/.cache/torch_extensions ~/.cache/torch_extensions.old: DeepSpeed's kernels are built "
+    "anew for this torch: the log's last words are of loading them",
+    "minutes",
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """The faulthandler's stack, where the log has it; else what prints it."""
+    if "crash" in facts.said:
+        known = facts.said.get("crashpackage", "") not in _BASE
+        anew = (_PACKAGE,) if known else ()
+        if facts.steps is not None and facts.steps[0] > 0:  # it worked: a row is at fault
+            return (*_PLACED, *anew, _WORKERS)
+        return (*anew, *_PLACED, _WORKERS)
+    if "extensions" in facts.said and facts.steps is None:
+        return (_LOOK, _BUILD, _ANEW)
+    return (_LOOK, _WORKERS, _ANEW)
+
 
 FAILURE = Known(
     code="VG558",
@@ -12,11 +57,7 @@ FAILURE = Known(
     why="the process was ended by a signal of the processor (11, 8 or 4): a compiled library "
     "crashed, often two that do not fit (torch, flash-attn, an "
     "image or video decoder, a tracker)",
-    do=(
-        Do("PYTHONFAULTHANDLER=1 in front of the command: it prints where each thread was", "none"),
-        Do("workers", "slower loading; tells whether a decoder in a worker is at fault"),
-        Do("reinstall compiled packages for this torch (VG538)", "time"),
-    ),
+    do=_do,
     wrong="Without the faulthandler's lines the library is a guess.",
     signs=(
         Sign("Segmentation fault", where="line", no=("worker", "DataLoader")),

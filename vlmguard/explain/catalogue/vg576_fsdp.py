@@ -22,14 +22,14 @@ FAILURE = Known(
             "none",
         ),
         Do(
-            "fsdp_transformer_layer_cls_to_wrap: {layers} in {config}: this model's own blocks",
+            "fsdp_transformer_layer_cls_to_wrap: {layers}: in {config}; this model's own blocks",
             "none",
             when=("wrap", "layer class"),
             kind="classes",
         ),
         Do(
-            "fsdp_transformer_layer_cls_to_wrap: {layers} in accelerate's config "
-            "(transformer_layer_cls_to_wrap in the file behind fsdp_config): this model's own "
+            "fsdp_transformer_layer_cls_to_wrap: {layers}: in accelerate's config "
+            "(transformer_layer_cls_to_wrap in the file behind fsdp_config); this model's own "
             "blocks",
             "none",
             when=("wrap", "layer class"),
