@@ -18,8 +18,8 @@ _PLACED = (
         kind="place",
     ),
     Do(
-        "python -m pip check; python -m pip list | grep -iE 'torch|cuda|flash|deepspeed': the crash "
-        "is in {crash}: what stands there is of one release and built for this torch",
+        "python -m pip check; python -m pip list | grep -iE 'torch|cuda|flash|deepspeed': the "
+        "crash is in {crash}: what stands there is of one release and built for this torch",
         "none",
         kind="place",
     ),
