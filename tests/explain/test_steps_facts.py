@@ -3,10 +3,13 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
+from tests.explain import compose
 from vlmguard.explain import flags, refined
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.catalogue import load
+from vlmguard.explain.command import explain
 from vlmguard.explain.logfacts import of_text
+from vlmguard.explain.show import text
 
 KNOWN = {known.code: known for known in load()}
 OOM = "CUDA out of memory. Tried to allocate {} GiB. GPU 0 has a total capacity of 80.00 GiB of which 1.00 GiB is free. 70 GiB is allocated by PyTorch, and {} GiB is reserved by PyTorch but unallocated."
@@ -84,6 +87,14 @@ ROWS = (
     ("", "VG543", "DataLoader worker (pid 42) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.", "", "", ("docker run --shm-size=32g", "df -h /dev/shm", "DataLoader(num_workers=0), for a Trainer")),
     ("2020 | mmf.trainers.core.training_loop: Starting training\n", "VG543", "insufficient shared memory (shm)", "", "", ("docker run --shm-size=32g", "df -h", "training.num_workers=0 behind the command")),
     ('File "/e/site-packages/detectron2/engine/train_loop.py"\n', "VG543", "insufficient shared memory (shm)", "", "", ("docker run", "df -h", "DATALOADER.NUM_WORKERS 0")),
+    ('Defaulted container "pytorch" out of: pytorch\n', "VG543", "insufficient shared memory (shm)", "", "", ("volumes: [{name: dshm, emptyDir: {medium: Memory}}] in the pod", "df -h /dev/shm")),
+    ("deepspeed x.py\n[W socket.cpp:401] [c10d] The server socket has failed to bind to 0.0.0.0:29600 (errno: 98 - Address already in use).\n", "VG542", "The server socket has failed to listen on any local network address.", "", "", ("ss -ltnp 'sport = :29600'", "deepspeed --master_port 29601 …")),
+    ("", "VG547", "not equal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 * 8 * 1", "", "", ('"train_batch_size": "auto"', '"train_batch_size": 32')),
+    ("world size: 2\n", "VG547", "not equal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 * 8 * 1", "", "", ("env | grep",)),
+    (FACTORY, "VG532", OOM_KILL, "", "load", ("#SBATCH --mem=0", "deepspeed: examples/deepspeed/ds_z3_config.json", "from_pretrained(…, torch_dtype")),
+    ("train.py --deepspeed scripts/zero3_offload.json --bf16 True\n", "VG532", "exits with return code = -9", "", "", ("dmesg", "ask for", '"offload_optimizer": {"device": "none"}')),
+    ("g-12 kernel: NVRM: Xid (PCI:0000:44:00): 79, pid=1\n", "VG534", "kernel: NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus.", "", "", ("ssh g-12 sudo reboot: its card at PCI 0000:44:00", "nvidia-smi")),
+    ("slurmstepd: error: x\ng-12 kernel: NVRM: Xid (PCI:0000:44:00): 79, pid=1\n", "VG534", "kernel: NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus.", "", "", ("sbatch --exclude=g-12",)),
     ("accelerate launch x.py\n", "VG550", WORLD, "", "", ("accelerate launch --num_processes 8 … (the rest as it was): as many ranks as the run that saved it had, not 16", "from_pretrained('CHECKPOINT')", "python -m deepspeed.checkpoint.ds_to_universal --input_folder CHECKPOINT/global_stepN --output_folder CHECKPOINT/global_stepN_universal", "cd CHECKPOINT && python zero_to_fp32.py . OUT")),
     (FACTORY, "VG550", WORLD, "", "", ("NPROC_PER_NODE=8 ",)),
     (FACTORY + SAVING, "VG535", "IoError(Os { code: 28, kind: StorageFull })", "", "save", ("df -h out/r1 ", "ls -la out/r1/checkpoint-100; du -sh out/r1/checkpoint-*")),
@@ -119,3 +130,30 @@ def test_which_card_failed():
         said = [flags.say(do, facts) for do in KNOWN["VG534"].remedies(facts)]
         assert said[0].startswith(first), (words, said)
         assert "start again" not in " ".join(said)
+
+
+TABLE = "Root Cause (first observed failure):\n[0]:\n  time      : 2026-01-12_09:14:14\n  host      : {}\n  rank      : {} (local_rank: {})\n  exitcode  : 1 (pid: 42)\n"
+BROKEN = compose.traced("safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer", 7)
+PACE = " 62%|██████▏   | 3242/5198 [{}, 13.07s/it]\n"
+LIMIT = "slurmstepd: error: *** JOB 49 ON g-1 CANCELLED AT 2026-01-12T09:14:14 DUE TO TIME LIMIT ***\n"
+STEPPED = "{'loss': 0.9, 'learning_rate': 9.3e-06, 'epoch': 0.6}\n" + PACE.format("1:00:00<2:00:00")
+# Logs by name → what the answer's text holds.
+LOGS = (
+    ({"a.log": STEPPED + PACE.format("11:48:54<7:05:48") + LIMIT}, "the same limit is enough: 7:05:48 were left"),
+    ({"a.log": STEPPED + LIMIT}, "sbatch --time=3:00:00 of the job's script: 2:00:00 were left"),
+    ({"a.log": STEPPED + "  62%|██████▏   | 3243/51"}, "- tail -n 3 -f a.log  # its last line is cut"),
+    ({"a.log": "2026-01-12T12:00:00.12Z" + STEPPED + "2026-01-12T12:00:10.12Z  62%|██████▏   | 3243/51"}, "- kubectl logs -f --tail 3 POD  #"),
+    ({"slurm-77.out": STEPPED + "{'loss': 1.2088, 'grad_norm': 1.8, 'learning_ra"}, "- tail -n 3 -f slurm-77.out; squeue -j 77  #"),
+    ({"n0.log": TABLE.format("g0", 2, 2), "n1.log": BROKEN + TABLE.format("g1", 7, 3)}, "done  # on g1 first"),
+    ({"a.log": compose.traced(f"RuntimeError: {ECC}", 9) + TABLE.format("g1", 9, 1)}, "grep -vx 1 | paste -sd,) in front of the command"),
+    ({"a.log": "10.0.0.7: Loading checkpoint shards:  20%|██        | 3/15 [00:36<02:07, 12.31s/it]\n10.0.0.7: [2026-01-12 10:25:19,873] [ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py', '--local_rank=7'] exits with return code = -9\n"}, "| tail  # on 10.0.0.7: "),
+)  # fmt: skip
+
+
+def test_where_and_how_far_a_run_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for logs, said in LOGS:
+        for name, words in logs.items():
+            (tmp_path / name).write_text(words, encoding="utf-8")
+        told = text(*explain(list(logs)))
+        assert said in told, told

@@ -117,7 +117,18 @@ UNKNOWN = (
     ("IndexError", "index 5 is out of bounds for dimension 0 with size 0", "/job/train.py:7: print(x.shape)"),
     ("ValueError", "too many values to unpack (expected 2)", "/job/train.py:7: a, *rest"),
     ("KeyError", "'emotion'", "/job/train.py:7: print(list(row))"),
-    ("RuntimeError", "the moon is full", "python -m pdb -c continue /job/train.py"),
+    ("RuntimeError", "the moon is full", "sed -n 1,10p /job/train.py: the line that raised it"),
+)  # fmt: skip
+
+LOOP = 'File "/job/train.py", line 7, in run self.inner.train() File "<string>", line 29, in _fast_inner_training_loop'
+# An unknown failure's type and message, its own line of code → the first step.
+LOOKED = (
+    ("UnboundLocalError", "local variable 'feats' referenced before assignment", PLACE, "grep -nw feats /job/train.py: "),
+    ("UnboundLocalError", "cannot access local variable 'feats' where it is not associated with a value", PLACE, "grep -nw feats "),
+    ("ZeroDivisionError", "float division by zero", 'File "/job/train.py", line 7, in area w = 1.0 / area_of(row["box"])', '/job/train.py:7: max(area_of(row["box"]), 1e-6)'),
+    ("ZeroDivisionError", "integer division or modulo by zero", LOOP, "print(len(self.inner.train_dataset), self.inner.args.per_device_train_batch_size"),
+    ("AssertionError", "('480p', 2048)", 'File "/job/train.py", line 7, in main assert b.cursor < len(b.items), (b.name, b.cursor)', "sed -n 1,10p /job/train.py: the line that raised it: b.cursor < len(b.items) was not so, at ('480p', 2048)"),
+    ("KeyError", "'model.merger.bias'", 'File "/job/train.py", line 7, in main p.mul_(self.shadow[name])', "/job/train.py:7: print(list(self.shadow)[:20])"),
 )  # fmt: skip
 
 
@@ -128,6 +139,9 @@ def test_what_the_frames_tell():
     line = Line(0, 1, 0, None, "", None, "", "x", "x")
     for kind, message, first in UNKNOWN:
         event = Event(line, kind, message, frames=[("/job/train.py", 7, "<module>")], trace=[PLACE])
+        assert next(unknown.steps(event)).startswith(first), message
+    for kind, message, trace, first in LOOKED:
+        event = Event(line, kind, message, frames=[("/job/train.py", 7, "main")], trace=[trace])
         assert next(unknown.steps(event)).startswith(first), message
     assert next(unknown.steps(Event(line, "RuntimeError", "the moon is full"))).startswith(
         "2>&1 | tee"

@@ -43,6 +43,7 @@ def say(do: Do, facts: Facts) -> str:
     values.setdefault("experts", "CLASS_OF_THE_MOE_BLOCK")
     values["served"] = values.get("modelfolder") or values.get("modelrepo") or "MODEL"
     said = words.format_map(_Values({**_USUAL, **dict(do.values), **values}))
+    said += dict(do.values).get("then", "")
     said = said.replace("DeepSpeed's config", values.get("dsfile", "DeepSpeed's config"))
     if name == "LLaMA-Factory" and facts.typed & _FLAGGED:
         said = _PAIR.sub(lambda m: f"{' ' if m.start() else ''}--{m[1]} {m[2]}", said)

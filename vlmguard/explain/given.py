@@ -90,6 +90,15 @@ def files(facts: Facts) -> dict[str, str]:
     return found
 
 
+def own_line(trace: str) -> str:
+    """The innermost line of the user's own code, as it stands there."""
+    own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]
+    if not own:
+        return ""
+    behind = trace[own[-1].end() : own[-1].end() + 400].partition(' File "')[0]
+    return re.sub(r"^, in [\w.<>]{1,80} ?", "", behind)
+
+
 def operand(trace: str, key: str) -> str:
     """What the failing line of the user's own code looks ``key`` up in, as it is called there."""
     own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]

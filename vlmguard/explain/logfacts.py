@@ -111,7 +111,8 @@ _FRAMEWORKS = (
     (
         "transformers",
         r"transformers/(?:trainer|training_args)\.py|\bTrainingArguments\b|Seq2SeqTrain|"
-        r"Saving model checkpoint to |\{'loss': [\d.na]{1,12}, 'grad_norm'|"
+        r"Saving model checkpoint to |\{'loss': [\d.na]{1,12}, '(?:grad_norm|learning_rate)'|"
+        r"\[INFO\|trainer\.py:\d|"
         r"(?<!\S)--(?:bf16|fp16|tf32|do_train|gradient_checkpointing) (?:[Tt]rue|[Ff]alse)\b",
     ),
     ("accelerate", r"accelerate/(?:commands|accelerator)|\baccelerate launch\b"),

@@ -194,7 +194,9 @@ def _of(facts: Facts) -> dict[str, str]:
     found = {
         **_modules(said),
         **_arguments(said),
-        "port": _first(_PORT, said) or facts.said.get("master_port", ""),
+        "port": _first(_PORT, said)
+        or facts.said.get("busyport", "")
+        or facts.said.get("master_port", ""),
         "path": _path(said),
         "repo": _repo(said) or _first(_LOADED, facts.trace) or facts.said.get("repo", ""),
         "job": _first(_JOB, said),
@@ -208,6 +210,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "pid": _first(_PID, said),
         "node": facts.said.get("node", ""),
         "addedtokens": facts.said.get("addedtokens", ""),
+        **{name: facts.said.get(name, "") for name in ("onenode", "xidnode", "bus")},
         "card": facts.said.get("card", ""),
         "failed": facts.said.get("failed", ""),
         **ranks(said),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vlmguard.explain import placed
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
@@ -40,6 +41,8 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
         answer.verdict = "explained"
     if known is not None and known.code == _HUB and _REWARD.search(_functions(answer)):
         answer.known = next(k for k in catalogue if k.code == _REWARDS)  # its own server's
+    if answer.known is not None:
+        answer.facts = _with_place(answer, digests)
     if answer.known is not None and answer.known.code == _HARDWARE:
         answer.facts = _with_card(answer)
     if _no_driver(answer, digests):
@@ -56,9 +59,20 @@ def _with_warning(facts: Facts, digests: Sequence[Digest]) -> Facts:
     return replace(facts, message=f"{facts.message} {warned[0]}") if warned else facts
 
 
+def _with_place(answer: Answer, digests: Sequence[Digest]) -> Facts:
+    """The machine of the rank that failed, and the time that the run had to go."""
+    rank = answer.ranks[0] if len(answer.ranks) == 1 and answer.sure else None
+    line = answer.pick.line if answer.pick is not None else None
+    found = {**placed.times(digests), **placed.machine(rank, line, digests)}
+    return replace(answer.facts, said={**answer.facts.said, **found})
+
+
 def _with_card(answer: Answer) -> Facts:
     """The number of the card that failed: its rank's, among those of its machine."""
     facts, ranks = answer.facts, answer.ranks
+    if "localrank" in facts.said:
+        card = {"card": facts.said["localrank"], "failed": str(ranks[0])}
+        return replace(facts, said={**facts.said, **card})
     each = facts.number("nproc_per_node")
     if len(ranks) != 1 or not answer.sure or "node" in facts.said:  # srun's tasks lie otherwise
         return facts

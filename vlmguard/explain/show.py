@@ -9,7 +9,6 @@ from vlmguard.explain import (
     absent,
     clean,
     flags,
-    named,
     packages,
     parted,
     standing,
@@ -147,7 +146,6 @@ def _unknown(answer: Answer) -> str:
 def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     """What to type where the failure is not known."""
     event = answer.pick.event if answer.pick else None
-    place = event.where if event is not None else None
     if event is None or launchers(event):
         texts = " ".join(line.raw for d in digests for line in answer.evidence)
         deepspeed = "exits with return code" in texts  # its launcher's words
@@ -157,8 +155,6 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
             yield "PYTHONFAULTHANDLER=1 TORCH_SHOW_CPP_STACKTRACES=1 in front of the command"
     else:
         yield from unknown.steps(event)
-        if place is not None and (file := named.quoted(place[0])):
-            yield f"sed -n {max(place[1] - 5, 1)},{place[1] + 3}p {file}: the line that raised it"
     if event is not None and (names := packages.raised_in(event.frames)):
         yield (
             f"python -m pip show {' '.join(names)} | grep -E '^(Name|Version|Requires)': it was "

@@ -53,6 +53,11 @@ LOGS = (
     "then vlmguard explain LOGS: an exception in one rank's log is the cause; a log that stops "
     "without one is a killed rank (dmesg -T | grep -i 'killed process')"
 )
+_PORTS = {
+    "torchrun": "torchrun --master_port {otherport} … (the rest as it was)",
+    "accelerate": "accelerate launch --main_process_port {otherport} … (the rest as it was)",
+    "deepspeed": "deepspeed --master_port {otherport} … (the rest as it was)",
+}
 # Whose launcher does not read torchrun's variables.
 _RANK_LOGS = {
     "accelerate": f"accelerate launch --log_dir LOGS --tee 3 … (the rest as it was), {LOGS}",
@@ -93,6 +98,8 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
         return _answers(facts)
     if facts.framework not in _FREE:
         return ""
+    if action == "other_port":
+        return _PORTS.get(facts.said.get("launcher", ""), "")
     project = projects.of(facts)
     if project is not None and action in project.spelt:
         return project.spelt[action]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from vlmguard.explain import crashed
+from vlmguard.explain import crashed, sites
 
 # "Saving model checkpoint to out/checkpoint-400", "Configuration saved in …/checkpoint-400/…"
 _SAVED = re.compile(
@@ -166,6 +166,7 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("capability", found[1])
     if found := _NODE.search(text):
         said.setdefault("node", found[1] or found[2])
+    sites.passing(text, said)
     for match in _PRECISION.finditer(text):
         said.setdefault(match[1], match[2].lower())
     if _ACCELERATE.search(text):
@@ -211,6 +212,8 @@ def passing(text: str, said: dict[str, str]) -> None:
 
 def renamed(said: dict[str, str]) -> None:
     """Other projects' names of what we know, under the names that we know."""
+    if "offload" in said.get("deepspeed", "").rpartition("/")[2]:
+        said.setdefault("offload", "cpu")  # zero3_offload.json
     for name, (ours, contrary) in _ALIASES.items():
         value = said.get(name, "").lower()
         if value in _CONTRARY:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from vlmguard.explain import looks, named, parted, standing, watchdog
+from vlmguard.explain import looks, named, parted, placed, standing, watchdog
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 
@@ -63,6 +63,11 @@ _HELD = (
     "who holds this lock: an older process of yours: end it (kill PID); nobody: delete the file "
     "and start again"
 )
+_FOLLOW = (
+    "tail -n 3 -f {log}{more}: its last line is cut in the middle, as a copy of a log is that is "
+    "still written to: it grows: the run goes on, and there is nothing to mend; it stands still: "
+    "the next steps"
+)
 _TRY = "timeout 60 {} {}; echo $?: 124: this file hangs its reader (out of the data with it)"
 
 
@@ -71,7 +76,8 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     found = standing.of(digests)
     stands = _stands(answer, digests)
     said = "; ".join(found.said or [stands])
-    yield f"what it means: {said}. The log just ends there. {_EITHER}"
+    copied = "" if placed.cut(digests) is None else " (most likely the first: its last line is cut)"
+    yield f"what it means: {said}. The log just ends there. {_EITHER}{copied}"
     yield "type next:"
     yield from (f"  - {parted.step(line)}" for line in _next(answer, digests, found))
 
@@ -130,6 +136,7 @@ def _stands(answer: Answer, digests: Sequence[Digest]) -> str:
 
 
 def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -> Iterator[str]:
+    yield from _grows(answer, digests)
     texts = [line.text for line in found.lines] or [line.text for line in answer.evidence]
     if len(found.lines) > 0 or len(answer.evidence) == 1:
         yield from _file(texts)
@@ -150,6 +157,9 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     where = f"on {', '.join(hosts)} first ({_inside(hosts[0])}), " if hosts else ""
     ranks = f", {watchdog.ranks(found.ranks)} first" if found.ranks and not hosts else ""
     where = f"on the machine of {logs} first, " if logs else where
+    nodes_in_all = answer.facts.said.get("nnodes", "1")
+    if not where and nodes_in_all not in ("0", "1") and nodes_in_all.isdigit():
+        where = f"on each of the {nodes_in_all} nodes, "
     yield f"{SPY}: {where}{_READ}{ranks}"
     if hosts and not found.links:
         yield from _network(digests)
@@ -159,6 +169,24 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     yield _ALIVE
     yield _GONE.replace("{job}", _job(digests) or "JOBID")
     yield _RECORD
+
+
+def _grows(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
+    """Whether it is still written to, where its last line is cut."""
+    line = placed.cut(digests)
+    if line is None:
+        return
+    log = named.quoted(digests[line.source].source.name) or "LOG"
+    job = _job(digests)
+    if "pod" in answer.facts.said or placed.stamped(line):
+        yield _FOLLOW.format(log="", more="").replace(
+            "tail -n 3 -f ", "kubectl logs -f --tail 3 POD"
+        )
+    elif "slurm" in answer.facts.said or job:
+        more = f"; squeue -j {job}" if job else "; squeue --me"
+        yield _FOLLOW.format(log=log.removesuffix(".gz"), more=more)
+    else:
+        yield _FOLLOW.format(log=log.removesuffix(".gz"), more="")
 
 
 def _network(digests: Sequence[Digest]) -> Iterator[str]:

@@ -22,6 +22,15 @@ _UNPACK = re.compile(r"values to unpack \(expected (\d{1,4})")
 _LACKS = re.compile(r"'(\w{1,60})' object has no attribute '(\w{1,60})'")
 _ARGUMENT = re.compile(r"(\w{1,80})\(\) got an unexpected keyword argument '(\w{1,60})'")
 _STEM = "forward_unimplemented"
+_UNBOUND = re.compile(
+    r"local variable '(\w{1,60})' referenced before assignment"
+    r"|cannot access local variable '(\w{1,60})' where it is not associated"
+)
+_DIVISOR = re.compile(r"[\w)\]] {0,2}(?://?|%) {0,2}((?:[A-Za-z_][\w.]{0,60})(?:\([^()]{0,80}\))?)")
+_LOOP = re.compile(r"in \w{0,20}inner_training_loop\b")
+_COUNTED = ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size")
+_ASSERTED = re.compile(r"\bassert ([^,]{3,120})(?:,|$)")
+_LOOKED_UP = re.compile(r"([A-Za-z_][\w.]{0,60})\[[A-Za-z_][\w.]{0,40}\]")
 
 
 def steps(event: Event) -> Iterator[str]:
@@ -32,6 +41,13 @@ def steps(event: Event) -> Iterator[str]:
     where = named.quoted(own) if own else ""
     if hint := _hint(said, trace):
         yield f"{where}: {hint}" if where else hint
+    elif looked := _looked(said, trace, where, event):
+        yield looked
+    place = _frame(own) or event.where
+    if place is not None and (file := named.quoted(place[0])):
+        line = place[1]
+        look = f"sed -n {max(line - 8, 1)},{line + 3}p {file}"
+        yield f"{look}: the line that raised it{_asked(said, trace)}"
     if (script := _script(event)) and where:
         yield (
             f"python -m pdb -c continue {script} … (one process, the same arguments): it stops at "
@@ -42,6 +58,46 @@ def steps(event: Event) -> Iterator[str]:
             "2>&1 | tee train.log behind the same command, then vlmguard explain train.log: this "
             "log lacks the traceback, which names the line"
         )
+
+
+def _frame(place: str) -> tuple[str, int] | None:
+    file, _, line = place.rpartition(":")
+    return (file, int(line)) if line.isdigit() else None
+
+
+def _looked(said: str, trace: str, where: str, event: Event) -> str:
+    """A look at the line itself, by what kind of failure it is."""
+    file = named.quoted(event.frames[-1][0]) if event.frames else ""
+    if (match := _UNBOUND.search(said)) and file:
+        name = match[1] or match[2]
+        return (
+            f"grep -nw {name} {file}: it gets its value in one branch only, which this row or step "
+            f"did not take; {name} = None (or an empty list) in front of that if"
+        )
+    code = given.own_line(trace)
+    if "ZeroDivisionError" in said and (match := _DIVISOR.search(code)):
+        return f"{where}: max({match[1]}, 1e-6) in its place, or leave out the rows where it is 0"
+    if "ZeroDivisionError" in said and _LOOP.search(trace):
+        owner = re.search(r"([\w.]{1,60})\.train\(", code)
+        trainer = owner[1] if owner is not None else "trainer"
+        words = ", ".join(f"{trainer}.args.{name}" for name in _COUNTED)
+        return (
+            f"print(len({trainer}.train_dataset), {words}), in front of {where or 'train()'}: one "
+            "of them is 0, or the rows are fewer than one step takes"
+        )
+    wanted = code.rpartition(" = ")[2]
+    if "KeyError" in said and wanted.count("[") == 1 and (match := _LOOKED_UP.search(wanted)):
+        return f"{where}: print(list({match[1]})[:20]): the key of the message is not among them"
+    return ""
+
+
+def _asked(said: str, trace: str) -> str:
+    """What an assertion asks for, and what it printed."""
+    match = _ASSERTED.search(given.own_line(trace)) if "AssertionError" in said else None
+    values = said.partition("AssertionError:")[2].strip()[:120]
+    if match is None:
+        return ""
+    return f": {match[1].strip()} was not so" + (f", at {values}" if values else "")
 
 
 def _hint(said: str, trace: str) -> str:

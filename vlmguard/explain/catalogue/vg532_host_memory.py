@@ -28,6 +28,21 @@ def _why(facts: Facts) -> str:
     )
 
 
+_SAID = (
+    "oom-kill",
+    "OOMKilled",
+    "low on resource",
+    "MemoryPressure",
+    "oom_kill",
+    "out-of-memory",
+    "Killed process",
+    "OOM Killed",
+    "MemoryError",
+    "memory pressure",
+    "bad_alloc",
+    "llocate memory",
+    "not enough memory",
+)
 _STEPS = (
     Do(
         "qsub -l h_vmem=… with more than the line says (each slot counts by itself)",
@@ -55,6 +70,17 @@ _STEPS = (
         kind="who",
     ),
     Do(
+        "dmesg -T | grep -i -E 'killed process|oom' | tail, on {onenode}: a line with "
+        "python: "
+        "it was memory (free -g: how much there is), and the next steps mend it; none: somebody or "
+        "a supervisor ended it "
+        "(Slurm: sacct -j JOBID --format=JobID,State,MaxRSS,ReqMem; Kubernetes: kubectl "
+        "describe pod NAME, OOMKilled)",
+        "none",
+        kind="who",
+        unless=_SAID,
+    ),
+    Do(
         "dmesg -T | grep -i -E 'killed process|oom' | tail, on that machine: a line with "
         "python: "
         "it was memory, and the next steps mend it; none: somebody or a supervisor ended it "
@@ -62,21 +88,7 @@ _STEPS = (
         "describe pod NAME, OOMKilled)",
         "none",
         kind="who",
-        unless=(
-            "oom-kill",
-            "OOMKilled",
-            "low on resource",
-            "MemoryPressure",
-            "oom_kill",
-            "out-of-memory",
-            "Killed process",
-            "OOM Killed",
-            "MemoryError",
-            "memory pressure",
-            "bad_alloc",
-            "llocate memory",
-            "not enough memory",
-        ),
+        unless=_SAID,
     ),
     Do(
         "#SBATCH --mem=0 in the job's script (all of the node's memory; where the node is "
@@ -120,7 +132,11 @@ _STEPS = (
         "none",
         kind="more",
     ),
-    Do("workers", "slower loading: each worker holds a copy"),
+)
+_WORKERS = Do("workers", "slower loading: each worker holds a copy")
+_SLICED = (
+    "more communication; each rank loads its slice alone, where TrainingArguments are made before "
+    "from_pretrained: else every rank of a node holds the whole model in host memory"
 )
 _LOAD = Do(
     "from_pretrained(…, torch_dtype=torch.bfloat16, low_cpu_mem_usage=True): each rank of the node "
@@ -131,12 +147,14 @@ _OFFLOAD = Do("no_offload", "its states go to the cards: 12 bytes a parameter, o
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    """What was offloaded to the host, where the log says so, before the loader's workers."""
-    if facts.phase == "load":  # no loader has workers yet
-        return (*_STEPS[:-1], _LOAD)
-    if facts.said.get("offload") != "cpu":
-        return (*_STEPS, _LOAD)
-    return (*_STEPS[:-1], _OFFLOAD, _STEPS[-1])
+    """What was offloaded to the host, where the log says so, before the loader's workers; these
+    are not there yet while the weights are loaded."""
+    if facts.said.get("offload") == "cpu" and facts.phase != "load":
+        return (*_STEPS, _OFFLOAD, _WORKERS)
+    if facts.phase == "load":
+        sliced = (Do("zero3", _SLICED),) if facts.zero != 3 else ()
+        return (*_STEPS, *sliced, _LOAD)
+    return (*_STEPS, _WORKERS, _LOAD)
 
 
 FAILURE = Known(

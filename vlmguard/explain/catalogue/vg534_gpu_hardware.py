@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
 
 # What no second look is needed for.
 _BROKEN = ("ncorrectable", "fallen off the bus", "GPU is lost", "GpuIsLost", "requires reset")
@@ -13,6 +14,121 @@ _THEN = (
     "nvidia-smi -i ITS_NUMBER --gpu-reset with nothing running on it"
 )
 
+_LOST = ("fallen off the bus", "GPU is lost", "GpuIsLost")
+_RESTART = (
+    "a card that fell off its bus comes back by a restart alone; if it falls off again, power, "
+    "heat or the card are at fault"
+)
+_OTHERWISE = (
+    "; until then the run elsewhere (Slurm: sbatch --exclude={0}; Kubernetes: kubectl cordon {0})"
+)
+_WITHOUT = (
+    Do(
+        "CUDA_VISIBLE_DEVICES=$(nvidia-smi --query-gpu=index --format=csv,noheader | grep -vx "
+        "{card} | paste -sd,) in front of the command: the run without GPU {card}, with one rank "
+        "fewer (nproc_per_node, num_processes); and have the card replaced",
+        "slower",
+        kind="node",
+    ),
+    Do(
+        "CUDA_VISIBLE_DEVICES=0,1,… in front of the command: without that card, with one rank "
+        "fewer (nproc_per_node, num_processes; Slurm: sbatch --exclude=NODE), and have the card "
+        "replaced",
+        "slower",
+        kind="node",
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """The machine's name where the log tells it; Slurm's words where it is Slurm's."""
+    resume = Do("resume", "the steps since it was written")
+    if "slurm" in facts.said:
+        return (*_SLURM, *_LOOK, *_REPLACED, resume)
+    return (*_ALONE, *_LOOK, *_WITHOUT, resume)
+
+
+_SLURM = (
+    Do(
+        "sbatch --exclude={xidnode} with the same script: that machine's card is broken; tell the "
+        "administrators",
+        "none",
+        when=_BROKEN,
+        kind="node",
+    ),
+    Do(
+        "sbatch --exclude={node} with the same script: that machine's card is broken; tell the "
+        "administrators",
+        "none",
+        when=_BROKEN,
+        kind="node",
+    ),
+    Do(
+        "sudo reboot, or sbatch --exclude=NODE with the same script, and tell the "
+        f"administrators: {_RESTART}",
+        "none",
+        when=_LOST,
+        kind="node",
+    ),
+)
+_ALONE = (
+    Do(
+        f"ssh {{xidnode}} sudo reboot: its card at PCI {{bus}}: {_RESTART}"
+        + _OTHERWISE.format("{xidnode}"),
+        "none",
+        when=_LOST,
+        kind="node",
+    ),
+    Do(
+        f"ssh {{onenode}} sudo reboot: {_RESTART}" + _OTHERWISE.format("{onenode}"),
+        "none",
+        when=_LOST,
+        kind="node",
+    ),
+    Do(
+        f"sudo reboot: {_RESTART}; until then the run on another machine",
+        "none",
+        when=_LOST,
+        kind="node",
+    ),
+)
+_LOOK = (
+    Do(
+        "nvidia-smi -i {card} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT, on that machine (rank "
+        "{failed} is GPU {card} of its machine, where each of its cards has one)" + _THEN,
+        "none",
+        when=("ncorrectable",),
+        kind="look",
+    ),
+    Do(
+        "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT | grep -E "
+        "'^GPU|Uncorrectable|Pending', on that machine" + _THEN,
+        "none",
+        when=("ncorrectable",),
+        kind="look",
+    ),
+    Do(
+        "nvidia-smi -q -d ECC,ROW_REMAPPER | grep -E '^GPU|Uncorrectable|Pending' ; dmesg -T | "
+        "grep -i xid | tail, on that machine: a card that counts errors, is pending or is not "
+        "listed is the one; none does: start again, and suspect the program",
+        "none",
+        kind="look",
+    ),
+)
+_REPLACED = (
+    Do(
+        "sbatch --exclude={node} with the same script, and have the card replaced",
+        "none",
+        kind="node",
+    ),
+    Do(
+        "sbatch --exclude=NODE with the same script, and have the card replaced",
+        "none",
+        kind="node",
+    ),
+)
+
+
 FAILURE = Known(
     code="VG534",
     name="explain-gpu-hardware",
@@ -20,57 +136,7 @@ FAILURE = Known(
     zh="GPU 硬件故障（Xid / ECC / 掉卡）",
     why="the driver reports a fault of the card, its memory or its "
     "link; no setting of the training mends it",
-    do=(
-        Do(
-            "sbatch --exclude={node} with the same script: that machine's card is broken; tell the "
-            "administrators",
-            "none",
-            when=_BROKEN,
-            kind="node",
-        ),
-        Do(
-            "sudo reboot, or sbatch --exclude=NODE with the same script, and tell the "
-            "administrators: a card that fell off its bus comes back by a restart alone; if it "
-            "falls off again, power, heat or the card are at fault",
-            "none",
-            when=("fallen off the bus", "GPU is lost", "GpuIsLost"),
-            kind="node",
-        ),
-        Do(
-            "nvidia-smi -i {card} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT, on that machine (rank "
-            "{failed} is GPU {card} of its machine, where each of its cards has one)" + _THEN,
-            "none",
-            when=("ncorrectable",),
-            kind="look",
-        ),
-        Do(
-            "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT | grep -E "
-            "'^GPU|Uncorrectable|Pending', on that machine" + _THEN,
-            "none",
-            when=("ncorrectable",),
-            kind="look",
-        ),
-        Do(
-            "nvidia-smi -q -d ECC,ROW_REMAPPER | grep -E '^GPU|Uncorrectable|Pending' ; dmesg -T | "
-            "grep -i xid | tail, on that machine: a card that counts errors, is pending or is not "
-            "listed is the one; none does: start again, and suspect the program",
-            "none",
-            kind="look",
-        ),
-        Do(
-            "sbatch --exclude={node} with the same script, and have the card replaced",
-            "none",
-            kind="node",
-        ),
-        Do(
-            "sbatch --exclude=NODE with the same script (one machine: CUDA_VISIBLE_DEVICES "
-            "without that card; a restart brings back one that fell off the bus), and have the "
-            "card replaced",
-            "none",
-            kind="node",
-        ),
-        Do("resume", "the steps since it was written"),
-    ),
+    do=_do,
     wrong="Xid 13, 31 and 43 come from a faulty kernel or an index out "
     "of range in the program more often than from the card.",
     signs=(

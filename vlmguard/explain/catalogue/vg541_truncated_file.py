@@ -168,12 +168,21 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         Do(
             "for f in ~/.cache/huggingface/hub/*/snapshots/*/*.safetensors; do python -c "
             '\'import sys, safetensors; safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo '
+            '"broken: $f"; done, on {onenode} first (or those in your own model\'s folder there): '
+            "other machines may have whole copies of their own, from which the broken one is "
+            "copied: rsync -Lav",
+            "none",
+            kind="which",
+        ),
+        Do(
+            "for f in ~/.cache/huggingface/hub/*/snapshots/*/*.safetensors; do python -c "
+            '\'import sys, safetensors; safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo '
             '"broken: $f"; done (or those in your own model\'s folder)',
             "none",
             kind="which",
         ),
         Do(
-            "ls -lL beside the sizes on the hub; a file of about 130 bytes "
+            "ls -lL FOLDER, beside the sizes on the hub: a file of about 130 bytes "
             "is a git-lfs pointer: git lfs pull",
             "none",
         ),

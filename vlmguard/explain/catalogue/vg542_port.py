@@ -3,6 +3,30 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    Do(
+        "ss -ltnp 'sport = :{port}': who listens there; end it if it is left from an earlier "
+        "run of yours",
+        "none",
+        kind="who",
+    ),
+    Do(
+        "ss -ltnp | grep 29500 (or your MASTER_PORT): who listens there; end it if it is left "
+        "from an earlier run of yours",
+        "none",
+        kind="who",
+    ),
+    Do("other_port", "none; the same one on every node", (("otherport", "29501"),)),
+)
+_FREE = Do("torchrun --standalone on one machine: it takes a free port", "none")
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    own = facts.said.get("launcher") in ("deepspeed", "accelerate")
+    return _STEPS if own else (*_STEPS, _FREE)
+
 
 FAILURE = Known(
     code="VG542",
@@ -11,22 +35,7 @@ FAILURE = Known(
     zh="主进程端口已被占用",
     why="another process, often an earlier run that is still alive or "
     "a second run on the same machine, listens on MASTER_PORT",
-    do=(
-        Do(
-            "ss -ltnp 'sport = :{port}': who listens there; end it if it is left from an earlier "
-            "run of yours",
-            "none",
-            kind="who",
-        ),
-        Do(
-            "ss -ltnp | grep 29500 (or your MASTER_PORT): who listens there; end it if it is left "
-            "from an earlier run of yours",
-            "none",
-            kind="who",
-        ),
-        Do("other_port", "none; the same one on every node", (("otherport", "29501"),)),
-        Do("torchrun --standalone on one machine: it takes a free port", "none"),
-    ),
+    do=_do,
     wrong="Ending every python process on a shared machine ends other people's runs.",
     signs=(
         Sign("Address already in use"),

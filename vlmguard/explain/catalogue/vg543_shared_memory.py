@@ -15,6 +15,14 @@ _LARGER = Do(
     "host memory",
     kind="shm",
 )
+_POD = Do(
+    "volumes: [{name: dshm, emptyDir: {medium: Memory}}] in the pod's specification, "
+    "volumeMounts: [{name: dshm, mountPath: /dev/shm}] in its container's; then kubectl delete and "
+    "kubectl apply of that file",
+    "host memory",
+    unless=("ancdata", "Too many open files"),
+    kind="shm",
+)
 _STEPS = (
     Do(
         "docker run --shm-size=16g or --ipc=host; in Kubernetes an emptyDir with medium: "
@@ -69,7 +77,10 @@ _STEPS = (
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    """A bus error in a container: its shared memory, which the log need not name."""
+    """A bus error in a container: its shared memory, which the log need not name; in a pod nobody
+    types docker run."""
+    if "pod" in facts.said:
+        return (_POD, *_STEPS)
     if _CONTAINER.search(facts.message) and "signal 7" in facts.message:
         return (_LARGER, *_STEPS)
     return _STEPS

@@ -24,8 +24,22 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     )
     given, rows = int(sizes[1]), micro * accumulation
     if ranks == 1 and given > rows and given % rows == 0:
+        if (facts.world or 1) == 1:
+            return (_planned(given, micro, accumulation), by_hand)
         return (_counted(given, micro, accumulation), auto, by_hand)
     return (by_hand, auto) if not facts.framework else (auto, by_hand)
+
+
+def _planned(given: int, micro: int, accumulation: int) -> Do:
+    """The configuration is for several ranks, and nothing says that there are more than one."""
+    ranks, rows = given // (micro * accumulation), micro * accumulation
+    return Do(
+        '"train_batch_size": "auto" in DeepSpeed\'s config, which the Trainer fills in (without it '
+        f"{rows} = {micro} × {accumulation} × 1); or, with {ranks} cards, torchrun "
+        f"--nproc_per_node {ranks} …: {given} = {micro} × {accumulation} × {ranks} is for {ranks} "
+        f"ranks (started so already: env | grep WORLD_SIZE in the job must say {ranks})",
+        "none",
+    )
 
 
 def _counted(given: int, micro: int, accumulation: int) -> Do:

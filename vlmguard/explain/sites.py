@@ -1,0 +1,32 @@
+"""Where a run stands, as its log says in passing: Slurm or a pod, a port that was taken, a card."""
+
+from __future__ import annotations
+
+import re
+
+_SLURM = re.compile(
+    r"slurmstepd: |srun: |\bSLURM_\w{2,30}=|\bsbatch |\bslurm job\b"
+    r"|(?m:^(?:#SBATCH |(?:[+$] )?srun -))"
+)
+_POD = re.compile(
+    r"Defaulted container \"|\bkubectl |\bKUBERNETES_|\bkubelet\b"
+    r"|(?m:^ {2}host {6}: [\w.-]{1,60}-(?:worker|master|launcher)-\d{1,4}$)"
+)
+# A socket that could not be had, where the exception's own line does not name it.
+_BUSY = re.compile(r"failed to (?:bind|listen)[^\n]{0,60}:(\d{2,5}) \(errno: (?:98|48)\b")
+# The driver's line in a journal of several machines: host, card.
+_XID = re.compile(
+    r"([A-Za-z][\w.-]{1,60}) kernel: [^\n]{0,40}NVRM: Xid \(PCI:([\da-fA-F:.]{4,16})\)"
+)
+
+
+def passing(text: str, said: dict[str, str]) -> None:
+    """Adds what this part of a log says of the place to the arguments that it printed."""
+    for name, pattern in (("slurm", _SLURM), ("pod", _POD)):
+        if pattern.search(text):
+            said.setdefault(name, "true")
+    if found := _BUSY.search(text):
+        said.setdefault("busyport", found[1])
+    if found := _XID.search(text):
+        said.setdefault("xidnode", found[1])
+        said.setdefault("bus", found[2])
