@@ -54,6 +54,8 @@ ROWS = (
     ("deepspeed t.py --deepspeed z3.json --output_dir o\nzero_optimization: {'stage': 3}\n", ASKED, OWN, "save", (9, 99), ('"stage3_gather_16bit_weights_on_model_save": false in z3.json',)),
     ("accelerate launch train.py\n", ASKED, OWN, "backward", (0, 9), ("model.gradient_checkpointing_enable()", "grep -n 'batch_size' /w/train.py", "accelerate launch --use_deepspeed --zero_stage 2 … (the rest as it was)")),
     ("train.py --output_dir o --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --gradient_checkpointing True --model_max_length 4096\n", ASKED, OWN, "forward", (61, 99), ("--per_device_train_batch_size 2", "--model_max_length 2048")),
+    (SWIFT.format(""), ASKED, "x in evaluation_loop trl/trainer/grpo_trainer.py", "generation", (400, 999), ("--eval_strategy no", "--max_pixels 602112", "--num_generations 4")),
+    ("train.py --model_name_or_path org/Qwen2-VL-7B --per_device_train_batch_size 1\n", ASKED, OWN, "forward", (0, 9), ("--gradient_checkpointing true", "--optim paged_adamw_8bit", "model.visual.gradient_checkpointing = True, where")),
     (DEEPSPEED, full(1.2, 79, 0.5, 70), OWN.replace("/w/train.py", "ft.py"), "forward", (0, 9), ("model.gradient_checkpointing_enable() in ft.py, behind from_pretrained(…)",)),
 )  # fmt: skip
 

@@ -118,8 +118,15 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
             "grep -n 'batch_size' {main}: half of the micro-batch, and twice the accumulation "
             "(loss / steps, one optimizer.step() for them): the global batch stays the same"
         )
-    if action == "freeze_tower" and (tower := _TOWER.search(facts.trace)):
-        return _FROZEN.format(tower[1])
+    tower = _TOWER.search(facts.trace)
+    part = tower[1] if tower else values.get("tower", "")
+    if action == "freeze_tower" and part:
+        return _FROZEN.format(part)
+    if action == "tower_checkpointing" and "tower" in values:
+        return (
+            "model.{tower}.gradient_checkpointing = True, where "
+            "model.gradient_checkpointing_enable() leaves the tower out"
+        )
     launched = "engine" in facts.said or facts.said.get("launcher") == "deepspeed"
     if action in _STAGED and facts.zero is None and facts.said.get("launcher") == "accelerate":
         return _STAGED[action]

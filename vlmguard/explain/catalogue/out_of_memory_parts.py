@@ -66,7 +66,11 @@ def smaller_images(facts: Facts) -> Do:
     """Smaller images, or fewer tiles for a family that cuts them into tiles."""
     if "internvl" in facts.model.lower():
         return Do("fewer_tiles", "less detail, shorter rows")
-    return Do("max_pixels", "smaller images: less detail, shorter rows", limits.fewer_pixels(facts))
+    told = facts.number("max_pixels", "image_max_pixels")
+    named = facts.framework == "ms-swift" or "qwen" in f"{facts.model} {facts.trace}".lower()
+    yours = "; half of yours, where that is less" if named and not told else ""
+    cost = f"smaller images: less detail, shorter rows{yours}"
+    return Do("max_pixels", cost, limits.fewer_pixels(facts))
 
 
 def shorter_rows(facts: Facts) -> Do:

@@ -186,10 +186,14 @@ def _generation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     segments = (_SEGMENTS,) if told.fragmented else ()
     fewer = Do("fewer_answers", "slower rollouts")
     engine = (Do("less_engine", "a smaller cache"),) if "vllm" in facts.trace else ()
-    none = (
-        (Do("fewer_evals", "no rewards of held-out rows"),) if "in evaluate" in facts.trace else ()
+    held = any(
+        f"in {name}" in facts.trace for name in ("evaluate", "evaluation_loop", "prediction")
     )
-    return (fewer, *engine, smaller_images(facts), *segments, *none, *sharded(facts))
+    none = (Do("fewer_evals", "no rewards of held-out rows"),) if held else ()
+    images = smaller_images(facts)
+    if held and not begins(facts):  # the training had room: it is the evaluation that has none
+        return (*none, images, fewer, *engine, *segments, *sharded(facts))
+    return (fewer, *engine, images, *segments, *none, *sharded(facts))
 
 
 def _saving(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
