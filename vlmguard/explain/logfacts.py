@@ -113,7 +113,8 @@ _FRAMEWORKS = (
         r"transformers/(?:trainer|training_args)\.py|\bTrainingArguments\b|Seq2SeqTrain|"
         r"Saving model checkpoint to |\{'loss': [\d.na]{1,12}, '(?:grad_norm|learning_rate)'|"
         r"\[INFO\|trainer\.py:\d|"
-        r"(?<!\S)--(?:bf16|fp16|tf32|do_train|gradient_checkpointing) (?:[Tt]rue|[Ff]alse)\b",
+        r"(?<!\S)--(?:bf16|fp16|tf32|do_train|gradient_checkpointing) (?:[Tt]rue|[Ff]alse)\b"
+        r"|(?<!\S)--per_device_train_batch_size[ =]\d",
     ),
     ("accelerate", r"accelerate/(?:commands|accelerator)|\baccelerate launch\b"),
 )
