@@ -33,6 +33,7 @@ Current thread 0x00007f1e5c3b0740 (most recent call first):
   File "/w/data.py", line 88 in load_video
 """
 EXTENSIONS = "Using /root/.cache/torch_extensions/py312_cu126 as PyTorch extensions root...\n"
+KEYS = "RuntimeError: Error(s) in loading state_dict for M: Missing key(s) in state_dict: {}. Unexpected key(s) in state_dict: {}. "
 OLD_TRL = 'File "/e/site-packages/trl/trainer/sft_trainer.py", line 290, in train File "/e/site-packages/transformers/trainer.py", line 1555, in train'
 
 # What the log says of the run, class, message, trace → what the first step has.
@@ -57,6 +58,11 @@ ROWS = (
     (CONFIG.format("/m/Qwen2.5-VL-7B-Instruct"), "VG576", WRAP, "", "Qwen2_5_VLDecoderLayer,Qwen2_5_VLVisionBlock: in accelerate's config"),
     (HUB + "accelerate launch --config_file f.yaml t.py\n", "VG576", WRAP, "", "Qwen2VLDecoderLayer,Qwen2VLVisionBlock: in f.yaml"),
     (CONFIG.format("/m/mine"), "VG576", WRAP, "", "print({type(m).__name__ for m in model.modules()})"),
+    ("", "VG503", "Expected to have finished reduction in the prior iteration Parameters which did not receive grad for rank 1: head2.w, head2.b, pooler.dense.weight", "", 'n.startswith(("head2", "pooler.dense",))]'),
+    ("INFO - __main__ - ***** Running training *****\n", "VG503", "Expected to have finished reduction", "", "Accelerator(kwargs_handlers="),
+    ("", "VG522", KEYS.format('"a.w", "b.w"', '"module.a.w", "module.b.w"'), MINE, 'state = {k.removeprefix("module."): v for k, v in state.items()}: in /w/sft.py:7'),
+    ("", "VG522", KEYS.format('"base_model.model.a.w"', '"a.w"'), MINE, 'state = {"base_model.model." + k: v'),
+    ("", "VG522", KEYS.format('"a.w"', '"b.w"'), MINE, "grep -r --include=config.json transformers_version"),
     (FATAL.format("decord"), "VG558", "Fatal Python error: Segmentation fault", "", "--force-reinstall --no-deps decord: the crash is in it (/env/lib/python3.10/site-packages/decord/reader.py:176"),
     (FATAL.format("torch"), "VG558", "Fatal Python error: Segmentation fault", "", "/w/data.py:88: print what is given"),
     ("", "VG558", "Signal 11 (SIGSEGV)", "", "PYTHONFAULTHANDLER=1"),
@@ -70,6 +76,13 @@ def test_the_first_step_has_what_the_log_told_before():
         facts = of_text([words]).at(message, trace, "")
         said = flags.say(KNOWN[code].remedies(facts)[0], facts)
         assert part in said, (words, said)
+
+
+def test_parameters_are_named_by_their_numbers():
+    facts = of_text([""]).at("Expected to have finished reduction. Parameter indices which did not receive grad for rank 0: 130 131", "", "")
+    said = [flags.say(do, facts) for do in KNOWN["VG503"].remedies(facts)]
+    assert said[1].startswith("print([n for n, p in model.named_parameters() if p.requires_grad][130:132])")
+    assert "TORCH_DISTRIBUTED_DEBUG" not in " ".join(said)
 
 
 def test_kernels_whose_loading_is_the_last_word_are_built_anew():

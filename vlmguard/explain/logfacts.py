@@ -116,7 +116,11 @@ _FRAMEWORKS = (
         r"(?<!\S)--(?:bf16|fp16|tf32|do_train|gradient_checkpointing) (?:[Tt]rue|[Ff]alse)\b"
         r"|(?<!\S)--per_device_train_batch_size[ =]\d",
     ),
-    ("accelerate", r"accelerate/(?:commands|accelerator)|\baccelerate launch\b"),
+    (
+        "accelerate",
+        r"accelerate/(?:commands|accelerator)|\baccelerate launch\b|"
+        r"INFO - __main__ - \*{5} Running training",  # its example scripts, and diffusers'
+    ),
 )
 _OWN = ("ms-swift", "LLaMA-Factory", "FlagEmbedding", "ColossalAI", "axolotl")
 _PACKAGES = (

@@ -259,6 +259,7 @@ def _of(facts: Facts) -> dict[str, str]:
         **{n: facts.said.get(n, "") for n in ("lock", "crash", "crashpackage", "crashplace")},
         "trainables": facts.said.get("trainables", ""),
         **shapes.of_adapter(said, facts.model),
+        **shapes.of_names(said),
         "layers": layers.of(facts.model),
         "main": given.script(facts.trace),
         "forward": _first(_FORWARD, said),

@@ -1,8 +1,9 @@
-"""What shapes that do not fit say: an adapter's rank, or the width of the model that it is of."""
+"""What weights that do not fit say: an adapter's rank, its model's width, a prefix of names."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 _ADAPTER = re.compile(
     r"lora_([AB])[\w.]{0,40}: copying a param with shape torch\.Size\(\[(\d{1,7}), (\d{1,7})\]\) "
@@ -25,3 +26,30 @@ def of_adapter(said: str, model: str) -> dict[str, str]:
         return {"savedrank": str(one[0]), "rank": str(other[0])}
     found = {"savedwidth": str(one[1]), "width": str(other[1])}
     return {**found, "base": model} if model else found
+
+
+_LISTS = re.compile(
+    r"Missing key\(s\) in state_dict: (.{1,6000}?)\.? {0,2}"
+    r"Unexpected key\(s\) in state_dict: (.{1,6000})"
+)
+_NAME = re.compile(r"\"([\w.]{1,200})\"")
+MOST = 40  # names of each list
+
+
+def of_names(said: str) -> dict[str, str]:
+    """The prefix, without its dot, that a checkpoint's names have and the model's have not, or the
+    other way round: where most of the names differ in that alone."""
+    match = _LISTS.search(said)
+    if match is None:
+        return {}
+    missing, surplus = _NAME.findall(match[1])[:MOST], _NAME.findall(match[2])[:MOST]
+    votes = Counter[tuple[str, str]]()
+    for ours in missing:
+        for theirs in surplus:
+            if theirs.endswith(f".{ours}"):
+                votes["strip", theirs[: -len(ours) - 1]] += 1
+            elif ours.endswith(f".{theirs}"):
+                votes["prepend", ours[: -len(theirs) - 1]] += 1
+    found = votes.most_common(1)
+    enough = found and found[0][1] * 2 >= min(len(missing), len(surplus))
+    return {found[0][0][0]: found[0][0][1]} if enough else {}

@@ -8,12 +8,14 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _VISION = re.compile(r"visual|vision|image|merger|projector|aligner", re.I)
+LONGEST = 200  # characters of names
+_NUMBERS = re.compile(r"did not receive grad for rank \d{1,6}: (\d{1,6}(?: \d{1,6})*)")
 _NAMES = re.compile(r"did not receive grad for rank \d+: ([A-Za-z_][\w.]*(?:, [\w.]+)*)")
 
 
 def _names(facts: Facts) -> str:
     match = _NAMES.search(facts.message)
-    return match[1][:200] if match else ""
+    return match[1][:LONGEST] if match else ""
 
 
 def _why(facts: Facts) -> str:
@@ -52,27 +54,59 @@ def _why(facts: Facts) -> str:
     )
 
 
+def _unnamed(facts: Facts) -> Do:
+    """What names the parameters: by their numbers, where the message has them."""
+    match = _NUMBERS.search(facts.message)
+    if match is None:
+        return Do(
+            "TORCH_DISTRIBUTED_DEBUG=DETAIL in front of the same command: the message then names "
+            "the parameters that got no gradient",
+            "slower",
+        )
+    numbers = match[1].split()[:9]
+    return Do(
+        f"print([n for n, p in model.named_parameters() if p.requires_grad][{numbers[0]}:"
+        f"{int(numbers[-1]) + 1}]): right before DDP wraps the model (a Trainer: before train()): "
+        "names of parameters that got no gradient; freeze them (requires_grad_(False)), or use "
+        "them in the loss",
+        "none",
+    )
+
+
+def _freeze(told: str) -> Do:
+    """The parts that the message names, without gradients."""
+    names = told.split(", ")
+    names = names[:-1] if len(told) == LONGEST and len(names) > 1 else names  # it may be cut
+    parts = dict.fromkeys(name.rpartition(".")[0] or name for name in names)
+    inside = ", ".join(f'"{part}"' for part in list(parts)[:4])
+    return Do(
+        "[p.requires_grad_(False) for n, p in model.named_parameters() if n.startswith(("
+        f"{inside},))], in front of the optimizer or Trainer: these got no gradient",
+        "they no longer learn; right where the loss never uses them",
+    )
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     find = Do("find_unused", "a search of the graph in each step")
     if facts.use_reentrant is not False and facts.checkpointing is not False:
         both = "one step: with reentrant checkpointing find_unused_parameters leads to VG501"
         needed = Do("non_reentrant", "none; find_unused_parameters needs it")
         find = needed if facts.find_unused else Do("find_unused_safe", both)
-    names = Do(
-        "TORCH_DISTRIBUTED_DEBUG=DETAIL in front of the same command: the message then names the "
-        "parameters that got no gradient",
-        "slower",
-    )
-    if "image" in facts.kinds or (_names(facts) and not _VISION.search(_names(facts))):
+    names = _unnamed(facts)
+    told = _names(facts)
+    if told and not _VISION.search(told):
+        return (_freeze(told), find, Do("use what it names in the loss, where it is to learn"))
+    if "image" in facts.kinds and not told:
         return (
             names,
             Do("freeze the part that is not used, or use it in the loss"),
             find,
         )
+    rest = () if told else (names,)
     if not facts.vision or "everywhere" in facts.seen:
         return (
             find,
-            names,
+            *rest,
             Do("freeze_tower", "where the tower is what was not used: it no longer learns"),
             Do("dummy_image", "where a batch without an image was: one small forward of the tower"),
         )
@@ -80,7 +114,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         Do("freeze_tower", "the tower no longer learns; right if it was not meant to"),
         Do("dummy_image", "one small forward of the tower"),
         find,
-        names,
+        *rest,
     )
 
 

@@ -37,8 +37,28 @@ _PARTS = (
 )
 _OWN = ("transformers/trainer_callback.py",)
 
+_BEFORE = "in front of load_state_dict: the checkpoint's names"
 _STEPS = (
     looks.CHECK,
+    Do(
+        "model.module.load_state_dict(state): the weights are those of the model inside of DDP",
+        "none",
+        when=("loading state_dict for DistributedDataParallel",),
+        kind="release",
+    ),
+    Do(
+        'state = {k.removeprefix("{strip}."): v for k, v in state.items()}: in {place}, '
+        f"{_BEFORE} begin with {{strip}}. (module.: saved out of DDP; _orig_mod.: compiled; "
+        "base_model.model.: PEFT), the model's do not",
+        "none",
+        kind="release",
+    ),
+    Do(
+        'state = {"{prepend}." + k: v for k, v in state.items()}: in {place}, '
+        f"{_BEFORE} lack {{prepend}}., which the model's begin with",
+        "none",
+        kind="release",
+    ),
     Do(
         "python zero_to_fp32.py . pytorch_model.bin, in the checkpoint's folder (where "
         "`latest` lies): it gathers what ZeRO-3 saved in parts",
@@ -57,11 +77,6 @@ _STEPS = (
         when=("for 0.weight", "mm_projector"),
         unless=("torch.Size([0])",),
         kind="release",
-    ),
-    Do(
-        "model.module.load_state_dict(state): the weights are those of the model inside of DDP",
-        "none",
-        when=("loading state_dict for DistributedDataParallel",),
     ),
     Do(
         "python -m pip install \"transformers==$(python -c 'import json, sys; "
@@ -169,7 +184,7 @@ _STEPS = (
         "model.resize_token_embeddings(N) before loading, N: the checkpoint's first dimension",
         "none",
         when=("embed", "lm_head", "vocab"),
-        unless=("missing keys in the checkpoint",),
+        unless=("missing keys in the checkpoint", "copying a param with shape"),
     ),
 )
 
