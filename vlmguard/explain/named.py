@@ -90,6 +90,7 @@ _LOADED = re.compile(  # the line of code that asked for it
     r"(?:from_pretrained|snapshot_download|hf_hub_download)\(\s{0,4}['\"]"
     r"([A-Za-z][\w.-]{0,95}/[\w.-]{1,96})['\"]"
 )
+_CACHED = re.compile(r"/models--([\w.-]{1,96}?)--([\w.-]{1,96})/")  # the hub's folder
 _PAGES = ("docs", "models", "datasets", "spaces", "settings", "join", "blog", "api")
 _JOB = re.compile(
     r"(?:JOB|STEP|Job|job|\bstep|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?(?:\b|/slurm_script)"
@@ -198,7 +199,10 @@ def _of(facts: Facts) -> dict[str, str]:
         or facts.said.get("busyport", "")
         or facts.said.get("master_port", ""),
         "path": _path(said),
-        "repo": _repo(said) or _first(_LOADED, facts.trace) or facts.said.get("repo", ""),
+        "repo": _repo(said)
+        or _repo(facts.model)
+        or _first(_LOADED, facts.trace)
+        or facts.said.get("repo", ""),
         "job": _first(_JOB, said),
         "host": _first(_HOST, said) or given.master(facts),
         "absent": facts.said.get("absent", ""),
@@ -450,4 +454,5 @@ def _repo(said: str) -> str:
         for match in pattern.finditer(said):
             if match[1].partition("/")[0] not in _PAGES:
                 return match[1].removesuffix("/resolve").rstrip(".")
-    return ""
+    cached = _CACHED.search(said)
+    return f"{cached[1]}/{cached[2]}" if cached is not None else ""

@@ -7,6 +7,16 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _NONE = "no file named"
+# Opens each file of weights in a folder; then what is to be done with those that do not open.
+_CACHE = '"${HF_HOME:-$HOME/.cache/huggingface}"/hub/*/snapshots/*'
+_OPENED = (
+    "for f in {}/*.safetensors; do python -c 'import sys, safetensors; "
+    'safetensors.safe_open(sys.argv[1], "pt")\' "$f" '
+)
+_FETCH = (
+    "|| echo $f | sed -E 's#.*/models--([^/]+)/.*/([^/]+)$#hf download \\1 \\2 --force-download#; "
+    "s#--#/#'"
+)
 
 
 def _why(facts: Facts) -> str:
@@ -109,7 +119,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             "none",
             when=("header too large", "invalid header length"),
         ),
-        Do("hf download {modelrepo} --force-download", "the files again"),
+        Do("hf download {modelrepo} --force-download", "the files again", kind="again"),
+        Do("hf download {repo} --force-download", "the files again", kind="again"),
         Do(
             "python -c 'import sys, zipfile; print([f for f in sys.argv[1:] if "
             "not zipfile.is_zipfile(f)])' {modelfolder}/*.bin {modelfolder}/*.pt: those that "
@@ -158,35 +169,34 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             when=("JSONDecodeError",),
             kind="which",
         ),
+        Do(_OPENED.format("{modelfolder}") + '|| echo "broken: $f"; done', "none", kind="which"),
         Do(
-            "for f in {modelfolder}/*.safetensors; do python -c 'import sys, "
-            'safetensors; safetensors.safe_open(sys.argv[1], "pt")\' "$f" || '
-            'echo "broken: $f"; done',
+            f"{_OPENED.format(_CACHE)}{_FETCH}; done, on {{onenode}} first (or those in your own "
+            "model's folder there): prints the command that fetches each broken file anew; other "
+            "machines may have whole copies of their own, from which the broken one is copied: "
+            "rsync -Lav",
             "none",
             kind="which",
         ),
-        Do(
-            "for f in ~/.cache/huggingface/hub/*/snapshots/*/*.safetensors; do python -c "
-            '\'import sys, safetensors; safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo '
-            '"broken: $f"; done, on {onenode} first (or those in your own model\'s folder there): '
-            "other machines may have whole copies of their own, from which the broken one is "
-            "copied: rsync -Lav",
-            "none",
-            kind="which",
+        *(
+            Do(
+                f"{_OPENED.format(_CACHE)}{_FETCH}; done: prints the command that fetches each "
+                f"broken file anew; nothing: the same with the folder that {where}",
+                "none",
+                kind="which",
+            )
+            for where in ("from_pretrained gets at {place}", "is loaded, a checkpoint of your own")
         ),
-        Do(
-            "for f in ~/.cache/huggingface/hub/*/snapshots/*/*.safetensors; do python -c "
-            '\'import sys, safetensors; safetensors.safe_open(sys.argv[1], "pt")\' "$f" || echo '
-            '"broken: $f"; done (or those in your own model\'s folder)',
-            "none",
-            kind="which",
+        *(
+            Do(
+                f"hf download NAME --force-download: NAME is what from_pretrained gets{where}; a "
+                "file of about 130 bytes is a git-lfs pointer: git lfs pull in its folder",
+                "all files again",
+                unless=("integrity check", "Consistency check"),
+                kind="again",
+            )
+            for where in (" at {place}", "")
         ),
-        Do(
-            "ls -lL FOLDER, beside the sizes on the hub: a file of about 130 bytes "
-            "is a git-lfs pointer: git lfs pull",
-            "none",
-        ),
-        Do("delete the broken file and download it again (hf download --force-download)", "none"),
         Do("if it is a checkpoint: resume from the one before it", "the steps between"),
         Do("see that the disk was not full when it was written (VG535)"),
     )
