@@ -64,7 +64,7 @@ ROWS = {
         {"a.log": "run sh: `python -m torch.distributed.run --nnodes 2 --node_rank 0 --master_addr 10.0.0.7 --master_port 28333 x.py`\n"},
         (), "no rank has said anything yet: it waits until all 2 nodes have come", "nc -vz 10.0.0.7 28333  # on the other 1 node:"),
     "rollouts": ({"a.log": BAR.format(9) + "Processed prompts:  37%|###7      | 37/100 [01:00<01:30,  1.1s/it]\n"}, (), "step 9 was taken; since then it is at Processed prompts:  37%", "pip install py-spy"),
-    "a save": ({"a.log": BAR.format(9) + "Saving model checkpoint to out/checkpoint-9\n"}, (), "step 9 was taken; since then it stands in writing", "ls -l --time-style=full-iso out/checkpoint-9"),
+    "a save": ({"a.log": BAR.format(9) + "Saving model checkpoint to out/checkpoint-9\n"}, (), "step 9 was taken; since then it stands in writing", "for i in 1 2; do ls -l --time-style=full-iso out/checkpoint-9"),
     "a download": ({"a.log": "Downloading shards:  50%|#####     | 2/4 [10:00<10:00, 300.0s/it]\n"}, (), "it stands in a download", "d=${HF_HOME"),
     "a log behind": ({f"t-{h}.log": "".join(f"step {n} loss 1.{n}\n" for n in range(1, 9 - (h == 2))) for h in range(3)}, (), "t-2.log told step 7 last", "pip install py-spy"),
     "weights": ({"a.log": "Loading checkpoint shards:  33%|###  | 1/3 [00:01<00:03,  1.70s/it]\n"}, (), "it stands in work before the first step: Loading", "pip install py-spy"),
@@ -151,3 +151,14 @@ def test_the_own_log_of_the_rank_that_never_came(tmp_path):
         assert f"rank 2's own log {words}" in told
         assert "PET_LOG_DIR" not in told
         assert ("50 million pixels" in told) == bool(own)
+
+
+def test_who_still_writes(tmp_path):
+    """DeepSpeed names each rank's file twice: begun, and saved."""
+    part = "[Torch] Sav{} out/checkpoint-9/global_step9/zero_pp_rank_{}_mp_rank_00_optim_states.pt{}\n"
+    begun = "step 8 loss 1\nstep 9 loss 1\n" + "".join(part.format("ing", r, "...") for r in range(3))
+    for saved, words, first in (((0, 2), "rank 1 began to write and did not say Saved", "pip install py-spy"), ((0, 1, 2), "each rank that began to write said Saved", "pip install py-spy"), ((), "", "for i in 1 2; do ls -l")):
+        (tmp_path / "x.log").write_text(begun + "".join(part.format("ed", r, ".") for r in saved))
+        told = text(*explain([str(tmp_path / "x.log")]))
+        assert words in told
+        assert told.partition("type next:\n  - ")[2].startswith(first), told

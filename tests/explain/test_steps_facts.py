@@ -73,7 +73,7 @@ ROWS = (
     ("accelerate launch sft.py --add_image_token\nindexSelectLargeIndex: block: [83,0,0]\n", "VG545", "CUDA error: device-side assert triggered", 'File "/w/sft.py", line 9, in main x /transformers/trainer.py', "forward", ("model.resize_token_embeddings(len(tokenizer)) in /w/sft.py, behind the line that adds tokens (--add_image_token)", "print(next(iter(trainer.get_train_dataloader()))[\"input_ids\"].max(), ", "CUDA_LAUNCH_BLOCKING=1 accelerate launch …")),
     ("srcIndex < srcSelectDimSize\n", "VG545", "CUDA error: device-side assert triggered", "", "forward", ("print(batch[", "model.resize")),
     ("Assertion `t >= 0 && t < n_classes` failed\n", "VG545", "CUDA error: device-side assert triggered", "", "forward", ("print(labels.min(), labels.max())", "CUDA_LAUNCH_BLOCKING=1")),
-    (FACTORY + "cutoff_len: 1500\n", "VG506", "Image features and image tokens do not match: tokens: 1468, features 1936", "", "", ("cutoff_len: 3072", "image_max_pixels")),
+    (FACTORY + "cutoff_len: 1500\n", "VG506", "Image features and image tokens do not match: tokens: 1468, features 1936", "", "", ("cutoff_len: 4096", "image_max_pixels")),
     (FACTORY, "VG532", OOM_KILL, "", "", ("#SBATCH --mem=0", "dataloader_num_workers: 0")),
     ("accelerate launch x.py\n", "VG532", "Memory cgroup out of memory: Killed process 9", "", "", ("ask for more memory",)),
     (LAUNCHED, "VG523", ACTIVE, "in unwrap_model_for_generation", "forward", ("zero_stage: 2 in the YAML behind accelerate launch --config_file", "--ds3_gather_for_generation false")),

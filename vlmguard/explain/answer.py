@@ -76,11 +76,21 @@ def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
     if pick.event is None:
         later = flat(answer.evidence[-1].raw) if len(answer.evidence) > 1 else ""
         losses = later if "'loss': " in later else ""  # what the loss came to
-        return facts.at(flat(pick.line.raw), losses, _context(pick, digests))
+        trace = losses or _of_assert(pick, digests)
+        return facts.at(flat(pick.line.raw), trace, _context(pick, digests))
     event = pick.event
     trace = flat(" ".join(event.trace))
     phase = phases.of(event) or _context(pick, digests)
     return facts.at(flat(f"{event.type}: {event.message}")[:6000], trace, phase)
+
+
+def _of_assert(pick: Candidate, digests: Sequence[Digest]) -> str:
+    """The traceback behind a kernel's assertion: maybe a later call's, but of the same program."""
+    if "Assertion" not in pick.line.raw or pick.line.source >= len(digests):
+        return ""
+    events = (e for e in digests[pick.line.source].events if "device-side assert" in e.message)
+    event = next(events, None)
+    return flat(" ".join(event.trace)) if event is not None else ""
 
 
 def _absent(rank: int, digests: Sequence[Digest]) -> dict[str, str]:

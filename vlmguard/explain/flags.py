@@ -35,9 +35,7 @@ def say(do: Do, facts: Facts) -> str:
     family = "hf" if name in _HF else "yaml" if name in _YAML else ""
     own = spelling.own(action, facts, values)
     words = own or spelt.get(name) or spelt.get(family) or spelt[""]
-    values["newest"] = (
-        f"ls -td {values['output']}/checkpoint-* | head -1" if "output" in values else _NEWEST
-    )
+    values["newest"] = _newest(facts, values)
     values["hub"] = values.get("repo") or values.get("modelrepo") or "NAME"
     values.setdefault("starter", "SCRIPT.py")
     values.setdefault("experts", "CLASS_OF_THE_MOE_BLOCK")
@@ -51,6 +49,20 @@ def say(do: Do, facts: Facts) -> str:
 
 
 _USUAL = {"hours": "2", "seconds": "7200"}  # a longer wait for a collective
+
+
+def _newest(facts: Facts, values: dict[str, str]) -> str:
+    """The command that names the newest checkpoint; its number, where the log tells how often one
+    is written."""
+    output = values.get("output", "")
+    deeper = "/*" if facts.framework == "ms-swift" and not _VERSION.search(output) else ""
+    command = f"ls -td {output}{deeper}/checkpoint-* | head -1" if output else _NEWEST
+    every, last = facts.number("save_steps"), (facts.steps or (0, 0))[0]
+    number = last // every * every if every else 0
+    return f"{command} (checkpoint-{number} by save_steps {every})" if number else command
+
+
+_VERSION = re.compile(r"/v\d{1,4}-\d{8}-\d{6}$")  # ms-swift's folder of one run
 # The newest checkpoint below this folder, where the log names no output folder.
 _NEWEST = "ls -td ./*/checkpoint-* ./*/*/checkpoint-* | head -1"
 

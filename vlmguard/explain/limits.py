@@ -33,8 +33,9 @@ def shorter(facts: Facts) -> Values:
 
 
 def longer(facts: Facts, least: int = 0) -> Values:
-    """Twice the run's length, and not less than ``least`` tokens with some room for text."""
-    room = -(-least * 5 // 4096) * 1024
+    """Twice the run's length, and not less than ``least`` tokens with some room for text, as a
+    power of two: the next row that is somewhat longer fits as well."""
+    room = 1 << (max(least * 5 // 4, 1) - 1).bit_length()
     return (("length", str(max(_length(facts, 4096) * 2, room))),)
 
 

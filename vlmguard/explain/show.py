@@ -302,8 +302,20 @@ def evidence(line: Line, digests: Sequence[Digest]) -> str:
     """``train.log:1234 | the line``."""
     name = digests[line.source].source.name if line.source < len(digests) else "?"
     said = clean.shown(line.raw).strip()
-    cut = said if len(said) <= LONGEST else said[: LONGEST - 2] + " …"
+    cut = said if len(said) <= LONGEST else _cut(said)
     return f"{clean.shown(name)}:{line.number} | {cut}"
+
+
+def _cut(said: str) -> str:
+    """The beginning of a long line, and of those that compare two things the second as well."""
+    at = said.find(_SECOND)
+    if at < LONGEST - 2 * len(_SECOND) or at > 2 * LONGEST:
+        at = 0
+    tail = f" … {said[at : at + LONGEST // 3]}" if at else ""
+    return said[: LONGEST - 2 - len(tail)] + tail + " …"
+
+
+_SECOND = "recomputed metadata: "
 
 
 def _notes(digests: Sequence[Digest]) -> Iterator[str]:

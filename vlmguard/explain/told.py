@@ -15,6 +15,8 @@ _SAVED = re.compile(
     r"(?i)\bsav(?:ing|ed)\b[^\n/]{0,60}?[ '\"=]"
     r"((?:\.{0,2}/)?[\w@+~-][\w./@+~-]{0,200}/(?:checkpoint-|global_step_?)\d{1,9})(?![\w-])"
 )
+# ms-swift, of the folder that it made for this run.
+_RUN = re.compile(r"logging file will be saved in: ([\w./@+~-]{1,200})/logging\.jsonl")
 _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
 _LOCK = re.compile(r"[Ss]till waiting to acquire lock on (/[\w./@+~-]{1,300}\.lock)\b")
 # The first configuration that transformers read, of a folder or out of the hub's cache.
@@ -138,6 +140,8 @@ def passing(text: str, said: dict[str, str]) -> None:
     counts = list(dict.fromkeys(_TRAINABLE.findall(text)))
     if len(counts) > 1:
         said.setdefault("trainables", ", ".join(c.replace(",", "") for c in counts[:2]))
+    if found := _RUN.search(text):
+        said["output_dir"] = found[1]  # below the one that was asked for
     if found := _INTERFACE.search(text):
         said.setdefault("nccl_socket_ifname", found[1])
     for match in _DUMPED.finditer(text):
@@ -201,6 +205,8 @@ def passing(text: str, said: dict[str, str]) -> None:
             said.setdefault("version", version[1])
     if found := _BUNNY.search(text):
         said.setdefault("bunny", found[1])
+    if "old version of the checkpointing format" in text:
+        said.setdefault("oldcheckpointing", "true")
     if _LORA.search(text) or _ADAPTERS.search(text):
         said.setdefault("tuner_type", "lora")
     reentrant = any(words in text for words in _REENTRANT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from vlmguard.explain import looks, named, parted, placed, standing, watchdog
+from vlmguard.explain import looks, named, parted, placed, standing, watchdog, writing
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 
@@ -77,6 +77,10 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     stands = _stands(answer, digests)
     said = "; ".join(found.said or [stands])
     copied = "" if placed.cut(digests) is None else " (most likely the first: its last line is cut)"
+    if late := writing.unsaved(digests):
+        said += f"; {watchdog.ranks(late)} began to write and did not say Saved, as the others did"
+    elif writing.all_saved(digests):
+        said += "; each rank that began to write said Saved: what it waits for is another rank"
     yield f"what it means: {said}. The log just ends there. {_EITHER}{copied}"
     yield "type next:"
     yield from (f"  - {parted.step(line)}" for line in _next(answer, digests, found))
@@ -97,8 +101,8 @@ def _work(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     stands = _stands(answer, digests)
     if "writing a checkpoint" in stands and saved:
         yield (
-            f"ls -l --time-style=full-iso {saved}; df -h {saved}: it grows: its disk is slow; it "
-            "does not: full, or a rank waits in a gather"
+            f"for i in 1 2; do ls -l --time-style=full-iso {saved}; df -h {saved}; sleep 60; done: "
+            "it grows: its disk is slow; it does not: full, or a rank waits in a gather"
         )
     elif "in a download" in stands:
         yield (
@@ -153,14 +157,17 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
         )
     hosts = _hosts(found)
     logs = "" if hosts or found.ranks else " and ".join(found.logs[:3])
-    yield from _work(answer, digests)
+    work = list(_work(answer, digests))
+    yield from () if (first := writing.unsaved(digests)) or writing.all_saved(digests) else work
     where = f"on {', '.join(hosts)} first ({_inside(hosts[0])}), " if hosts else ""
-    ranks = f", {watchdog.ranks(found.ranks)} first" if found.ranks and not hosts else ""
+    first = found.ranks or first
+    ranks = f", {watchdog.ranks(first)} first" if first and not hosts else ""
     where = f"on the machine of {logs} first, " if logs else where
     nodes_in_all = answer.facts.said.get("nnodes", "1")
     if not where and nodes_in_all not in ("0", "1") and nodes_in_all.isdigit():
         where = f"on each of the {nodes_in_all} nodes, "
     yield f"{SPY}: {where}{_READ}{ranks}"
+    yield from work if writing.unsaved(digests) or writing.all_saved(digests) else ()
     if hosts and not found.links:
         yield from _network(digests)
     stuck = answer.facts.steps is not None and answer.facts.steps[0] == 0 and not found.said

@@ -70,10 +70,15 @@ def _why(facts: Facts) -> str:
     return f"{tokens} placeholders are left of {features}: {cut}"
 
 
+def _longer(facts: Facts) -> str:
+    """ms-swift leaves rows out that are longer still: no later row can fail in the same way."""
+    return "longer_or_left_out" if facts.framework == "ms-swift" else "max_length"
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     counts = _counts(facts)
     cost = f"more memory for long rows{limits.now(facts)}"
-    raised = Do("max_length", cost, limits.longer(facts, max(counts or (0,))))
+    raised = Do(_longer(facts), cost, limits.longer(facts, max(counts or (0,)) * 32 // 25))
     pixels = Do("max_pixels", "smaller images", limits.fewer_pixels(facts))
     if "while the number of image given to the model" in facts.message:
         return (_NEWER, raised)
@@ -99,6 +104,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
     if counts is not None and counts[1] > MANY:  # one image alone: the row cannot be that long
         return (pixels, raised, Do("drop_long", "the longest rows are not trained on"))
+    if facts.framework == "ms-swift":
+        return (raised, pixels)
     return (raised, pixels, Do("drop_long", "the longest rows are not trained on"))
 
 

@@ -15,6 +15,18 @@ _POSITIONS = re.compile(
 )
 
 
+def _why(facts: Facts) -> str:
+    if _POSITIONS.search(facts.message):
+        return "the row has more tokens than the model has positions"
+    match = _ROW.search(facts.message)
+    row = next(filter(None, match.groups())) if match else ""
+    tokens = f" ({row} tokens)" if row else ""
+    return (
+        f"the row's text and the tokens that its images become{tokens} are longer than the limit; "
+        "one large image alone may be 16,384 tokens"
+    )
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if table := _POSITIONS.search(facts.message):  # the model itself has no more positions
         short = f"truncation=True, max_length={table[2]} for the tokenizer: more it cannot read"
@@ -24,8 +36,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (Do(short, "the rest of the row is not seen"), Do("drop_long", "fewer rows"))
     match = _ROW.search(facts.message)
     row = int(next(filter(None, match.groups()))) if match else 0
+    cost = f"more memory for long rows{limits.now(facts)}"
+    if facts.framework == "ms-swift":
+        return (
+            Do("longer_or_left_out", cost, limits.longer(facts, row)),
+            Do("max_pixels", "smaller images, fewer tokens", limits.fewer_pixels(facts)),
+        )
     return (
-        Do("max_length", "more memory for long rows", limits.longer(facts, row)),
+        Do("max_length", cost, limits.longer(facts, row)),
         Do("max_pixels", "smaller images, fewer tokens", limits.fewer_pixels(facts)),
         Do("drop_long", "the longest rows are not trained on"),
     )
@@ -36,9 +54,7 @@ FAILURE = Known(
     name="explain-too-long",
     title="A row is longer than the limit, images included",
     zh="样本（含图像 token）长度超过 max_length",
-    why="the row's text and the tokens that its images become are "
-    "longer than the limit; one large image alone may be 16,384 "
-    "tokens",
+    why=_why,
     do=_do,
     wrong="Truncating a row with images cuts placeholders and fails later (VG506).",
     signs=(

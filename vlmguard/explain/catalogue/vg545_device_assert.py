@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -65,12 +66,62 @@ _RESIZE = (
 )
 
 
+_CUT = ("image_bound", "image_indices", "get_vllm_embedding")  # of MiniCPM-V
+_FILLED = (
+    "labels = labels.masked_fill(labels == -100, 0) in front of it (its losses are masked out "
+    "afterwards): a gather of log-probabilities takes labels as indices, and -100 is none"
+)
+
+
+def _gathered(facts: Facts) -> tuple[Do, ...]:
+    """An index of scatter or gather, which is no token's id: places of images, or labels."""
+    if any(name in facts.trace for name in _CUT):
+        return (
+            Do("max_length", "more memory for long rows", limits.longer(facts, 0)),
+            Do("max_pixels", "smaller images: fewer tokens a row", limits.fewer_pixels(facts)),
+        )
+    return (
+        Do(f"{_FILLED}: {{place}}", "none", kind="filled"),
+        Do(_FILLED, "none", kind="filled"),
+        Do(
+            "{place}: print(index.min(), index.max(), x.shape) in front of this line: the index "
+            "must be smaller than the size along its dimension",
+            "none",
+        ),
+    )
+
+
+def _why(facts: Facts) -> str:
+    told = f"{facts.message} {facts.trace}"
+    if any(name in facts.trace for name in _CUT):
+        return (
+            "the row was cut at the limit of its length, and the places of its images, which were "
+            "counted before, lie beyond its end"
+        )
+    if "ScatterGatherKernel" in told:
+        return (
+            "a scatter or gather got an index that is negative or too large: labels of -100 in a "
+            "gather of log-probabilities, or places in a row that was cut behind them; it is no "
+            "embedding's kernel" + _LATER.get((facts.steps or (0, 0))[0] > 0, "")
+        )
+    return (
+        "a kernel read outside a table: nearly always a token id beyond the vocabulary (an image "
+        "token that was added without resizing the embeddings, a padding of -100 in input_ids) or "
+        "a label beyond the classes"
+    )
+
+
+_LATER = {True: "; steps before were right, so it is this row"}
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     told = f"{facts.message} {facts.trace}"
     kernel = facts.said.get("kernel", "")
     classes = kernel == "classes" or any(words in told for words in _CLASSES)
     if classes:
         return (_OUTSIDE, _TARGET, _LABELS, _BLOCKING, _CPU)
+    if "ScatterGatherKernel" in told or "scatter_(" in facts.trace or ".gather(" in facts.trace:
+        return (*_gathered(facts), _BLOCKING, _CPU)
     own = facts.framework not in ("ms-swift", "LLaMA-Factory", "axolotl")
     trainer = "/trainer" in facts.trace or facts.framework in ("transformers", "TRL")
     ids = _IDS if own and trainer else _IDS[1:]
@@ -91,10 +142,7 @@ FAILURE = Known(
     name="explain-device-assert",
     title="An index went out of range on the GPU (device-side assert)",
     zh="GPU 上索引越界（device-side assert）",
-    why="a kernel read outside a table: nearly always a token id "
-    "beyond the vocabulary (an image token that was added without "
-    "resizing the embeddings, a padding of -100 in input_ids) or a "
-    "label beyond the classes",
+    why=_why,
     do=_do,
     wrong="The traceback's line is wrong without CUDA_LAUNCH_BLOCKING=1: "
     "kernels run later than they are called.",

@@ -92,12 +92,15 @@ SPELT: dict[str, dict[str, str]] = {
     },
     "tower_checkpointing": {
         "ms-swift": "--vit_gradient_checkpointing true",
-        "": "model.visual.gradient_checkpointing = True (or the tower's name in this model), where "
+        "": "model.{tower}.gradient_checkpointing_enable(), where the model's own "
         "gradient_checkpointing_enable() leaves the tower out",
     },
     "no_tower_checkpointing": {
         "ms-swift": "--vit_gradient_checkpointing false",
-        "": "model.visual.gradient_checkpointing = False (or the tower's name in this model)",
+        "": "a transformers.TrainerCallback with on_train_begin(self, args, state, control, model, "
+        "**kw): for m in model.{tower}.modules(): m.gradient_checkpointing = False (train() "
+        "switches it on just before; a loop of your own: that line behind "
+        "gradient_checkpointing_enable())",
     },
     "freeze_tower": {
         "ms-swift": "--freeze_vit true --freeze_aligner true",

@@ -65,6 +65,11 @@ SPELT: dict[str, dict[str, str]] = {
         "axolotl": "sequence_len: {length}",
         "": "max_length={length}",
     },
+    "longer_or_left_out": {
+        "ms-swift": "--max_length {length} --truncation_strategy delete: rows that are longer "
+        "still are left out, not cut",
+        "": "max_length={length}",
+    },
     "drop_long": {
         "ms-swift": "--truncation_strategy delete",
         "": "drop rows that are too long, before training",
