@@ -12,13 +12,16 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         Do("freeze_tower", "the tower no longer learns"),
     )
     off = Do("no_checkpointing", "more memory for activations")
-    old = "oldcheckpointing" in facts.said
+    old = "oldcheckpointing" in facts.said  # the model ignores use_reentrant
     fewer = Do("zero1", "more memory for gradients; the same result")
-    rest = (tower[0], fewer, tower[1], off) if facts.vision else (off, fewer, *tower)
-    rest = (off, fewer, tower[1]) if old else rest
+    rest: tuple[Do, ...]
+    if old:
+        rest = (off, fewer, tower[1])
+    else:
+        rest = (tower[0], fewer, tower[1], off) if facts.vision else (off, fewer, *tower)
     if facts.use_reentrant is False:
         return (*rest, Do("one backward for each forward: call the shared module once"))
-    if "oldcheckpointing" in facts.said:  # it takes no such argument
+    if old:
         return (*rest, Do("non_reentrant", "a newer code of the model, which takes it"))
     return (Do("non_reentrant", "none: the same numbers"), *rest)
 
