@@ -56,6 +56,8 @@ ROWS = (
     ("train.py --output_dir o --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --gradient_checkpointing True --model_max_length 4096\n", ASKED, OWN, "forward", (61, 99), ("--per_device_train_batch_size 2", "--model_max_length 2048")),
     (SWIFT.format(""), ASKED, "x in evaluation_loop trl/trainer/grpo_trainer.py", "generation", (400, 999), ("--eval_strategy no", "--max_pixels 602112", "--num_generations 4")),
     ("train.py --model_name_or_path org/Qwen2-VL-7B --per_device_train_batch_size 1\n", ASKED, OWN, "forward", (0, 9), ("--gradient_checkpointing true", "--optim paged_adamw_8bit", "model.visual.gradient_checkpointing = True, where")),
+    ("x\n", ASKED, 'File "/w/verl/trainer/main_ppo.py", line 9, in main', "backward", (0, 9), ("actor_rollout_ref.model.enable_gradient_checkpointing=True", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1", "actor_rollout_ref.actor.fsdp_config.param_offload=True")),
+    ("x colossalai x\n", ASKED, OWN, "step", (0, 9), ("LowLevelZeroPlugin(stage=2)", "GeminiPlugin(shard_param_frac=1.0) ", "GeminiPlugin(shard_param_frac=1.0, offload_optim_frac=1.0)")),
     (DEEPSPEED, full(1.2, 79, 0.5, 70), OWN.replace("/w/train.py", "ft.py"), "forward", (0, 9), ("model.gradient_checkpointing_enable() in ft.py, behind from_pretrained(…)",)),
 )  # fmt: skip
 

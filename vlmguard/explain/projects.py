@@ -12,6 +12,17 @@ from typing import Any
 _CPU = ', and in it "device": "cpu" instead of "none" under "offload_optimizer" and "offload_param"'
 
 
+_VERL_CPU = (
+    "actor_rollout_ref.actor.fsdp_config.param_offload=True "
+    "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True behind the command"
+)
+_VERL_BATCH = (
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 behind the command (with "
+    "use_dynamic_bsz=True: half of actor_rollout_ref.actor.ppo_max_token_len_per_gpu)"
+)
+
+
 @dataclass(frozen=True)
 class Project:
     """A script's words for a change, its rows' length, and what its launch file switches on."""
@@ -69,6 +80,19 @@ _PROJECTS = (
         },
         2048,
         ("checkpointing",),
+    ),
+    Project(  # volcengine/verl, whose arguments are Hydra's
+        re.compile(r"verl/trainer/main_ppo\.py|actor_rollout_ref\."),
+        {
+            **dict.fromkeys(("zero3_offload", "offload"), _VERL_CPU),
+            **dict.fromkeys(("halve", "batch"), _VERL_BATCH),
+            "checkpointing": "actor_rollout_ref.model.enable_gradient_checkpointing=True",
+            "less_engine": "actor_rollout_ref.rollout.gpu_memory_utilization=0.4",
+            "fewer_answers": "actor_rollout_ref.rollout.n=4 (half of yours), or half of "
+            "data.max_response_length",
+            "max_length": "half of data.max_prompt_length and of data.max_response_length",
+        },
+        2048,
     ),
     Project(  # OpenGVLab/InternVL
         re.compile(r"internvl/train/\w{1,30}\.py"),

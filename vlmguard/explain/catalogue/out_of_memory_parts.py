@@ -48,6 +48,9 @@ def sharded(facts: Facts) -> tuple[Do, ...]:
         return (FOUR,)
     if adapts(facts) and facts.zero != 3:
         return (Do("zero3", "slower; shards the frozen weights, too"), FOUR)
+    project = projects.of(facts)
+    if project is not None and "zero2" not in project.spelt:
+        return (ON_CPU,)
     own = own_loop(facts)
     if alone(facts):
         return (SMALL_STATES, Do("offload", "slow: optimizer states on the CPU"))[

@@ -76,6 +76,7 @@ SPELT: dict[str, dict[str, str]] = {
     },
     "zero1": {"ms-swift": "--deepspeed zero1", "": _STAGE.format(1)},
     "zero2": {
+        "ColossalAI": "LowLevelZeroPlugin(stage=2) in place of the booster's plug-in",
         "ms-swift": "--deepspeed zero2",
         "axolotl": "deepspeed: deepspeed_configs/zero2.json",
         "FlagEmbedding": '--deepspeed FILE.json with "zero_optimization": {{"stage": 2}}',
@@ -85,6 +86,7 @@ SPELT: dict[str, dict[str, str]] = {
         "": _STAGE.format(2),
     },
     "zero3": {
+        "ColossalAI": "GeminiPlugin(shard_param_frac=1.0) in place of the booster's plug-in",
         "ms-swift": "--deepspeed zero3",
         "axolotl": "deepspeed: deepspeed_configs/zero3.json",
         "FlagEmbedding": '--deepspeed FILE.json with "zero_optimization": {{"stage": 3}}',
@@ -104,11 +106,13 @@ SPELT: dict[str, dict[str, str]] = {
         "DistributedDataParallel(model)",
     },
     "offload": {
+        "ColossalAI": "GeminiPlugin(shard_param_frac=1.0, offload_optim_frac=1.0)",
         "ms-swift": "--deepspeed zero3_offload",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_offload_config.json",
         "": '"offload_optimizer": {{"device": "cpu"}} in DeepSpeed\'s config',
     },
     "zero3_offload": {
+        "ColossalAI": "GeminiPlugin(shard_param_frac=1.0, offload_optim_frac=1.0)",
         "ms-swift": "--deepspeed zero3_offload",
         "axolotl": "deepspeed: deepspeed_configs/zero3_bf16_cpuoffload_all.json",
         "LLaMA-Factory": "deepspeed: examples/deepspeed/ds_z3_offload_config.json",
