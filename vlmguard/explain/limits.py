@@ -41,5 +41,7 @@ def longer(facts: Facts, least: int = 0) -> Values:
 
 def fewer_pixels(facts: Facts) -> Values:
     """At most half the run's pixels an image."""
-    now = facts.number("max_pixels", "image_max_pixels") or _PIXELS.get(facts.framework)
+    project = projects.of(facts)
+    usual = project.pixels if project is not None else _PIXELS.get(facts.framework)
+    now = facts.number("max_pixels", "image_max_pixels") or usual
     return (("pixels", str(min(MANY_PIXELS, now // 2) if now else MANY_PIXELS)),)

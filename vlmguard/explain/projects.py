@@ -31,6 +31,7 @@ class Project:
     spelt: dict[str, str]
     length: int
     on: tuple[str, ...] = ()
+    pixels: int | None = None  # an image's, by default
 
 
 _PROJECTS = (
@@ -65,6 +66,7 @@ _PROJECTS = (
         },
         8192,
         ("checkpointing",),
+        576 * 28 * 28,
     ),
     Project(  # haotian-liu/LLaVA and its many copies
         re.compile(r"llava/train/\w{1,30}\.py"),

@@ -71,6 +71,7 @@ def smaller_images(facts: Facts) -> Do:
         return Do("fewer_tiles", "less detail, shorter rows")
     told = facts.number("max_pixels", "image_max_pixels")
     named = facts.framework == "ms-swift" or "qwen" in f"{facts.model} {facts.trace}".lower()
+    named = named and facts.framework != "LLaMA-Factory" and projects.of(facts) is None
     yours = "; half of yours, where that is less" if named and not told else ""
     cost = f"smaller images: less detail, shorter rows{yours}"
     return Do("max_pixels", cost, limits.fewer_pixels(facts))
