@@ -27,6 +27,7 @@ CARDLESS = "Your setup doesn't support bf16/gpu. You need torch>=1.10, using Amp
 ACTIVE = (
     "AssertionError: {'id': 0, 'status': 'AVAILABLE', 'ds_numel': 1, 'active_sub_modules': {292}}"
 )
+MISMATCH = "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: CollectiveFingerPrint(OpType=ALLREDUCE)"
 LAUNCHED = 'File "/env/bin/accelerate", line 8, in <module>\n File "/env/deepspeed/runtime/zero/partition_parameters.py"\n'
 
 # What the log says, class, message, trace, phase → the beginnings of the first steps.
@@ -87,8 +88,13 @@ ROWS = (
     ("", "VG543", "DataLoader worker (pid 42) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.", "", "", ("docker run --shm-size=32g", "df -h /dev/shm", "DataLoader(num_workers=0), for a Trainer")),
     ("2020 | mmf.trainers.core.training_loop: Starting training\n", "VG543", "insufficient shared memory (shm)", "", "", ("docker run --shm-size=32g", "df -h", "training.num_workers=0 behind the command")),
     ('File "/e/site-packages/detectron2/engine/train_loop.py"\n', "VG543", "insufficient shared memory (shm)", "", "", ("docker run", "df -h", "DATALOADER.NUM_WORKERS 0")),
-    ('Defaulted container "pytorch" out of: pytorch\n', "VG543", "insufficient shared memory (shm)", "", "", ("volumes: [{name: dshm, emptyDir: {medium: Memory}}] in the pod", "df -h /dev/shm")),
+    ('Defaulted container "pytorch" out of: pytorch\n', "VG543", "insufficient shared memory (shm)", "", "", ("in the pod's YAML volumes: [{name: dshm, emptyDir: {medium: Memory}}]", "df -h /dev/shm")),
     ("deepspeed x.py\n[W socket.cpp:401] [c10d] The server socket has failed to bind to 0.0.0.0:29600 (errno: 98 - Address already in use).\n", "VG542", "The server socket has failed to listen on any local network address.", "", "", ("ss -ltnp 'sport = :29600'", "deepspeed --master_port 29601 …")),
+    ("a:1:2 [0] NCCL INFO NET/Socket : Using [0]bond0:192.168.1.161<0> [1]br-05ab:172.19.0.1<0> [2]veth61:fe80::1%veth61<0>\n", "VG536", "ncclSystemError: System call (socket, malloc, munmap, etc) failed.", "", "", ("NCCL_SOCKET_IFNAME=bond0 GLOO_SOCKET_IFNAME=bond0 in front",)),
+    ("a:1:2 [0] NCCL INFO NET/Socket : Using [0]bond0:192.168.1.161<0> [1]eth0:10.0.0.1<0>\n", "VG536", "ncclSystemError: System call (socket, malloc, munmap, etc) failed.", "", "", ("NCCL_SOCKET_IFNAME=$(ip route",)),
+    ("a:1:2 [0] NCCL INFO Bootstrap : Using eth0:172.17.0.3<0>\n", "VG536", "NCCL WARN Call to ibv_modify_qp failed with error No such device", "", "", ("docker run --network host --device /dev/infiniband", "NCCL_IB_GID_INDEX=3")),
+    ("[real_accelerator.py:191:get_accelerator] Setting ds_accelerator to cuda (auto detect)\ntrain.py --bf16 True\n", "VG529", CARDLESS, "", "", ("--fp16 True --bf16 False",)),
+    ("x --freeze_vit false\n", "VG505", MISMATCH, 'File "/w/t.py", line 9, in main File "/e/site-packages/transformers/trainer.py", line 4, in train', "", ("a small blank image", "freeze the vision tower")),
     ("", "VG547", "not equal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 * 8 * 1", "", "", ('"train_batch_size": "auto"', '"train_batch_size": 32')),
     ("world size: 2\n", "VG547", "not equal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 * 8 * 1", "", "", ("env | grep",)),
     (FACTORY, "VG532", OOM_KILL, "", "load", ("#SBATCH --mem=0", "deepspeed: examples/deepspeed/ds_z3_config.json", "from_pretrained(…, torch_dtype")),
@@ -135,6 +141,7 @@ def test_which_card_failed():
 TABLE = "Root Cause (first observed failure):\n[0]:\n  time      : 2026-01-12_09:14:14\n  host      : {}\n  rank      : {} (local_rank: {})\n  exitcode  : 1 (pid: 42)\n"
 BROKEN = compose.traced("safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer", 7)
 PACE = " 62%|██████▏   | 3242/5198 [{}, 13.07s/it]\n"
+STALLED = "[E ProcessGroupNCCL.cpp:475] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1250, OpType=ALLREDUCE, NumelIn=2028, NumelOut=2028, Timeout(ms)=1800000) ran for 180051{} milliseconds before timing out.\n"
 LIMIT = "slurmstepd: error: *** JOB 49 ON g-1 CANCELLED AT 2026-01-12T09:14:14 DUE TO TIME LIMIT ***\n"
 STEPPED = "{'loss': 0.9, 'learning_rate': 9.3e-06, 'epoch': 0.6}\n" + PACE.format("1:00:00<2:00:00")
 # Logs by name → what the answer's text holds.
@@ -146,6 +153,8 @@ LOGS = (
     ({"slurm-77.out": STEPPED + "{'loss': 1.2088, 'grad_norm': 1.8, 'learning_ra"}, "- tail -n 3 -f slurm-77.out; squeue -j 77  #"),
     ({"n0.log": TABLE.format("g0", 2, 2), "n1.log": BROKEN + TABLE.format("g1", 7, 3)}, "done  # on g1 first"),
     ({"a.log": compose.traced(f"RuntimeError: {ECC}", 9) + TABLE.format("g1", 9, 1)}, "grep -vx 1 | paste -sd,) in front of the command"),
+    ({"a.log": STALLED.format(0, 0) + STALLED.format(1, 1) + STALLED.format(3, 3) + TABLE.format("g1", 3, 3)}, "1. pip install py-spy; for p in $(pgrep -u $USER python); do grep -qzx RANK=2 "),
+    ({"a.log": STALLED.format(0, 0) + STALLED.format(3, 3) + TABLE.format("g1", 11, 3)}, "OTHER_LOG"),
     ({"a.log": "10.0.0.7: Loading checkpoint shards:  20%|██        | 3/15 [00:36<02:07, 12.31s/it]\n10.0.0.7: [2026-01-12 10:25:19,873] [ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py', '--local_rank=7'] exits with return code = -9\n"}, "| tail  # on 10.0.0.7: "),
 )  # fmt: skip
 

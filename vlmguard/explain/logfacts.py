@@ -70,7 +70,8 @@ class Facts:
     def vision(self) -> bool:
         """Whether the log tells that the model sees: an argument of a tower, or its name."""
         told = self.kinds or self.freeze_tower is not None or _SEEING & self.said.keys()
-        return bool(told) or _SEEING_MODEL.search(self.model) is not None
+        names = f"{self.model} {self.said.get('model_type', '')}"
+        return bool(told) or _SEEING_MODEL.search(names) is not None
 
     def at(self, message: str, trace: str, phase: str) -> Facts:
         """The same run, at one failure."""

@@ -71,6 +71,7 @@ _FILES = [
                r"(/[\w./@+~-]{2,220})"),
     re.compile(r"(?<![\w./:<])(/[\w.@+~-]{1,80}/[\w./@+~-]{1,200})"),
 ]  # fmt: skip
+_PLACES = ("onenode", "xidnode", "bus", "realif", "bridge")
 _LOOSE = _FILES[-2:]  # any path: a frame's own source is not the file that is meant
 _SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h")
 _REPO = [
@@ -214,7 +215,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "pid": _first(_PID, said),
         "node": facts.said.get("node", ""),
         "addedtokens": facts.said.get("addedtokens", ""),
-        **{name: facts.said.get(name, "") for name in ("onenode", "xidnode", "bus")},
+        **{name: facts.said.get(name, "") for name in _PLACES},
         "card": facts.said.get("card", ""),
         "failed": facts.said.get("failed", ""),
         **ranks(said),

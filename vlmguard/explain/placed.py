@@ -34,6 +34,14 @@ def machine(rank: int | None, line: Line | None, digests: Sequence[Digest]) -> d
     return {"node": own[0], "localrank": own[1], **one}
 
 
+def together(absent: Sequence[int], digests: Sequence[Digest]) -> bool:
+    """Whether the ranks that never came are of the one machine whose launcher wrote this log."""
+    rows = _FAILED.findall(digests[0].text) if len(digests) == 1 else []
+    return bool(rows and absent) and any(
+        rank == local and int(rank) > max(absent) for _, rank, local in rows
+    )
+
+
 def times(digests: Sequence[Digest]) -> dict[str, str]:
     """How long the run took and how long it had to go, by its own bar's last line."""
     for digest in digests:

@@ -18,6 +18,15 @@ _BUSY = re.compile(r"failed to (?:bind|listen)[^\n]{0,60}:(\d{2,5}) \(errno: (?:
 _XID = re.compile(
     r"([A-Za-z][\w.-]{1,60}) kernel: [^\n]{0,40}NVRM: Xid \(PCI:([\da-fA-F:.]{4,16})\)"
 )
+# NCCL's list of interfaces: containers' own among them, which no other machine reaches.
+_INTERFACES = re.compile(r"NET/Socket : Using (\[0\][^\n]{5,600})")
+_NAMES = re.compile(r"\[\d{1,2}\]([\w.-]{1,20}):")
+_VIRTUAL = ("br-", "veth", "docker", "virbr", "cni", "flannel", "cali", "lo:")
+_BRIDGE = re.compile(r"Bootstrap : Using (\w{2,15}:172\.17\.\d{1,3}\.\d{1,3})<")
+# From DeepSpeed 0.14 on this says that torch sees a card.
+_CUDA = re.compile(
+    r"real_accelerator\.py:(?:19[1-9]|2\d\d):\w{1,40}\] Setting ds_accelerator to cuda"
+)
 
 
 def passing(text: str, said: dict[str, str]) -> None:
@@ -25,6 +34,15 @@ def passing(text: str, said: dict[str, str]) -> None:
     for name, pattern in (("slurm", _SLURM), ("pod", _POD)):
         if pattern.search(text):
             said.setdefault(name, "true")
+    if found := _INTERFACES.search(text):
+        names = _NAMES.findall(found[1])
+        real = [name for name in names if not name.startswith(_VIRTUAL)]
+        if len(real) == 1 < len(names):
+            said.setdefault("realif", real[0])
+    if found := _BRIDGE.search(text):
+        said.setdefault("bridge", found[1])
+    if _CUDA.search(text):
+        said.setdefault("cudaseen", "true")
     if found := _BUSY.search(text):
         said.setdefault("busyport", found[1])
     if found := _XID.search(text):

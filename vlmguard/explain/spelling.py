@@ -227,7 +227,7 @@ _ARGUMENTS = frozenset(
     remove_unused_columns report_to
     """.split()
 )
-_PAIR = re.compile(r"--([a-z_][a-z_0-9]{1,47}) ('[^']{1,200}'|[^\s-]\S{0,60})")
+_PAIR = re.compile(r"--([a-z_][a-z_0-9]{1,47}) ('[^']{1,200}'|[^\s-]\S{0,60}?(?=,? |,?$))")
 _CODE = {"true": "True", "false": "False"}
 
 

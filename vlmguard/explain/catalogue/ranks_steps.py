@@ -69,6 +69,13 @@ EMPTY = Do(
     f"log says nothing: a line is what ended it; none: {_AT_STALL}",
     "none",
 )
+HERE = Do(
+    "pip install py-spy; for p in $(pgrep -u $USER python); do grep -qzx RANK={absent} "
+    "/proc/$p/environ && py-spy dump --pid $p; done, at the next stall, before the time-out: rank "
+    "{absent} is of this machine and of this log, and said nothing: the line where it is (a "
+    "decoder or processor: its row's file; a forward: its row has no image, or many)",
+    "as long as another stall",
+)
 RANK_LOGS = Do("rank_logs", "a run as long as this one")
 
 
@@ -86,7 +93,7 @@ def several_nodes(facts: Facts) -> bool:
 
 def others(facts: Facts) -> tuple[Do, ...]:
     """The logs that lie elsewhere, if this is not all of them."""
-    if "rank files" in facts.seen:
+    if "rank files" in facts.seen or "here" in facts.said:
         return ()
     if meeting(facts):
         return (STORE, REACHED, REACHED_ANY)
@@ -102,9 +109,12 @@ def late(facts: Facts) -> tuple[Do, ...]:
     """What ended the rank that did not come, or any of them."""
     if "absent" not in facts.said:
         return (KILLED,)
+    if "here" in facts.said and "absentlast" not in facts.said:
+        return (HERE,)
     return (EMPTY if facts.said.get("absentlast") == "" else ABSENT,)
 
 
 def logs(facts: Facts) -> tuple[Do, ...]:
     """A log for each rank, unless that is what was read."""
-    return () if "rank files" in facts.seen or meeting(facts) else (RANK_LOGS,)
+    known = "rank files" in facts.seen or "here" in facts.said
+    return () if known or meeting(facts) else (RANK_LOGS,)

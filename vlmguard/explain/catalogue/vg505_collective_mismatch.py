@@ -126,7 +126,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (*_find(facts), _ALONE, Do("dummy_image", "one small forward of the tower"))
     dummy = Do("dummy_image", "one small forward of the tower in batches of text")
     if "mismatch between collectives" in facts.message:  # torch's own check: all are alive
-        return (_LINES, *_by_rows(facts, dummy), *_elsewhere(facts))
+        steps = (*_by_rows(facts, dummy), *_elsewhere(facts))
+        trainer = "transformers/trainer.py" in facts.trace  # its own frames are every rank's last
+        return steps if trainer and steps else (_LINES, *steps)
     if "all wait" in facts.seen:  # no log holds more
         return (*_by_rows(facts, dummy), *_FIND, *_elsewhere(facts))
     if not facts.vision:  # nothing says that it sees: look first

@@ -28,7 +28,8 @@ _UNSEEN = Do(
 def _do(facts: Facts) -> tuple[Do, ...]:
     """The card decides: it is asked first, unless the message names it."""
     cost = "watch for a loss of nan; such cards have no tf32 and no flash-attention either"
-    if "oldcard" in facts.said or _OLD.search(facts.message):
+    seen = "cudaseen" in facts.said and "setup doesn't support" in facts.message
+    if seen or "oldcard" in facts.said or _OLD.search(facts.message):
         return (_ENGINE, Do("fp16", cost))
     words = flags.say(Do("fp16"), facts)
     return (_ENGINE, Do(f"{_LOOK}: V100, P100, T4, RTX 20 or older: {words}", cost), _UNSEEN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmguard.explain import looks
+from vlmguard.explain import looks, named
 from vlmguard.explain.catalogue import fabric_steps
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -138,12 +138,42 @@ _STEPS = (
 )
 
 
+# What a list of interfaces shows, and a container's address.
+_SHOWN = (
+    Do(
+        "NCCL_SOCKET_IFNAME={realif} GLOO_SOCKET_IFNAME={realif} in front of the command, on every "
+        "node: NCCL took this machine's own bridges of containers as well, which no other node "
+        "reaches",
+        "none",
+        unless=("ibv", "NET/IB", "mlx"),
+        kind="interface",
+    ),
+    Do(
+        "docker run --network host --device /dev/infiniband --ulimit memlock=-1 … (the rest as it "
+        "was): {bridge} is Docker's own bridge, in which the host's cards have no address; or "
+        "NCCL_IB_DISABLE=1 in front of the command",
+        "none",
+        when=("ibv", "NET/IB", "mlx"),
+        kind="bridge",
+    ),
+    Do(
+        "docker run --network host … (the rest as it was), on every node: {bridge} is Docker's own "
+        "bridge, which no other node reaches",
+        "none",
+        unless=("ibv", "NET/IB", "mlx"),
+        kind="bridge",
+    ),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """A completion error of InfiniBand is told by NCCL already: what decides is a run without."""
     if any(words in facts.message for words in fabric_steps.COMPLETION):
         return fabric_steps.steps(facts)
     told = "NCCL INFO" in facts.message or "nccl_debug" in facts.said
-    return tuple(do for do in _STEPS if do is not _DEBUG) if told else _STEPS
+    shown = tuple(do for do in _SHOWN if named.wants(do.action) <= facts.said.keys())
+    steps = tuple(do for do in _STEPS if do is not _DEBUG) if told else _STEPS
+    return (*shown, *steps)
 
 
 FAILURE = Known(

@@ -16,9 +16,9 @@ _LARGER = Do(
     kind="shm",
 )
 _POD = Do(
-    "volumes: [{name: dshm, emptyDir: {medium: Memory}}] in the pod's specification, "
-    "volumeMounts: [{name: dshm, mountPath: /dev/shm}] in its container's; then kubectl delete and "
-    "kubectl apply of that file",
+    "in the pod's YAML volumes: [{name: dshm, emptyDir: {medium: Memory}}] under spec and "
+    "volumeMounts: [{name: dshm, mountPath: /dev/shm}] under its container; then kubectl delete -f "
+    "and kubectl apply -f of that file",
     "host memory",
     unless=("ancdata", "Too many open files"),
     kind="shm",
