@@ -20,6 +20,8 @@ ROWS = (
     ("grep -nE '\\\\[[:space:]]+$' x.sh: a backslash", "grep -nE '\\\\[[:space:]]+$' x.sh", "a backslash"),
     ("HF_HOME=/s hf download a/b where there is a network", "HF_HOME=/s hf download a/b", "where there is a network"),
     ("NCCL_IB_DISABLE=1 in front of the command: a test", "NCCL_IB_DISABLE=1 in front of the command", "a test"),
+    ("NCCL_IB_DISABLE=1 in front of the same command, on every node: a test", "NCCL_IB_DISABLE=1 in front of the same command", "on every node: a test"),
+    ("--adapter with this model's size: another's (7B)", "--adapter", "with this model's size: another's (7B)"),
     ("--max_length 8192 (None switches it off)", "--max_length 8192", "(None switches it off)"),
     ("--bf16 true; in code: TrainingArguments(bf16=True)", "--bf16 true", "in code: TrainingArguments(bf16=True)"),
     ("bf16: true, fp16: false (transformers 4)", "bf16: true, fp16: false", "(transformers 4)"),

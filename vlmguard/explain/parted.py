@@ -26,14 +26,14 @@ _WORD = re.compile(r"([a-z][a-z0-9_-]*)(?= |;|$)")
 _PROSE = re.compile(r"[\w-]+ (?:\d|is|has|and|or|in|of|the|a|must|does|can|config)\b")
 _YAML = re.compile(r"[a-z][a-z0-9_]{2,40}: [^\s,][^\s:]*(?<![,:])")
 _CALL, _SET = re.compile(r"[A-Za-z_][\w.]*\("), re.compile(r"[A-Za-z_][\w.]* = ")
-_CODE = re.compile(r"(?<!vlmguard rule )\bVG5\d\d\b")
+_CODE = re.compile(r"(?<!vlmguard rule )\bVG[1-9]\d\d\b")
 _MARKS = (": ", ", ", " (", "; ")
 # Words that are no command's own.
 _WORDS = re.compile(
-    r" (?:before|beside|on (?:each|every|the)|in (?:place|front) of|in the|"
-    r"first in|behind (?:the|a)|of the|from the|for each|where|and|or) "
+    r" (?:with (?:the(?! same)|this|another)|before|beside|on (?:each|every|the)|in the|"
+    r"in (?:place|front) of|first in|behind (?:the|a)|of the|from the|for each|where|and|or) "
 )
-_IN_FRONT = re.compile(r" in front of the (?:same )?command(?=: )")
+_IN_FRONT = re.compile(r" in front of the (?:same )?command(?=: | \(|; |, (?:on|as|where|then) )")
 
 
 def step(said: str) -> str:

@@ -41,8 +41,11 @@ _NODE = re.compile(r"(?m)srun: error: ([\w.-]{1,60}): task|^ {2}host {6}: ([\w.-
 _LORA = re.compile(
     r"(?<!\S)--(?:lora_enable|use_lora|use_peft|use_llm_lora)(?! {0,3}(?:[Ff]alse|0\b))"
 )
-# PEFT's count: a share of the weights trains.
-_ADAPTERS = re.compile(r"\btrainable params: [\d,]{1,18} \|\| all params: [\d,]{1,18} \|\|")
+# PEFT's count: few of the weights train. LLaMA-Factory prints it of full tuning, too.
+_ADAPTERS = re.compile(
+    r"\btrainable params: [\d,]{1,18} \|\| all params: [\d,]{1,18} \|\| trainable%: \d(?!\d)"
+)
+_METHOD = re.compile(r"Fine-tuning method: (Full|Freeze|LoRA|DoRA|OFT)\b")
 _NOTEBOOK = re.compile(r"(?m)^Cell In\s?\[\d|<ipython-input-|^/tmp/ipykernel_\d")
 _TYPED = re.compile(r"(?<!\S)['\"]?--([a-z][a-z0-9_-]{2,48})(?=['\" =\n]|$)")
 # LLaVA's word of a row all of which it masks, its --version and its class of model.
@@ -207,7 +210,10 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("bunny", found[1])
     if "old version of the checkpointing format" in text:
         said.setdefault("oldcheckpointing", "true")
-    if _LORA.search(text) or _ADAPTERS.search(text):
+    if found := _METHOD.search(text):
+        said.setdefault("finetuning_type", found[1].lower())
+    own = said.get("finetuning_type", "lora") in ("full", "freeze")
+    if _LORA.search(text) or (_ADAPTERS.search(text) and not own):
         said.setdefault("tuner_type", "lora")
     reentrant = any(words in text for words in _REENTRANT)
     if reentrant or any(words in text for words in _CHECKPOINTING):
