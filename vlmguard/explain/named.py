@@ -265,6 +265,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "trainables": facts.said.get("trainables", ""),
         **shapes.of_adapter(said, facts.model),
         **shapes.of_names(said),
+        **shapes.of_projector(said),
         "layers": layers.of(facts.model),
         "main": given.script(facts.trace),
         "forward": _first(_FORWARD, said),

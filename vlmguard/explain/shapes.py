@@ -28,6 +28,20 @@ def of_adapter(said: str, model: str) -> dict[str, str]:
     return {**found, "base": model} if model else found
 
 
+_PROJECTOR = re.compile(
+    r"mm_projector[\w.]{0,20}: copying a param with shape torch\.Size\(\[(\d{2,6}), (\d{2,6})\]\) "
+    r"from checkpoint, the shape in current model is torch\.Size\(\[(\d{2,6}), (\d{2,6})\]\)"
+)
+
+
+def of_projector(said: str) -> dict[str, str]:
+    """The widths of the tower and of the language model that a LLaVA's projector joins."""
+    match = _PROJECTOR.search(said)
+    if match is None:
+        return {}
+    return {"savedpair": f"{match[2]}, {match[1]}", "pair": f"{match[4]}, {match[3]}"}
+
+
 _LISTS = re.compile(
     r"Missing key\(s\) in state_dict: (.{1,6000}?)\.? {0,2}"
     r"Unexpected key\(s\) in state_dict: (.{1,6000})"

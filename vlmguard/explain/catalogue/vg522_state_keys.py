@@ -79,6 +79,14 @@ _STEPS = (
         kind="release",
     ),
     Do(
+        "--pretrain_mm_mlp_adapter with the projector of this tower and this language model "
+        "(widths {pair}): the one that is loaded is of others ({savedpair}; tower 1024: CLIP-L, 1152: "
+        "SigLIP; language model 4096: 7B, 5120: 13B, 3584: Qwen2-7B); or train one anew, without "
+        "that flag",
+        "none",
+        kind="release",
+    ),
+    Do(
         "python -m pip install \"transformers==$(python -c 'import json, sys; "
         'print(json.load(open(sys.argv[1]))["transformers_version"])\' {checkpoint}/config.json)"'
         ", and the same command: the release that saved it (4.52 moved visual. to "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -9,7 +11,6 @@ _WRITTEN = ("Index put", "masked_scatter", "index_copy", "scatter(")
 _ROUND = '{{place}}: with torch.autocast("cuda", dtype=torch.{}): round that call'
 # float32 images in front of a convolution whose weights are half.
 _IMAGES = ("Input type (torch.cuda.FloatTensor) and weight type", "Input type (float) and bias")
-_HALF = ("weight type (torch.cuda.HalfTensor)",)
 _CASTS = (
     Do(_ROUND.format("float16"), "none", when=("Half",), unless=_WRITTEN, kind="cast"),
     Do(_ROUND.format("bfloat16"), "none", unless=_WRITTEN, kind="cast"),
@@ -21,8 +22,7 @@ _STEPS = (
         "none",
         when=("Index put", "masked_scatter", "index_copy", "scatter("),
     ),
-    Do("bf16", "none: one dtype for weights and autocast", unless=_HALF),
-    Do("fp16", "none: one dtype for weights and autocast", when=_HALF),
+    Do("bf16", "none: one dtype for weights and autocast"),
     Do(
         'batch["pixel_values"] = batch["pixel_values"].to(model.dtype), in the collator or in '
         "front of the call: the images come as float32",
@@ -42,6 +42,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     """In a loop of one's own the call can be wrapped; a trainer does so where it is told to."""
     trains = facts.phase in ("forward", "backward", "step")
     steps = _STEPS[:-1] if trains else _STEPS
+    if "oldcard" in facts.said:  # it has no bfloat16
+        steps = tuple(replace(d, action="fp16") if d.action == "bf16" else d for d in steps)
+        steps = tuple(d for d in steps if d.action != "load_half")
     return (*_CASTS, *steps) if facts.framework in ("", "accelerate") else steps
 
 

@@ -3,6 +3,62 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_WHO = (
+    Do(
+        "nohup COMMAND > train.log 2>&1 &, or tmux: the terminal was closed and took the run "
+        "with it",
+        "none",
+        when=("SIGHUP", "Hangup", "exitcode: -1)", "= 129"),
+    ),
+    Do(
+        "sacct -j {job} --format=JobID,State%30,ExitCode,Reason,End: CANCELLED by whom, or "
+        "TIMEOUT, PREEMPTED, OUT_OF_MEMORY?",
+        "none",
+        kind="who",
+    ),
+    Do(
+        "sacct -S now-7days -u $USER --format=JobID,JobName%30,State%30,ExitCode,End: who "
+        "ended it?",
+        "none",
+        when=("slurmstepd", "srun: "),
+        unless=("KeyboardInterrupt", "SIGINT", "^C"),
+        kind="who",
+    ),
+    Do(
+        "last -x | head -5; dmesg -T | grep -i -E 'killed process|oom' | tail -5: a restart or "
+        "the kernel; else somebody's kill, a closed terminal, or a supervisor (kubectl "
+        "describe pod NAME)",
+        "none",
+        unless=(
+            "KeyboardInterrupt",
+            "SIGINT",
+            "^C",
+            "SIGHUP",
+            "Hangup",
+            "exitcode: -1)",
+            "= 129",
+        ),
+        kind="who",
+    ),
+    Do(
+        "sacct -j JOBID --format=JobID,State%30,ExitCode,Reason, or kubectl describe pod NAME: "
+        "who ended it (JOBID: squeue's number, in the log's name); outside of a cluster: who "
+        "typed kill or Ctrl-C?",
+        "none",
+        unless=("KeyboardInterrupt", "SIGINT", "^C"),
+        kind="who",
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """A run that was ended in front of its first step has no checkpoint."""
+    if facts.steps is not None and facts.steps[0] == 0 and "saved" not in facts.said:
+        return (*_WHO, Do("the same command again: it was ended before its first step", "none"))
+    return (*_WHO, Do("resume", "the steps since it was written"))
+
 
 FAILURE = Known(
     code="VG569",
@@ -12,53 +68,7 @@ FAILURE = Known(
     why="the processes were asked to end: by a person, by the "
     "scheduler or by a supervisor; nothing before it failed in "
     "these lines",
-    do=(
-        Do(
-            "nohup COMMAND > train.log 2>&1 &, or tmux: the terminal was closed and took the run "
-            "with it",
-            "none",
-            when=("SIGHUP", "Hangup", "exitcode: -1)", "= 129"),
-        ),
-        Do(
-            "sacct -j {job} --format=JobID,State%30,ExitCode,Reason,End: CANCELLED by whom, or "
-            "TIMEOUT, PREEMPTED, OUT_OF_MEMORY?",
-            "none",
-            kind="who",
-        ),
-        Do(
-            "sacct -S now-7days -u $USER --format=JobID,JobName%30,State%30,ExitCode,End: who "
-            "ended it?",
-            "none",
-            when=("slurmstepd", "srun: "),
-            unless=("KeyboardInterrupt", "SIGINT", "^C"),
-            kind="who",
-        ),
-        Do(
-            "last -x | head -5; dmesg -T | grep -i -E 'killed process|oom' | tail -5: a restart or "
-            "the kernel; else somebody's kill, a closed terminal, or a supervisor (kubectl "
-            "describe pod NAME)",
-            "none",
-            unless=(
-                "KeyboardInterrupt",
-                "SIGINT",
-                "^C",
-                "SIGHUP",
-                "Hangup",
-                "exitcode: -1)",
-                "= 129",
-            ),
-            kind="who",
-        ),
-        Do(
-            "sacct -j JOBID --format=JobID,State%30,ExitCode,Reason, or kubectl describe pod NAME: "
-            "who ended it (JOBID: squeue's number, in the log's name); outside of a cluster: who "
-            "typed kill or Ctrl-C?",
-            "none",
-            unless=("KeyboardInterrupt", "SIGINT", "^C"),
-            kind="who",
-        ),
-        Do("resume", "the steps since it was written"),
-    ),
+    do=_do,
     wrong="If it hung before it was ended, the hang is the question: "
     "look at the time of the last step.",
     signs=(
