@@ -63,7 +63,7 @@ ROWS = (
     ("", "VG522", KEYS.format('"a.w", "b.w"', '"module.a.w", "module.b.w"'), MINE, 'state = {k.removeprefix("module."): v for k, v in state.items()}: in /w/sft.py:7'),
     ("", "VG522", KEYS.format('"base_model.model.a.w"', '"a.w"'), MINE, 'state = {"base_model.model." + k: v'),
     ("", "VG522", KEYS.format('"a.w"', '"b.w"'), MINE, "grep -r --include=config.json transformers_version"),
-    ("", "VG522", "size mismatch for model.mm_projector.0.weight: copying a param with shape torch.Size([4096, 1024]) from checkpoint, the shape in current model is torch.Size([3584, 1152]).", "", "(widths 1152, 3584): the one that is loaded is of others (1024, 4096;"),
+    ("", "VG522", "size mismatch for model.mm_projector.0.weight: copying a param with shape torch.Size([4096, 1024]) from checkpoint, the shape in current model is torch.Size([3584, 1152]).", "", "(widths 1152, 3584): the loaded one is of others (1024, 4096;"),
     ("NVIDIA V100\nx transformers/trainer.py x\nTesla V100-SXM2\n", "VG526", HALF, MINE, "TrainingArguments(fp16=True, bf16=False)"),
     (FATAL.format("decord"), "VG558", "Fatal Python error: Segmentation fault", "", "--force-reinstall --no-deps decord: the crash is in it (/env/lib/python3.10/site-packages/decord/reader.py:176"),
     (FATAL.format("torch"), "VG558", "Fatal Python error: Segmentation fault", "", "/w/data.py:88: print what is given"),

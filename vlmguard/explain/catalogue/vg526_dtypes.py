@@ -41,7 +41,7 @@ _STEPS = (
 def _do(facts: Facts) -> tuple[Do, ...]:
     """In a loop of one's own the call can be wrapped; a trainer does so where it is told to."""
     trains = facts.phase in ("forward", "backward", "step")
-    steps = _STEPS[:-1] if trains else _STEPS
+    steps: tuple[Do, ...] = _STEPS[:-1] if trains else _STEPS
     if "oldcard" in facts.said:  # it has no bfloat16
         steps = tuple(replace(d, action="fp16") if d.action == "bf16" else d for d in steps)
         steps = tuple(d for d in steps if d.action != "load_half")
