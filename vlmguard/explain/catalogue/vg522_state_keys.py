@@ -80,8 +80,8 @@ _STEPS = (
     ),
     Do(
         "--pretrain_mm_mlp_adapter with the projector of this tower and this language model "
-        "(widths {pair}): the loaded one is of others ({savedpair}; tower 1024: CLIP-L, 1152: SigLIP; "
-        " language model 4096: 7B, 5120: 13B, 3584: Qwen2-7B); or train one anew, without "
+        "(widths {pair}): the loaded one is of others ({savedpair}; tower 1024: CLIP-L, 1152: "
+        "SigLIP; language model 4096: 7B, 5120: 13B, 3584: Qwen2-7B); or train one anew, without "
         "that flag",
         "none",
         kind="release",
