@@ -159,7 +159,7 @@ FIRST = {
     "variables of two scripts": ("VG590", "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=13 != SLURM_TRES_PER_TASK=cpu=8", "", "unset SLURM_CPUS_PER_TASK"),
     "accelerate's file": ("VG575", "FileNotFoundError: The passed configuration file `configs/accelerate.yaml` does not exist.", "accelerate", "ls -l configs/accelerate.yaml"),
     "Ray's own killer": ("VG532", "(raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM)", "", "free -g"),
-    "a peer that closed": ("VG536", "misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer 10-12-3-162<55133>", "", "PET_LOG_DIR=LOGS"),
+    "a peer that closed": ("VG536", "misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer 10-12-3-162<55133>", "", "dmesg -T"),
     "ModelScope's names": ("VG539", "requests.exceptions.HTTPError: 404 Client Error: Not Found for url: https://www.modelscope.cn/api/v1/models/meta-llama/Meta-Llama-3-8B/revisions", "", "curl -sSI https://modelscope.cn/models/meta-llama/Meta-Llama-3-8B"),
     "another model's weights": ("VG522", "size mismatch for k_proj.weight: copying a param with shape torch.Size([1024, 1024]) from checkpoint, the shape in current model is torch.Size([768, 768]).", "", "grep -rE"),
     "scores, not classes": ("VG587", "ValueError: operands could not be broadcast together with shapes (94984467,2) (94984467,)", "", "in compute_metrics: preds = preds[0]"),
@@ -239,8 +239,6 @@ RUNS = (
     ("deepspeed ft.py --bf16 --model_name_or_path gpt2\n", "VG529", "bf16/gpu: Tesla V100", "", "--fp16 in place of --bf16"),
     ("accelerate launch --config_file conf/fsdp.yaml train.py\n", "VG519", "Must flatten tensors with uniform `requires_grad`", "", "fsdp_use_orig_params: true in conf/fsdp.yaml"),
     ("accelerate launch --config_file z3.yaml train.py\n", "VG523", "'weight' must be 2-D", "", "zero_stage: 2 in z3.yaml"),
-    ("deepspeed train.py --deepspeed z3.json\n", "VG517", "wait timeout after 600000ms", "", "deepspeed --enable_each_rank_log=LOGS"),
-    ("+ srun python train.py\n", "VG517", "wait timeout after 600000ms", "", "srun --output=LOGS/rank_%t.log"),
     ("All the weights of Qwen2MoeForCausalLM were initialized from the model checkpoint at /m/Chat.\n", "VG505", "WorkNCCL(SeqNum=323081, OpType=_ALLGATHER_BASE)", "", "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES=Qwen2MoeSparseMoeBlock "),
     ("sendBytes failed on SocketImpl(fd=96, addr=[a-worker-2]:41839, remote=[a-master-0]:23456): Broken pipe\n", "VG563", "NCCL communicator was aborted on rank 18.", "", "kubectl logs a-master-0 --previous > a-master-0.log ||"),
     ("x transformers/trainer.py x\n", "VG503", "Expected to have finished reduction", MINE, "--ddp_find_unused_parameters true --gradient_checkpointing_kwargs '{\"use_reentrant\": false}'; in code: TrainingArguments(ddp_find_unused_parameters=True, gradient_checkpointing_kwargs={\"use_reentrant\": False})"),
@@ -467,6 +465,15 @@ def test_images_are_not_blamed_where_nothing_sees():
     waits = "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."
     assert "find_unused_parameters" in steps("VG503", waits)[0]
     assert "vision tower" in steps("VG503", waits, said={"max_pixels": "1"})[0]
+
+
+@pytest.mark.parametrize(("words", "form"), [("deepspeed train.py --deepspeed z3.json\n", "deepspeed --enable_each_rank_log=LOGS"), ("+ srun python train.py\n", "srun --output=LOGS/rank_%t.log"), ("torchrun t.py\n", "PET_LOG_DIR=LOGS"), ("accelerate launch t.py\n", "accelerate launch --log_dir LOGS")])
+def test_a_log_for_each_rank_is_asked_of_the_launcher(words, form):
+    """Of the launcher's own argument, and behind what costs a minute."""
+    for code, said in (("VG505", "WorkNCCL(SeqNum=77, OpType=ALLREDUCE)"), ("VG517", "wait timeout after 600000ms"), ("VG563", "Connection closed by peer"), ("VG536", "socketProgress: Connection closed by remote peer a<1>")):
+        facts = of_text([words]).at(said, "", "")
+        found = [flags.say(do, facts) for do in KNOWN[code].remedies(facts)]
+        assert any(step.startswith(form) for step in found[1:]), (code, found)
 
 
 def test_contrastive_losses_know_the_micro_batch():

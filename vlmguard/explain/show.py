@@ -9,6 +9,7 @@ from vlmguard.explain import (
     absent,
     clean,
     flags,
+    named,
     packages,
     parted,
     standing,
@@ -147,10 +148,14 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     """What to type where the failure is not known."""
     event = answer.pick.event if answer.pick else None
     if event is None or launchers(event):
+        folder = named.quoted(answer.facts.log.rpartition("/")[0]) or "."
+        if len(digests) == 1 and answer.facts.log:
+            yield f"vlmguard explain {folder}: where errors or ranks have files there"
         texts = " ".join(line.raw for d in digests for line in answer.evidence)
         deepspeed = "exits with return code" in texts  # its launcher's words
         known = "deepspeed" if deepspeed else "accelerate" if "accelerate/" in texts else ""
-        yield f"{_EACH[known]}, then vlmguard explain LOGS: every rank's own last words"
+        if "rank files" not in answer.facts.seen:
+            yield f"{_EACH[known]}, then vlmguard explain LOGS: every rank's own last words"
         if answer.code in (-6, 134):
             yield "PYTHONFAULTHANDLER=1 TORCH_SHOW_CPP_STACKTRACES=1 in front of the command"
     else:

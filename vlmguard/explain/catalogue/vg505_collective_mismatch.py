@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import architectures, looks
+from vlmguard.explain import architectures, limits, looks
 from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -83,8 +83,8 @@ _LINKS = (
 _FIND = (
     Do(
         "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
-        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=$PWD/nccl_trace_ in front of the command, where every "
-        "rank is alive: the next time-out writes a file for each rank, which torchfrtrace "
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=$PWD/nccl_trace_ in front of the command: the next "
+        "time-out writes a file for each rank that is alive, which torchfrtrace "
         "--prefix nccl_trace_ . compares (gloo: TORCH_DISTRIBUTED_DEBUG=DETAIL)",
         "as long as another time-out",
     ),
@@ -105,7 +105,8 @@ _HUGE = Do(
 
 def _find(facts: Facts) -> tuple[Do, ...]:
     """Who failed or stayed behind: what exists already first, then what costs another run."""
-    huge = (_HUGE,) if "DecompressionBomb" in facts.said.get("absentlast", "") else ()
+    smaller = Do("max_pixels", "smaller images", limits.fewer_pixels(facts))
+    huge = (_HUGE, smaller) if "DecompressionBomb" in facts.said.get("absentlast", "") else ()
     return (*ranks.others(facts), *huge, *ranks.late(facts), *ranks.logs(facts), *_FIND)
 
 

@@ -28,15 +28,8 @@ _STEPS = (
         when=("connect", "resolve", "ocket", "Rendezvous", "rendezvous"),
         kind="reach",
     ),
-    ranks.RANK_LOGS,
     Do("preprocess", "one run beforehand"),
     Do("timeout", "a real hang is noticed later"),
-    Do(
-        "getent hosts $MASTER_ADDR; nc -vz $MASTER_ADDR $MASTER_PORT on each of several "
-        "nodes: the address may be unknown there, or behind a firewall",
-        "none",
-        kind="reach",
-    ),
 )
 
 
@@ -46,9 +39,9 @@ LONG = 7200  # seconds: longer than most data sets take
 def _do(facts: Facts) -> tuple[Do, ...]:
     """A rank that is still at work when the others give up needs more time, or none at all."""
     if facts.phase != "data":
-        if "rank files" in facts.seen:
-            return tuple(do for do in _STEPS if do is not ranks.RANK_LOGS)
-        return _STEPS
+        reach = tuple(do for do in _STEPS if do.kind == "reach")
+        more = tuple(do for do in _STEPS if do.kind != "reach")
+        return (*reach, *ranks.others(facts), *ranks.late(facts), *more, *ranks.logs(facts))
     longer = (facts.number("ddp_timeout") or 0) >= LONG
     work = (
         Do("map_more" if longer else "map_and_wait", "a real hang is noticed later"),

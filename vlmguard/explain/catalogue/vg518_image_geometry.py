@@ -100,6 +100,12 @@ _FILTER = (
         kind="narrow",
     ),
     Do(
+        f"{_FILTERED} behind load_dataset, in the script of {{place}} (a list of images: all(… for "
+        "i in x['images']))",
+        _COST,
+        kind="narrow",
+    ),
+    Do(
         f"{_FILTERED} behind load_dataset, in the script that trains (a list of images: all(… for "
         "i in x['images']))",
         _COST,

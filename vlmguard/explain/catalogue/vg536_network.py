@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vlmguard.explain import looks, named
 from vlmguard.explain.catalogue import fabric_steps
+from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -28,11 +29,6 @@ _STEPS = (
         "none",
         kind="ssh",
         when=("publickey", "ssh:", "Host key verification", "pdsh", "authentication methods"),
-    ),
-    Do(
-        "rank_logs",
-        "none",
-        when=("closed by remote peer", "onnection reset by peer", "remote process exited"),
     ),
     Do(
         "getent hosts {host}, on each node: no answer: a line in /etc/hosts, or the first "
@@ -164,6 +160,7 @@ _SHOWN = (
         kind="bridge",
     ),
 )
+_LOST = ("closed by remote peer", "onnection reset by peer", "remote process exited")
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
@@ -173,6 +170,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     told = "NCCL INFO" in facts.message or "nccl_debug" in facts.said
     shown = tuple(do for do in _SHOWN if named.wants(do.action) <= facts.said.keys())
     steps = tuple(do for do in _STEPS if do is not _DEBUG) if told else _STEPS
+    if any(words in facts.message for words in _LOST):  # whoever was there a moment ago has ended
+        return (*shown, *ranks.others(facts), *ranks.late(facts), *steps, *ranks.logs(facts))
     return (*shown, *steps)
 
 

@@ -182,9 +182,9 @@ SPELT: dict[str, dict[str, str]] = {
     "leaf_modules": {
         "ColossalAI": "deepspeed.utils.set_z3_leaf_modules(model, [the class of the model's MoE "
         "block]) before the engine is made",
-        "": "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES={experts} in front of the command "
-        "(accelerate ≥ 0.30, DeepSpeed ≥ 0.14; without accelerate "
-        "deepspeed.utils.set_z3_leaf_modules(model, [that class]) behind from_pretrained)",
+        "": "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES={experts} in front of the command: "
+        "accelerate ≥ 0.30 and DeepSpeed ≥ 0.14 read it; without accelerate "
+        "deepspeed.utils.set_z3_leaf_modules(model, [that class]) behind from_pretrained",
     },
     "sdpa": {
         "ms-swift": "--attn_impl sdpa",

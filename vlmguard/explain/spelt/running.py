@@ -12,7 +12,7 @@ _WAITS = "Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(
 
 SPELT: dict[str, dict[str, str]] = {
     "rank_logs": {
-        "": f"PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command, {spelling.LOGS}",
+        "": f"PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command: {spelling.LOGS}",
     },
     "launch_blocking": {
         "": "CUDA_LAUNCH_BLOCKING=1 in front of the same command: the traceback then names the "
@@ -149,7 +149,7 @@ SPELT: dict[str, dict[str, str]] = {
         "": "dataset.map(…, num_proc=N) with N of nproc's (often --preprocessing_num_workers)",
     },
     "map_and_wait": {
-        "ms-swift": "--dataset_num_proc $(nproc) --ddp_timeout 18000",
+        "ms-swift": "--dataset_num_proc $(nproc)",  # its own ddp_timeout is 5,000 hours
         "TRL": "--dataset_num_proc $(nproc) --ddp_timeout 18000",
         "LLaMA-Factory": "preprocessing_num_workers: 16, ddp_timeout: 180000000 (the time-out of "
         "its own examples; nproc counts the processors)",
