@@ -25,6 +25,7 @@ ROWS = (
     ("--max_length 8192 (None switches it off)", "--max_length 8192", "(None switches it off)"),
     ("--bf16 true; in code: TrainingArguments(bf16=True)", "--bf16 true", "in code: TrainingArguments(bf16=True)"),
     ("bf16: true, fp16: false (transformers 4)", "bf16: true, fp16: false", "(transformers 4)"),
+    ("a_kwargs: {b_c: false}, def_g: true (h)", "a_kwargs: {b_c: false}, def_g: true", "(h)"),
     ("print([x, y], {k: v for k in z}) before training: [] is wrong", "print([x, y], {k: v for k in z})", "before training: [] is wrong"),
     ("debug: overflow: ends at the first nan", "debug: overflow", "ends at the first nan"),
     ("wrap: A,B: in f.yaml", "wrap: A,B", "in f.yaml"),
@@ -38,7 +39,7 @@ def test_words_are_behind_what_is_typed(said, typed, words):
 
 
 def test_what_is_no_command_and_what_has_no_words_stays():
-    for said in ("save to a local disk, then copy", "python -m pip install 'a<2'", "bf16: true",
+    for said in ("save to a local disk, then copy", "python -m pip install 'a<2'", "bf16: true", "a_kwargs: {b_c: false}",
                  "find the row, and mend it", "a queue, or an instance: one of them",
                  "--packing false --padding_free false", "TORCHDYNAMO_DISABLE=1 in front of the command, torch_compile: false"):  # fmt: skip
         assert parted.step(said) == said
@@ -46,6 +47,7 @@ def test_what_is_no_command_and_what_has_no_words_stays():
 
 def test_codes_are_commands():
     assert parted.step("no memory (VG532)") == "no memory (vlmguard rule VG532)"
+    assert parted.codes("at fault: VG536") == "at fault: VG536 (vlmguard rule VG536)"
 
 
 @pytest.mark.parametrize("framework", ["", "ms-swift", "LLaMA-Factory", "TRL"])

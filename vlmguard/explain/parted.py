@@ -24,9 +24,12 @@ _ENGLISH = re.compile(
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]{2,40}=\S* ")  # a variable in front of a command
 _WORD = re.compile(r"([a-z][a-z0-9_-]*)(?= |;|$)")
 _PROSE = re.compile(r"[\w-]+ (?:\d|is|has|and|or|in|of|the|a|must|does|can|config)\b")
-_YAML = re.compile(r"[a-z][a-z0-9_]{2,40}: [^\s,][^\s:]*(?<![,:])")
+_YAML = re.compile(
+    r"[a-z][a-z0-9_]{2,40}: (?:\{[^{}]{1,200}\}|\[[^\[\]]{1,200}\]|[^\s,{\[][^\s:]*(?<![,:]))"
+)
 _CALL, _SET = re.compile(r"[A-Za-z_][\w.]*\("), re.compile(r"[A-Za-z_][\w.]* = ")
-_CODE = re.compile(r"(?<!vlmguard rule )\bVG[1-9]\d\d\b")
+_BRACKETED = re.compile(r"\((VG[1-9]\d\d)\)")
+_CODE = re.compile(r"(?<!vlmguard rule )\b(VG[1-9]\d\d)\b(?!=)")
 _MARKS = (": ", ", ", " (", "; ")
 # Words that are no command's own.
 _WORDS = re.compile(
@@ -59,7 +62,8 @@ def step(said: str) -> str:
 
 def codes(said: str) -> str:
     """``said`` with the command that shows a code's page for the bare code."""
-    return _CODE.sub(lambda found: f"vlmguard rule {found[0]}", said)
+    said = _BRACKETED.sub(r"(vlmguard rule \1)", said)
+    return _CODE.sub(r"\1 (vlmguard rule \1)", said)
 
 
 def _commanded(said: str) -> bool:

@@ -62,8 +62,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             "code that does not switch use_reentrant off",
             "none",
         )
+        others = facts.find_unused is not False and facts.framework in _TRAINER
+        late = (off,) if others else ()  # torch's own default, outside of the Trainer
         tower = (freeze,) if facts.vision else ()
-        return (*((off, *one) if _finds(facts) else (*one, off)), plain, zero, *tower, own)
+        return (*((off, *one) if _finds(facts) else (*one, *late)), plain, zero, *tower, own)
     first = Do("non_reentrant", "none: the same numbers, and the memory saved is the same")
     extra = (off,) if _finds(facts) else ()
     return (first, *extra, *one, zero, freeze)

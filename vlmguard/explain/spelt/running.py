@@ -176,7 +176,7 @@ SPELT: dict[str, dict[str, str]] = {
         'page on custom data sets; --columns \'{{"yours": "its"}}\' renames',
         "TRL": "messages, or prompt and completion (chosen and rejected in DPO), images: "
         "dataset.rename_column('yours', 'its')",
-        "axolotl": "datasets: type: in the YAML, as that row is (chat_template, alpaca, …)",
+        "axolotl": "the datasets' type in the YAML, as that row is (chat_template, alpaca, …)",
         "": "the columns that the collator reads: dataset.rename_column('yours', 'its')",
     },
     "resume_weights": {
