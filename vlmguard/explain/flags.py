@@ -18,7 +18,7 @@ from vlmguard.explain.spelt import SPELT
 _HF = ("TRL", "transformers", "FlagEmbedding", "ms-swift")
 # A command line that has flags: YAML's pairs are typed as such.
 _FLAGGED = frozenset(("stage", "finetuning_type", "dataset", "model_name_or_path"))
-_PAIR = re.compile(r"(?:^|, )([a-z_]{4,48}): ([\w./-]{1,60})")
+_PAIR = re.compile(r"(?:^|, )([a-z_][a-z_0-9]{3,47}): ([\w./-]{1,60})")
 _YAML = ("LLaMA-Factory", "axolotl")
 
 

@@ -27,6 +27,10 @@ _LAYERS = (
     (r"(?:^|/)qwen(?:2|2\.5)-(?!.{0,20}(?:audio|omni|vl))", "Qwen2DecoderLayer"),
     (r"(?:^|/)qwen3-\d{1,2}(?:\.\d)?b(?!-a)", "Qwen3DecoderLayer"),
     (r"(?:^|/)(?:meta-)?llama-(?:2|3|3\.1|3\.3)-\d{1,3}b", "LlamaDecoderLayer"),
+    (r"\bllamaforcausallm", "LlamaDecoderLayer"),
+    (r"\bqwen2forcausallm", "Qwen2DecoderLayer"),
+    (r"\bqwen3forcausallm", "Qwen3DecoderLayer"),
+    (r"\bmistralforcausallm", "MistralDecoderLayer"),
     (r"(?:^|/)mistral-7b", "MistralDecoderLayer"),
 )
 

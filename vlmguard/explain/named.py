@@ -131,6 +131,7 @@ _INSTALL = re.compile(
     r"([A-Za-z][\w-]{1,40})"
 )
 _TYPE = re.compile(r"^([A-Z]\w{2,40}Error): ")
+_MODELING = re.compile(r"/modeling_(\w{2,40})\.py")
 _FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 _FUNCTION = re.compile(r"TypeError: (?:[\w.<>]{1,60}\.)?([a-z]\w{1,60}(?<!__))\(\)")
 _REFUSED = re.compile(r"invalid [\w ]{1,30} value: ['\"]([^'\"\s]{1,60})")
@@ -266,7 +267,7 @@ def _of(facts: Facts) -> dict[str, str]:
         **shapes.of_adapter(said, facts.model),
         **shapes.of_names(said),
         **shapes.of_projector(said),
-        "layers": layers.of(facts.model),
+        "layers": layers.of(architectures.names(facts)) or layers.of(_code(facts.trace)),
         "main": given.script(facts.trace),
         "forward": _first(_FORWARD, said),
         "builtin": _BUILTIN.get(facts.framework, ""),
@@ -310,6 +311,11 @@ _DISTRIBUTIONS = {
     "axolotl": "axolotl",
     "FlagEmbedding": "FlagEmbedding",
 }
+
+
+def _code(trace: str) -> str:
+    """The model by the file of transformers that has its code."""
+    return _first(_MODELING, trace)
 
 
 def _flags(said: str) -> str:

@@ -81,6 +81,7 @@ _PEER = re.compile(
     r"\bremote=\[?([A-Za-z][\w.-]{1,80})\]?:\d{2,5}\)"
     r"|\b(?:closed|reset) by (?:remote )?peer ([A-Za-z][\w.-]{1,80})<\d{1,5}>"
 )
+_INSTANCE = re.compile(r"\bInstantiating (\w{4,60}) model under default dtype")
 # transformers, of the model that it has loaded: its class, its folder.
 _LOADED = re.compile(
     r"\bAll the weights of (\w{4,60}) were initialized from the model checkpoint at "
@@ -190,6 +191,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("freeze_vision_tower", "true")
     if found := _PEER.search(text):
         said.setdefault("peer", found[1] or found[2])
+    if found := _INSTANCE.search(text):
+        said.setdefault("architecture", found[1])
     if found := _LOADED.search(text):
         said.setdefault("architecture", found[1])
         said.setdefault("model_name_or_path", found[2])

@@ -6,7 +6,8 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _PACKS = ("ms-swift", "TRL", "LLaMA-Factory", "axolotl")
-
+# The run's attention is another one, and the message asks for this.
+_ASKS = ("requires a flash", "requires flash", "use flash", "flash_attn` to be", "to flash")
 
 _PATCH = Do(
     "train.py in place of train_mem.py, or the call of replace_…_attn… taken out "
@@ -27,6 +28,11 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     )
     if "monkey_patch" in facts.trace:
         return (_PATCH, kernel, newer)
+    if any(words in facts.message for words in _ASKS):
+        install = "python -m pip install flash-attn --no-build-isolation, where it is not there"
+        flash = Do("flash", "none; the kernel must be installed")
+        packs = (plain,) if facts.framework in _PACKS else ()
+        return (flash, Do(install, "time to build"), *packs)
     return (plain, kernel, newer) if facts.framework in _PACKS else (kernel, newer)
 
 

@@ -51,10 +51,18 @@ _STEPS = (
         kind="def",
     ),
     Do(
+        'dataset = dataset.rename_column("COLUMN", "{missing}"): columns come by their names; or '
+        "def {function}(completions, {missing}=None, **kwargs)",
+        "none",
+        when=("missing 1 required positional argument",),
+        kind="columns",
+    ),
+    Do(
         "the rows' columns must have these names: {missing}; or give them defaults: def "
         "__call__(self, completions, NAME=None, **kwargs)",
         "none",
         when=("required positional argument",),
+        kind="columns",
     ),
     Do(
         '{place}: completion[0]["content"] in place of completion: of conversational rows a '

@@ -186,6 +186,13 @@ SPELT: dict[str, dict[str, str]] = {
         "accelerate ≥ 0.30 and DeepSpeed ≥ 0.14 read it; without accelerate "
         "deepspeed.utils.set_z3_leaf_modules(model, [that class]) behind from_pretrained",
     },
+    "flash": {
+        "ms-swift": "--attn_impl flash_attn",
+        "LLaMA-Factory": "flash_attn: fa2",
+        "axolotl": "flash_attention: true",
+        "TRL": "--attn_implementation flash_attention_2",
+        "": 'from_pretrained(…, attn_implementation="flash_attention_2")',
+    },
     "sdpa": {
         "ms-swift": "--attn_impl sdpa",
         "LLaMA-Factory": "flash_attn: sdpa",
