@@ -121,7 +121,7 @@ FAILURE = Known(
             unless=("gated", "Gated", "/commit/", "modelscope"),
             kind="page",
         ),
-        Do("hub", "none", unless=_KNOWN),
+        Do("hub", "none", unless=_KNOWN, kind="access"),
         Do("local_model", "none", unless=_KNOWN),
         Do("check the name: owner/name, capitals as on its page", unless=_KNOWN),
     ),

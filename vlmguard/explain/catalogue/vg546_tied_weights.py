@@ -6,8 +6,14 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 
+def _by_hand(facts: Facts) -> bool:
+    """Whether the script itself saves a dictionary: not save_pretrained, not the Trainer."""
+    others = ("save_pretrained", "transformers/trainer.py", "accelerate/")
+    return "save_file" in facts.trace and not any(name in facts.trace for name in others)
+
+
 def _why(facts: Facts) -> str:
-    if "save_file" in facts.trace and "save_pretrained" not in facts.trace:
+    if _by_hand(facts):
         return (
             "safetensors stores each tensor once, and the script saves a dictionary whose tensors "
             "lie in one piece of memory: views of one flat buffer, as DeepSpeed and FSDP keep "
@@ -20,7 +26,7 @@ def _why(facts: Facts) -> str:
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    if "save_file" in facts.trace and "save_pretrained" not in facts.trace:
+    if _by_hand(facts):
         return (_CLONED, _CLONED_ANY, _BY_MODEL)  # the script's own, of a dictionary
     newer = facts.releases.get("transformers", "").startswith("5")  # saves safetensors only
     return _CLASS if newer else (Do("save_bin", "an older format"), *_CLASS)
