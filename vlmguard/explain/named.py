@@ -132,6 +132,7 @@ _INSTALL = re.compile(
 )
 _TYPE = re.compile(r"^([A-Z]\w{2,40}Error): ")
 _MODELING = re.compile(r"/modeling_(\w{2,40})\.py")
+_EMBEDDING = re.compile(r"in this process with sizes \[(\d{5,7}), \d{2,5}\] appears not to match")
 _FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 _FUNCTION = re.compile(r"TypeError: (?:[\w.<>]{1,60}\.)?([a-z]\w{1,60}(?<!__))\(\)")
 _REFUSED = re.compile(r"invalid [\w ]{1,30} value: ['\"]([^'\"\s]{1,60})")
@@ -247,6 +248,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "server": _first(_SERVER, said),
         "command": _first(_COMMAND, said),
         "vision": wheels.vision(facts),
+        "cardwheels": wheels.of_card(facts.said.get("capability", "")),
         **wheels.of_driver(said),
         "framework": _DISTRIBUTIONS.get(facts.framework, ""),
         "class": _first(_CLASS, said),
@@ -263,6 +265,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "exception": _first(_TYPE, said) or "Exception",
         "codefolder": given.code(facts.trace),
         **{n: facts.said.get(n, "") for n in ("lock", "crash", "crashpackage", "crashplace")},
+        "embedding": _first(_EMBEDDING, said),
         "trainables": facts.said.get("trainables", ""),
         **shapes.of_adapter(said, facts.model),
         **shapes.of_names(said),

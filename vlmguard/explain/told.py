@@ -29,7 +29,7 @@ _ROWS = re.compile(r"Loading dataset ([\w./@+~-]{1,200}\.jsonl?)\.\.\.")  # LLaM
 _TRAINABLE = re.compile(r"trainable params: ([\d,]{1,20}) \|\|")
 # What a command line switches the hub off with.
 _OFFLINE = re.compile(r"\b((?:TRANSFORMERS|HF_HUB|HF_DATASETS)_OFFLINE)=(?:1|[Tt]rue|TRUE)\b")
-_CARD = re.compile(r"with CUDA capability (sm_1\d\d) is not compatible")
+_CARD = re.compile(r"with CUDA capability (sm_(?:1\d\d|[5-9]\d)) is not compatible")
 _COMPUTE = re.compile(r"\bcompute dtype: torch\.(b?)float16")  # LLaMA-Factory's line of each rank
 # DeepSpeed's dump of its configuration.
 _DUMPED = re.compile(

@@ -27,6 +27,14 @@ def of_driver(said: str) -> dict[str, str]:
     return {"driver": f"{offers[0]}.{offers[1]}", "wheels": where, "newerdriver": release}
 
 
+def of_card(capability: str) -> str:
+    """Where the newest torch for a card lies: cu126 is built for sm_50 to sm_90, cu128 for more."""
+    if not capability:
+        return ""
+    name = "cu128" if len(capability) > len("sm_90") else "cu126"
+    return f"https://download.pytorch.org/whl/{name}"
+
+
 def vision(facts: Facts) -> str:
     """The torchvision of this torch: 0.(15 + n) belongs to 2.n."""
     match = re.match(r"2\.(\d{1,2})\.", facts.releases.get("torch", ""))

@@ -20,10 +20,11 @@ _STEPS = (
         ),
     ),
     Do(
-        "python -m pip install --force-reinstall torch torchvision --index-url "
-        "https://download.pytorch.org/whl/cu128: this torch was not built for {capability}",
+        "python -m pip install --force-reinstall torch torchvision --index-url {cardwheels}: this "
+        "torch was not built for {capability}",
         "extensions (flash-attn, deepspeed's ops) are built again for it",
         when=("no kernel image", "kernel image is invalid", "not compatible with the current"),
+        kind="card",
     ),
     Do(
         "python -c 'import torch; print(torch.cuda.get_device_capability(), "
@@ -32,6 +33,7 @@ _STEPS = (
         "build of torch (new cards: cu128 or newer), and extensions built for it",
         "none",
         when=("no kernel image", "kernel image is invalid", "not compatible with the current"),
+        kind="card",
     ),
     Do(
         "python -m pip install --force-reinstall torch torchvision --index-url {wheels}: the "

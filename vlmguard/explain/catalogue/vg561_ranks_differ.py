@@ -22,6 +22,13 @@ FAILURE = Known(
             kind="print",
         ),
         Do(
+            "grep -rnE 'add_(special_)?tokens|resize_token_embeddings' --include='*.py' "
+            "{codefolder}: on every rank alike, no `if rank == 0` round it: the ranks' embeddings "
+            "have other numbers of rows ({embedding} on one)",
+            "none",
+            kind="print",
+        ),
+        Do(
             'print(os.environ["RANK"], len(tokenizer), sum(p.numel() for p in '
             "model.parameters()), sum(p.requires_grad for p in model.parameters()), flush=True) "
             "right before the model is wrapped: which number differs, on which rank?",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -18,59 +20,66 @@ def _why(facts: Facts) -> str:
     )
 
 
+_BUILD = Do(
+    "find ~/.cache/torch_extensions -name lock -mmin +10: a build that was broken off left it; "
+    "remove it and start again",
+    "none",
+    when=("file_baton", "_jit_compile", "baton"),
+    kind="lock",
+)
+_STEPS = (
+    _BUILD,
+    Do("mkdir -p {folder}; ls -ld {folder}, in the job", "none", when=("No such file",)),
+    Do(
+        "XDG_CACHE_HOME=/tmp/$USER HF_HOME=/tmp/$USER/hf in front of the command: SQLite "
+        "cannot lock its file on a network disk, or many ranks open it at once",
+        "the caches are filled again",
+        when=("database is locked",),
+        kind="lock",
+    ),
+    Do(
+        "fuser -v {path}: nobody holds it: a left-over, delete it; else that process is "
+        "still at work, or left from an earlier run of yours",
+        "none",
+        unless=("No such file",),
+        kind="lock",
+    ),
+    Do(
+        "fuser -v {lock}: the process that holds it is another download of yours that still "
+        "runs, or a left-over to end (kill PID); nobody: delete that file; then the same "
+        "command again",
+        "none",
+        kind="lock",
+    ),
+    Do(
+        "find ~/.cache/huggingface ~/.cache/torch_extensions ~/.cache/modelscope -name '*lock' "
+        "-mmin +10: nothing of yours that still runs (pgrep -u $USER -a python)? remove those "
+        "files",
+        "none",
+        kind="lock",
+    ),
+    Do("download or build once, on one process, before the ranks start", "none"),
+    Do(
+        "HF_HOME and TORCH_EXTENSIONS_DIR on a disk that knows locks (not every NFS does)",
+        "none",
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """Who waits for another's build stands there, whatever ended it."""
+    if "file_baton" in facts.trace or "_jit_compile" in facts.trace:
+        return (replace(_BUILD, when=()), *_STEPS)
+    return _STEPS
+
+
 FAILURE = Known(
     code="VG567",
     name="explain-file-lock",
     title="A file lock was never given free",
     zh="文件锁长时间未释放",
     why=_why,
-    do=(
-        Do(
-            "find ~/.cache/torch_extensions -name lock -mmin +10: a build that was broken off "
-            "left it; remove it and start again",
-            "none",
-            when=(
-                "file_baton",
-                "_jit_compile",
-                "baton",
-            ),
-            kind="lock",
-        ),
-        Do("mkdir -p {folder}; ls -ld {folder}, in the job", "none", when=("No such file",)),
-        Do(
-            "XDG_CACHE_HOME=/tmp/$USER HF_HOME=/tmp/$USER/hf in front of the command: SQLite "
-            "cannot lock its file on a network disk, or many ranks open it at once",
-            "the caches are filled again",
-            when=("database is locked",),
-            kind="lock",
-        ),
-        Do(
-            "fuser -v {path}: nobody holds it: a left-over, delete it; else that process is "
-            "still at work, or left from an earlier run of yours",
-            "none",
-            unless=("No such file",),
-            kind="lock",
-        ),
-        Do(
-            "fuser -v {lock}: the process that holds it is another download of yours that still "
-            "runs, or a left-over to end (kill PID); nobody: delete that file; then the same "
-            "command again",
-            "none",
-            kind="lock",
-        ),
-        Do(
-            "find ~/.cache/huggingface ~/.cache/torch_extensions ~/.cache/modelscope -name '*lock' "
-            "-mmin +10: nothing of yours that still runs (pgrep -u $USER -a python)? remove those "
-            "files",
-            "none",
-            kind="lock",
-        ),
-        Do("download or build once, on one process, before the ranks start", "none"),
-        Do(
-            "HF_HOME and TORCH_EXTENSIONS_DIR on a disk that knows locks (not every NFS does)",
-            "none",
-        ),
-    ),
+    do=_do,
     wrong="Not a collective: the ranks' inputs have nothing to do with it.",
     signs=(
         Sign("filelock"),
