@@ -252,6 +252,7 @@ RUNS = (
     ("ft.py --image_folder ../imgs --bf16 True\n", "VG518", "absolute aspect ratio must be smaller than 200", "", "python -c"),
     ("swift sft --max_length 2048 --model x\n", "VG506", "ValueError: Image features and image tokens do not match: tokens: 1998, features 2691", "", "--max_length 8192 --truncation_strategy delete"),
     ("swift sft --max_length 4096 --model x\n", "VG511", "MaxLengthError: Current length of row(5437) is larger than the max_length(4096).", "", "--max_length 8192 --truncation_strategy delete"),
+    ("swift sft --model x\n", "VG511", "MaxLengthError: Current length of row(48210) is larger than the max_length(32768).", "", "--max_pixels 602112"),
     ("", "VG545", "ScatterGatherKernel.cu:144: operator(): block: [1575,0,0] Assertion `idx_dim >= 0 && idx_dim < index_size` failed.", MINE, "labels = labels.masked_fill(labels == -100, 0) in front of it (its losses are masked out afterwards): a gather of log-probabilities"),
     ("", "VG545", "ScatterGatherKernel.cu:144: operator(): block: [1575,0,0] Assertion `idx_dim >= 0 && idx_dim < index_size` failed.", 'File "/h/MiniCPM-V/finetune/finetune.py", line 3, in f File "/c/modeling_minicpmv.py", line 152, in get_vllm_embedding', "--model_max_length 4096"),
     ("sft.py --dataset_name org/rows\n", "VG518", "absolute aspect ratio must be smaller than 200", MINE, "dataset = dataset.filter(lambda x: max(x['image'].size) < 200 * min(x['image'].size)) in /w/sft.py"),

@@ -14,6 +14,9 @@ _OTHERS = ("model_max_length", "max_seq_length", "max_seq_len", "max_len")  # of
 MANY_PIXELS = 768 * 28 * 28  # Qwen2-VL's own recommendation for a smaller budget
 
 
+MANY = 32768  # tokens of a row, beyond which images are made smaller before rows are made longer
+
+
 def _length(facts: Facts, usual: int) -> int:
     told = facts.number("max_length", "cutoff_len", "sequence_len", *_OTHERS)
     project = projects.of(facts)

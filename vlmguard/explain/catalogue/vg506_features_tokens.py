@@ -34,7 +34,6 @@ _NEWER = Do(
     "and here each of its features has one already",
     "none, where nothing pins it",
 )
-MANY = 32768  # features, beyond which images are made smaller before rows are made longer
 
 
 def _why(facts: Facts) -> str:
@@ -102,7 +101,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do(looks.ROWS_OF_FILE, "none", kind="rows"),
             Do("eager_rows"),
         )
-    if counts is not None and counts[1] > MANY:  # one image alone: the row cannot be that long
+    if (
+        counts is not None and counts[1] > limits.MANY
+    ):  # one image alone: the row cannot be that long
         return (pixels, raised, Do("drop_long", "the longest rows are not trained on"))
     if facts.framework == "ms-swift":
         return (raised, pixels)

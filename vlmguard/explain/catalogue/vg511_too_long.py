@@ -37,6 +37,12 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     match = _ROW.search(facts.message)
     row = int(next(filter(None, match.groups()))) if match else 0
     cost = f"more memory for long rows{limits.now(facts)}"
+    if row > limits.MANY:  # no card holds such a row: smaller images, or without it
+        return (
+            Do("max_pixels", "smaller images, fewer tokens", limits.fewer_pixels(facts)),
+            Do("drop_long", "the longest rows are not trained on"),
+            Do("max_length", cost, limits.longer(facts, row)),
+        )
     if facts.framework == "ms-swift":
         return (
             Do("longer_or_left_out", cost, limits.longer(facts, row)),
