@@ -121,13 +121,27 @@ UNKNOWN = (
 )  # fmt: skip
 
 LOOP = 'File "/job/train.py", line 7, in run self.inner.train() File "<string>", line 29, in _fast_inner_training_loop'
+CALLED = 'File "/e/site-packages/transformers/trainer.py", line 9, in log return self.callback_handler.on_log(x) '
+# The file that raised it, a user's own callback before it → the first step.
+RAISED = (
+    ("NameError", "/app/ms-swift/swift/trainers/mixin.py", "git -C /app/ms-swift pull; python -m pip install -e /app/ms-swift: "),
+    ("IndexError", "/e/lib/python3.11/site-packages/llamafactory/data/mm_plugin.py", "python -m pip install -U llamafactory: "),
+    ("KeyError", "/root/verl/recipe/norm/adv.py", "sed -n 1,12p /root/verl/recipe/norm/adv.py"),
+    ("SMTPAuthenticationError", "/opt/conda/lib/python3.10/smtplib.py", "/job/train.py:7: try: … except"),
+)  # fmt: skip
 # An unknown failure's type and message, its own line of code → the first step.
 LOOKED = (
     ("UnboundLocalError", "local variable 'feats' referenced before assignment", PLACE, "grep -nw feats /job/train.py: "),
     ("UnboundLocalError", "cannot access local variable 'feats' where it is not associated with a value", PLACE, "grep -nw feats "),
     ("ZeroDivisionError", "float division by zero", 'File "/job/train.py", line 7, in area w = 1.0 / area_of(row["box"])', '/job/train.py:7: max(area_of(row["box"]), 1e-6)'),
     ("ZeroDivisionError", "integer division or modulo by zero", LOOP, "print(len(self.inner.train_dataset), self.inner.args.per_device_train_batch_size"),
-    ("AssertionError", "('480p', 2048)", 'File "/job/train.py", line 7, in main assert b.cursor < len(b.items), (b.name, b.cursor)', "sed -n 1,10p /job/train.py: the line that raised it: b.cursor < len(b.items) was not so, at ('480p', 2048)"),
+    ("AssertionError", "('480p', 2048)", 'File "/job/train.py", line 7, in main assert b.cursor < len(b.items), (b.name, b.cursor)', "sed -n 1,10p /job/train.py: the line that raised it: b.cursor < len(b.items) was not so, and it printed ('480p', 2048)"),
+    ("KeyError", "'loss'", CALLED + 'File "/job/train.py", line 7, in on_log self.h.append(logs["loss"])', '/job/train.py:7: logs.get("loss")'),
+    ("UnicodeEncodeError", "'ascii' codec can't encode characters in position 7-19: ordinal not in range(128)", PLACE, "PYTHONUTF8=1 "),
+    ("_tkinter.TclError", 'couldn\'t connect to display "localhost:10.0"', PLACE, "MPLBACKEND=Agg in front of the command"),
+    ("TypeError", "Object of type int64 is not JSON serializable", PLACE, "/job/train.py:7: json.dump(…, default=lambda x: x.tolist())"),
+    ("statistics.StatisticsError", "mean requires at least one data point", PLACE, '/job/train.py:7: float("nan")'),
+    ("RecursionError", "maximum recursion depth exceeded", 'File "/job/train.py", line 7, in __getattr__ return getattr(self.inner, name)', '/job/train.py:7: if name == "inner": raise AttributeError(name)'),
     ("KeyError", "'model.merger.bias'", 'File "/job/train.py", line 7, in main p.mul_(self.shadow[name])', "/job/train.py:7: print(list(self.shadow)[:20])"),
 )  # fmt: skip
 
@@ -141,8 +155,15 @@ def test_what_the_frames_tell():
         event = Event(line, kind, message, frames=[("/job/train.py", 7, "<module>")], trace=[PLACE])
         assert next(unknown.steps(event)).startswith(first), message
     for kind, message, trace, first in LOOKED:
-        event = Event(line, kind, message, frames=[("/job/train.py", 7, "main")], trace=[trace])
+        frames = [("/job/train.py", 7, "main")]
+        frames += [("<string>", 29, "_fast_inner_training_loop")] if trace is LOOP else []
+        event = Event(line, kind, message, frames=frames, trace=[trace])
         assert next(unknown.steps(event)).startswith(first), message
+    for kind, path, first in RAISED:
+        frames = [("/job/train.py", 7, "main"), (path, 9, "f")]
+        trace = [f'{CALLED}File "/job/train.py", line 7, in on_log x[k] File "{path}", line 9, in f']
+        event = Event(line, kind, "'k'", frames=frames, trace=trace)
+        assert next(unknown.steps(event)).startswith(first), (path, list(unknown.steps(event)))
     assert next(unknown.steps(Event(line, "RuntimeError", "the moon is full"))).startswith(
         "2>&1 | tee"
     )

@@ -166,7 +166,13 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     nodes_in_all = answer.facts.said.get("nnodes", "1")
     if not where and nodes_in_all not in ("0", "1") and nodes_in_all.isdigit():
         where = f"on each of the {nodes_in_all} nodes, "
-    yield f"{SPY}: {where}{_READ}{ranks}"
+    # It may only have been read too early, where nothing tells of a rank that stands elsewhere.
+    told = found.said or ranks or hosts or "writing" in _stands(answer, digests)
+    plain = len(digests) == 1 and not told and placed.cut(digests) is None
+    names = " ".join(q for d in digests[:4] if (q := named.quoted(_plain(d.source.name))))
+    tail = f"tail -n 2 {names}; " if names and plain else ""
+    read = f"it has gone on since: it runs, wait; else {_READ}" if tail else _READ
+    yield f"{tail}{SPY}: {where}{read}{ranks}"
     yield from work if writing.unsaved(digests) or writing.all_saved(digests) else ()
     if hosts and not found.links:
         yield from _network(digests)
@@ -176,6 +182,11 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     yield _ALIVE
     yield _GONE.replace("{job}", _job(digests) or "JOBID")
     yield _RECORD
+
+
+def _plain(name: str) -> str:
+    """A log's name before it was packed; nothing where it came through a pipe."""
+    return "" if name == "-" else re.sub(r"\.(?:gz|xz|bz2)$", "", name)
 
 
 def _grows(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:

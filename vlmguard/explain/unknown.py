@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vlmguard.explain import clean, given, named
+from vlmguard.explain import clean, given, named, slight, upstream
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import flat
 
@@ -27,7 +27,7 @@ _UNBOUND = re.compile(
     r"|cannot access local variable '(\w{1,60})' where it is not associated"
 )
 _DIVISOR = re.compile(r"[\w)\]] {0,2}(?://?|%) {0,2}((?:[A-Za-z_][\w.]{0,60})(?:\([^()]{0,80}\))?)")
-_LOOP = re.compile(r"in \w{0,20}inner_training_loop\b")
+_LOOP = re.compile(r"inner_training_loop$")
 _COUNTED = ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size")
 _ASSERTED = re.compile(r"\bassert ([^,]{3,120})(?:,|$)")
 _LOOKED_UP = re.compile(r"([A-Za-z_][\w.]{0,60})\[[A-Za-z_][\w.]{0,40}\]")
@@ -39,7 +39,11 @@ def steps(event: Event) -> Iterator[str]:
     trace = flat(" ".join(event.trace))
     own = given.place(trace)
     where = named.quoted(own) if own else ""
-    if hint := _hint(said, trace):
+    if newer := upstream.update(event):
+        yield newer
+    if passed := slight.mended(said, trace, where, event):
+        yield passed
+    elif hint := _hint(said, trace):
         yield f"{where}: {hint}" if where else hint
     elif looked := _looked(said, trace, where, event):
         yield looked
@@ -70,6 +74,8 @@ def _looked(said: str, trace: str, where: str, event: Event) -> str:
     file = named.quoted(event.frames[-1][0]) if event.frames else ""
     if (match := _UNBOUND.search(said)) and file:
         name = match[1] or match[2]
+        if "accelerate/data_loader.py" in file:
+            return f"print(len(train_dataset)), in front of {where}: the loader has given no batch"
         return (
             f"grep -nw {name} {file}: it gets its value in one branch only, which this row or step "
             f"did not take; {name} = None (or an empty list) in front of that if"
@@ -77,7 +83,8 @@ def _looked(said: str, trace: str, where: str, event: Event) -> str:
     code = given.own_line(trace)
     if "ZeroDivisionError" in said and (match := _DIVISOR.search(code)):
         return f"{where}: max({match[1]}, 1e-6) in its place, or leave out the rows where it is 0"
-    if "ZeroDivisionError" in said and _LOOP.search(trace):
+    looped = bool(event.frames) and _LOOP.search(event.frames[-1][2]) is not None
+    if "ZeroDivisionError" in said and looped:
         owner = re.search(r"([\w.]{1,60})\.train\(", code)
         trainer = owner[1] if owner is not None else "trainer"
         words = ", ".join(f"{trainer}.args.{name}" for name in _COUNTED)
@@ -97,7 +104,8 @@ def _asked(said: str, trace: str) -> str:
     values = said.partition("AssertionError:")[2].strip()[:120]
     if match is None:
         return ""
-    return f": {match[1].strip()} was not so" + (f", at {values}" if values else "")
+    asked = "" if match[1].strip() == "False" else f": {match[1].strip()} was not so"
+    return asked + (f", and it printed {values}" if values else "")
 
 
 def _hint(said: str, trace: str) -> str:
@@ -125,6 +133,10 @@ def _hint(said: str, trace: str) -> str:
     if _NONE.search(said):
         return "print what stands in front of the dot or bracket: it is None; what was to give it?"
     if (match := _KEY.search(said)) and (operand := given.operand(trace, match[1])):
+        if slight.CALLBACK.search(trace):  # of a callback's dictionary
+            return (
+                f'{operand}.get("{match[1]}"), and nothing where that is None: some calls lack it'
+            )
         return f"print(list({operand})): {match[1]} is not among them"
     if match := _UNPACK.search(said):
         return (
