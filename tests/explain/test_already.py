@@ -30,6 +30,15 @@ def test_what_is_so_already(code, action, facts):
     assert action not in actions(code, facts)
 
 
+def test_variables_that_the_command_has_are_not_set_again():
+    facts = of_text(["+ NCCL_DEBUG=INFO PYTHONFAULTHANDLER=1 torchrun x.py\n"])
+    assert facts.said["env"] == "NCCL_DEBUG=INFO PYTHONFAULTHANDLER=1"
+    assert "PYTHONFAULTHANDLER=1 in front" in actions("VG558", Facts())[0]
+    assert "PYTHONFAULTHANDLER" not in " ".join(actions("VG558", facts))
+    advised = of_text(["For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"])
+    assert "env" not in advised.said
+
+
 def test_what_is_so_by_default_is_advised_last():
     by_itself = Facts(phase="backward", framework="ms-swift")
     assert actions("VG501", by_itself)[-1] == "freeze_tower"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from vlmguard.explain import projects
@@ -50,10 +51,27 @@ _SO: dict[str, Callable[[Facts], bool]] = {
 }
 
 
+_SETTING = re.compile(r"([A-Z][A-Z0-9_]{3,40}=[\w:.,-]{1,60}) ")
+_SET = {"launch_blocking": "CUDA_LAUNCH_BLOCKING=1 ", "workers_crash": "PYTHONFAULTHANDLER=1 "}
+
+
 def so(action: str, facts: Facts) -> bool:
     """Whether the log says that the run had ``action`` before it failed."""
     known = _SO.get(action)
+    had = facts.said.get("env", "").split()
+    if had and (asked := _settings(_SET.get(action, action))):
+        return all(setting in had for setting in asked)
     return known is not None and known(facts)
+
+
+def _settings(action: str) -> list[str]:
+    """The variables that ``action`` begins with."""
+    found: list[str] = []
+    at = 0
+    while match := _SETTING.match(action, at):
+        found.append(match[1])
+        at = match.end()
+    return found
 
 
 # What is so where nobody says otherwise: ms-swift 3.0 to 4.6, LLaMA-Factory 0.9.

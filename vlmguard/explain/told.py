@@ -18,6 +18,11 @@ _SAVED = re.compile(
 # ms-swift, of the folder that it made for this run.
 _RUN = re.compile(r"logging file will be saved in: ([\w./@+~-]{1,200})/logging\.jsonl")
 _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
+# Variables that a command line, or a script under set -x, sets for the run.
+_SETS = re.compile(
+    r"(?m)^(?:\+{1,2} |\$ )?(?:export |declare -x )?([A-Z][A-Z0-9_]{3,40}=\S[^\n]{0,400})"
+)
+_PAIR = re.compile(r"(?<!\S)((?:CUDA|NCCL|TORCH|PY|GLOO|TRITON|VLLM)[A-Z0-9_]{3,40}=[\w:.,-]{1,60})(?!\S)")
 _LOCK = re.compile(r"[Ss]till waiting to acquire lock on (/[\w./@+~-]{1,300}\.lock)\b")
 # The first configuration that transformers read, of a folder or out of the hub's cache.
 _CONFIG = re.compile(
@@ -133,6 +138,8 @@ def passing(text: str, said: dict[str, str]) -> None:
     for match in _SAVED.finditer(text):
         said["saved"] = match[1]  # the last of them
     crashed.passing(text, said)
+    if pairs := {pair for line in _SETS.findall(text) for pair in _PAIR.findall(line)}:
+        said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
     if found := _LOCK.search(text):
         said.setdefault("lock", found[1])
     if found := _CONFIG.search(text):
