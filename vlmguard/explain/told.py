@@ -22,7 +22,9 @@ _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.
 _SETS = re.compile(
     r"(?m)^(?:\+{1,2} |\$ )?(?:export |declare -x )?([A-Z][A-Z0-9_]{3,40}=\S[^\n]{0,400})"
 )
-_PAIR = re.compile(r"(?<!\S)((?:CUDA|NCCL|TORCH|PY|GLOO|TRITON|VLLM)[A-Z0-9_]{3,40}=[\w:.,-]{1,60})(?!\S)")
+_PAIR = re.compile(
+    r"(?<!\S)((?:CUDA|NCCL|TORCH|PY|GLOO|TRITON|VLLM)[A-Z0-9_]{3,40}=[\w:.,-]{1,60})(?!\S)"
+)
 _LOCK = re.compile(r"[Ss]till waiting to acquire lock on (/[\w./@+~-]{1,300}\.lock)\b")
 # The first configuration that transformers read, of a folder or out of the hub's cache.
 _CONFIG = re.compile(
