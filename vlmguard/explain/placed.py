@@ -13,7 +13,9 @@ _FAILED = re.compile(
     r"(?m)^(?:\S{1,8}: )? {2}host {6}: ([\w.-]{1,60})$\s(?:\S{1,8}: )? {2}rank {6}: (\d{1,6}) "
     r"\(local_rank: (\d{1,4})\)$"
 )
-_ADDRESS = re.compile(r"\[?((?:\d{1,3}\.){3}\d{1,3}|[A-Za-z][\w-]{0,30}\d[\w.-]{0,30})\]?:?")
+_ADDRESS = re.compile(
+    r"\[?(?!rank)((?:\d{1,3}\.){3}\d{1,3}|[A-Za-z][\w-]{0,30}\d[\w.-]{0,30})\]?:?"
+)
 _TIMES = re.compile(r"\[(\d{1,3}(?::\d\d){1,2})<(\d{1,3}(?::\d\d){1,2}),")
 # A line that its program writes whole, and that ends before its end.
 _CUT = re.compile(r"(?:\d{1,3}%\|[^|]{0,300}\| {0,8}\d{1,9}(?:/\d{0,9})?|\{'loss': [^}]{0,300})$")

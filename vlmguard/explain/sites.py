@@ -20,6 +20,7 @@ _XID = re.compile(
 )
 # NCCL's list of interfaces: containers' own among them, which no other machine reaches.
 _INTERFACES = re.compile(r"NET/Socket : Using (\[0\][^\n]{5,600})")
+_ADAPTERS = re.compile(r"NET/IB : Using \[0\][^\n\[]{3,40}\[1\]")
 _NAMES = re.compile(r"\[\d{1,2}\]([\w.-]{1,20}):")
 _VIRTUAL = ("br-", "veth", "docker", "virbr", "cni", "flannel", "cali", "lo:")
 _BRIDGE = re.compile(r"Bootstrap : Using (\w{2,15}:172\.17\.\d{1,3}\.\d{1,3})<")
@@ -41,6 +42,8 @@ def passing(text: str, said: dict[str, str]) -> None:
             said.setdefault("realif", real[0])
     if found := _BRIDGE.search(text):
         said.setdefault("bridge", found[1])
+    if _ADAPTERS.search(text):
+        said.setdefault("adapters", "several")
     if _CUDA.search(text):
         said.setdefault("cudaseen", "true")
     if found := _BUSY.search(text):

@@ -87,10 +87,12 @@ def _looked(said: str, trace: str, where: str, event: Event) -> str:
     if "ZeroDivisionError" in said and looped:
         owner = re.search(r"([\w.]{1,60})\.train\(", code)
         trainer = owner[1] if owner is not None else "trainer"
+        unsloth = event.frames[-1][2].startswith("_fast_")
+        compiled = "; UNSLOTH_COMPILE_DISABLE=1 shows the line itself" if unsloth else ""
         words = ", ".join(f"{trainer}.args.{name}" for name in _COUNTED)
         return (
             f"print(len({trainer}.train_dataset), {words}), in front of {where or 'train()'}: one "
-            "of them is 0, or the rows are fewer than one step takes"
+            f"of them is 0, or the rows are fewer than one step takes{compiled}"
         )
     wanted = code.rpartition(" = ")[2]
     if "KeyError" in said and wanted.count("[") == 1 and (match := _LOOKED_UP.search(wanted)):

@@ -10,6 +10,7 @@ from vlmguard.explain.logfacts import Facts
 COMPLETION = ("ompletion from peer", "ot completion with error", "IBV_WC_RETRY", "Got CQE with")
 # Of the card's own memory, not of the way: GPUDirect.
 _MEMORY = re.compile(r"(?:error |status=)(?:4|10)\b|LOC_PROT|REM_ACCESS")
+_ADAPTER = re.compile(r"\bhca (mlx5_\w{1,12})\b")
 
 _WITHOUT = Do(
     "NCCL_IB_DISABLE=1 in front of the same command, on every node, as a test: if it then works, "
@@ -50,6 +51,19 @@ def steps(facts: Facts) -> tuple[Do, ...]:
             kind="between",
         ),
     )
+    named = _ADAPTER.search(facts.message) if "adapters" in facts.said else None
+    alone = (
+        (
+            Do(
+                f"NCCL_IB_HCA=^{named[1]} in front of the same command, on every node: without the "
+                "adapter that the message names: if it then works, that link is at fault, its cable or "
+                f"its port of the switch (ibstat {named[1]}, on both nodes)",
+                "a part of the bandwidth",
+            ),
+        )
+        if named is not None
+        else ()
+    )
     memory = (direct,) if _MEMORY.search(facts.message) else ()
     roce = (index,) if "roce" in facts.said or "localGid" in facts.message else ()
-    return (*memory, _WITHOUT, *roce, retries, *between)
+    return (*memory, *alone, _WITHOUT, *roce, retries, *between)
