@@ -39,7 +39,7 @@ OLD_TRL = 'File "/e/site-packages/trl/trainer/sft_trainer.py", line 290, in trai
 # What the log says of the run, class, message, trace → what the first step has.
 ROWS = (
     ("", "VG581", "TypeError: 'NoneType' object is not iterable", REWARD, "/w/sft.py:71: try: … except TypeError: 0.0"),
-    ("", "VG581", "TypeError: expected string or bytes-like object, got 'list'", REWARD, '/w/sft.py:44: completion[0]["content"]'),
+    ("", "VG581", "TypeError: expected string or bytes-like object, got 'list'", REWARD, '/w/sft.py:71: completion[0]["content"]'),
     ("", "VG581", "TypeError: iou() got an unexpected keyword argument 'prompts'", REWARD, "def iou(completions, **kwargs)"),
     ("", "VG581", "KeyError: 'bbox'", REWARD, "/w/sft.py:44: print(list(kwargs))"),
     ("UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n", "VG507", "does not require grad", MINE, "--include='*.py' /w: use_reentrant=False"),
@@ -72,6 +72,7 @@ ROWS = (
     ("NVIDIA H100 with CUDA capability sm_90 is not compatible with\n", "VG537", "CUDA error: no kernel image is available", "", "whl/cu126: this torch was not built for sm_90"),
     ("", "VG567", "KeyboardInterrupt", 'File "/e/site-packages/torch/utils/file_baton.py", line 49, in wait', "find ~/.cache/torch_extensions -name lock"),
     ("", "VG561", "params[0] in this process with sizes [151665, 3584] appears not to match sizes of the same param in process 0.", MINE, "--include='*.py' /w: on every rank alike"),
+    ("[12.1] python3[8812]: segfault at 7f01 ip 0007 sp 0007 error 4 in libavcodec.so.58[7f02+a00000]\n", "VG558", "Segmentation fault", "", "PYTHONFAULTHANDLER=1 in front of the command, and DataLoader(num_workers=0)"),
     (FATAL.format("decord"), "VG558", "Fatal Python error: Segmentation fault", "", "--force-reinstall --no-deps decord: the crash is in it (/env/lib/python3.10/site-packages/decord/reader.py:176"),
     (FATAL.format("torch"), "VG558", "Fatal Python error: Segmentation fault", "", "/w/data.py:88: print what is given"),
     ("", "VG558", "Signal 11 (SIGSEGV)", "", "PYTHONFAULTHANDLER=1"),

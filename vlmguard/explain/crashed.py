@@ -12,6 +12,7 @@ _CURRENT = re.compile(
 )
 _FRAME = re.compile(r"File \"([^\"\n]{1,200})\", line (\d{1,7}) in ([\w<>.]{1,80})")
 _PACKAGE = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
+_KERNEL = re.compile(r"segfault at [0-9a-f]{1,16} ip .{1,120} in ([\w.+-]{2,60})\[")
 DEEP = 6000  # characters of a stack
 
 
@@ -29,6 +30,8 @@ def passing(text: str, said: dict[str, str]) -> None:
             said.setdefault("crashpackage", packages.of(name[1]) if name is not None else "")
         if own and "<" not in own[0][0]:
             said.setdefault("crashplace", f"{own[0][0]}:{own[0][1]}")
+    if found := _KERNEL.search(text):
+        said.setdefault("crashlib", found[1])  # the kernel's word
     # DeepSpeed's kernels were asked for, and no word came behind that.
     if "as PyTorch extensions root" in text and "Time to load" not in text:
         said.setdefault("extensions", "loading")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -36,6 +38,19 @@ _BUILD = Do(
 )
 
 
+# Libraries that decode images and videos.
+_MEDIA = re.compile(r"libav|libsw|decord|opencv|cv2|jpeg|png|webp|tiff|imaging")
+_DECODER = (
+    Do("workers_crash", "slower loading; the stack then names the line, and the row's file"),
+    Do(
+        "take that file out of the data; the decoder in another release: the crash is in "
+        "{crashlib} (python -m pip install -U of av, decord or opencv-python-headless, whichever "
+        "the stack has)",
+        "none",
+    ),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """The faulthandler's stack, where the log has it; else what prints it."""
     if "crash" in facts.said:
@@ -44,6 +59,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         if facts.steps is not None and facts.steps[0] > 0:  # it worked: a row is at fault
             return (*_PLACED, *anew, _WORKERS)
         return (*anew, *_PLACED, _WORKERS)
+    if _MEDIA.search(facts.said.get("crashlib", "")):
+        return _DECODER
     if "extensions" in facts.said and facts.steps is None:
         return (_LOOK, _BUILD, _ANEW)
     return (_LOOK, _WORKERS, _ANEW)

@@ -65,10 +65,11 @@ _STEPS = (
         kind="columns",
     ),
     Do(
-        '{place}: completion[0]["content"] in place of completion: of conversational rows a '
+        '{reward}: completion[0]["content"] in place of completion: of conversational rows a '
         "completion is a list of messages",
         "none",
         when=("expected string or bytes-like", "'list' object has no attribute"),
+        unless=("'NoneType'",),
         kind="place",
     ),
     Do(
