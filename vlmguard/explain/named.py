@@ -264,7 +264,10 @@ def _of(facts: Facts) -> dict[str, str]:
         "reward": given.reward(facts.trace),
         "exception": _first(_TYPE, said) or "Exception",
         "codefolder": given.code(facts.trace),
-        **{n: facts.said.get(n, "") for n in ("lock", "crash", "crashpackage", "crashplace", "crashlib")},
+        **{
+            n: facts.said.get(n, "")
+            for n in ("lock", "crash", "crashpackage", "crashplace", "crashlib")
+        },
         "embedding": _first(_EMBEDDING, said),
         "trainables": facts.said.get("trainables", ""),
         **shapes.of_adapter(said, facts.model),
