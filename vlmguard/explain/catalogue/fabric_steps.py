@@ -56,8 +56,8 @@ def steps(facts: Facts) -> tuple[Do, ...]:
         (
             Do(
                 f"NCCL_IB_HCA=^{named[1]} in front of the same command, on every node: without the "
-                "adapter that the message names: if it then works, that link is at fault, its cable "
-                f"or its port of the switch (ibstat {named[1]}, on both nodes)",
+                "adapter that the message names: if it then works, its link is at fault, the cable "
+                f"or the port of the switch (ibstat {named[1]}, on both nodes)",
                 "a part of the bandwidth",
             ),
         )
