@@ -263,6 +263,7 @@ RUNS = (
     ("x transformers/trainer.py x\n", "VG546", "Some tensors share memory", MINE + 'File "/e/site-packages/transformers/trainer.py", line 3721, in _save File "/e/site-packages/safetensors/torch.py", line 232, in save_file', "--save_safetensors false"),
     ("deepspeed --deepspeed z3.json t.py\n", "VG523", "RuntimeError: 'weight' must be 2-D", 'File "/e/site-packages/trl/trainer/dpo_trainer.py", line 327, in get_batch_metrics ) = self.concatenated_forward(self.ref_model, batch)', "python -m pip install 'trl>=0.7.2,<0.9'"),
     ("", "VG543", "[87c1e21c0a1d:53138:0:53138] Caught signal 7 (Bus error: nonexistent physical address)", "", "docker run --shm-size=16g"),
+    ("swift sft --attn_impl flash_attn\n", "VG538", "Failed to import transformers.models.x because of the following error: /u/flash_attn_2_cuda.so: undefined symbol: _ZN", "", "python -m pip install --no-build-isolation"),
     ("", "VG538", "Failed to import transformers.models.x because of the following error: /u/flash_attn_2_cuda.so: undefined symbol: _ZN", "", "python -m pip uninstall -y flash-attn"),
     ("llamafactory-cli train --dataset mine\nRunning tokenizer on dataset: 0%|\n", "VG510", "the number of <image> tokens", "", "grep -A 20 '\"mine\"' data/dataset_info.json"),
     ("torchrun --nnodes 2 --node_rank 1 --master_addr 10.1.1.5 --master_port 29501 main.py\n", "VG517", "store->get('0') got error: Socket Timeout", "", "nc -vz 10.1.1.5 29501"),

@@ -42,10 +42,18 @@ def _why(facts: Facts) -> str:
     )
 
 
+def _asked(facts: Facts) -> bool:
+    """Whether the run's own arguments ask for flash-attention: without it they would fail."""
+    told = (facts.said.get(name, "") for name in ("attn_impl", "attn_implementation", "flash_attn"))
+    on = facts.said.get("disable_flash_attn2", "").lower() == "false"
+    return on or any(value.startswith(("flash", "fa2")) for value in told)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if not _missing(facts):
         imported = "Failed to import" in facts.message or "Could not import" in facts.message
-        return (_WITHOUT, *_BUILT) if imported and "flash_attn" in facts.message else _BUILT
+        needless = imported and "flash_attn" in facts.message and not _asked(facts)
+        return (_WITHOUT, *_BUILT) if needless else _BUILT
     if "libGL" in facts.message or "libgthread" in facts.message:
         return (
             Do("pip install opencv-python-headless in place of opencv-python", "no windows"),
