@@ -20,6 +20,7 @@ _OWN = {
     "max_length": (_LENGTHS, "{length}"),
     "max_pixels": (("max_pixels", "image_max_pixels"), "{pixels}"),
     "workers": (("dataloader_num_workers", "num_workers"), "0"),
+    "workers_fewer": (("dataloader_num_workers", "num_workers"), "{few}"),
 }
 _HALVES = {"bf16": ("bf16", "fp16"), "fp16": ("fp16", "bf16")}
 _IN_FILE = {

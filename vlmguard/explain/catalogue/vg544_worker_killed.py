@@ -20,55 +20,76 @@ def _why(facts: Facts) -> str:
     )
 
 
+_STEPS = (
+    Do(
+        "map_workers",
+        "slower preparation; the exception then shows itself",
+        when=("map operation",),
+    ),
+    Do(
+        "DataLoader(timeout=0), or a much larger one: a worker was slow to read, not dead",
+        "a hang is noticed later",
+        when=("timed out after",),
+    ),
+    Do(
+        "workers_crash",
+        "slower loading; a crash in a decoder (cv2, decord, av, PIL) shows its line",
+        when=_CRASHES,
+    ),
+    Do(
+        "cv2.setNumThreads(0) in worker_init_fn where OpenCV decodes; else the decoder that "
+        "the trace names, in another release",
+        "none",
+        when=_CRASHES,
+    ),
+    Do(
+        "workers",
+        "slower loading; the exception then shows itself in the rank",
+        unless=("map operation", *_CRASHES),
+    ),
+    Do(
+        "dmesg -T | grep -i -E 'killed process|oom': was it memory? (VG532)",
+        "none",
+        when=("Killed", "abruptly died"),
+    ),
+    Do(
+        "more host memory, or fewer workers (VG532); dmesg -T | grep -i killed",
+        "none",
+        unless=_CRASHES,
+    ),
+    Do(
+        'DataLoader(multiprocessing_context="spawn"), where a library does not survive fork',
+        "slower start",
+        unless=("map operation",),
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """Many workers of many ranks fill a host's memory: fewer of them before none."""
+    many = facts.number("dataloader_num_workers", "num_workers") or 0
+    told = ("Killed", "exited unexpectedly")
+    if many < 4 or (facts.world or 1) < 2 or not any(words in facts.message for words in told):
+        return _STEPS
+    cost = (
+        f"slower loading; {facts.world} ranks × {many} workers held their rows and images in the "
+        "host's memory at once; 0 shows an exception that a worker kept to itself"
+    )
+    fewer = Do("workers_fewer", cost, (("few", str(max(many // 4, 1))),))
+    look = Do(
+        "dmesg -T | grep -i -E 'killed process|oom' | tail: a line with python: it was memory",
+        "none",
+    )
+    return (fewer, look, *(do for do in _STEPS if "dmesg" not in do.action))
+
+
 FAILURE = Known(
     code="VG544",
     name="explain-worker-killed",
     title="A data-loader worker was killed or died",
     zh="数据加载子进程被杀死或异常退出",
     why=_why,
-    do=(
-        Do(
-            "map_workers",
-            "slower preparation; the exception then shows itself",
-            when=("map operation",),
-        ),
-        Do(
-            "DataLoader(timeout=0), or a much larger one: a worker was slow to read, not dead",
-            "a hang is noticed later",
-            when=("timed out after",),
-        ),
-        Do(
-            "workers_crash",
-            "slower loading; a crash in a decoder (cv2, decord, av, PIL) shows its line",
-            when=_CRASHES,
-        ),
-        Do(
-            "cv2.setNumThreads(0) in worker_init_fn where OpenCV decodes; else the decoder that "
-            "the trace names, in another release",
-            "none",
-            when=_CRASHES,
-        ),
-        Do(
-            "workers",
-            "slower loading; the exception then shows itself in the rank",
-            unless=("map operation", *_CRASHES),
-        ),
-        Do(
-            "dmesg -T | grep -i -E 'killed process|oom': was it memory? (VG532)",
-            "none",
-            when=("Killed", "abruptly died"),
-        ),
-        Do(
-            "more host memory, or fewer workers (VG532); dmesg -T | grep -i killed",
-            "none",
-            unless=_CRASHES,
-        ),
-        Do(
-            'DataLoader(multiprocessing_context="spawn"), where a library does not survive fork',
-            "slower start",
-            unless=("map operation",),
-        ),
-    ),
+    do=_do,
     wrong="If the rank itself failed first, its workers only followed.",
     signs=(
         Sign("DataLoader worker", also=("is killed by signal",)),

@@ -129,6 +129,11 @@ SPELT: dict[str, dict[str, str]] = {
         "accelerate": "DataLoader(num_workers=0)",
         "": "DataLoader(num_workers=0), for a Trainer --dataloader_num_workers 0",
     },
+    "workers_fewer": {
+        "hf": "--dataloader_num_workers {few}",
+        "yaml": "dataloader_num_workers: {few}",
+        "": "DataLoader(num_workers={few}), for a Trainer --dataloader_num_workers {few}",
+    },
     "workers_crash": {
         "hf": "PYTHONFAULTHANDLER=1 in front of the command, --dataloader_num_workers 0 behind it",
         "yaml": "PYTHONFAULTHANDLER=1 in front of the command, dataloader_num_workers: 0",
