@@ -62,6 +62,8 @@ ROWS = (
     ("INFO - __main__ - ***** Running training *****\n", "VG503", "Expected to have finished reduction", "", "Accelerator(kwargs_handlers="),
     ("", "VG522", KEYS.format('"a.w", "b.w"', '"module.a.w", "module.b.w"'), MINE, 'state = {k.removeprefix("module."): v for k, v in state.items()}: in /w/sft.py:7'),
     ("", "VG522", KEYS.format('"base_model.model.a.w"', '"a.w"'), MINE, 'state = {"base_model.model." + k: v'),
+    ("swift sft --resume_from_checkpoint out/checkpoint-4\n", "VG522", KEYS.format('"model.visual.a.w"', '"visual.a.w"'), "", "out/checkpoint-4/config.json)"),
+    ("", "VG522", KEYS.format('"model.visual.a.w"', '"visual.a.w"'), MINE, "from_pretrained(FOLDER) in place of load_state_dict, in /w/sft.py:7"),
     ("", "VG522", KEYS.format('"a.w"', '"b.w"'), MINE, "grep -r --include=config.json transformers_version"),
     ("", "VG522", "size mismatch for model.mm_projector.0.weight: copying a param with shape torch.Size([4096, 1024]) from checkpoint, the shape in current model is torch.Size([3584, 1152]).", "", "(widths 1152, 3584): the loaded one is of others (1024, 4096;"),
     ("NVIDIA V100\nx transformers/trainer.py x\nTesla V100-SXM2\n", "VG526", HALF, MINE, "TrainingArguments(fp16=True, bf16=False)"),

@@ -37,6 +37,8 @@ _PARTS = (
 )
 _OWN = ("transformers/trainer_callback.py",)
 
+# Names that transformers 4.52 gave to parts of a vision-language model.
+_MOVED = ("missing keys in the checkpoint", '"model.visual.', '"model.language_model.')
 _BEFORE = "in front of load_state_dict: the checkpoint's names"
 _STEPS = (
     looks.CHECK,
@@ -44,6 +46,28 @@ _STEPS = (
         "model.module.load_state_dict(state): the weights are those of the model inside of DDP",
         "none",
         when=("loading state_dict for DistributedDataParallel",),
+        kind="release",
+    ),
+    Do(
+        "python -m pip install \"transformers==$(python -c 'import json, sys; "
+        'print(json.load(open(sys.argv[1]))["transformers_version"])\' {checkpoint}/config.json)"'
+        ", and the same command: the release that saved it (4.52 moved visual. to "
+        "model.visual.); what this run wrote since is not of these weights: delete it",
+        "none",
+        when=_MOVED,
+        kind="release",
+    ),
+    Do(
+        "{checkpoint} as the model itself, not to resume from (ms-swift: --model, else "
+        "model_name_or_path): from_pretrained gives the weights their new names",
+        "the optimizer's state, and the step, begin anew",
+        when=_MOVED,
+    ),
+    Do(
+        "from_pretrained(FOLDER) in place of load_state_dict, in {place}: it gives the names of "
+        "releases before 4.52 (visual.) their new ones (model.visual., model.language_model.)",
+        "none",
+        when=_MOVED,
         kind="release",
     ),
     Do(
@@ -85,21 +109,6 @@ _STEPS = (
         "that flag",
         "none",
         kind="release",
-    ),
-    Do(
-        "python -m pip install \"transformers==$(python -c 'import json, sys; "
-        'print(json.load(open(sys.argv[1]))["transformers_version"])\' {checkpoint}/config.json)"'
-        ", and the same command: the release that saved it (4.52 moved visual. to "
-        "model.visual.); what this run wrote since is not of these weights: delete it",
-        "none",
-        when=("missing keys in the checkpoint",),
-        kind="release",
-    ),
-    Do(
-        "{checkpoint} as the model itself, not to resume from (ms-swift: --model, else "
-        "model_name_or_path): from_pretrained gives the weights their new names",
-        "the optimizer's state, and the step, begin anew",
-        when=("missing keys in the checkpoint",),
     ),
     Do(
         "grep -r --include=adapter_config.json base_model_name_or_path .: the adapter is of that "
@@ -191,7 +200,7 @@ _STEPS = (
     Do(
         "model.resize_token_embeddings(N) before loading, N: the checkpoint's first dimension",
         "none",
-        when=("embed", "lm_head", "vocab"),
+        when=("embed_tokens", "word_embeddings", "wte", "lm_head", "vocab"),
         unless=("missing keys in the checkpoint", "copying a param with shape"),
     ),
 )
