@@ -153,6 +153,7 @@ LOGS = (
     ({"a.log": STEPPED + LIMIT}, "sbatch --time=3:00:00 of the job's script: 2:00:00 were left"),
     ({"a.log": STEPPED + "  62%|██████▏   | 3243/51"}, "- tail -n 3 -f a.log  # its last line is cut"),
     ({"a.log": "2026-01-12T12:00:00.12Z" + STEPPED + "2026-01-12T12:00:10.12Z  62%|██████▏   | 3243/51"}, "- kubectl logs -f --tail 3 POD  #"),
+    ({"a.log": "swift sft --model Qwen/Qwen2-VL-7B-Instruct\nMap (num_proc=8):  37%|███       | 1041302/2814330 [37:01<63:11, 847.3 examples/s]\n"}, "  - --dataset_num_proc $(nproc)  # it prepares the data"),
     ({"slurm-77.out": STEPPED + "{'loss': 1.2088, 'grad_norm': 1.8, 'learning_ra"}, "- tail -n 3 -f slurm-77.out; squeue -j 77  #"),
     ({"n0.log": TABLE.format("g0", 2, 2), "n1.log": BROKEN + TABLE.format("g1", 7, 3)}, "done  # on g1 first"),
     ({"a.log": compose.traced(f"RuntimeError: {ECC}", 9) + TABLE.format("g1", 9, 1)}, "grep -vx 1 | paste -sd,) in front of the command"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from vlmguard.explain import looks, named, parted, placed, standing, watchdog, writing
+from vlmguard.explain import flags, looks, named, parted, placed, standing, watchdog, writing
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
+from vlmguard.explain.failure import Do
 
 _JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
 _POD = re.compile(r"^([a-z0-9][a-z0-9-]{1,60}-(?:worker|master|launcher)-\d{1,4})\b")
@@ -62,6 +63,10 @@ _OTHERS = (
 _HELD = (
     "who holds this lock: an older process of yours: end it (kill PID); nobody: delete the file "
     "and start again"
+)
+_MAPPED = re.compile(
+    r"(?i)work before the first step: (?:map|running tokenizer|tokeniz|process)[^(%]{0,30}"
+    r"(?:\(num_proc=(?:\d|1[0-5])\))?: "
 )
 _FOLLOW = (
     "tail -n 3 -f {log}{more}: its last line is cut in the middle, as a copy of a log is that is "
@@ -174,6 +179,8 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     read = f"it has gone on since: it runs, wait; else {_READ}" if tail else _READ
     yield f"{tail}{SPY}: {where}{read}{ranks}"
     yield from work if writing.unsaved(digests) or writing.all_saved(digests) else ()
+    if _MAPPED.search(_stands(answer, digests)):
+        yield f"{flags.say(Do('map_more'), answer.facts)}: it prepares the data, as its bar counts"
     if hosts and not found.links:
         yield from _network(digests)
     stuck = answer.facts.steps is not None and answer.facts.steps[0] == 0 and not found.said
