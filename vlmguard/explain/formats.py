@@ -28,6 +28,7 @@ def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
             "how": answer.how,
             "file": clean.shown(place[0]) if place else None,
             "line": place[1] if place else None,
+            "code": "".join(clean.shown(one) for one in show.code(answer)) or None,
             "phase": facts.phase,
         },
         "run": {

@@ -8,6 +8,7 @@ from vlmguard.core.findings import Finding
 from vlmguard.explain import (
     absent,
     clean,
+    codeline,
     flags,
     named,
     packages,
@@ -26,7 +27,7 @@ from vlmguard.explain.language import chinese
 from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
 
-LONGEST = 320  # characters of an evidence line
+LONGEST = 480  # characters of an evidence line
 SIDE = 32  # ranks
 _BY = ("torchrun's first", "its place", "the ranks' clocks", "its exit code", "the logged")
 _OF_OTHERS = ("it did not answer", "it never came", "it is the one that")  # who waited says so
@@ -73,6 +74,7 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         return
     if answer.verdict in ("explained", "unknown"):
         yield f"started: {_started(answer, digests)}"
+        yield from (f"its line: {clean.shown(one)}" for one in code(answer))
     if answer.known is not None:
         yield from _known(answer)
     elif answer.verdict == "unknown":
@@ -259,6 +261,13 @@ def _started(answer: Answer, digests: Sequence[Digest]) -> str:
     if len(alike) > 1 and alike > set(answer.ranks):  # not those that waited for another one
         parts.append(f"the same failure on {watchdog.ranks(answer.alike)}: told is the first")
     return clean.shown(", ".join(parts))
+
+
+def code(answer: Answer) -> list[str]:
+    """The source of the place that `_started` names, where the traceback prints it."""
+    event = answer.pick.event if answer.pick else None
+    said = codeline.of(event.trace, event.where) if event and event.where else ""
+    return [said] if said and not said.startswith("raise ") else []  # the message says that
 
 
 def _inside(pick: Candidate | None, place: tuple[str, int, str]) -> list[str]:
