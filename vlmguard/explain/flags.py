@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from vlmguard.explain import named, spelling
+from vlmguard.explain import inherited, named, spelling
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.spelt import SPELT
@@ -30,11 +30,13 @@ def say(do: Do, facts: Facts) -> str:
         action = "ranks_as_saved"
     spelt = SPELT.get(action)
     if spelt is None:
-        return named.filled(action, values)
+        return inherited.through_srun(named.filled(action, values), facts)
     name = facts.framework
     family = "hf" if name in _HF else "yaml" if name in _YAML else ""
     own = spelling.own(action, facts, values)
     words = own or spelt.get(name) or spelt.get(family) or spelt[""]
+    strict = facts.said.get("strict", "").lower() == "true" and "strict" in facts.typed
+    values["strict"] = " --strict false" if strict else ""  # swift raises for such a row otherwise
     values["newest"] = _newest(facts, values)
     values["hub"] = values.get("repo") or values.get("modelrepo") or "NAME"
     values.setdefault("starter", "SCRIPT.py")
@@ -45,7 +47,8 @@ def say(do: Do, facts: Facts) -> str:
     said = said.replace("DeepSpeed's config", values.get("dsfile", "DeepSpeed's config"))
     if name == "LLaMA-Factory" and facts.typed & _FLAGGED:
         said = _PAIR.sub(lambda m: f"{' ' if m.start() else ''}--{m[1]} {m[2]}", said)
-    return said if own else spelling.in_code(said, facts)
+    said = said if own else spelling.in_code(said, facts)
+    return inherited.through_srun(said, facts)
 
 
 _USUAL = {"hours": "2", "seconds": "7200"}  # a longer wait for a collective

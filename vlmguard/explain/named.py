@@ -71,7 +71,10 @@ _FILES = [
                r"(/[\w./@+~-]{2,220})"),
     re.compile(r"(?<![\w./:<])(/[\w.@+~-]{1,80}/[\w./@+~-]{1,200})"),
 ]  # fmt: skip
-_PLACES = ("onenode", "xidnode", "bus", "realif", "bridge")
+_PLACES = (
+    *("onenode", "xidnode", "bus", "realif", "bridge"),
+    *("worncard", "stepmemory", "preloaded"),
+)
 _LOOSE = _FILES[-2:]  # any path: a frame's own source is not the file that is meant
 _SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h")
 _REPO = [

@@ -10,6 +10,7 @@ from vlmguard.explain import (
     clean,
     codeline,
     flags,
+    inherited,
     named,
     packages,
     parted,
@@ -80,7 +81,8 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     elif answer.verdict == "unknown":
         yield f"what it means: {_unknown(answer)}"
         yield "type next:"
-        yield from (f"  - {parted.step(line)}" for line in _next(answer, digests))
+        steps = (inherited.through_srun(line, answer.facts) for line in _next(answer, digests))
+        yield from (f"  - {parted.step(line)}" for line in steps)
     else:
         yield from _unfinished(answer, digests)
     if answer.table is not None:

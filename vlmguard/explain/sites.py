@@ -18,6 +18,17 @@ _BUSY = re.compile(r"failed to (?:bind|listen)[^\n]{0,60}:(\d{2,5}) \(errno: (?:
 _XID = re.compile(
     r"([A-Za-z][\w.-]{1,60}) kernel: [^\n]{0,40}NVRM: Xid \(PCI:([\da-fA-F:.]{4,16})\)"
 )
+# The driver's numbers for memory of a card that counts no more: ECC, contained, rows to remap.
+_WORN = re.compile(
+    r"Xid \(PCI:([\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F]{2})\): (?:48|63|64|94|95),"
+)
+# What the command of a step, in the log, asks Slurm for: a script's own lines do not bind it.
+_STEP_MEMORY = re.compile(r"(?m)^(?:[+$] )?srun [^\n]{0,400}?--mem[= ](\d{1,6}[KMGT]?)\b")
+_STEP_EXPORT = re.compile(r"(?m)^(?:[+$] )?srun [^\n]{0,400}?--export[= ]([\w=,/.:-]{1,200})")
+# Data that each rank of its own holds in the host's memory.
+_PRELOADED = re.compile(r"(?<!\S)(--(?:preload|cache)_\w{1,30})[= ][Tt]rue\b")
+# Columns of rows that were made ready, as datasets prints them.
+_COLUMNS = re.compile(r"Dataset\(\{\s{0,8}features: \[([\w', ]{1,400})\]")
 # NCCL's list of interfaces: containers' own among them, which no other machine reaches.
 _INTERFACES = re.compile(r"NET/Socket : Using (\[0\][^\n]{5,600})")
 _ADAPTERS = re.compile(r"NET/IB : Using \[0\][^\n\[]{3,40}\[1\]")
@@ -48,6 +59,16 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("cudaseen", "true")
     if found := _BUSY.search(text):
         said.setdefault("busyport", found[1])
+    if len(worn := set(_WORN.findall(text))) == 1:
+        said.setdefault("worncard", f"{worn.pop()}.0")
+    if found := _STEP_MEMORY.search(text):
+        said.setdefault("stepmemory", found[1])
+    if (found := _STEP_EXPORT.search(text)) and "ALL" not in found[1].split(","):
+        said.setdefault("stepexport", found[1])
+    if found := _COLUMNS.search(text):
+        said.setdefault("columns", found[1].replace("'", ""))
+    if found := _PRELOADED.search(text):
+        said.setdefault("preloaded", found[1])
     if found := _XID.search(text):
         said.setdefault("xidnode", found[1])
         said.setdefault("bus", found[2])

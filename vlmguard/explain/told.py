@@ -123,7 +123,7 @@ NAMES = frozenset(
     image_folder model_id master_addr master_port nnodes freeze_language_model lora_target_modules r
     num_workers pretrain_mm_mlp_adapter tf32 disable_flash_attn2 num_generations
     max_completion_length max_slice_nums max_dynamic_patch plugin
-    dataset_name save_steps
+    dataset_name save_steps strict vllm_server_host vllm_server_port
     quantization_bit quant_bits load_in_4bit deepspeed_config
     """.split()
 ) | frozenset(_ALIASES)

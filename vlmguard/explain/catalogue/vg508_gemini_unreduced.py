@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _NAMES = re.compile(r"(?<=\\t)[A-Za-z_]\w*(?:\.\w+)+|(?<=parameters: )[A-Za-z_]\w*(?:\.\w+)+")
-_EXPERTS = (
-    Do(
-        "MoeHybridParallelPlugin(tp_size=1, pp_size=1, ep_size=N, zero_stage=1) instead of "
-        "GeminiPlugin: an expert that no token reaches has no gradient",
-        "other settings",
-    ),
+_EXPERTS = Do(
+    "MoeHybridParallelPlugin(tp_size=1, pp_size=1, ep_size=N, zero_stage=1) instead of "
+    "GeminiPlugin: an expert that no token reaches has no gradient",
+    "other settings",
 )
 # The collator puts it in: what the tower sees then has no label, and its gradient is zero.
 _BLANK = (
@@ -62,7 +61,12 @@ def _parts(facts: Facts) -> list[str]:
 
 def _why(facts: Facts) -> str:
     parts = _parts(facts)
-    if parts and "experts" not in facts.message:
+    if "experts" in facts.message:
+        return (
+            "experts of the model train, and one to which no token went in this window got no "
+            "gradient"
+        )
+    if parts:
         return (
             f"parameters of {', '.join(parts)} train and got no gradient in this window: usually "
             "none of its rows had an image"
@@ -73,9 +77,18 @@ def _why(facts: Facts) -> str:
     )
 
 
+def _by_flag(facts: Facts) -> Do:
+    """ColossalMoE's own flags: its expert ranks divide the ranks and Mixtral's eight experts."""
+    return Do(
+        f"--plugin hybrid --pp_size 1 --ep_size {math.gcd(facts.world or 8, 8)}: an expert that no "
+        "token reaches has no gradient, and this plug-in asks for none",
+        "other settings",
+    )
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if "experts" in facts.message:
-        return (*_EXPERTS, _UNUSED)
+        return (_by_flag(facts) if "ColossalMoE/train.py" in facts.trace else _EXPERTS, _UNUSED)
     parts = _parts(facts)
     freeze = Do("freeze_tower", "the tower no longer learns")
     if parts:

@@ -44,6 +44,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("max_length", cost, limits.longer(facts, row)),
         )
     if facts.framework == "ms-swift":
+        smaller = Do("smaller_or_left_out", "smaller images", limits.fewer_pixels(facts))
+        now = facts.number("max_length") or 0
+        if facts.vision and now and row > 2 * now:  # of images: a limit as high takes the memory
+            return (smaller, Do("longer_or_left_out", cost, limits.longer(facts, row)))
         return (
             Do("longer_or_left_out", cost, limits.longer(facts, row)),
             Do("max_pixels", "smaller images, fewer tokens", limits.fewer_pixels(facts)),

@@ -91,6 +91,15 @@ _STEPS = (
         unless=_SAID,
     ),
     Do(
+        "srun --mem=0 … (the rest as it was): --mem={stepmemory} on its line binds this step, and "
+        "0 is all that its job has: #SBATCH --mem=0 in the script too (the whole node; where it is "
+        "shared, four times as much in both)",
+        "none",
+        when=("slurmstepd", "srun: error"),
+        unless=("memory pressure",),
+        kind="more",
+    ),
+    Do(
         "#SBATCH --mem=0 in the job's script (all of the node's memory; where the node is "
         "shared, more than the ReqMem that sacct -j {job} --format=JobID,State,ReqMem,MaxRSS "
         "shows)",
@@ -134,6 +143,10 @@ _STEPS = (
     ),
 )
 _WORKERS = Do("workers", "slower loading: each worker holds a copy")
+_PRELOADED = Do(
+    "{preloaded} false, in the command: each rank of the node holds its own copy of these data",
+    "slower reading",
+)
 _SLICED = (
     "more communication; each rank loads its slice alone, where TrainingArguments are made before "
     "from_pretrained: else every rank of a node holds the whole model in host memory"
@@ -150,11 +163,11 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     """What was offloaded to the host, where the log says so, before the loader's workers; these
     are not there yet while the weights are loaded."""
     if facts.said.get("offload") == "cpu" and facts.phase != "load":
-        return (*_STEPS, _OFFLOAD, _WORKERS)
+        return (*_STEPS, _PRELOADED, _OFFLOAD, _WORKERS)
     if facts.phase == "load":
         sliced = (Do("zero3", _SLICED),) if facts.zero != 3 else ()
         return (*_STEPS, *sliced, _LOAD)
-    return (*_STEPS, _WORKERS, _LOAD)
+    return (*_STEPS, _PRELOADED, _WORKERS, _LOAD)
 
 
 FAILURE = Known(

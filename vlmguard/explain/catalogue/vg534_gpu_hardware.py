@@ -43,6 +43,8 @@ _WITHOUT = (
 def _do(facts: Facts) -> tuple[Do, ...]:
     """The machine's name where the log tells it; Slurm's words where it is Slurm's."""
     resume = Do("resume", "the steps since it was written")
+    if "worncard" in facts.said and "slurm" not in facts.said:
+        return (*_WORN, *_WITHOUT, resume)
     if "slurm" in facts.said:
         return (*_SLURM, *_LOOK, *_REPLACED, resume)
     return (*_ALONE, *_LOOK, *_WITHOUT, resume)
@@ -91,6 +93,17 @@ _ALONE = (
         when=_LOST,
         kind="node",
     ),
+)
+# The kernel's own lines have told which card it is, and that its memory is worn.
+_RESET = (
+    ", with nothing running on it (or sudo reboot): the log's Xid lines tell of this card's memory "
+    "(ECC, rows to remap), and no further look is needed; until then, or where that is not yours "
+    "to do: the run on another machine, from its newest checkpoint (last step)"
+)
+_WORN = (
+    Do("sudo nvidia-smi --gpu-reset -i {worncard}, on {xidnode}" + _RESET, "none", kind="reset"),
+    Do("sudo nvidia-smi --gpu-reset -i {worncard}, on {node}" + _RESET, "none", kind="reset"),
+    Do("sudo nvidia-smi --gpu-reset -i {worncard}, on that machine" + _RESET, "none", kind="reset"),
 )
 _LOOK = (
     Do(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+
 from vlmguard.explain.catalogue.data_rows_steps import NOTHING, STEPS
 from vlmguard.explain.catalogue.refusals import MODEL_FILES
-from vlmguard.explain.failure import Example, Known, Sign
+from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 
@@ -20,13 +23,41 @@ def _why(facts: Facts) -> str:
     )
 
 
+_KEY = re.compile(r"KeyError: '(\w{1,60})'")
+_SOURCE = re.compile(r'File "(/[^"\n]{1,200}?)/swift/(?:llm|template|dataset)/')
+_RENAMED = ("columns", "key", "form")  # kinds of steps that ask for the rows' keys
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """Where the log shows that the rows have the key, the code that asks for it is at fault."""
+    key = _KEY.search(facts.message)
+    columns = facts.said.get("columns", "").split(", ")
+    if key is None or key[1] not in columns or facts.framework != "ms-swift":
+        return STEPS
+    why = f"the log's rows have {key[1]} (features): it is the framework that loses it"
+    folder = _SOURCE.search(facts.trace)
+    newer = Do(f"python -m pip install -U ms-swift: {why}", "another release")
+    if folder is not None and "-packages" not in folder[1]:
+        checkout = shlex.quote(folder[1])
+        newer = Do(f"git -C {checkout} pull && python -m pip install -e {checkout}: {why}")
+    release = re.match(r"(\d{1,3}\.\d{1,3})\.\d{1,3}\.?dev", facts.releases.get("swift", ""))
+    older = Do(
+        f"python -m pip install 'ms-swift<{release[1] if release else 'THIS_RELEASE'}': the last "
+        "one before this " + ("state of development" if release else "one"),
+        "fewer features",
+    )
+    cached = Do("--load_from_cache_file false, with the same command", "the rows are read anew")
+    left = tuple(do for do in STEPS if do.kind not in _RENAMED and do.when)
+    return (newer, older, cached, *left)
+
+
 FAILURE = Known(
     code="VG554",
     name="explain-data-rows",
     title="The data set cannot be read, is empty, or its rows are not as expected",
     zh="数据集无法读取、为空或字段不符",
     why=_why,
-    do=STEPS,
+    do=_do,
     wrong="If it only fails on some ranks, a file is missing on those nodes.",
     signs=(
         *(

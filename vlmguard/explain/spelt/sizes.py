@@ -66,12 +66,17 @@ SPELT: dict[str, dict[str, str]] = {
         "": "max_length={length}",
     },
     "longer_or_left_out": {
-        "ms-swift": "--max_length {length} --truncation_strategy delete: rows that are longer "
-        "still are left out, not cut",
+        "ms-swift": "--max_length {length} --truncation_strategy delete{strict}: rows that are "
+        "longer still are left out, not cut",
         "": "max_length={length}",
     },
+    "smaller_or_left_out": {
+        "ms-swift": "--max_pixels {pixels} --truncation_strategy delete{strict}: rows that are "
+        "longer still are left out, not cut",
+        "": "AutoProcessor.from_pretrained(…, max_pixels={pixels})",
+    },
     "drop_long": {
-        "ms-swift": "--truncation_strategy delete",
+        "ms-swift": "--truncation_strategy delete{strict}",
         "": "drop rows that are too long, before training",
     },
     "zero1": {"ms-swift": "--deepspeed zero1", "": _STAGE.format(1)},
