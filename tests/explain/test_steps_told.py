@@ -36,6 +36,15 @@ EXTENSIONS = "Using /root/.cache/torch_extensions/py312_cu126 as PyTorch extensi
 KEYS = "RuntimeError: Error(s) in loading state_dict for M: Missing key(s) in state_dict: {}. Unexpected key(s) in state_dict: {}. "
 OLD_TRL = 'File "/e/site-packages/trl/trainer/sft_trainer.py", line 290, in train File "/e/site-packages/transformers/trainer.py", line 1555, in train'
 
+SWIFT = 'File "/w/ms-swift/swift/llm/template/template_inputs.py", line 187, in from_dict'
+ROTARY = "AssertionError: Input and cos/sin must have the same dtype, got torch.float32 and torch.bfloat16"
+FLASHED = 'File "/e/site-packages/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py", line 154, in apply_rotary_pos_emb_flashatt'
+EDGES = "size must contain 'shortest_edge' and 'longest_edge' keys."
+HEADLESS = "ValueError: Unrecognized configuration class <class 'transformers.models.paligemma.configuration_paligemma.PaliGemmaConfig'> for this kind of AutoModel: AutoModelForCausalLM."
+CREATED = 'File "/e/site-packages/trl/trainer/sft_trainer.py", line 365, in _create_model_from_path model = AutoModelForCausalLM.from_pretrained(model_path)'
+SMALLER = "Error(s) in loading state_dict for Qwen3VLForConditionalGeneration: size mismatch for model.language_model.embed_tokens.weight: copying a param with shape torch.Size([151936, 2560]) from checkpoint, the shape in current model is torch.Size([151936, 4096])."
+GPTQ = "ValueError: We were not able to get the tokenizer using `AutoTokenizer.from_pretrained` with the string that you have passed {}. For now, we only support quantization for text model."
+
 # What the log says of the run, class, message, trace → what the first step has.
 ROWS = (
     ("", "VG581", "TypeError: 'NoneType' object is not iterable", REWARD, "/w/sft.py:71: try: … except TypeError: 0.0"),
@@ -87,6 +96,21 @@ ROWS = (
     ("", "VG558", "Signal 11 (SIGSEGV)", "", "PYTHONFAULTHANDLER=1"),
     ("x trl/trainer/sft_trainer.py x\n", "VG501", "ready only once", MINE + OLD_TRL, "in code: TrainingArguments("),
     ("[INFO] [launch.py:315:sigkill_handler] Killing subprocess 7\nx trl/trainer/dpo_trainer.py x\n", "VG523", "'weight' must be 2-D", "", "\"stage\": 2 under \"zero_optimization\" in DeepSpeed's config"),
+    ("", "VG570", "TypeError: LlavaLlamaForCausalLM.__init__() got an unexpected keyword argument 'attn_implementation'", MINE, "python -m pip install 'transformers==4.37.2' 'tokenizers==0.15.1'"),
+    ("", "VG570", "TypeError: LlavaQwenForCausalLM.__init__() got an unexpected keyword argument 'x'", MINE, "grep -rnE -A20 'class LlavaQwenForCausalLM"),
+    ("features: ['messages', 'images'],\nswift.__version__: 3.10.0.dev0\nswift sft --dataset a.jsonl\n", "VG554", "KeyError: 'messages'", SWIFT, "git -C /w/ms-swift pull; python -m pip install -e /w/ms-swift (or the last stable one: python -m pip install 'ms-swift<3.10')"),
+    ("features: ['text'],\nswift sft --dataset a.jsonl\n", "VG554", "KeyError: 'messages'", SWIFT, "head -c 600 a.jsonl"),
+    (FACTORY, "VG526", ROTARY, FLASHED, "flash_attn: sdpa"),
+    ("", "VG526", ROTARY, FLASHED, "python -m pip install 'transformers>=4.50'"),
+    (FACTORY + EDGES + "\n", "VG556", "ValueError: Processor was not found, please check", "", "'transformers<4.50'"),
+    ("", "VG518", "ValueError: " + EDGES, "", "'transformers<4.50'"),
+    ("", "VG556", HEADLESS, MINE + CREATED, "AutoModelForImageTextToText.from_pretrained(\"NAME\", torch_dtype=\"auto\"): in front of /w/sft.py:7, and there SFTTrainer(model=model, "),
+    ("", "VG556", HEADLESS, CREATED, "python -m pip install -U trl"),
+    ("Attempting to resume from ./output/checkpoint-10\n", "VG522", SMALLER, MINE, "--output_dir ./output_new: ./output/checkpoint-10 is another run's, which was resumed: its weights are 2560 wide (Qwen3-VL-4B), this model is 4096 wide (Qwen3-VL-8B)"),
+    ("", "VG522", SMALLER, MINE, "Qwen/Qwen3-VL-4B-Instruct as the model for this checkpoint"),
+    ("", "VG555", "FileNotFoundError: [Errno 2] No such file or directory: '/d/a_1 .jpg'", MINE, "ls /d/a_1.jpg && grep -rlZE '[[:space:]][.]jpg' --include='*.json*' . | xargs -0 sed -i.bak -E 's/[[:space:]]+[.]jpg/.jpg/g'"),
+    ("", "VG577", GPTQ.format("./Qwen-VL"), "", "MODEL=Qwen/Qwen-VL-Chat-Int4"),
+    ("", "VG577", GPTQ.format("/m/mine"), "", "ready GPTQ checkpoint"),
 )  # fmt: skip
 
 

@@ -142,6 +142,8 @@ LOOKED = (
     ("TypeError", "Object of type int64 is not JSON serializable", PLACE, "/job/train.py:7: json.dump(…, default=lambda x: x.tolist())"),
     ("statistics.StatisticsError", "mean requires at least one data point", PLACE, '/job/train.py:7: float("nan")'),
     ("RecursionError", "maximum recursion depth exceeded", 'File "/job/train.py", line 7, in __getattr__ return getattr(self.inner, name)', '/job/train.py:7: if name == "inner": raise AttributeError(name)'),
+    ("OverflowError", "cannot convert float infinity to integer", CALLED + 'File "/job/train.py", line 7, in on_step_end eta = timedelta(seconds=self.smoothed * left)', "/job/train.py:7: if not math.isfinite(self.smoothed): return"),
+    ("ValueError", "cannot convert float NaN to integer", 'File "/job/train.py", line 7, in main n = int(ratio * 10)', "/job/train.py:7: ratio if math.isfinite(ratio) else 0"),
     ("KeyError", "'model.merger.bias'", 'File "/job/train.py", line 7, in main p.mul_(self.shadow[name])', "/job/train.py:7: print(list(self.shadow)[:20])"),
 )  # fmt: skip
 

@@ -93,3 +93,22 @@ TYPES = (
     " except ValueError as e: print(n, e); continue\\n"
     " for a, b in x.items(): k.setdefault(a, set()).add(type(b).__name__)\\nprint(k)' "
 )
+
+# A processor's file of before transformers 4.50; the last word: that file.
+_SIZED = (
+    "python -c 'import json, sys; p = sys.argv[1]; d = json.load(open(p)); "
+    's = d.get("size") or {}; '
+    'v = lambda k, n: d.get(k) or s.get(k) or n; d["size"] = {"shortest_edge": '
+    'v("min_pixels", 3136), "longest_edge": v("max_pixels", 2116800)}; '
+    'json.dump(d, open(p, "w"), indent=2)\' '
+)
+_INSTEAD = ": the two keys, of its own min_pixels and max_pixels, and the release as it is"
+EDGES = (
+    Do(
+        "python -m pip install 'transformers<4.50': 4.50 and later refuse this model's "
+        "preprocessor_config.json, whose size lacks shortest_edge and longest_edge",
+        "none",
+    ),
+    Do(_SIZED + "{preprocessor}" + _INSTEAD, "none", kind="size"),
+    Do(_SIZED + "MODEL/preprocessor_config.json" + _INSTEAD, "none", kind="size"),
+)

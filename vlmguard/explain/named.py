@@ -77,6 +77,7 @@ _PLACES = (
 )
 _LOOSE = _FILES[-2:]  # any path: a frame's own source is not the file that is meant
 _SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h")
+_BLANK = re.compile(r" {1,3}(\.[A-Za-z][A-Za-z0-9]{1,4})$")  # in front of a name's ending
 _REPO = [
     re.compile(r"https?://(?:huggingface\.co|hf-mirror\.com)/(?:api/(?:models|datasets)/|datasets/)?"
                r"([\w.-]{1,96}/[\w.-]{1,96})"),
@@ -226,7 +227,7 @@ def _of(facts: Facts) -> dict[str, str]:
         **ranks(said),
         **fabric.names(said),
         "capability": facts.said.get("capability", ""),
-        "vocabulary": _first(_VOCABULARY, said),
+        "vocabulary": "" if shapes.of_widths(said) else _first(_VOCABULARY, said),
         "key": _first(_KEY, said),
         "modeltype": _first(_MODEL, said),
         "template": _first(_TEMPLATE, said),
@@ -276,6 +277,7 @@ def _of(facts: Facts) -> dict[str, str]:
         **shapes.of_adapter(said, facts.model),
         **shapes.of_names(said),
         **shapes.of_projector(said),
+        "preprocessor": facts.said.get("preprocessor", ""),
         "layers": layers.of(architectures.names(facts)) or layers.of(_code(facts.trace)),
         "main": given.script(facts.trace),
         "forward": _first(_FORWARD, said),
@@ -289,6 +291,8 @@ def _of(facts: Facts) -> dict[str, str]:
         "rows": given.rows(facts),
         "numbers": _numbers(said),
     }
+    if blank := _BLANK.search(found["path"]):
+        found.update(unblanked=found["path"].replace(blank[0], blank[1]), ending=blank[1][1:])
     found["otherport"] = _other(int(found["port"])) if found["port"] else ""
     top = re.match(r"/[\w.@+~-]{1,80}/[\w.@+~-]{1,80}", found["path"])
     found["top"] = top[0] if top else ""

@@ -42,6 +42,34 @@ def of_projector(said: str) -> dict[str, str]:
     return {"savedpair": f"{match[2]}, {match[1]}", "pair": f"{match[4]}, {match[3]}"}
 
 
+_WIDTHS = re.compile(
+    r"(?:embed_tokens|word_embeddings|wte|lm_head)[\w.]{0,60}: copying a param with shape "
+    r"torch\.Size\(\[\d{4,7}, (\d{3,5})\]\) from checkpoint, the shape in current model is "
+    r"torch\.Size\(\[\d{4,7}, (\d{3,5})\]\)"
+)
+_OF_CLASS = re.compile(r"loading state_dict for (\w{2,40})ForConditionalGeneration")
+# Width of the language model → size, by config.json of each.
+_SIZES = {
+    "Qwen3VL": ("Qwen3-VL", {2048: "2B", 2560: "4B", 4096: "8B", 5120: "32B"}),
+    "Qwen2_5_VL": ("Qwen2.5-VL", {2048: "3B", 3584: "7B", 5120: "32B", 8192: "72B"}),
+    "Qwen2VL": ("Qwen2-VL", {1536: "2B", 3584: "7B", 8192: "72B"}),
+}
+
+
+def of_widths(said: str) -> tuple[str, str] | None:
+    """The widths of the language model that was saved and of this one, where they differ."""
+    match = _WIDTHS.search(said)
+    return (match[1], match[2]) if match is not None and match[1] != match[2] else None
+
+
+def size(said: str, width: str) -> str:
+    """The model of that width, of the family whose class could not be loaded; "" if not known."""
+    match = _OF_CLASS.search(said)
+    family, sizes = _SIZES.get(match[1] if match is not None else "", ("", {}))
+    found = sizes.get(int(width))
+    return f"Qwen/{family}-{found}-Instruct" if found else ""
+
+
 _LISTS = re.compile(
     r"Missing key\(s\) in state_dict: (.{1,6000}?)\.? {0,2}"
     r"Unexpected key\(s\) in state_dict: (.{1,6000})"

@@ -11,7 +11,6 @@ from vlmguard.explain import (
     codeline,
     flags,
     inherited,
-    named,
     packages,
     parted,
     standing,
@@ -43,6 +42,14 @@ _EACH = {
     "accelerate": "accelerate launch --log_dir LOGS --tee 3 …",
     "": "PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command (torchrun --log-dir LOGS "
     "--redirects 3; swift and llamafactory-cli start torchrun, and it reads them)",
+}
+_ALONE = {
+    "LLaMA-Factory": "CUDA_VISIBLE_DEVICES=0 in front of the same command: one process, without a "
+    "launcher:",
+    "ms-swift": "NPROC_PER_NODE=1 CUDA_VISIBLE_DEVICES=0 in front of the same command: one "
+    "process:",
+    "": "CUDA_VISIBLE_DEVICES=0 in front of the same command, with one process (--nproc_per_node "
+    "1, --num_processes 1, --num_gpus 1):",
 }
 _RELEASES = (
     "python -m pip list | grep -i -E 'torch|transformers|peft|accelerate|deepspeed|trl|swift|"
@@ -152,14 +159,13 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     """What to type where the failure is not known."""
     event = answer.pick.event if answer.pick else None
     if event is None or launchers(event):
-        folder = named.quoted(answer.facts.log.rpartition("/")[0]) or "."
-        if len(digests) == 1 and answer.facts.log:
-            yield f"vlmguard explain {folder}: where errors or ranks have files there"
         texts = " ".join(line.raw for d in digests for line in answer.evidence)
         deepspeed = "exits with return code" in texts  # its launcher's words
         known = "deepspeed" if deepspeed else "accelerate" if "accelerate/" in texts else ""
         if "rank files" not in answer.facts.seen:
             yield f"{_EACH[known]}, then vlmguard explain LOGS: every rank's own last words"
+            alone = _ALONE.get(answer.facts.framework, _ALONE[""])
+            yield f"{alone} its traceback is then the log's (2>&1 | tee one.log)"
         if answer.code in (-6, 134):
             yield "PYTHONFAULTHANDLER=1 TORCH_SHOW_CPP_STACKTRACES=1 in front of the command"
     else:

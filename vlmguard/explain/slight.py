@@ -13,6 +13,10 @@ _HELD = re.compile(r"getattr\(self\.(\w{1,40}),")
 CALLBACK = re.compile(r"\bcallback_handler\.on_\w{3,30}\(|\bcall_event\b")  # transformers'
 
 
+_NOT_FINITE = re.compile(r"cannot convert float (?:infinity|NaN) to integer")
+_HOLDS = re.compile(r"\bself\.\w{1,40}(?![\w.(])|(?<=int\()[a-z_]\w{0,40}(?=[ )])")
+
+
 def mended(said: str, trace: str, where: str, event: Event) -> str:
     """The one change that lets it pass, or ""."""
     if "UnicodeEncodeError: 'ascii'" in said or "UnicodeDecodeError: 'ascii'" in said:
@@ -36,7 +40,22 @@ def mended(said: str, trace: str, where: str, event: Event) -> str:
         )
     if "requires at least one data point" in said:
         return f'{where}: float("nan") in its place where the list is empty'
+    if _NOT_FINITE.search(said):
+        return _finite(trace, where, event)
     return _beside(trace, where, event)
+
+
+def _finite(trace: str, where: str, event: Event) -> str:
+    """A number that is inf or nan, in front of the line that wants a whole one."""
+    match = _HOLDS.search(given.own_line(trace).partition("=")[2] or given.own_line(trace))
+    value = match[0] if match is not None else "X"
+    told = "" if match is not None else " (X: what the line makes a whole number of)"
+    if CALLBACK.search(trace):
+        return (
+            f"{where}: if not math.isfinite({value}): return, on a line in front of it (import "
+            f"math){told}; or take this callback out: it fails, the training itself does not"
+        )
+    return f"{where}: {value} if math.isfinite({value}) else 0, in its place (import math){told}"
 
 
 def _beside(trace: str, where: str, event: Event) -> str:

@@ -57,6 +57,13 @@ _NOTEBOOK = re.compile(r"(?m)^Cell In\s?\[\d|<ipython-input-|^/tmp/ipykernel_\d"
 _TYPED = re.compile(r"(?<!\S)['\"]?--([a-z][a-z0-9_-]{2,48})(?=['\" =\n]|$)")
 # LLaVA's word of a row all of which it masks, its --version and its class of model.
 _MASKED = re.compile(r"tokenization mismatch: (\d{1,6}) vs\. (\d{1,6})")
+# When the run began: its framework's releases of that time.
+_DAY = re.compile(r"\b(20[12]\d-[01]\d)-[0-3]\d[ T_]\d\d:\d\d")
+_EDGES = re.compile(r"size must contain 'shortest_edge' and 'longest_edge' keys")
+_PREPROCESSOR = re.compile(
+    r"(?:cache at|configuration file) (/[\w./@+~-]{1,220}/preprocessor_config\.json)"
+)
+_QWEN = re.compile(r"the initlized model is ([\w./@+~-]{1,200}) the class is (\w{4,60})")
 _VERSION = re.compile(r"(?<!\S)--version[ =]([A-Za-z]\w{1,30})(?!\S)")
 _BUNNY = re.compile(r"\bBunny(Llama|Phi3|Phi|Qwen|StableLM|MiniCPM)\w{0,4}For")
 _RESUMED = re.compile(
@@ -218,6 +225,15 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("mismatch", f"{found[1]} vs. {found[2]}")
         if version := _VERSION.search(text):
             said.setdefault("version", version[1])
+    if found := _DAY.search(text):
+        said.setdefault("day", found[1])
+    if _EDGES.search(text):
+        said.setdefault("edges", "missing")
+    if found := _PREPROCESSOR.search(text):
+        said.setdefault("preprocessor", found[1])
+    if found := _QWEN.search(text):  # Qwen-VL's own script
+        said.setdefault("loaded_model", found[1])
+        said.setdefault("architecture", found[2])
     if found := _BUNNY.search(text):
         said.setdefault("bunny", found[1])
     if "old version of the checkpointing format" in text:

@@ -15,6 +15,11 @@ _PATCHES = re.compile(r"cannot reshape array of size (\d{1,12}) into shape \(([\
 
 
 def _why(facts: Facts) -> str:
+    if "'shortest_edge' and 'longest_edge'" in facts.message:
+        return (
+            "the model's preprocessor_config.json gives its size by other keys than this release "
+            "of transformers takes"
+        )
     if match := _PATCHES.search(facts.message):
         return (
             f"the processor divides an image into patches ({match[2]}) and got an array of "
@@ -34,6 +39,8 @@ def _why(facts: Facts) -> str:
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if "must contain 'shortest_edge' and 'longest_edge' keys" in facts.message:
+        return looks.EDGES
     if _PATCHES.search(facts.message):
         return (
             Do(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain import looks, shapes
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -210,7 +212,39 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     """An adapter's own rank, where that is what differs."""
     found = shapes.of_adapter(facts.message, "")
     rank = (Do("adapter_rank", "none", tuple(found.items())),) if "savedrank" in found else ()
-    return (*rank, *_STEPS)
+    other = _of_another_size(facts)
+    return other if len(other) > 1 else (*other, *rank, *_STEPS)
+
+
+def _of_another_size(facts: Facts) -> tuple[Do, ...]:
+    """The checkpoint of another size of the model, which a script may have resumed by itself."""
+    widths = shapes.of_widths(facts.message)
+    if widths is None:
+        return ()
+    saved, own = (f"{w} wide{_known(facts.message, w)}" for w in widths)
+    said = f"its weights are {saved}, this model is {own}"
+    was = shapes.size(facts.message, widths[0])
+    resumed = facts.said.get("resume_from_checkpoint", "")
+    yaml = facts.framework in ("LLaMA-Factory", "axolotl") and "output_dir" not in facts.typed
+    flag = "{}: {}" if yaml else "--{} {}"
+    if "/" not in resumed or not re.fullmatch(r"[\w./@+~-]{3,200}", resumed):
+        base = was or "the model that it was saved from (its config.json has hidden_size)"
+        return (Do(f"{base} as the model for this checkpoint: {said}", "none"),) if was else ()
+    folder = resumed.rstrip("/").rpartition("/")[0] or "."
+    new = flag.format("output_dir", f"{folder}_new")
+    if "resume_from_checkpoint" in facts.typed:
+        new = "leave --resume_from_checkpoint out, and " + new
+    steps = [Do(f"{new}: {resumed} is another run's, which was resumed: {said}", "starts anew")]
+    if was:
+        name = flag.format("model_name_or_path", was)
+        steps.append(Do(f"{name}, to go on with {resumed}: it is of that size", "none"))
+    look = f"grep -E '\"(hidden_size|num_hidden_layers|_name_or_path)\"' {resumed}/config.json"
+    return (*steps, Do(f"{look}: whose it is", "none"))
+
+
+def _known(said: str, width: str) -> str:
+    name = shapes.size(said, width).partition("/")[2].removesuffix("-Instruct")
+    return f" ({name})" if name else ""
 
 
 FAILURE = Known(

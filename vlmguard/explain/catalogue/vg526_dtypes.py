@@ -15,6 +15,11 @@ _CASTS = (
     Do(_ROUND.format("float16"), "none", when=("Half",), unless=_WRITTEN, kind="cast"),
     Do(_ROUND.format("bfloat16"), "none", unless=_WRITTEN, kind="cast"),
 )
+_ROTARY = "apply_rotary_pos_emb_flashatt"
+_FIXED = (
+    "python -m pip install 'transformers>=4.50': 4.49's Qwen2.5-VL gives flash-attention's rotary "
+    "float32 beside bfloat16; bf16 does not change that"
+)
 _STEPS = (
     Do(
         "y.to(x.dtype) for what is written into x, in the line that failed (x[mask] = y, "
@@ -40,6 +45,11 @@ _STEPS = (
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     """In a loop of one's own the call can be wrapped; a trainer does so where it is told to."""
+    if _ROTARY in facts.trace and "cos/sin" in facts.message:
+        kernel = Do("sdpa", "slower; the release as it is: its rotary needs no flash-attention")
+        newer = (Do(_FIXED, "none"),) if "qwen2_5_vl" in facts.trace else ()
+        # LLaMA-Factory's own check of releases may refuse a newer one.
+        return (kernel, *newer) if facts.framework == "LLaMA-Factory" else (*newer, kernel)
     trains = facts.phase in ("forward", "backward", "step")
     steps: tuple[Do, ...] = _STEPS[:-1] if trains else _STEPS
     if "oldcard" in facts.said:  # it has no bfloat16

@@ -5,6 +5,8 @@ from __future__ import annotations
 from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
+_BLANK = (" .jpg", " .jpeg", " .png", " .webp")  # in front of the ending
+
 FAILURE = Known(
     code="VG555",
     name="explain-image-file",
@@ -64,6 +66,15 @@ FAILURE = Known(
             kind="ls",
         ),
         Do(
+            "ls {unblanked} && grep -rlZE '[[:space:]][.]{ending}' --include='*.json*' . | "
+            "xargs -0 sed -i.bak -E 's/[[:space:]]+[.]{ending}/.{ending}/g', in the folder of the "
+            "rows: they have a blank in front of the ending, which the files' names have not; the "
+            "paths of all rows are mended, what was is in .bak",
+            "none",
+            when=("No such file", "FileNotFound"),
+            kind="ls",
+        ),
+        Do(
             "ls -l {path}; ls {folder} | head -3, on the node that failed: not there: how are "
             "the others called (another name or split, a / that is missing between folder and "
             "name)?",
@@ -83,6 +94,7 @@ FAILURE = Known(
                 "No such file",
                 "FileNotFound",
             ),
+            unless=_BLANK,
         ),
         Do(
             "ls -l {path}, on the node that failed: not there, or cut?",
@@ -105,7 +117,7 @@ FAILURE = Known(
             "none",
             unless=("No such file", "video", "DECORD", "decord", ".mp4", ".avi", "moov"),
         ),
-        Do("copy {path} anew, or take its row out of the data", "none"),
+        Do("copy {path} anew, or take its row out of the data", "none", unless=_BLANK),
         Do(
             "PIL.Image.MAX_IMAGE_PIXELS = None, for images of your own",
             "memory for a large one",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain import given, looks, named
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -18,14 +19,42 @@ _IMAGES = "AutoModelForImageTextToText"
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if "rocessor was not found" in facts.message and "edges" in facts.said:
+        return looks.EDGES
     if (match := _HEADLESS.search(facts.message)) is None:
         return _STEPS
     config, asked = match[1].rpartition(".")[2], match[2]
     sees = _SEES.search(config) is not None and "VisionConfig" not in config
     right = _IMAGES if sees and asked != _IMAGES else "AutoModel"
     newer = " (transformers 4.46 and later)" if right == _IMAGES else ""
+    own, place = given.own_line(facts.trace), named.quoted(given.place(facts.trace))
+    if "trl/trainer/" in facts.trace and "from_pretrained" not in own:
+        return (*_handed(right, asked, own, place, facts), *_STEPS)
     step = f"{right}.from_pretrained(…) in place of {asked}{newer}: a {config} has no such head"
     return (Do(step, "none"), *_STEPS)
+
+
+_TRAINER = re.compile(r"\b([A-Z]\w{1,20}Trainer)\(")
+
+
+def _handed(right: str, asked: str, own: str, place: str, facts: Facts) -> tuple[Do, ...]:
+    """TRL loads what it is given by name with a class of its own: hand over a model instead."""
+    newer = "python -m pip install -U trl: its newer releases (1.x) take the class from the "
+    upgrade = Do(f"{newer}model's config, and not always {asked}", "other names of arguments")
+    if not place:
+        return (upgrade,)
+    name = (
+        facts.model if re.fullmatch(r"(?:\.{0,2}/|\w)[\w.+~-]*/[\w./+~-]+", facts.model) else "NAME"
+    )
+    match = _TRAINER.search(own)
+    trainer = match[1] if match is not None else "SFTTrainer"
+    step = (
+        f'model = {right}.from_pretrained("{name}", torch_dtype="auto"): in front of {place}, and '
+        f"there {trainer}(model=model, processing_class=AutoProcessor.from_pretrained(…), "
+        f"data_collator=…) in place of the name: TRL itself calls {asked} for a name; both classes "
+        "from transformers"
+    )
+    return (Do(step, "none"), upgrade)
 
 
 _STEPS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain import pins
 from vlmguard.explain.catalogue.out_of_date_steps import STEPS
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -41,6 +42,12 @@ def _why(facts: Facts) -> str:
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if pinned := pins.llava(facts):
+        step = (
+            f"python -m pip install {pinned}: the releases that LLaVA's own classes are written "
+            "for; of a fork: python -m pip install -e . in its folder takes those that it pins"
+        )
+        return (Do(step, "other releases than those that are there"), *STEPS)
     moved = _MOVED.search(facts.message)
     if moved is None:
         return STEPS

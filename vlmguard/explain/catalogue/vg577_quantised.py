@@ -16,6 +16,22 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "MODEL=Qwen/Qwen-VL-Chat-Int4 in the launch script (--model_name_or_path "
+            "Qwen/Qwen-VL-Chat-Int4, as --q_lora wants it): GPTQ cannot quantise a model that sees "
+            "on loading; or the model as it is, without --q_lora (finetune_lora_single_gpu.sh)",
+            "none",
+            when=("have passed ./Qwen-VL", "have passed Qwen/Qwen-VL"),
+            kind="gptq",
+        ),
+        Do(
+            "--model_name_or_path with the model's ready GPTQ checkpoint (its page has one, named "
+            "-GPTQ-Int4 or -Int4): a model that sees is not quantised on loading; or LoRA on the "
+            "model as it is, without the flag that quantises (--q_lora, quantization_bit)",
+            "none",
+            when=("only support quantization for text model",),
+            kind="gptq",
+        ),
+        Do(
             "leave --quant_method, --quant_bits and quantization_config out: the model is "
             "quantised already, in a way of its own",
             "none",
@@ -90,21 +106,36 @@ FAILURE = Known(
         Do(
             "lora",
             "fewer weights learn",
-            unless=("IndexError", "divisible by 16", "pip install", "The model is quantized with"),
+            unless=(
+                *("IndexError", "divisible by 16", "pip install", "The model is quantized with"),
+                "quantization for text model",
+            ),
         ),
-        Do("the checkpoint that is not quantised, with lora under ZeRO-2 or ZeRO-3", "more memory"),
+        Do(
+            "the checkpoint that is not quantised, with lora under ZeRO-2 or ZeRO-3",
+            "more memory",
+            unless=("quantization for text model",),
+        ),
         Do(
             'one whole model for each rank: device_map={"": local_rank}, no .to() and no .half()',
             "memory for a whole model on each card",
-            unless=("dispatched on the CPU", "different device", "is not supported for"),
+            unless=(
+                *("dispatched on the CPU", "different device", "is not supported for"),
+                "quantization for text model",
+            ),
         ),
-        Do("pip install -U bitsandbytes (or the package that the message names)", "none"),
+        Do(
+            "pip install -U bitsandbytes (or the package that the message names)",
+            "none",
+            unless=("quantization for text model",),
+        ),
     ),
     wrong=(
         "ZeRO-3 and FSDP cut weights apart: only bitsandbytes in 4 bits with "
         "bnb_4bit_quant_storage set to the compute dtype goes with them."
     ),
     signs=(
+        Sign("only support quantization for text model", releases="optimum's GPTQ"),
         Sign("perform fine-tuning on purely quantized models"),
         Sign("that quantization method do not support training"),
         Sign("is not supported for `4-bit` or `8-bit`"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from vlmguard.explain import limits
+import re
+
+from vlmguard.explain import limits, pins
 from vlmguard.explain.failure import Do, Example, Known
 from vlmguard.explain.logfacts import Facts
 
@@ -18,6 +20,19 @@ _TOKENIZER = (
     "sys.argv[1]); print(repr(t.eos_token), t(\"a b\").input_ids)' {model}: {more}the template's "
     "sep2 must be this eos_token; else the tokenizer files (tokenizer.json, tokenizer_config.json, "
     "special_tokens_map.json) anew from the page of the base model"
+)
+# What v1 is the template of, and language models that have others.
+_VICUNA = re.compile(r"(?i)vicuna|llava-(?:v1|1)\.5|llama-2")
+_OTHERS = re.compile(r"(?i)llama-?3|qwen|phi|gemma|mistral|mixtral|mpt|\byi-|v1\.6-34b|minicpm")
+_INSTALL = (
+    "python -m pip install {pins}: stop the run, it learns nothing; LLaVA's own pins: other "
+    "tokenizers count a token more or less in each turn (python -m pip show transformers "
+    "tokenizers: these already? next step); of a fork or a later checkout: python -m pip install "
+    "-e . in its folder takes those that it pins"
+)
+_PINNED = (
+    "python -m pip install -e . in the project's folder: the transformers and tokenizers that it "
+    "pins; newer ones count the separator's tokens otherwise"
 )
 _LOOKS = {
     "ms-swift": "grep -n -m1 -A3 'LABELS' {log}: the answer must stand there; [-100 * n] alone is "
@@ -49,17 +64,17 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         first, second = (int(n) for n in counts.split(" vs. "))
         apart = abs(first - second)
         more = f"{apart} token{'s' if apart > 1 else ''} apart ({counts}): "
+        pinned = "" if _OTHERS.search(facts.model) else pins.llava(facts)
+        fits = facts.said.get("version") in ("v1", "vicuna_v1") and _VICUNA.search(facts.model)
+        dear = "other releases than those that are there"
         return (
-            _template(facts),
+            *((Do(_INSTALL.format(pins=pinned), dear),) if pinned else ()),
+            *(() if pinned and fits else (_template(facts),)),
             *(
                 Do(_TOKENIZER.format(model=model, more=more), "a minute", kind="tokenizer")
                 for model in ("{modelfolder}", "{modelrepo}", "MODEL")
             ),
-            Do(
-                "python -m pip install -e . in the project's folder: the transformers and "
-                "tokenizers that it pins; newer ones count the separator's tokens otherwise",
-                "other releases than those that are there",
-            ),
+            *(() if pinned else (Do(_PINNED, dear),)),
             decoded,
         )
     look = _LOOKS.get(facts.framework, "") if facts.log else ""
