@@ -125,9 +125,12 @@ def test_many_launchers_last_words(tmp_path):
     said = "Root Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 3)\n"
     path.write_text(said * 3000)
     start = time.process_time()
-    answer, _ = explain([str(path)])
+    answer, digests = explain([str(path)])
     assert (answer.verdict, answer.ranks) == ("unknown", (0,))
     assert time.process_time() - start < 8
+    said = text(answer, digests).partition("type next:")[2]
+    assert said.lstrip().startswith("- PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command  # ")
+    assert "CUDA_VISIBLE_DEVICES=0 in front of the same command  # with one process" in said
 
 
 def test_a_thousand_ranks_are_not_all_shown(tmp_path, capfd):
