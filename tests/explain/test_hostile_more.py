@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.explain import compose
-from vlmguard.explain import clean, sources
+from vlmguard.explain import clean, show, sources
 from vlmguard.explain.command import explain, main
 
 LOG = compose.traced("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", None)
@@ -128,9 +128,9 @@ def test_many_launchers_last_words(tmp_path):
     answer, digests = explain([str(path)])
     assert (answer.verdict, answer.ranks) == ("unknown", (0,))
     assert time.process_time() - start < 8
-    said = text(answer, digests).partition("type next:")[2]
+    said = show.text(answer, digests).partition("type next:")[2]
     assert said.lstrip().startswith("- PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command  # ")
-    assert "CUDA_VISIBLE_DEVICES=0 in front of the same command  # with one process" in said
+    assert "CUDA_VISIBLE_DEVICES=0 in front of the same command  # as one process (" in said
 
 
 def test_a_thousand_ranks_are_not_all_shown(tmp_path, capfd):

@@ -36,7 +36,6 @@ EXTENSIONS = "Using /root/.cache/torch_extensions/py312_cu126 as PyTorch extensi
 KEYS = "RuntimeError: Error(s) in loading state_dict for M: Missing key(s) in state_dict: {}. Unexpected key(s) in state_dict: {}. "
 OLD_TRL = 'File "/e/site-packages/trl/trainer/sft_trainer.py", line 290, in train File "/e/site-packages/transformers/trainer.py", line 1555, in train'
 
-SWIFT = 'File "/w/ms-swift/swift/llm/template/template_inputs.py", line 187, in from_dict'
 ROTARY = "AssertionError: Input and cos/sin must have the same dtype, got torch.float32 and torch.bfloat16"
 FLASHED = 'File "/e/site-packages/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py", line 154, in apply_rotary_pos_emb_flashatt'
 EDGES = "size must contain 'shortest_edge' and 'longest_edge' keys."
@@ -71,7 +70,6 @@ ROWS = (
     ("NVRM: Xid (PCI:0000:ab:00): 48, pid=9, DBE\n", "VG534", "uncorrectable ECC error encountered", "", "sudo nvidia-smi --gpu-reset -i 0000:ab:00.0"),
     ("swift sft --strict true --max_length 4096\n", "VG511", "Current length of row(6000) is larger than the max_length(4096).", "", "--max_length 8192 --truncation_strategy delete --strict false"),
     ("swift sft --model Qwen/Qwen3-VL-8B-Instruct --max_length 4096\n", "VG511", "Current length of row(10354) is larger than the max_length(4096).", "", "--max_pixels 602112 --truncation_strategy delete: "),
-    ("[INFO:swift] swift.__version__: 3.10.0.dev0\nDataset({\n    features: ['messages', 'images'],\n", "VG554", "KeyError: 'messages'", 'File "/w/ms-swift/swift/llm/template/base.py", line 9, in encode', "git -C /w/ms-swift pull && python -m pip install -e /w/ms-swift"),
     ("+ srun --export=NONE torchrun t.py\n", "VG558", "Signal 11 (SIGSEGV)", "", "srun --export=ALL,PYTHONFAULTHANDLER=1 … "),
     ("colossalai run train.py --plugin gemini\nworld size: 8\n", "VG508", "ZERO DDP error Reduction failed at model.layers.2.experts.1.w1", 'File "/w/ColossalMoE/train.py", line 9', "--plugin hybrid --pp_size 1 --ep_size 8"),
     ("", "VG503", "Expected to have finished reduction in the prior iteration Parameters which did not receive grad for rank 1: head2.w, head2.b, pooler.dense.weight", "", 'n.startswith(("head2", "pooler.dense",))]'),
@@ -98,8 +96,6 @@ ROWS = (
     ("[INFO] [launch.py:315:sigkill_handler] Killing subprocess 7\nx trl/trainer/dpo_trainer.py x\n", "VG523", "'weight' must be 2-D", "", "\"stage\": 2 under \"zero_optimization\" in DeepSpeed's config"),
     ("", "VG570", "TypeError: LlavaLlamaForCausalLM.__init__() got an unexpected keyword argument 'attn_implementation'", MINE, "python -m pip install 'transformers==4.37.2' 'tokenizers==0.15.1'"),
     ("", "VG570", "TypeError: LlavaQwenForCausalLM.__init__() got an unexpected keyword argument 'x'", MINE, "grep -rnE -A20 'class LlavaQwenForCausalLM"),
-    ("features: ['messages', 'images'],\nswift.__version__: 3.10.0.dev0\nswift sft --dataset a.jsonl\n", "VG554", "KeyError: 'messages'", SWIFT, "git -C /w/ms-swift pull; python -m pip install -e /w/ms-swift (or the last stable one: python -m pip install 'ms-swift<3.10')"),
-    ("features: ['text'],\nswift sft --dataset a.jsonl\n", "VG554", "KeyError: 'messages'", SWIFT, "head -c 600 a.jsonl"),
     (FACTORY, "VG526", ROTARY, FLASHED, "flash_attn: sdpa"),
     ("", "VG526", ROTARY, FLASHED, "python -m pip install 'transformers>=4.50'"),
     (FACTORY + EDGES + "\n", "VG556", "ValueError: Processor was not found, please check", "", "'transformers<4.50'"),

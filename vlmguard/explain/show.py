@@ -48,8 +48,8 @@ _ALONE = {
     "launcher:",
     "ms-swift": "NPROC_PER_NODE=1 CUDA_VISIBLE_DEVICES=0 in front of the same command: one "
     "process:",
-    "": "CUDA_VISIBLE_DEVICES=0 in front of the same command, with one process (--nproc_per_node "
-    "1, --num_processes 1, --num_gpus 1):",
+    "": "CUDA_VISIBLE_DEVICES=0 in front of the same command: as one process (torchrun "
+    "--nproc_per_node 1, accelerate launch --num_processes 1):",
 }
 _RELEASES = (
     "python -m pip list | grep -i -E 'torch|transformers|peft|accelerate|deepspeed|trl|swift|"
