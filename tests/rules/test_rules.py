@@ -261,6 +261,7 @@ FAILURES = {
 @pytest.mark.parametrize("code", FAILURES)
 def test_explains(host, code):
     found = host.on_error(None, None, Failure("RuntimeError", FAILURES[code]))
+    assert "pip install vlmguard" not in found[0].advice, "it guards this run"
     assert codes(found) == {code: "error"}
     assert found[0].advise()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from vlmguard.core.facts import Batch, Failure, Run
@@ -12,6 +13,8 @@ from vlmguard.explain.catalogue import load
 from vlmguard.explain.failure import Do, Known
 from vlmguard.explain.language import chinese
 from vlmguard.explain.logfacts import Facts
+
+_OURSELVES = re.compile(r"pip install '?vlmguard")
 
 
 class Explained:
@@ -34,7 +37,9 @@ class Explained:
         if self._known.order == "end" or inrun.classified(failure) is not self._known:
             return None
         facts = inrun.facts(run, batch, failure)
-        advice = "; or ".join(flags.say(do, facts) for do in self._known.remedies(facts))
+        steps = [flags.say(do, facts) for do in self._known.remedies(facts)]
+        there = [step for step in steps if not _OURSELVES.search(step)]  # it guards this run
+        advice = "; or ".join(there or steps)
         why = self._known.told(facts)
         if chinese():
             why = f"{self._known.zh}\n    {why}"

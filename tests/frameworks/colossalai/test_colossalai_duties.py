@@ -130,7 +130,8 @@ def test_frozen_before_boost_does_not_move_by_one_bit(name):
 def test_lora_asked_of_the_booster():
     error = rank(on(), "lora-asked")
     assert error["error"] == rank(off(), "lora-asked")["error"]
-    assert "peft.get_peft_model(model, lora_config), before booster.boost" in error["notes"]
+    assert "peft.get_peft_model(model, lora_config) in place of" in error["notes"]
+    assert ", before booster.boost" in error["notes"]
     assert "ZERO DDP error" in rank(off(), "lora-before")["error"]
     assert on().weights("lora-before")
 
@@ -146,9 +147,10 @@ def test_geminis_own_failures_get_advice(name):
     failed = rank(on(), name)
     assert failed["error"] == rank(off(), name)["error"]
     assert failed["notes"].count("VG508 explained") == 1
-    for advice in ("TorchDDPPlugin", "VLMGUARD_FREEZE=vision", "max_norm between 1.0 and 5.0",
-                   "text first and then vision"):  # fmt: skip
+    for advice in ("TorchDDPPlugin", "VLMGUARD_FREEZE=vision", "LowLevelZeroPlugin(stage=2)"):
         assert advice in failed["notes"]
+    assert ("GeminiPlugin(max_norm=1.0), and two runs" in failed["notes"]) == (name == "assertion")
+    assert "pip install" not in failed["notes"], "it guards this run"
 
 
 def test_accumulation_that_gemini_was_not_told_of():

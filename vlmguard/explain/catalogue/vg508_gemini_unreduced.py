@@ -93,8 +93,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     freeze = Do("freeze_tower", "the tower no longer learns")
     if parts:
         named = ", ".join(f"model.{part}" for part in parts)
+        ours = "; with vlmguard: VLMGUARD_FREEZE=vision" if "vis" in parts[0] else ""
         freeze = Do(
-            f"for part in ({named},): part.requires_grad_(False), in front of booster.boost",
+            f"for part in ({named},): part.requires_grad_(False), in front of booster.boost{ours}",
             "they no longer learn",
         )
     more = tuple(
