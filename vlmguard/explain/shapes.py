@@ -65,7 +65,22 @@ def of_widths(said: str) -> tuple[str, str] | None:
 def size(said: str, width: str) -> str:
     """The model of that width, of the family whose class could not be loaded; "" if not known."""
     match = _OF_CLASS.search(said)
-    family, sizes = _SIZES.get(match[1] if match is not None else "", ("", {}))
+    return _of_family(match[1] if match is not None else "", width)
+
+
+_NAMED = re.compile(r"(?i)qwen(3|2[._]5|2)[-_]?vl-\d{1,2}b(?!-a)")
+
+
+def named(model: str, width: str) -> str:
+    """The model of that width, of the family that this one's name tells; "" if not known."""
+    match = _NAMED.search(model)
+    if match is None:
+        return ""
+    return _of_family({"3": "Qwen3VL", "2": "Qwen2VL"}.get(match[1], "Qwen2_5_VL"), width)
+
+
+def _of_family(name: str, width: str) -> str:
+    family, sizes = _SIZES.get(name, ("", {}))
     found = sizes.get(int(width))
     return f"Qwen/{family}-{found}-Instruct" if found else ""
 

@@ -211,6 +211,13 @@ _STEPS = (
 def _do(facts: Facts) -> tuple[Do, ...]:
     """An adapter's own rank, where that is what differs."""
     found = shapes.of_adapter(facts.message, "")
+    if (was := shapes.named(facts.model, found.get("savedwidth", "0"))) and "width" in found:
+        step = (
+            f"grep -r --include=adapter_config.json base_model_name_or_path .: {was}, by its width "
+            "({savedwidth}; this run's model: {width}): that model in this run, or an adapter of "
+            "this one"
+        )
+        return (Do(step, "none", kind="adapter"), *_STEPS)
     rank = (Do("adapter_rank", "none", tuple(found.items())),) if "savedrank" in found else ()
     other = _of_another_size(facts)
     return other if len(other) > 1 else (*other, *rank, *_STEPS)

@@ -105,9 +105,20 @@ _STEPS = (
         when=("Should have a `model_type`", "config.json"),
         kind="folder",
     ),
+    *(
+        Do(
+            "python -c 'import sys; from transformers import AutoProcessor; "
+            f"AutoProcessor.from_pretrained(sys.argv[1])' {model}: it says what the program keeps "
+            "to itself: a file that is missing (take it from the base model), a package, a release",
+            "a minute",
+            when=("Processor was not found",),
+            kind="processor",
+        )
+        for model in ("{modelfolder}", "{modelrepo}", "MODEL")
+    ),
     Do(
-        "the image processor's files are missing in the folder: copy preprocessor_config.json "
-        "and the tokenizer's files from the base model into it",
+        "ls MODEL/preprocessor_config.json MODEL/tokenizer_config.json: missing: copy them, and "
+        "the tokenizer's other files, from the base model's folder",
         "none",
         when=("Processor was not found",),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import pins
+from vlmguard.explain import given, pins
 from vlmguard.explain.catalogue.out_of_date_steps import STEPS
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -13,6 +13,16 @@ from vlmguard.explain.logfacts import Facts
 _MOVED = re.compile(
     r"'((?:Qwen2|Qwen2_5_)\w{0,4}VL(?:Model|ForConditionalGeneration))' object has no attribute "
     r"'(visual|embed_tokens|layers|norm|language_model)'"
+)
+
+
+# Of a framework's own class, met in no code of the user's: the framework lost or forgot it.
+_OWN_CLASS = re.compile(r"'\w{0,40}(?:Trainer|Arguments|Template)' object has no attribute '")
+_NEWER = Do(
+    "python -m pip install -U {builtin}: {owner} is its own class, and its own code asks it for "
+    "{attribute}, which it lacks; the newest one already: the argument that led there",
+    "other releases than those that are there",
+    unless=("'GRPOTrainer' object", "'GRPOConfig' object", "DPOTrainer' obj", "'RLHFArguments'"),
 )
 
 
@@ -50,7 +60,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (Do(step, "other releases than those that are there"), *STEPS)
     moved = _MOVED.search(facts.message)
     if moved is None:
-        return STEPS
+        of_framework = _OWN_CLASS.search(facts.message) and not given.place(facts.trace)
+        return (_NEWER, *STEPS) if of_framework else STEPS
     if moved[2] == "language_model":
         newer = (
             "python -m pip install 'transformers>=4.52,<5': older ones have no {attribute} there"
