@@ -3,7 +3,7 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
-from vlmguard.explain import flags
+from vlmguard.explain import flags, parted
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.command import explain
 from vlmguard.explain.logfacts import of_text
@@ -76,6 +76,10 @@ ROWS = (
     ("swift sft --model Qwen/Qwen3-VL-8B-Instruct --max_length 4096\n", "VG511", "Current length of row(10354) is larger than the max_length(4096).", "", "--max_pixels 602112 --truncation_strategy delete: "),
     ("+ srun --export=NONE torchrun t.py\n", "VG558", "Signal 11 (SIGSEGV)", "", "srun --export=ALL,PYTHONFAULTHANDLER=1 … "),
     ("colossalai run train.py --plugin gemini\nworld size: 8\n", "VG508", "ZERO DDP error Reduction failed at model.layers.2.experts.1.w1", 'File "/w/ColossalMoE/train.py", line 9', "--plugin hybrid --pp_size 1 --ep_size 8"),
+    ("swift rlhf --model /m/Q --nproc_per_node 2\n", "VG566", "ConnectionError: Servers not reachable after 240.0s: ['http://127.0.0.0:8000']", "", "--vllm_server_host 127.0.0.1 in the training command (127.0.0.0 is no host's address), and in another terminal, before it and on a card of its own: CUDA_VISIBLE_DEVICES=2 swift rollout --model /m/Q --port 8000"),
+    ("Token indices sequence length is longer than the specified maximum sequence length for this model (42118 > 32768)\nx transformers/trainer.py x\n", "VG512", "CUDA out of memory. Tried to allocate 23.86 GiB. GPU 1 has a total capacity of 79.11 GiB", 'File "/w/qwenvl/train/train_qwen.py", line 9 File "/e/loss_utils.py", line 60, in ForCausalLMLoss', "--use_liger_kernel true"),
+    ("pod/vlm-0 kubectl get events\n", "VG531", "Spot VM was preempted PreemptedByProvider pod", "", "checkpoint-"),
+    ("", "VG556", "Unrecognized configuration class <class 'a.PaliGemmaConfig'> for this kind of AutoModel: AutoModelForCausalLM.", "", "AutoModelForImageTextToText.from_pretrained("),
     ("", "VG503", "Expected to have finished reduction in the prior iteration Parameters which did not receive grad for rank 1: head2.w, head2.b, pooler.dense.weight", "", 'n.startswith(("head2", "pooler.dense",))]'),
     ("INFO - __main__ - ***** Running training *****\n", "VG503", "Expected to have finished reduction", "", "Accelerator(kwargs_handlers="),
     ("", "VG522", KEYS.format('"a.w", "b.w"', '"module.a.w", "module.b.w"'), MINE, 'state = {k.removeprefix("module."): v for k, v in state.items()}: in /w/sft.py:7'),
@@ -119,6 +123,23 @@ def test_the_first_step_has_what_the_log_told_before():
         facts = of_text([words]).at(message, trace, "")
         said = flags.say(KNOWN[code].remedies(facts)[0], facts)
         assert part in said, (words, said)
+
+
+def test_gathered_logits_become_numbers_of_words_first():
+    trace = f'{MINE}File "/e/transformers/trainer.py", line 4, in evaluation_loop File "/e/transformers/trainer_pt_utils.py", line 1, in nested_concat'
+    facts = of_text(["x transformers/trainer.py x\n"]).at("CUDA out of memory. Tried to allocate 29.41 GiB.", trace, "evaluation")
+    said = [flags.say(do, facts) for do in KNOWN["VG512"].remedies(facts)]
+    assert parted.step(said[0]).startswith("Trainer(…, preprocess_logits_for_metrics=lambda logits, labels: (logits[0] if isinstance(logits, tuple) else logits).argmax(-1))  # in /w/sft.py: ")
+    assert [s[:17] for s in said[1:3]] == ["--prediction_loss", "--eval_accumulati"]
+
+
+def test_a_pod_is_told_nothing_of_slurm_and_a_tower_has_its_own_flag():
+    facts = of_text(["$ kubectl get events\n"]).at("Spot VM was preempted", "", "")
+    assert not any("SBATCH" in do.action or "sacct" in do.action for do in KNOWN["VG531"].remedies(facts))
+    facts = of_text([""]).at("We couldn't connect to 'https://huggingface.co'; it looks like openai/clip-vit-large-patch14-336 is not the path", 'File "/w/llava/model/multimodal_encoder/clip_encoder.py", line 2', "load")
+    said = [flags.say(do, facts) for do in KNOWN["VG540"].remedies(facts)]
+    assert "(another machine;" in said[0]
+    assert "--vision_tower FOLDER" in " ".join(said)
 
 
 def test_parameters_are_named_by_their_numbers():

@@ -323,8 +323,13 @@ def _told_elsewhere(
 
 def _followed(pick: Candidate, candidates: list[Candidate], digests: Sequence[Digest]) -> list[str]:
     told: dict[str, set[int]] = {}
+    begun = any(d.progress.steps for d in digests)  # it was started: a pod's new place was not had
     for c in candidates:
-        if c is pick or c.key == pick.key:
+        if (
+            c is pick
+            or c.key == pick.key
+            or (begun and c.known is not None and c.known.code == "VG590")
+        ):
             continue
         name = c.known.title if c.known else c.event.type if c.event else "an unknown failure"
         told.setdefault(name, set()).update(() if c.rank is None else (c.rank,))

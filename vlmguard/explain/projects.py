@@ -32,6 +32,7 @@ class Project:
     length: int
     on: tuple[str, ...] = ()
     pixels: int | None = None  # an image's, by default
+    cuts: bool = False  # its collator cuts a row's ids, image tokens among them, not its pixels
 
 
 _PROJECTS = (
@@ -67,6 +68,7 @@ _PROJECTS = (
         8192,
         ("checkpointing",),
         576 * 28 * 28,
+        cuts=True,
     ),
     Project(  # haotian-liu/LLaVA and its many copies
         re.compile(r"llava/train/\w{1,30}\.py"),

@@ -69,6 +69,7 @@ _RANK_LOGS = {
 
 _STARTS = {"accelerate": "accelerate launch", "torchrun": "torchrun", "deepspeed": "deepspeed"}
 _GENERATING = re.compile(r"(?:grpo|rloo)_trainer\.py")
+_ENCODER = re.compile(r"(?i)clip|siglip|eva|dino")
 _TOOLKITS = {
     "workers": {
         "mmf": "training.num_workers=0 behind the command",
@@ -91,6 +92,12 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
         )
     if action == "four_bits" and facts.framework == "ms-swift" and "lora" in facts.tuning:
         return "--quant_method bnb --quant_bits 4"
+    encoder = _ENCODER.search(values.get("repo", "")) is not None
+    if action == "local_model" and encoder and "multimodal_encoder" in facts.trace:
+        return (
+            "hf download {hub} --local-dir FOLDER, then --vision_tower FOLDER (mm_vision_tower in "
+            "the checkpoint's config.json, where it names one)"
+        )
     if action == "local_model" and "model_name_or_path" in facts.typed:
         return "hf download {hub} --local-dir FOLDER, then --model_name_or_path FOLDER"
     if action == "max_length" and _GENERATING.search(facts.trace):

@@ -17,6 +17,11 @@ _SAVED = re.compile(
 )
 # ms-swift, of the folder that it made for this run.
 _RUN = re.compile(r"logging file will be saved in: ([\w./@+~-]{1,200})/logging\.jsonl")
+# A tokenizer of transformers, of a row that is longer than the model's positions.
+_LONG_ROW = re.compile(
+    r"Token indices sequence length is longer than the specified maximum sequence length for this "
+    r"model \((\d{4,7}) > \d{1,7}\)"
+)
 _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
 # Variables that a command line, or a script under set -x, sets for the run.
 _SETS = re.compile(
@@ -160,6 +165,8 @@ def passing(text: str, said: dict[str, str]) -> None:
     counts = list(dict.fromkeys(_TRAINABLE.findall(text)))
     if len(counts) > 1:
         said.setdefault("trainables", ", ".join(c.replace(",", "") for c in counts[:2]))
+    if rows := _LONG_ROW.findall(text):
+        said.setdefault("longrow", max(rows, key=int))
     if found := _RUN.search(text):
         said["output_dir"] = found[1]  # below the one that was asked for
     if found := _INTERFACE.search(text):

@@ -6,6 +6,7 @@ from vlmguard.explain import limits, memory, projects
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
 
+LONG = 16384  # tokens of one row
 STAGE_2 = Do("zero2", "none for the result; shards optimizer states and gradients")
 STAGE_3 = Do("zero3", "slower: parameters are gathered for each layer")
 ON_CPU = Do("zero3_offload", "slow: optimizer and weights in the host's memory")
@@ -78,6 +79,15 @@ def smaller_images(facts: Facts) -> Do:
 
 
 def shorter_rows(facts: Facts) -> Do:
+    project = projects.of(facts)
+    if project is not None and project.cuts:
+        row = facts.number("longrow") or 0
+        length = max(int(dict(limits.shorter(facts))["length"]), min(row // 2, LONG))
+        return Do(
+            f"the rows of more than {length} tokens out of the annotation file: the collator cuts "
+            "a row's ids alone at --model_max_length, image tokens among them, and then fails",
+            "fewer rows",
+        )
     cost = f"longer rows are dropped, or their text is cut{limits.now(facts)}"
     return Do("max_length", cost, limits.shorter(facts))
 

@@ -13,6 +13,7 @@ from vlmguard.explain.catalogue.out_of_memory_parts import (
     ADAPT,
     FOUR,
     FREEZE,
+    LONG,
     ON_CPU,
     SMALL_STATES,
     adapts,
@@ -67,6 +68,13 @@ _LOGITS = (
     "in nested_concat",
     "in _gather",
     "in to_cpu_and_numpy",
+)
+# A Trainer that gathers logits has compute_metrics: else it keeps the loss alone.
+_ARGMAX = Do(
+    "Trainer(…, preprocess_logits_for_metrics=lambda logits, labels: (logits[0] if "
+    "isinstance(logits, tuple) else logits).argmax(-1)) in {main}: one number a token is kept, not "
+    "one for each word of the vocabulary",
+    "compute_metrics gets the words' numbers: no argmax in it any more",
 )
 _OTHERS = (
     Do(
@@ -228,11 +236,14 @@ def _evaluation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     whole = facts.framework in _WITHOUT_GRADIENTS or "/trainer" in facts.trace
     first = () if whole else (_NO_GRAD,)
     segments = (_SEGMENTS,) if told.scattered else ()
+    gathered = any(words in facts.trace for words in _LOGITS)
+    if gathered and facts.framework in ("transformers", "TRL") and "trainer.py" in facts.trace:
+        host = "slower, and the host's memory holds the logits of all rows instead"
+        return (_ARGMAX, loss, Do("eval_accumulation", host), none, *segments)
     ends = (smaller_images(facts), shorter_rows(facts))
     if facts.said.get("per_device_eval_batch_size") != "1":
         return (*first, batch, loss, *segments, none, *ends)
-    logits = any(words in facts.trace for words in _LOGITS)
-    return (*first, *((loss, kept) if logits else (kept, loss)), none, *segments, *ends)
+    return (*first, *((loss, kept) if gathered else (kept, loss)), none, *segments, *ends)
 
 
 def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
@@ -249,6 +260,9 @@ def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
         liger = Do("liger", "none: the logits are not kept as a whole")
         known = facts.micro is not None
         rows = (*batch, length) if known else (length, *batch)
+        if (facts.number("longrow") or 0) >= LONG:  # no batch is smaller than that one row
+            images = (smaller_images(facts),) if facts.vision or not facts.model else ()
+            rows, liger = (liger, *images), length
         found: tuple[Do, ...] = (*rows, liger, *sharded(facts), *training)
     elif in_tower(facts) and not begins(facts):
         frames = (_FRAMES,) if "video" in facts.trace.lower() else ()

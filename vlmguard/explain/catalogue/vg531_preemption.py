@@ -3,6 +3,49 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    Do(
+        "kubectl get events --sort-by=.lastTimestamp | grep -i -E 'preempt|evict': by which "
+        "pod; then create the job again, with its checkpoint",
+        "none",
+        when=("pod", "Pod", "kube"),
+    ),
+    Do("resume", "the steps since it was written"),
+    Do(
+        "sacct -j {job} --format=JobID,State%30,Reason,End: a person, or preemption?",
+        "none",
+        unless=("pod", "Pod", "kube", "PREEMPT"),
+    ),
+    Do(
+        "#SBATCH --requeue and a save on SIGTERM, or save more often",
+        "more disk",
+        unless=("pod", "Pod", "kube"),
+    ),
+    Do(
+        "a priorityClassName that is not preempted, or save more often",
+        "more disk",
+        when=("pod", "Pod", "kube"),
+    ),
+    Do("a queue or an instance that is not preempted"),
+)
+_ON_PODS = (
+    Do("resume", "the steps since it was written"),
+    Do("a priorityClassName that is not preempted, or save more often", "more disk"),
+    Do(
+        "nodes that are not spot or preemptible, in the pod's nodeSelector and tolerations",
+        "a dearer node",
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """No words of Slurm's for a run in a pod."""
+    if "pod" not in facts.said or "slurm" in facts.said:
+        return _STEPS
+    return _ON_PODS if "PreemptedByProvider" in facts.message else (*_STEPS[:1], *_ON_PODS)
+
 
 FAILURE = Known(
     code="VG531",
@@ -11,31 +54,7 @@ FAILURE = Known(
     zh="作业被抢占或取消",
     why="the scheduler or a person took the machine away; nothing was "
     "wrong with the training itself",
-    do=(
-        Do(
-            "kubectl get events --sort-by=.lastTimestamp | grep -i -E 'preempt|evict': by which "
-            "pod; then create the job again, with its checkpoint",
-            "none",
-            when=("pod", "Pod", "kube"),
-        ),
-        Do("resume", "the steps since it was written"),
-        Do(
-            "sacct -j {job} --format=JobID,State%30,Reason,End: a person, or preemption?",
-            "none",
-            unless=("pod", "Pod", "kube", "PREEMPT"),
-        ),
-        Do(
-            "#SBATCH --requeue and a save on SIGTERM, or save more often",
-            "more disk",
-            unless=("pod", "Pod", "kube"),
-        ),
-        Do(
-            "a priorityClassName that is not preempted, or save more often",
-            "more disk",
-            when=("pod", "Pod", "kube"),
-        ),
-        Do("a queue or an instance that is not preempted"),
-    ),
+    do=_do,
     wrong="CANCELLED without a reason may be a person: sacct -j JOB tells who.",
     signs=(
         Sign(" PREEMPTED ", where="line", releases="sacct"),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
 
 # A local file that is not there is taken for a data set of the hub (VG554).
 _FILES = tuple(f".{kind}' on the Hub" for kind in ("json", "jsonl", "csv", "parquet"))
 
-_TWICE = " in front of the same command; SHARED: a folder that both machines see"
+_ELSEWHERE = "another machine"
+_TWICE = (
+    " in front of the same command; SHARED: a folder that both machines see, which is to hold all "
+    "that the run loads: the old cache is not looked at any more"
+)
 _THEN = (
     " where there is a network (a login node; huggingface-cli download before hub 0.34), then "
     "HF_HOME=/SHARED/hf HF_HUB_OFFLINE=1" + _TWICE
@@ -15,6 +22,149 @@ _THEN = (
 _THEN_MODELSCOPE = (
     " where there is a network (a login node), then MODELSCOPE_CACHE=/SHARED/ms" + _TWICE
 )
+
+_STEPS = (
+    Do(
+        "the same command without {offline}, once, where there is a network: it switches the "
+        "hub off by itself, and the cache lacks the files",
+        "none",
+    ),
+    Do(
+        "HF_HUB_DOWNLOAD_TIMEOUT=60 HF_HUB_ETAG_TIMEOUT=60 in front of the same command: "
+        "the download goes on where it stopped",
+        "none",
+        when=(
+            "Read timed out",
+            "ReadTimeout",
+            "read timeout",
+            "IncompleteRead",
+            "Connection broken",
+        ),
+        unless=(
+            "swanlab",
+            "wandb",
+            "modelscope",
+        ),
+    ),
+    Do(
+        "env | grep -i proxy, in the job: the proxy that it names does not let this "
+        "through; unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY, or the "
+        "right one",
+        "none",
+        when=(
+            "ProxyError",
+            "to proxy",
+            "Proxy",
+        ),
+    ),
+    Do(
+        "REQUESTS_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt in front of the command: "
+        "your site's certificate is in the system's list, not in Python's",
+        "none",
+        when=(
+            "CERTIFICATE_VERIFY",
+            "certificate verify",
+        ),
+    ),
+    Do(
+        "env | grep -E 'HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE|HF_DATASETS_OFFLINE', in the "
+        "job: unset them for one run where there is a network",
+        "none",
+        when=(
+            "OfflineMode",
+            "offline mode is enabled",
+            "HF_HUB_OFFLINE",
+        ),
+    ),
+    Do(
+        "HF_HUB_DISABLE_XET=1 HF_HUB_ENABLE_HF_TRANSFER=0 in front of the same command: "
+        "the plain download",
+        "none",
+        when=(
+            "hf_transfer",
+            "hf_xet",
+            "xet",
+        ),
+    ),
+    Do(
+        "MODELSCOPE_CACHE=/SHARED/ms modelscope download --model {repo}" + _THEN_MODELSCOPE,
+        "disk",
+        when=("modelscope",),
+        kind="load",
+    ),
+    Do(
+        "HF_HOME=/SHARED/hf hf download --repo-type dataset {repo}" + _THEN,
+        "disk",
+        when=(
+            "huggingface.co/datasets/",
+            "api/datasets/",
+            "hf-mirror.com/datasets/",
+            "' on the Hub",
+        ),
+        kind="load",
+    ),
+    Do(
+        "HF_HOME=/SHARED/hf hf download {repo}" + _THEN,
+        "disk",
+        kind="load",
+    ),
+    Do(
+        "MODELSCOPE_CACHE=/SHARED/ms modelscope download --model {modelrepo}" + _THEN_MODELSCOPE,
+        "disk",
+        when=("modelscope",),
+        kind="load",
+    ),
+    Do(
+        "HF_HOME=/SHARED/hf hf download {modelrepo}" + _THEN,
+        "disk",
+        unless=(
+            "swanlab",
+            "wandb",
+            "modelscope",
+        ),
+        kind="load",
+    ),
+    Do(
+        "curl -sSI https://huggingface.co | head -1, on the node itself: an answer means that "
+        "the network is there",
+        "none",
+        unless=("swanlab", "wandb", "modelscope"),
+    ),
+    Do(
+        "curl -sSI https://www.modelscope.cn | head -1, on the node itself: an answer "
+        "means that "
+        "the network is there",
+        "none",
+        when=("modelscope",),
+    ),
+    Do(
+        "python -m pip install -U datasets: releases before 2.20 fetch a script for each data set",
+        "none",
+        when=("raw.githubusercontent.com",),
+    ),
+    Do("no_tracker", "no curves on line", when=("swanlab", "wandb")),
+    Do(
+        "HF_HOME=/SHARED/hf hf download NAME" + _THEN,
+        "disk",
+        kind="load",
+        unless=("swanlab", "wandb"),
+    ),
+    Do("local_model", "none", unless=("swanlab", "wandb")),
+    Do(
+        "HF_ENDPOINT=https://hf-mirror.com in front of the command (a public mirror, for what "
+        "is not gated), or HTTPS_PROXY=…, where your site has one",
+        "none",
+        unless=("swanlab", "wandb", "modelscope"),
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """A login node is where Slurm is."""
+    if "slurm" in facts.said or not facts.trace:
+        return _STEPS
+    return tuple(replace(do, action=do.action.replace("a login node", _ELSEWHERE)) for do in _STEPS)
+
 
 FAILURE = Known(
     code="VG540",
@@ -24,142 +174,7 @@ FAILURE = Known(
     why="this machine has no way to the hub (compute nodes often have "
     "none), or it is told to be offline, and the files are not in "
     "its cache",
-    do=(
-        Do(
-            "the same command without {offline}, once, where there is a network: it switches the "
-            "hub off by itself, and the cache lacks the files",
-            "none",
-        ),
-        Do(
-            "HF_HUB_DOWNLOAD_TIMEOUT=60 HF_HUB_ETAG_TIMEOUT=60 in front of the same command: "
-            "the download goes on where it stopped",
-            "none",
-            when=(
-                "Read timed out",
-                "ReadTimeout",
-                "read timeout",
-                "IncompleteRead",
-                "Connection broken",
-            ),
-            unless=(
-                "swanlab",
-                "wandb",
-                "modelscope",
-            ),
-        ),
-        Do(
-            "env | grep -i proxy, in the job: the proxy that it names does not let this "
-            "through; unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY, or the "
-            "right one",
-            "none",
-            when=(
-                "ProxyError",
-                "to proxy",
-                "Proxy",
-            ),
-        ),
-        Do(
-            "REQUESTS_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt in front of the command: "
-            "your site's certificate is in the system's list, not in Python's",
-            "none",
-            when=(
-                "CERTIFICATE_VERIFY",
-                "certificate verify",
-            ),
-        ),
-        Do(
-            "env | grep -E 'HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE|HF_DATASETS_OFFLINE', in the "
-            "job: unset them for one run where there is a network",
-            "none",
-            when=(
-                "OfflineMode",
-                "offline mode is enabled",
-                "HF_HUB_OFFLINE",
-            ),
-        ),
-        Do(
-            "HF_HUB_DISABLE_XET=1 HF_HUB_ENABLE_HF_TRANSFER=0 in front of the same command: "
-            "the plain download",
-            "none",
-            when=(
-                "hf_transfer",
-                "hf_xet",
-                "xet",
-            ),
-        ),
-        Do(
-            "MODELSCOPE_CACHE=/SHARED/ms modelscope download --model {repo}" + _THEN_MODELSCOPE,
-            "disk",
-            when=("modelscope",),
-            kind="load",
-        ),
-        Do(
-            "HF_HOME=/SHARED/hf hf download --repo-type dataset {repo}" + _THEN,
-            "disk",
-            when=(
-                "huggingface.co/datasets/",
-                "api/datasets/",
-                "hf-mirror.com/datasets/",
-                "' on the Hub",
-            ),
-            kind="load",
-        ),
-        Do(
-            "HF_HOME=/SHARED/hf hf download {repo}" + _THEN,
-            "disk",
-            kind="load",
-        ),
-        Do(
-            "MODELSCOPE_CACHE=/SHARED/ms modelscope download --model {modelrepo}"
-            + _THEN_MODELSCOPE,
-            "disk",
-            when=("modelscope",),
-            kind="load",
-        ),
-        Do(
-            "HF_HOME=/SHARED/hf hf download {modelrepo}" + _THEN,
-            "disk",
-            unless=(
-                "swanlab",
-                "wandb",
-                "modelscope",
-            ),
-            kind="load",
-        ),
-        Do(
-            "curl -sSI https://huggingface.co | head -1, on the node itself: an answer means that "
-            "the network is there",
-            "none",
-            unless=("swanlab", "wandb", "modelscope"),
-        ),
-        Do(
-            "curl -sSI https://www.modelscope.cn | head -1, on the node itself: an answer "
-            "means that "
-            "the network is there",
-            "none",
-            when=("modelscope",),
-        ),
-        Do(
-            "python -m pip install -U datasets: releases before 2.20 fetch a script for each "
-            "data set",
-            "none",
-            when=("raw.githubusercontent.com",),
-        ),
-        Do("no_tracker", "no curves on line", when=("swanlab", "wandb")),
-        Do(
-            "HF_HOME=/SHARED/hf hf download NAME" + _THEN,
-            "disk",
-            kind="load",
-            unless=("swanlab", "wandb"),
-        ),
-        Do("local_model", "none", unless=("swanlab", "wandb")),
-        Do(
-            "HF_ENDPOINT=https://hf-mirror.com in front of the command (a public mirror, for what "
-            "is not gated), or HTTPS_PROXY=…, where your site has one",
-            "none",
-            unless=("swanlab", "wandb", "modelscope"),
-        ),
-    ),
+    do=_do,
     wrong="One failed attempt that is repeated with success is noise.",
     signs=(
         Sign("urllib3.exceptions."),

@@ -18,6 +18,18 @@ _HEADLESS = re.compile(
 _IMAGES = "AutoModelForImageTextToText"
 
 
+def _why(facts: Facts) -> str:
+    if match := _HEADLESS.search(facts.message):
+        config = match[1].rpartition(".")[2]
+        return f"{match[2]} has no model for a {config}: that model is made by another Auto class"
+    if "rocessor was not found" in facts.message:
+        return "the folder lacks the files of the model's processor or tokenizer"
+    return (
+        "the checkpoint's model_type or class is newer than the installed transformers, or its own "
+        "code (trust_remote_code) does not fit it"
+    )
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if "rocessor was not found" in facts.message and "edges" in facts.said:
         return looks.EDGES
@@ -148,11 +160,9 @@ _STEPS = (
 FAILURE = Known(
     code="VG556",
     name="explain-model-type",
-    title="This release of transformers does not know the model",
+    title="transformers has no class for the model, or lacks its files, as it is asked here",
     zh="当前 transformers 版本不认识该模型",
-    why="the checkpoint's model_type or class is newer than the "
-    "installed transformers, or its own code (trust_remote_code) "
-    "does not fit it",
+    why=_why,
     do=_do,
     wrong="A folder without config.json, or with another model's, says the same.",
     signs=(

@@ -11,7 +11,16 @@ from vlmguard.explain.logfacts import Facts
 _HEADS = re.compile(r"heads \((\d{1,4})\) must be divisible by tensor parallel size \((\d{1,3})\)")
 
 
+# An address that ends in 0 is a network's; 0.0.0.0 leads home.
+_NOWHERE = re.compile(r"https?://(?!0\.0\.0\.0\b)((?:\d{1,3}\.){3}0):(\d{2,5})\b")
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if match := _NOWHERE.search(facts.message):
+        free = str(facts.world or "NUMBER")  # the first card behind those that train
+        told = (("nowhere", match[1]), ("serverport", match[2]), ("free", free))
+        here = Do("serve_here", "another card for the server", told)
+        return (here, *(do for do in _STEPS if do.action != "serve"))
     if (match := _HEADS.search(facts.message)) is None:
         return _STEPS
     heads, asked = int(match[1]), int(match[2])

@@ -81,6 +81,14 @@ SPELT: dict[str, dict[str, str]] = {
         "LLaMA-Factory": "media_dir: FOLDER, from which relative paths count",
         "": "absolute paths in the rows: relative ones count from where the job starts",
     },
+    "serve_here": {
+        "ms-swift": "--vllm_server_host 127.0.0.1 in the training command ({nowhere} is no host's "
+        "address), and in another terminal, before it and on a card of its own: "
+        "CUDA_VISIBLE_DEVICES={free} swift rollout --model {served} --port {serverport}",
+        "": "--vllm_server_host 127.0.0.1 in the training command ({nowhere} is no host's "
+        "address), and in another terminal, before it and on a card of its own: "
+        "CUDA_VISIBLE_DEVICES={free} trl vllm-serve --model {served} --port {serverport}",
+    },
     "serve": {
         "ms-swift": "swift rollout --model {served}, on cards of its own, before the training",
         "": "trl vllm-serve --model {served}, on cards of its own, before the training",
