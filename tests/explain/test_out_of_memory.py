@@ -58,7 +58,7 @@ ROWS = (
     ("train.py --model_name_or_path org/Qwen2-VL-7B --per_device_train_batch_size 1\n", ASKED, OWN, "forward", (0, 9), ("--gradient_checkpointing true", "--optim paged_adamw_8bit", "model.visual.gradient_checkpointing = True, where")),
     ("x\n", ASKED, 'File "/w/verl/trainer/main_ppo.py", line 9, in main', "backward", (0, 9), ("actor_rollout_ref.model.enable_gradient_checkpointing=True", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1", "actor_rollout_ref.actor.fsdp_config.param_offload=True")),
     ("x colossalai x\n", ASKED, OWN, "step", (0, 9), ("LowLevelZeroPlugin(stage=2)", "GeminiPlugin(shard_param_frac=1.0) ", "GeminiPlugin(shard_param_frac=1.0, offload_optim_frac=1.0)")),
-    ("x transformers/trainer.py\n", full(40, 79, 4.5, 60), 'File "/w/qwenvl/train/train_qwen.py", line 1, in train', "forward", (0, 9), ("--max_pixels 225792", "--model_max_length 4096")),
+    ("x transformers/trainer.py\n", full(40, 79, 4.5, 60), 'File "/w/qwenvl/train/train_qwen.py", line 1, in train', "forward", (0, 9), ("--max_pixels 225792", "the rows of more than 4096 tokens out of the annotation file")),
     (DEEPSPEED, full(1.2, 79, 0.5, 70), OWN.replace("/w/train.py", "ft.py"), "forward", (0, 9), ("model.gradient_checkpointing_enable() in ft.py, behind from_pretrained(…)",)),
 )  # fmt: skip
 
