@@ -57,6 +57,8 @@ ROWS = (
     (FACTORY, "VG522", LORA.format("A", 16, 3584, 8, 3584), "", "lora_rank: 16, as the adapter has it: this run makes 8"),
     ("", "VG522", LORA.format("B", 3584, 16, 3584, 8), "", "LoraConfig(r=16)"),
     (HUB, "VG522", LORA.format("A", 8, 1536, 8, 3584), "", "Qwen/Qwen2-VL-2B-Instruct, by its width (1536; this run's model: 3584)"),
+    ("", "VG556", "ValueError: 'llava' is already used by a Transformers config, pick another name.", MINE, "python -m pip install 'transformers==4.31.0' 'tokenizers>=0.12.1,<0.14'"),
+    ("", "VG556", "ValueError: 'ovis' is already used by a Transformers config, pick another name.", MINE, 'AutoConfig.register("ovis", …, exist_ok=True): in /w/sft.py:7'),
     (CONFIG.format("/m/mine"), "VG556", "ValueError: Processor was not found, please check", "", "AutoProcessor.from_pretrained(sys.argv[1])' /m/mine: "),
     ("swift rlhf --rlhf_type gkd\n", "VG570", "AttributeError: 'GKDTrainer' object has no attribute 'x'", "", "python -m pip install -U ms-swift: GKDTrainer is its own"),
     ("", "VG570", "AttributeError: 'GKDTrainer' object has no attribute 'x'", MINE, "grep -rnE 'class GKDTrainer"),

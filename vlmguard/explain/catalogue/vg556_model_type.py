@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import given, looks, named
+from vlmguard.explain import given, looks, named, pins
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -31,6 +31,8 @@ def _why(facts: Facts) -> str:
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if match := _TAKEN.search(facts.message):
+        return _taken(match[1], facts)
     if "rocessor was not found" in facts.message and "edges" in facts.said:
         return looks.EDGES
     if (match := _HEADLESS.search(facts.message)) is None:
@@ -44,6 +46,22 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (*_handed(right, asked, own, place, facts), *_STEPS)
     step = f"{right}.from_pretrained(…) in place of {asked}{newer}: a {config} has no such head"
     return (Do(step, "none"), *_STEPS)
+
+
+_TAKEN = re.compile(r"'([\w-]{2,40})' is already used by a Transformers config")
+
+
+def _taken(name: str, facts: Facts) -> tuple[Do, ...]:
+    """Code of a time before transformers had the model: a newer release is what broke it."""
+    place = named.quoted(given.place(facts.trace))
+    where = f"in {place}" if place else "where the code registers it"
+    pinned = pins.llava(facts)
+    older = f"python -m pip install {pinned}: this code's own pins: later ones have a {name} too"
+    kept = (
+        f'AutoConfig.register("{name}", …, exist_ok=True): {where}: transformers has a {name} of '
+        "its own by now; or the release of transformers that this code's requirements name"
+    )
+    return (*((Do(older, "none"),) if pinned else ()), Do(kept, "none"))
 
 
 _TRAINER = re.compile(r"\b([A-Z]\w{1,20}Trainer)\(")
