@@ -74,6 +74,7 @@ ROWS = (
     (CONFIG.format("/m/mine"), "VG576", WRAP, "", "print({type(m).__name__ for m in model.modules()})"),
     ("+ srun -n 1 --mem=64G torchrun t.py --preload_images true\n", "VG532", "slurmstepd: error: Detected 3 oom_kill events in StepId=7.0.", "", "--mem=64G on its line binds this step"),
     ("NVRM: Xid (PCI:0000:ab:00): 48, pid=9, DBE\n", "VG534", "uncorrectable ECC error encountered", "", "sudo nvidia-smi --gpu-reset -i 0000:ab:00.0"),
+    ("srun: error: g7: task 3: Exited\nNVRM: Xid (PCI:0000:ab:00): 94, pid=9\n", "VG534", "NVRM: Xid (PCI:0000:ab:00): 94", "", "sbatch --exclude=g7 with the same script"),
     ("swift sft --strict true --max_length 4096\n", "VG511", "Current length of row(6000) is larger than the max_length(4096).", "", "--max_length 8192 --truncation_strategy delete --strict false"),
     ("swift sft --model Qwen/Qwen3-VL-8B-Instruct --max_length 4096\n", "VG511", "Current length of row(10354) is larger than the max_length(4096).", "", "--max_pixels 602112 --truncation_strategy delete: "),
     ("+ srun --export=NONE torchrun t.py\n", "VG558", "Signal 11 (SIGSEGV)", "", "srun --export=ALL,PYTHONFAULTHANDLER=1 … "),

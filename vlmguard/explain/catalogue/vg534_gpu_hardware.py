@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -46,6 +48,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if "worncard" in facts.said and "slurm" not in facts.said:
         return (*_WORN, *_WITHOUT, resume)
     if "slurm" in facts.said:
+        if "worncard" in facts.said:  # no message is needed where the kernel's lines are there
+            sure = tuple(replace(do, when=()) for do in _SLURM[:2])
+            return (*sure, *_SLURM[2:], *_REPLACED, resume)
         return (*_SLURM, *_LOOK, *_REPLACED, resume)
     return (*_ALONE, *_LOOK, *_WITHOUT, resume)
 
