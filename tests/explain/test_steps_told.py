@@ -145,6 +145,14 @@ def test_a_pod_is_told_nothing_of_slurm_and_a_tower_has_its_own_flag():
     assert "--vision_tower FOLDER" in " ".join(said)
 
 
+def test_what_a_model_of_another_time_means():
+    for words, message, part in (
+        ("", "'llava' is already used by a Transformers config", "newer than the code"),
+        (EDGES + "\n", "ValueError: Processor was not found, please check", "refused some lines above"),
+    ):
+        assert part in KNOWN["VG556"].told(of_text([words]).at(message, "", ""))
+
+
 def test_parameters_are_named_by_their_numbers():
     facts = of_text([""]).at("Expected to have finished reduction. Parameter indices which did not receive grad for rank 0: 130 131", "", "")
     said = [flags.say(do, facts) for do in KNOWN["VG503"].remedies(facts)]

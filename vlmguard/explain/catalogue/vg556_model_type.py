@@ -22,6 +22,16 @@ def _why(facts: Facts) -> str:
     if match := _HEADLESS.search(facts.message):
         config = match[1].rpartition(".")[2]
         return f"{match[2]} has no model for a {config}: that model is made by another Auto class"
+    if match := _TAKEN.search(facts.message):
+        return (
+            f"the code registers a model of its own as {match[1]}, and transformers has one of "
+            "that name by now: it is newer than the code"
+        )
+    if "rocessor was not found" in facts.message and "edges" in facts.said:
+        return (
+            "the program goes on without the processor, which this release of transformers refused "
+            "some lines above: the size in its preprocessor_config.json has other keys"
+        )
     if "rocessor was not found" in facts.message:
         return "the folder lacks the files of the model's processor or tokenizer"
     return (
