@@ -16,87 +16,20 @@ from vlmguard.explain import (
     fabric,
     given,
     layers,
-    moved,
+    named_code,
+    named_files,
+    named_numbers,
     packages,
     shapes,
     wheels,
 )
 from vlmguard.explain.logfacts import Facts
-from vlmguard.explain.renamed import DROPPED, LIGHTNING, RENAMED
+from vlmguard.explain.renamed import LIGHTNING
 
-_PATH = r"((?:[A-Za-z]:[\\/]{1,2}|\.{0,2}/)?[\w.@+~-][\w./\\@+~ -]{1,220}|/[\w./@+~ -]{1,220})"
-_MODULE = re.compile(r"No module named ['\"‘]?([A-Za-z_][\w.]{0,80})")
-_IMPORTED = re.compile(
-    r"cannot import name ['\"‘]?([A-Za-z_]\w{0,80})['\"’]? from (?:partially initialized module )?"
-    r"['\"‘]?([A-Za-z_][\w.]{0,80})"
-)
-_FLAG = re.compile(
-    r"(?:unrecognized arguments?:? |unrecognized option ['\"]?|no such option:? ?['\"]?|"
-    r"No such option:? ?['\"]?|error: argument )(--?[A-Za-z][\w-]{1,60})"
-)
-_KEYWORD = re.compile(
-    r"(?:unexpected keyword argument|Some specified arguments are not used by the HfArgumentParser:"
-    r"|Some keys are not used by the HfArgumentParser:|remaining_argv:|Got unknown args, "
-    r"potentially"
-    r" deprecated arguments:|unknown keys) \(?\[?['\"]?(?:--)?([A-Za-z_]\w{1,60})"
-)
 _PORT = re.compile(
     r"(?i)\bport[ :=]{1,3}(\d{2,5})\b|\]:(\d{4,5})\b|:(\d{4,5})(?:[ ,)]|$)"
     r"|connect to \([\w.:-]{1,80}, (\d{2,5})\)"
 )
-_FILES = [
-    re.compile(r"(?:No such file or directory|Is a directory|Not a directory|Permission denied|"
-               r"Read-only file system|File exists|Stale file handle|Input/output error|"
-               r"No space left on device|Disk quota exceeded)"
-               rf"[:\]]{{0,2}} ['\"]{_PATH}['\"]"),
-    re.compile(rf"['\"]{_PATH}['\"] (?:does not exist|is not a (?:valid )?(?:file|directory))"),
-    re.compile(r"(?:Unable to find|Cannot find|cannot find(?: file)?|Couldn't find|could not find|"
-               r"ERROR opening|cannot identify image file|Failed to open|can't open file|"
-               r"unable to open file|Failed to fetch video idx \d{1,9} from|image file is truncated"
-               r"|while deserializing header|found in directory|Error opening)"
-               r":? ['\"]?(/[\w./@+~-]{1,220}|[\w.@+~-][\w./@+~-]{1,200}\.\w{1,12})"),
-    re.compile(r"found in directory:? ['\"]?([\w.@+~:/\\][\w./\\@+~:-]{1,220})"),
-    re.compile(rf"Error: {_PATH} does not appear to have"),
-    re.compile(r"configuration file `([\w./@+~-]{1,220})`"),
-    re.compile(r"Invalid checkpoint path ([\w.@+~/][\w./@+~-]{1,220})"),
-    re.compile(r"File ([\w.@+~/][\w./@+~-]{0,220}) cannot be opened"),
-    re.compile(r"no such file: ['\"]?([\w.@+~/][\w./@+~-]{0,220})"),
-    re.compile(r"(?:Received: |valid checkpoint at |Error: path: |Error: py_dir: |Couldn't reach |"
-               r"Can't find '[\w.]{1,40}' at |Unable to find (?!the ))"
-               r"['\"]?([\w.@+~/][\w./@+~-]{1,200})"),
-    re.compile(r"file lock ['\"]([\w./@+~-]{1,220}\.lock)['\"]"),
-    re.compile(r"(?:Checkpoint at |^|\s)([\w.@+~-][\w./@+~-]{1,200}\."
-               r"(?:ckpt|pth|pt|swp|safetensors|bin))(?: not found|: buffer nbytes)"),
-    re.compile(r"(?:File|file|directory|folder|forward|path|dataset|checkpoint at)s? ['\"]?"
-               r"(/[\w./@+~-]{2,220})"),
-    re.compile(r"(?<![\w./:<])(/[\w.@+~-]{1,80}/[\w./@+~-]{1,200})"),
-]  # fmt: skip
-_PLACES = (
-    *("onenode", "xidnode", "bus", "realif", "bridge"),
-    *("worncard", "stepmemory", "preloaded"),
-)
-_LOOSE = _FILES[-2:]  # any path: a frame's own source is not the file that is meant
-_SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h")
-_BLANK = re.compile(r" {1,3}(\.[A-Za-z][A-Za-z0-9]{1,4})$")  # in front of a name's ending
-_REPO = [
-    re.compile(r"https?://(?:huggingface\.co|hf-mirror\.com)/(?:api/(?:models|datasets)/|datasets/)?"
-               r"([\w.-]{1,96}/[\w.-]{1,96})"),
-    re.compile(r"Couldn't reach ['\"]([\w.-]{1,96}/[\w.-]{1,96})['\"] on the Hub"),
-    re.compile(r"modelscope\.cn/(?:api/v1/)?(?:models|datasets)/([\w.-]{1,96}/[\w.-]{1,96})"),
-    re.compile(r"Can't load [\w ]{1,40} for ['\"]([\w.-]{1,96}/[\w.-]{1,96})['\"]"),
-    re.compile(r"looks like ([\w.-]{1,96}/[\w.-]{1,96}) is not the path"),
-    re.compile(r"(?:access model|the (?:model|tokenizer) for|Repository Not Found for|"
-               r"Access to model|not exist in:|"
-               r"Access to dataset|load) ['\"]?([\w.-]{1,96}/[\w.-]{1,96})"),
-    re.compile(r"Error: ([\w.-]{1,96}/[\w.-]{1,96}) does not appear to have"),
-    re.compile(r"^[\w.]{0,80}: ['\"]?([\w.-]{1,96}/[\w.-]{1,96})['\"]? is not a local folder"),
-]  # fmt: skip
-_LOADED = re.compile(  # the line of code that asked for it
-    r"(?:from_pretrained|snapshot_download|hf_hub_download)\(\s{0,4}['\"]"
-    r"([A-Za-z][\w.-]{0,95}/[\w.-]{1,96})['\"]"
-)
-_CACHED = re.compile(r"/models--([\w.-]{1,96}?)--([\w.-]{1,96})/")  # the hub's folder
-_PAGES = ("docs", "models", "datasets", "spaces", "settings", "join", "blog", "api")
 _JOB = re.compile(
     r"(?:JOB|STEP|Job|job|\bstep|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?(?:\b|/slurm_script)"
 )
@@ -113,43 +46,18 @@ _VOCABULARY = re.compile(
     r"(?:embed_tokens|lm_head|word_embeddings|wte)[\w.]{0,60}: copying a param with shape "
     r"torch\.Size\(\[(\d{4,7}), "
 )
-_ATTRIBUTE = re.compile(
-    r"(?:['\"‘]?([A-Za-z_][\w.]{0,80})['\"’]? (?:object )?|module ['\"]([\w.]{1,80})['\"] )"
-    r"has no attribute ['\"‘]?([A-Za-z_]\w{0,80})"
-)
-_LIBRARY = re.compile(
-    r"(?:[/-]packages/|DLL load failed while importing )([A-Za-z_]\w{1,60}?)"
-    r"(?:_2_cuda|_cuda|_3_cuda)?(?:[./-]|:| |$)"
-)
-_BINARY = re.compile(
-    r"[/ ]([A-Za-z_]\w{1,60}?)(?:_[23]?_?cuda)?\.(?:cpython[\w-]{1,40}\.|abi3\.)?so\b"
-)
 _LIB = re.compile(r"(lib[A-Za-z][\w.+-]{0,60}\.so[\w.]{0,12}): cannot open shared")
 _COMMAND = re.compile(
     r"(?:line \d{1,6}: |: command not found: )?([A-Za-z][\w.-]{1,40}): (?:command )?not found"
     r"|execve\(\): ([A-Za-z][\w.-]{1,40}):"
 )
-_INSTALL = re.compile(
-    r"(?:metadata was found for |"
-    r"pip3? install (?:-U |--upgrade )?[`'\"]?|ImportError: No |requires |install )"
-    r"([A-Za-z][\w-]{1,40})"
-)
 _TYPE = re.compile(r"^([A-Z]\w{2,40}Error): ")
-_MODELING = re.compile(r"/modeling_(\w{2,40})\.py")
 _EMBEDDING = re.compile(r"in this process with sizes \[(\d{5,7}), \d{2,5}\] appears not to match")
-_FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 _FUNCTION = re.compile(r"TypeError: (?:[\w.<>]{1,60}\.)?([a-z]\w{1,60}(?<!__))\(\)")
 _REFUSED = re.compile(r"invalid [\w ]{1,30} value: ['\"]([^'\"\s]{1,60})")
 _MISSING = re.compile(r"required positional arguments?: ([\w', ]{3,200})")
 _CLASS = re.compile(r"TypeError: ([A-Za-z_]\w{0,60})\.__init__\(\)")
 _REWARD = re.compile(r"reward_function ['\"]?([\w-]{1,60})")
-_NUMBERS = re.compile(
-    r"(\d{1,6})[^\d\n]{0,30}(?:divisible by|chunk)[^\d\n]{0,24}(\d{1,6})[^\d\n]{0,20}(\d{0,6})"
-)
-_WORLDS = re.compile(
-    r"world size(?: of)?:? ?\(?(\d{1,5})\)?\D{1,60}world size(?: is| of)?:? ?\(?(\d{1,5})\b"
-    r"|(\d{1,5}) (?:does not|doesn't) match (?:the )?current world size:? ?\(?(\d{1,5})\b"
-)
 _KEY = re.compile(r"(?:KeyError:|Key) ['\"]([\w.-]{1,80})['\"]")
 _MODEL = re.compile(
     r"(?:model type ['\"`]|model_type: ?['\"]|model_type['\"]? ['\"]|architectures \[['\"]|"
@@ -177,13 +85,11 @@ _LOCAL = re.compile(r"pickle local object ['\"]?[\w.<>]{0,80}<locals>\.([A-Za-z_
 _METRIC = re.compile(r"module script at \S{0,200}?/([a-z_]\w{1,40})\.py")
 _TOKENS = re.compile(r"max_num_batched_tokens \((\d{2,7})\)")
 _FORWARD = re.compile(r"\b([A-Z]\w{2,60})\.forward\(\) got an unexpected")
-_MODELS = re.compile(
-    r"\w{2,60}(?:Model|ForConditionalGeneration|ForCausalLM|Processor|TokenizerFast|Config)"
-)
 _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
-_ASKED = re.compile(
-    r"(?:requires?|needs|install|Error:|The) [`'\"]?"
-    r"(([A-Za-z][\w-]{1,40})[<>=!]=?[\w.]{1,20}(?:,[<>=!]=?[\w.]{1,20}){0,2})"
+
+_PLACES = (
+    *("onenode", "xidnode", "bus", "realif", "bridge"),
+    *("worncard", "stepmemory", "preloaded"),
 )
 
 
@@ -200,15 +106,15 @@ def of(facts: Facts) -> dict[str, str]:
 def _of(facts: Facts) -> dict[str, str]:
     said = clean.shown(facts.message)  # what is blacked out here can be no value
     found = {
-        **_modules(said),
-        **_arguments(said),
+        **named_code.modules(said),
+        **named_code.arguments(said),
         "port": _first(_PORT, said)
         or facts.said.get("busyport", "")
         or facts.said.get("master_port", ""),
-        "path": _path(said),
-        "repo": _repo(said)
-        or _repo(facts.model)
-        or _first(_LOADED, facts.trace)
+        "path": named_files.path(said),
+        "repo": named_files.repo(said)
+        or named_files.repo(facts.model)
+        or _first(named_files.LOADED, facts.trace)
         or facts.said.get("repo", ""),
         "job": _first(_JOB, said),
         "host": _first(_HOST, said) or given.master(facts),
@@ -224,7 +130,7 @@ def _of(facts: Facts) -> dict[str, str]:
         **{name: facts.said.get(name, "") for name in _PLACES},
         "card": facts.said.get("card", ""),
         "failed": facts.said.get("failed", ""),
-        **ranks(said),
+        **named_numbers.ranks(said),
         **fabric.names(said),
         "capability": facts.said.get("capability", ""),
         "vocabulary": "" if shapes.of_widths(said) else _first(_VOCABULARY, said),
@@ -263,7 +169,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "anyflag": _first(_ANY_FLAG, said),
         "interface": _first(_INTERFACE, said),
         "bucket": _first(_BUCKET, said),
-        "divisors": _divisors(said),
+        "divisors": named_numbers.divisors(said),
         "place": given.place(facts.trace),
         "reward": given.reward(facts.trace),
         "exception": _first(_TYPE, said) or "Exception",
@@ -278,7 +184,7 @@ def _of(facts: Facts) -> dict[str, str]:
         **shapes.of_names(said),
         **shapes.of_projector(said),
         "preprocessor": facts.said.get("preprocessor", ""),
-        "layers": layers.of(architectures.names(facts)) or layers.of(_code(facts.trace)),
+        "layers": layers.of(architectures.names(facts)) or layers.of(named_code.model(facts.trace)),
         "main": given.script(facts.trace),
         "forward": _first(_FORWARD, said),
         "builtin": _BUILTIN.get(facts.framework, ""),
@@ -289,28 +195,28 @@ def _of(facts: Facts) -> dict[str, str]:
         **given.check(facts.trace),
         **given.files(facts),
         "rows": given.rows(facts),
-        "numbers": _numbers(said),
+        "numbers": named_numbers.numbers(said),
     }
-    if blank := _BLANK.search(found["path"]):
+    if blank := named_files.BLANK.search(found["path"]):
         found.update(unblanked=found["path"].replace(blank[0], blank[1]), ending=blank[1][1:])
-    found["otherport"] = _other(int(found["port"])) if found["port"] else ""
+    found["otherport"] = named_numbers.other_port(int(found["port"])) if found["port"] else ""
     top = re.match(r"/[\w.@+~-]{1,80}/[\w.@+~-]{1,80}", found["path"])
     found["top"] = top[0] if top else ""
     found["folder"] = found["path"].rpartition("/")[0] if found["path"][:1] != "-" else ""
-    if match := _ATTRIBUTE.search(said):
+    if match := named_code.ATTRIBUTE.search(said):
         found["owner"], found["attribute"] = match[1] or match[2], match[3]
         found["ownerpackage"] = (
             packages.of(match[2] or "")
-            or _owner(facts.trace)
-            or ("transformers" if _MODELS.fullmatch(match[1] or "") else "")
+            or named_code.owner(facts.trace)
+            or ("transformers" if named_code.MODELS.fullmatch(match[1] or "") else "")
         )
     told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
     program = given.program(facts, said)
     if asked := given.advised(said):
         told["advised"] = asked  # a name and a value
-    if newer := LIGHTNING.get(_argument(said), ""):
+    if newer := LIGHTNING.get(named_code.argument(said), ""):
         told["lightning"] = newer  # of our own table
-    if many := _flags(said):
+    if many := named_code.flags(said):
         told["flags"] = many  # words, each of a flag's own form
     return {**told, "program": program} if program else told
 
@@ -326,27 +232,6 @@ _DISTRIBUTIONS = {
 }
 
 
-def _code(trace: str) -> str:
-    """The model by the file of transformers that has its code."""
-    return _first(_MODELING, trace)
-
-
-def _flags(said: str) -> str:
-    """Of very many arguments that are refused at once the first three."""
-    behind = said.partition("unrecognized arguments: ")[2]
-    found = re.findall(r"(?:^| )--([A-Za-z][\w-]{1,40})", behind)
-    return f"{', '.join(found[:3])} and more" if len(found) > 3 else ""
-
-
-def _other(port: int) -> str:
-    """The next one, or the usual one's next where there is none."""
-    return str(port + 1) if 1023 < port < 65535 else "29501"
-
-
-def _argument(said: str) -> str:
-    return _arguments(said).get("argument", "")
-
-
 def _refusals(said: str) -> dict[str, str]:
     """A YAML file's broken line, a script's broken command, an argument that has choices."""
     found: dict[str, str] = {}
@@ -360,77 +245,6 @@ def _refusals(said: str) -> dict[str, str]:
     if match := _PYDANTIC.search(said):
         found["badkey"] = match[1]
     return found
-
-
-def _divisors(said: str) -> str:
-    """What the first of the numbers divides by, as a list."""
-    match = re.match(r"\d{1,5}", _numbers(said))
-    whole = int(match[0]) if match else 0
-    return ", ".join(str(n) for n in range(1, whole + 1) if whole % n == 0) if whole < 4096 else ""
-
-
-def _numbers(said: str) -> str:
-    """The numbers of which one does not divide the other, as the message has them."""
-    match = _NUMBERS.search(said)
-    return ", ".join(n for n in match.groups() if n) if match else ""
-
-
-def ranks(said: str) -> dict[str, str]:
-    """Of how many ranks a checkpoint is, and how many are here."""
-    match = _WORLDS.search(said)
-    if match is None:
-        return {}
-    return {"savedranks": match[1] or match[3], "ranksnow": match[2] or match[4]}
-
-
-def _owner(trace: str) -> str:
-    """The package whose code raised it: of the last of the traceback's frames that has one."""
-    found = [name for name in _FRAME.findall(trace) if name != "torch"]
-    return packages.of(found[-1]) if found else ""
-
-
-def _modules(said: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    if match := _IMPORTED.search(said):
-        found["name"], found["source"] = match[1], match[2]
-        found["sourcepackage"] = packages.of(match[2])
-        found["pin"] = moved.pin(found["sourcepackage"], match[1])
-    if match := _MODULE.search(said):
-        module = match[1].rstrip(".")
-        package = packages.of(module)
-        inner = "." in module and module.partition(".")[0] != "google"
-        found["part" if inner else "module"] = module
-        found["partpackage" if inner else "package"] = package
-        if not package and not inner:
-            found["unlisted"] = module
-    else:
-        asked = (packages.listed(name) for name in _INSTALL.findall(said))
-        found["package"] = next(filter(None, asked), "")
-    for pattern in (_LIBRARY, _BINARY):
-        if not found.get("library") and (match := pattern.search(said)):
-            found["library"] = packages.of(match[1])
-    for match in _ASKED.finditer(said):
-        if packages.listed(match[2]):
-            found["wanted"] = match[1]
-            break
-    return found
-
-
-def _arguments(said: str) -> dict[str, str]:
-    match = _FLAG.search(said) or _KEYWORD.search(said)
-    if match is None:
-        return {}
-    flag = match[1]
-    bare = flag.lstrip("-").replace("-", "_")
-    new = RENAMED.get(bare, "")
-    stem = next((w for w in bare.split("_") if len(w) > 3), bare)
-    return {
-        "flag": flag,
-        "argument": bare,
-        "stem": stem,
-        "newname": new,
-        "dropped": DROPPED.get(bare, ""),
-    }
 
 
 # Words of a step that a value of the log takes the place of: {package}, {path}, …
@@ -459,21 +273,3 @@ def quoted(value: str) -> str:
 def _first(pattern: re.Pattern[str], text: str) -> str:
     match = pattern.search(text)
     return next((group for group in match.groups() if group), "") if match else ""
-
-
-def _path(said: str) -> str:
-    """A file that the message names; of its several forms the most telling."""
-    for pattern in _FILES:
-        for match in pattern.finditer(said):
-            if pattern not in _LOOSE or not match[1].endswith(_SOURCES):
-                return match[1]
-    return ""
-
-
-def _repo(said: str) -> str:
-    for pattern in _REPO:
-        for match in pattern.finditer(said):
-            if match[1].partition("/")[0] not in _PAGES:
-                return match[1].removesuffix("/resolve").rstrip(".")
-    cached = _CACHED.search(said)
-    return f"{cached[1]}/{cached[2]}" if cached is not None else ""

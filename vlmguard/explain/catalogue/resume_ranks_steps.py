@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import named
+from vlmguard.explain import named, named_numbers
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
 
@@ -22,7 +22,7 @@ _UNIVERSAL = (
 
 def apart(facts: Facts) -> tuple[int, int]:
     """Of how many ranks it is, and how many are here; 0 where the message does not tell."""
-    found = named.ranks(facts.message)
+    found = named_numbers.ranks(facts.message)
     return int(found.get("savedranks", "0")), int(found.get("ranksnow", "0"))
 
 
