@@ -3,6 +3,8 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.explain import compose
 from vlmguard.explain import flags, refined
 from vlmguard.explain.answer import Answer
@@ -71,6 +73,8 @@ ROWS = (
     (CPU_ADAM, "VG532", OOM_KILL, "", "", ("#SBATCH --mem=0 in the job's script (all of the node's memory; where the node is shared, more than the ReqMem that sacct -j 77 ", '"offload_optimizer": {"device": "none"}', "DataLoader(num_workers=0), for a Trainer --dataloader_num_workers 0")),
     ("NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]\n", "VG536", "node2:31:33 [3] transport/net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 11.2.1.122<39138> with error 12, opcode 0, len 0, vendor err 129", "", "", ("NCCL_IB_DISABLE=1 in front", "NCCL_IB_GID_INDEX=3", "NCCL_IB_TIMEOUT=22", "ib_write_bw 11.2.1.122, on node2, while ib_write_bw runs on 11.2.1.122")),
     ("NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]\n", "VG536", "NET/IB: Got completion from peer 10.2.2.1<54862> with status=12 opcode=0 hca mlx5_1", "", "", ("NCCL_IB_HCA=^mlx5_1 in front of the same command", "NCCL_IB_DISABLE=1")),
+    (FACTORY, "VG596", "EJ0001: 2024-05-21-11:57:54 Failed to initialize the HCCP process. Reason: Maybe the last training process is running.", "", "", ("npu-smi info; pgrep -u $USER -af '[p]ython'", "grep -rh ERROR")),
+    (FACTORY, "VG596", "call aclnnCast failed, detail:EZ1001: 2025-07-01 self not implemented for DT_BFLOAT16, should be in dtype support list [DT_FLOAT16]", "", "load", ("fp16: true, bf16: false", "cp -rL MODEL MODEL-fp16; python -c", "npu-smi info: Name 910A")),
     ("", "VG536", "NCCL WARN NET/IB : Got completion from peer 11.2.1.122<39138> with error 4, opcode 0", "", "", ("NCCL_NET_GDR_LEVEL=LOC", "NCCL_IB_DISABLE=1")),
     ("accelerate launch sft.py --add_image_token\nindexSelectLargeIndex: block: [83,0,0]\n", "VG545", "CUDA error: device-side assert triggered", 'File "/w/sft.py", line 9, in main x /transformers/trainer.py', "forward", ("model.resize_token_embeddings(len(tokenizer)) in /w/sft.py, behind the line that adds tokens (--add_image_token)", "print(next(iter(trainer.get_train_dataloader()))[\"input_ids\"].max(), ", "CUDA_LAUNCH_BLOCKING=1 accelerate launch …")),
     ("srcIndex < srcSelectDimSize\n", "VG545", "CUDA error: device-side assert triggered", "", "forward", ("print(batch[", "model.resize")),
@@ -119,6 +123,15 @@ def test_what_the_log_states_decides():
             assert step.startswith(begins), (words, code, said)
 
 
+def test_a_link_that_worked_for_many_steps():
+    facts = of_text([""]).at(LINK, "", "")
+    said = [flags.say(do, facts) for do in KNOWN["VG536"].remedies(replace(facts, steps=(513, 900)))]
+    assert said[0].startswith("ibstat mlx5_3; dmesg -T | grep -i mlx5_3 | tail; perfquery, on dgx-a08")
+    assert "ib_write_bw -d mlx5_3 10.20.0.7, on dgx-a08" in " ".join(said)
+    assert not any("RETRY_CNT=" in step for step in said)
+
+
+LINK = "dgx-a08:81:93 [3] x.cc:16 NCCL WARN NET/IB: Got completion from peer 10.20.0.7<42718> with status=12 opcode=0 localGid fe80::1 hca mlx5_3"
 ECC = "CUDA error: uncorrectable ECC error encountered"
 CARDS = (
     ("", (1,), True, "nvidia-smi -i 1 -q -d ECC"),

@@ -17,6 +17,21 @@ _WITHOUT = Do(
     "the fabric between these nodes is at fault, not the program",
     "much slower between nodes",
 )
+_PORTS = Do(
+    "ibstat {hca}; dmesg -T | grep -i {hca} | tail; perfquery, on {ibhost} and on {ibpeer}: a port "
+    "that is not Active, a line “Link down”, or SymbolError and LinkDowned that grow: its cable or "
+    "port of the switch, to the administrators",
+    "none",
+    kind="ports",
+)
+_PORT = Do(
+    "ibstat; dmesg -T | grep -i mlx5 | tail; perfquery, on both nodes: a port that is not Active, "
+    "a line “Link down”, or SymbolError and LinkDowned that grow: its cable or port of the switch, "
+    "to the administrators",
+    "none",
+    kind="ports",
+)
+_AGAIN = Do("resume", "none")
 
 
 def steps(facts: Facts) -> tuple[Do, ...]:
@@ -26,8 +41,8 @@ def steps(facts: Facts) -> tuple[Do, ...]:
         "slower between nodes",
     )
     retries = Do(
-        "NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=13 in front of the same command: for a link that is "
-        "slow to answer, not for one that is down",
+        "NCCL_IB_TIMEOUT=22 in front of the same command, on every node: for a link that is slow "
+        "to answer, not for one that is down (NCCL_IB_RETRY_CNT is at its most, 7, already)",
         "a real loss is noticed later",
     )
     index = Do(
@@ -36,6 +51,12 @@ def steps(facts: Facts) -> tuple[Do, ...]:
         "none",
     )
     between = (
+        Do(
+            "ib_write_bw -d {hca} {ibpeer}, on {ibhost}, while ib_write_bw -d {hca} runs on "
+            "{ibpeer} (perftest): where that fails too, both names to the administrators",
+            "none",
+            kind="between",
+        ),
         Do(
             "ib_write_bw {ibpeer}, on {ibhost}, while ib_write_bw runs on {ibpeer} (perftest): "
             "where that fails too, ibstat and perfquery on both, and both names to the "
@@ -51,7 +72,9 @@ def steps(facts: Facts) -> tuple[Do, ...]:
             kind="between",
         ),
     )
-    named = _ADAPTER.search(facts.message) if "adapters" in facts.said else None
+    named = _ADAPTER.search(facts.message)
+    several = "adapters" in facts.said or (named is not None and named[1] != "mlx5_0")
+    named = named if several else None
     alone = (
         (
             Do(
@@ -64,6 +87,12 @@ def steps(facts: Facts) -> tuple[Do, ...]:
         if named is not None
         else ()
     )
+    # It worked for many steps: neither a setting nor the program, but a link that went.
+    worked = facts.steps is not None and facts.steps[0] > 1
+    ports = (_PORTS, _PORT) if worked else ()
+    again = (_AGAIN,) if worked else ()
     memory = (direct,) if _MEMORY.search(facts.message) else ()
     roce = (index,) if "roce" in facts.said or "localGid" in facts.message else ()
+    if worked:
+        return (*memory, *ports, *(alone or (_WITHOUT,)), *again, *between, retries)
     return (*memory, *alone, _WITHOUT, *roce, retries, *between)

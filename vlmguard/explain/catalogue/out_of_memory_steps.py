@@ -78,14 +78,16 @@ _ARGMAX = Do(
 )
 _OTHERS = (
     Do(
-        "ps -o pid,user,etime,args -p {pid}: it holds this card too: end it, or take another card: "
-        "CUDA_VISIBLE_DEVICES=1 in front of the command; another rank of this run: "
+        "ps -o pid,user,etime,args -p {pid}: it holds this card too: end it (kill {pid}); "
+        "another's: CUDA_VISIBLE_DEVICES with the cards that are free, and as many ranks "
+        "(nvidia-smi); another rank of this run: "
         'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) in front of the model',
         kind="others",
     ),
     Do(
         "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv: end what else "
-        "runs on this card, or take another one: CUDA_VISIBLE_DEVICES=1 in front of the command",
+        "runs on this card, or CUDA_VISIBLE_DEVICES with the cards that are free, and as many "
+        "ranks",
         kind="others",
     ),
 )

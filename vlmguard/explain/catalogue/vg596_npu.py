@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
+_HELD = ("EJ0001", "Failed to initialize the HCCP")  # says itself that another run is there
+_NO_BF16 = ("not implemented for DT_BFLOAT16",)
+
 # What another class says more exactly: memory, a port in use, ranks that wait for one another.
 _ELSE = ("out of memory", "EL0004", "EJ0003", "EI0002", "EI0004", "EI0006", "EI0015")
 # CANN's, before the date: HCCL's (EI, EJ), the runtime's (EE), operators' (EZ), compiler's (E4).
@@ -43,6 +46,34 @@ FAILURE = Known(
     ),
     do=(
         Do(
+            "npu-smi info; pgrep -u $USER -af '[p]ython': the processes of an earlier run still "
+            "hold these cards: kill PID (-9 where it stays) for each of them, wait ten seconds, "
+            "and the same command again; foreign ones: ASCEND_RT_VISIBLE_DEVICES with the cards "
+            "that are free",
+            "none",
+            when=_HELD,
+            kind="log",
+        ),
+        Do("fp16", "watch for overflow", when=_NO_BF16),
+        Do(
+            "cp -rL MODEL MODEL-fp16; python -c 'import sys, glob; from safetensors.torch "
+            "import load_file, save_file; [save_file({k: v.half() if "
+            "v.is_floating_point() else v for k, v in "
+            'load_file(f).items()}, f, {"format": "pt"}) for f in '
+            'glob.glob(sys.argv[1] + "/*.safetensors")]\' MODEL-fp16: where the cast fails with '
+            "fp16 too, the checkpoint itself is bfloat16: a copy made float16 on the CPU; in its "
+            'config.json "torch_dtype": "float16"; the run with that folder',
+            "a copy of the model",
+            when=_NO_BF16,
+            kind="log",
+        ),
+        Do(
+            "npu-smi info: Name 910A, 910B, 910ProA, 910ProB (the first 910) or 310: no bfloat16; "
+            "910B1 to 910B4: they have it, there CANN or its kernels package is too old",
+            "none",
+            when=_NO_BF16,
+        ),
+        Do(
             "ls $ASCEND_OPP_PATH/built-in/op_impl/ai_core/tbe/kernel: the kernels package of "
             "this card (Ascend-cann-kernels-910b for an A2) is not installed beside the "
             "toolkit, or of another release: install it",
@@ -68,12 +99,14 @@ FAILURE = Known(
             "error: the code (EZ: operator, EE and E3: runtime and "
             "driver, EI and EJ: HCCL), Possible Cause and Solution",
             "none",
+            unless=_NO_BF16,
         ),
         Do(
             "ASCEND_LAUNCH_BLOCKING=1 in front of the command: calls are asynchronous, the "
             "traceback "
             "then names the line",
             "slow",
+            unless=(*_HELD, *_NO_BF16),
         ),
         Do(
             "driver, CANN toolkit, kernels package (the one for this card) and torch_npu of "
@@ -84,6 +117,7 @@ FAILURE = Known(
             "npu-smi info: health, memory and processes of each card; end what an earlier run "
             "left there and wait ten seconds",
             "none",
+            unless=(*_HELD, *_NO_BF16),
         ),
     ),
     wrong=(
