@@ -22,6 +22,7 @@ HUB = "We couldn't connect to 'https://huggingface.co' to load this file, and it
 WORLD = "The checkpoint being loaded used a DP world size of 8 but the current world size is 16."
 SAVING = "Saving model checkpoint to out/r1/checkpoint-100\n"
 BAD = "{'loss': 2.3361, 'grad_norm': nan, 'learning_rate': 2.3e-06}"
+BAD_FORWARD = "{'loss': 5.071e+30, 'grad_norm': nan, 'learning_rate': 1.7e-07}"
 LOST = "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 4.6e-06}"
 CPU_ADAM = "Adam Optimizer #0 is created with AVX512 arithmetic capability.\n"
 OOM_KILL = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.0 cgroup."
@@ -66,6 +67,8 @@ ROWS = (
     ("", "VG537", "The NVIDIA driver on your system is too old (found version 10020).", "", "", ("update the driver to 525 or newer: CUDA 10.2",)),
     ("", "VG537", "The NVIDIA driver on your system is too old (found version 12040).", "", "", ("python -m pip install --force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/cu124",)),
     (FACTORY, "VG515", BAD, LOST, "", ('"overlap_comm": false in DeepSpeed\'s config (the file behind deepspeed', "flash_attn: sdpa", "debug: underflow_overflow")),
+    (FACTORY, "VG515", BAD_FORWARD, LOST, "", ("bf16: true", "flash_attn: sdpa", "the model's own checkpoint")),
+    ("transformers/trainer.py\n", "VG515", BAD_FORWARD, LOST, "", ("print(trainer.model.cuda().float()",)),
     (FACTORY, "VG515", LOST, LOST, "", ("bf16: true, fp16: false", "flash_attn: sdpa")),
     (FACTORY + "device: cuda:0, distributed training: True, compute dtype: torch.bfloat16\n", "VG515", LOST, LOST, "", ("flash_attn: sdpa", "debug: underflow_overflow")),
     (FACTORY + "compute dtype: torch.float16\n", "VG515", LOST, LOST, "", ("bf16: true, fp16: false",)),
@@ -103,7 +106,8 @@ ROWS = (
     ("[real_accelerator.py:191:get_accelerator] Setting ds_accelerator to cuda (auto detect)\ntrain.py --bf16 True\n", "VG529", CARDLESS, "", "", ("--fp16 True --bf16 False",)),
     ("x --freeze_vit false\n", "VG505", MISMATCH, 'File "/w/t.py", line 9, in main File "/e/site-packages/transformers/trainer.py", line 4, in train', "", ("a small blank image", "freeze the vision tower")),
     ("", "VG547", "not equal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 * 8 * 1", "", "", ('"train_batch_size": "auto"', '"train_batch_size": 32')),
-    ("world size: 2\n", "VG547", "not equal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 * 8 * 1", "", "", ("env | grep",)),
+    ("world size: 2\n", "VG547", "not equal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 * 8 * 1", "", "", ('deepspeed.init_distributed(dist_backend="nccl"), on a line before ', "grep -rn")),
+    ("world size: 2\n", "VG547", "not equal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 * 8 * 1", 'File "/w/llava/train/train.py", line 7, in train', "", ("deepspeed.init_distributed(dist_backend=\"nccl\"), on a line before /w/llava/train/train.py:7, its from_pretrained", "python -m pip install 'deepspeed==0.12.6'")),
     (FACTORY, "VG532", OOM_KILL, "", "load", ("#SBATCH --mem=0", "deepspeed: examples/deepspeed/ds_z3_config.json", "from_pretrained(…, torch_dtype")),
     ("train.py --deepspeed scripts/zero3_offload.json --bf16 True\n", "VG532", "exits with return code = -9", "", "", ("dmesg", "ask for", '"offload_optimizer": {"device": "none"}')),
     ("g-12 kernel: NVRM: Xid (PCI:0000:44:00): 79, pid=1\n", "VG534", "kernel: NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus.", "", "", ("ssh g-12 sudo reboot: its card at PCI 0000:44:00", "nvidia-smi")),

@@ -39,7 +39,7 @@ ROWS = (
     ("VG548", "ImportError: This modeling file requires the following packages that were not found in your environment: flash_attn.", "python -m pip install flash-attn"),
     ("VG553", "tune.py: error: unrecognized arguments: --local_rank=3 --experiment-name x --mode finetune --train-iters 800", "python tune.py --help: what this script takes; local_rank, experiment-name, mode and more"),
     ("VG566", "ValueError: max_num_batched_tokens (4096) is smaller than max_model_len (131072).", "max_model_len=4096"),
-    ("VG574", "jinja2.exceptions.UndefinedError: 'list object' has no attribute 'startswith'", "content as one string"),
+    ("VG574", "jinja2.exceptions.UndefinedError: 'list object' has no attribute 'startswith'", 'messages = [{**t, "content"'),
     ("VG591", "ValueError: Total available GPUs 0 is less than total desired GPUs 8", "ray status: cards under Usage"),
     ("VG554", "KeyError: 'emotion'", "/job/train.py:7: print(list(row)) in front of this line"),
     ("VG554", "ValueError: invalid literal for int() with base 10: '45.7'", "/job/train.py:7: int(float(x))"),
@@ -53,12 +53,16 @@ ROWS = (
     ("VG559", "RuntimeError: CUDA error: invalid device ordinal", "torchrun --nproc_per_node $(nvidia-smi -L | wc -l)"),
     ("VG559", "NCCL WARN Duplicate GPU detected : rank 2 and rank 0 both on CUDA device 1000", "torch.cuda.set_device"),
     ("VG562", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling", "grep -n 'batch_size' /job/train.py: half of the micro-batch"),
+    ("VG562", "RuntimeError: GET was unable to find an engine to execute this computation", "unset LD_LIBRARY_PATH, then"),
+    ("VG562", "RuntimeError: CUDA error: an illegal memory access was encountered", "CUDA_LAUNCH_BLOCKING=1"),
+    ("VG550", "_pickle.UnpicklingError: Weights only load failed. (1) In PyTorch 2.6, we changed the default value of the `weights_only` argument", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in front of the command"),
+    ("VG550", "_pickle.UnpicklingError: Weights only load failed. (1) Re-running", "python -m pip install -U transformers"),
     ("VG563", "Connection closed by peer", "vlmguard explain train.log OTHER_LOG"),
     ("VG563", "RendezvousConnectionError: The connection to the C10d store has failed", "vlmguard explain train.log FIRST_NODES_LOG"),
     ("VG566", "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds.", "trl vllm-serve --model"),
     ("VG566", "RuntimeError: Engine core initialization failed. See root cause above.", "grep -n -m3 -E"),
     ("VG569", "Main process received SIGINT, exiting", "ls -td ./*/checkpoint-*"),
-    ("VG574", 'TypeError: can only concatenate list (not "str") to list', "content as one string"),
+    ("VG574", 'TypeError: can only concatenate list (not "str") to list', 'messages = [{**t, "content"'),
     ("VG575", "ValidationError: 1 validation error for DeepSpeedZeroConfig overlap_comm Input should be a valid boolean", '"overlap_comm": with a value'),
     ("VG576", "ValueError: Could not find the transformer layer class Qwen2VLDecoderLayer in the model.", "print({type(m).__name__ for m in model.modules()}): Qwen2VLDecoderLayer"),
     ("VG579", "ImportError: cannot import name 'StrEnum' from 'enum'", "conda create -n py311"),
@@ -109,6 +113,7 @@ def test_what_to_type_first():
 
 # of the Trainer: a collator asks for what its forward does not name; a loader cannot send a lambda
 TRACES = (
+    ("VG550", "UnpicklingError: Weights only load failed.", 'File "/e/transformers/trainer.py", line 9, in _load_rng_state', "mkdir CHECKPOINT/aside && mv CHECKPOINT/rng_state*.pth"),
     ("VG554", "KeyError: 'seq_len'", 'File "/env/lib/python3.11/site-packages/transformers/trainer.py", line 9, in train File "/job/t.py", line 28, in data_collator s = f["seq_len"]', "--remove_unused_columns false"),
     ("VG583", "AttributeError: Can't pickle local object 'a.<locals>.<lambda>'", 'File "/env/torch/utils/data/dataloader.py", line 9, in __iter__', "DataLoader(num_workers=0)"),
 )  # fmt: skip

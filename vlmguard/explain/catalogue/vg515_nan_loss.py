@@ -12,6 +12,8 @@ FASTEST = 0.1  # no fine-tuning that was seen takes a larger step
 
 
 _SOUND = re.compile(r"'loss': '?(?!0(?:\.0{1,8})?['},])\d")
+_FIRST = re.compile(r"'loss': '?(\d(?:\.\d{1,20})?(?:e\+?\d{1,3})?\b|\d{5,300}\b)")
+HIGHEST = 1e4  # ln of a vocabulary is 12; summed over an accumulation's steps, some thousand
 _SPOILT = re.compile(r"'loss': '?(?:nan|0(?:\.0{1,8})?['},])")
 
 
@@ -23,7 +25,19 @@ def _stepped(facts: Facts) -> bool:
     return _SOUND.search(facts.message) is not None and _SPOILT.search(facts.trace) is not None
 
 
+def _broken(facts: Facts) -> bool:
+    """Whether the very first loss is far above what any vocabulary's cross-entropy can be."""
+    first = _FIRST.search(facts.message)
+    return first is not None and float(first[1]) > HIGHEST
+
+
 def _why(facts: Facts) -> str:
+    if _broken(facts):
+        return (
+            "the loss is absurd where it was first printed, and the gradient none: the forward "
+            "pass itself is wrong, before any update: weights that were not loaded (or another "
+            "checkpoint's), a dtype, or an attention kernel"
+        )
     if _stepped(facts):
         return (
             "the loss was still a number when the gradient was none, and the weights are spoilt "
@@ -42,6 +56,20 @@ def _why(facts: Facts) -> str:
 _ANEW = ", and start again: a run whose weights are nan does not come back"
 
 
+_ONE = Do(
+    "print(trainer.model.cuda().float()(**next(iter(trainer.get_train_dataloader()))).loss) in "
+    "front of trainer.train(), started without DeepSpeed: one batch in float32 (with "
+    'attn_implementation="sdpa"); a loss below 20: it is the dtype or the kernel; absurd again: '
+    "the weights",
+    "none",
+)
+_LOADED = Do(
+    "the model's own checkpoint (the Instruct one for a chat template), by the class that its "
+    "config.json names: a weight that it does not give stays as memory was",
+    "none",
+)
+
+
 def _overlap(facts: Facts) -> tuple[Do, ...]:
     if facts.framework == "ms-swift":  # whose files have it so
         return ()
@@ -58,6 +86,15 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     rate = _RATE.search(facts.message)
     fast = rate is not None and float(rate[1]) > FASTEST
     half = Do("bf16", "none on cards from Ampere on; fp16 overflows in vision towers")
+    if _broken(facts):
+        own = facts.framework in ("", "transformers", "TRL", "accelerate")
+        return (
+            *((_ONE,) if own else ()),
+            half,
+            Do("sdpa", "slower than flash-attention; tells whether the kernel is at fault"),
+            _LOADED,
+            Do("first_nan", "slow: for a few steps"),
+        )
     first = () if _stepped(facts) else (half,)
     return (
         *((Do("slower", "none"),) if fast else ()),

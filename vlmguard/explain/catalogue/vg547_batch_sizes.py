@@ -26,7 +26,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if ranks == 1 and given > rows and given % rows == 0:
         if (facts.world or 1) == 1:
             return (_planned(given, micro, accumulation), by_hand)
-        return (_counted(given, micro, accumulation), auto, by_hand)
+        return _counted(facts, given, micro, accumulation)
     return (by_hand, auto) if not facts.framework else (auto, by_hand)
 
 
@@ -42,16 +42,33 @@ def _planned(given: int, micro: int, accumulation: int) -> Do:
     )
 
 
-def _counted(given: int, micro: int, accumulation: int) -> Do:
-    """DeepSpeed counts one rank, and the configuration is for several."""
+def _counted(facts: Facts, given: int, micro: int, accumulation: int) -> tuple[Do, ...]:
+    """DeepSpeed counts one rank of several: its own group was not there when it was asked."""
     ranks = given // (micro * accumulation)
-    return Do(
-        "env | grep -E '^(WORLD_SIZE|RANK|LOCAL_RANK|MASTER_ADDR)=' in the job: DeepSpeed counts 1 "
-        f"rank, and {given} = {micro} × {accumulation} × {ranks} is for {ranks}; if there are more "
-        f"ranks, start them by one launcher (torchrun --nproc_per_node {ranks}), and create no "
-        "group of one rank before",
-        "none",
+    call, words = (
+        'deepspeed.init_distributed(dist_backend="nccl"), on a line before ',
+        "from_pretrained(…), in place of an own torch.distributed.init_process_group(…): DeepSpeed "
+        f"counts 1 rank of {facts.world} because its own communication is not set up there; "
+        f"{given} = {micro} × {accumulation} × {ranks} is right",
     )
+    llava = "/llava/" in facts.trace
+    return (
+        Do(f"{call}{{place}}, its {words}", "none", kind="init"),
+        Do(f"{call}{words}", "none", kind="init"),
+        *((_LLAVA,) if llava else ()),
+        Do(
+            "grep -rn --include='*.py' init_process_group .: an own group made before "
+            "TrainingArguments keeps accelerate from setting up DeepSpeed's: take it out",
+            "none",
+        ),
+    )
+
+
+_LLAVA = Do(
+    "python -m pip install 'deepspeed==0.12.6' 'transformers==4.37.2' 'accelerate==0.21.0': the "
+    "releases that LLaVA pins",
+    "none",
+)
 
 
 _NUMBERS = Do(

@@ -7,6 +7,17 @@ from vlmguard.explain.catalogue import resume_ranks_steps
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+_DEFAULT = "we changed the default value of the `weights_only`"  # not asked for by the caller
+_KEPT = "weights and optimizer are not in these files"
+_RANDOM = tuple(
+    Do(
+        f"mkdir {folder}/aside && mv {folder}/rng_state*.pth {folder}/aside/, then the same "
+        f"command: {_KEPT}",
+        "the random state is lost",
+        kind="random",
+    )
+    for folder in ("{checkpoint}", "CHECKPOINT")
+)
 _STEPS = (
     looks.CHECK,
     Do(
@@ -48,6 +59,12 @@ _STEPS = (
         "none",
         when=("optim_states.pt'",),
         kind="ls",
+    ),
+    Do(
+        "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in front of the command: for a checkpoint that you "
+        "wrote yourself",
+        "none",
+        when=(_DEFAULT,),
     ),
     Do(
         "python -m pip install -U transformers deepspeed accelerate (torch 2.6 loads weights "
@@ -128,7 +145,23 @@ _STEPS = (
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    return resume_ranks_steps.steps(facts) if "DP world size" in facts.message else _STEPS
+    if "DP world size" in facts.message:
+        return resume_ranks_steps.steps(facts)
+    unread = "Weights only load failed" in facts.message and "_load_rng_state" in facts.trace
+    return (*_RANDOM, *(d for d in _STEPS if d.when)) if unread else _STEPS
+
+
+def _why(facts: Facts) -> str:
+    if "Weights only load failed" in facts.message:
+        state = "random state" if "_load_rng_state" in facts.trace else "state"
+        return (
+            f"the checkpoint's {state} holds more than tensors (numpy's types, a class), and torch "
+            "from 2.6 on loads nothing else unless it is told to: the folder may well be whole"
+        )
+    return (
+        "the folder is not a whole checkpoint, or its optimizer state belongs to another number "
+        "of ranks, another set of trainable parameters, another strategy or another torch"
+    )
 
 
 FAILURE = Known(
@@ -136,9 +169,7 @@ FAILURE = Known(
     name="explain-resume",
     title="The checkpoint cannot be resumed as it is",
     zh="检查点无法恢复训练",
-    why="the folder is not a whole checkpoint, or its optimizer state "
-    "belongs to another number of ranks, another set of trainable "
-    "parameters, another strategy or another torch",
+    why=_why,
     do=_do,
     wrong="weights_only=False executes what a checkpoint says: only for "
     "files that you wrote yourself.",

@@ -4,6 +4,30 @@ from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
 
+# Refused by the library at once: the traceback names the line already.
+_AT_ONCE = (
+    "unable to find an engine",
+    "nable to find a valid cuDNN algorithm",
+    "CUDNN_STATUS_NOT_SUPPORTED",
+    "CUDNN_STATUS_BAD_PARAM",
+    "CUDNN_STATUS_VERSION_MISMATCH",
+    "CUBLAS_STATUS_INVALID_VALUE",
+    "CUBLAS_STATUS_NOT_SUPPORTED",
+    "triton.runtime.errors.OutOfResources",
+    "too many resources requested",
+)
+_CUDNN = (*_AT_ONCE[:5], "CUDNN_STATUS_SUBLIBRARY")  # no kernel of cuDNN's, or another cuDNN's
+_PINNED = (
+    "python -m pip install --force-reinstall --no-deps \"$(python -c 'import importlib.metadata as "
+    'm; print(next(r for r in m.requires("torch") if "cudnn" in r).partition(";")[0])\')": the '
+    "cuDNN that this torch was built with"
+)
+_CONVOLVED = (
+    "python -c 'import torch; c = torch.nn.Conv2d(3, 8, 14, 14).cuda().bfloat16(); "
+    "print(torch.backends.cudnn.version(), c(torch.randn(1, 3, 336, 336).cuda().bfloat16()).shape)'"
+    ": fails likewise: it is the installation, not the model or the data"
+)
+
 FAILURE = Known(
     code="VG562",
     name="explain-cuda-error",
@@ -23,6 +47,14 @@ FAILURE = Known(
                 "CUDNN_STATUS_NOT_INITIALIZED",
             ),
         ),
+        Do(
+            "unset LD_LIBRARY_PATH, then the same command: another cuDNN stands in it and is "
+            "loaded before torch's own",
+            "none",
+            when=_CUDNN,
+        ),
+        Do(_PINNED, "none", when=_CUDNN),
+        Do(_CONVOLVED, "none", when=_CUDNN),
         Do(
             "LD_LIBRARY_PATH= in front of the command: another CUDA's cuBLAS stands in it and "
             "is loaded before torch's own",
@@ -56,9 +88,10 @@ FAILURE = Known(
         Do(
             "CUDA_LAUNCH_BLOCKING=1 in front of the command: the traceback then names the line",
             "slow",
+            unless=_AT_ONCE,
             kind="blocking",
         ),
-        Do("sdpa", "slower; tells whether flash-attention is at fault"),
+        Do("sdpa", "slower; tells whether flash-attention is at fault", unless=_CUDNN),
         Do(
             "reinstall compiled packages for this torch (VG538), and look "
             "for Xid lines in dmesg (VG534)",

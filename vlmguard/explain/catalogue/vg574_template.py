@@ -24,9 +24,17 @@ FAILURE = Known(
             kind="template",
         ),
         Do(
-            'content as one string in every row, {"role": "user", "content": "…"}: this '
-            "template cannot join a list of parts; a model that sees: its processor in place "
-            "of the tokenizer (processing_class=AutoProcessor.from_pretrained(…))",
+            'messages = [{**t, "content": "".join(p["text"] for p in t["content"])} if '
+            'isinstance(t["content"], list) and all(p["type"] == "text" for p in t["content"]) '
+            "else t for t in messages]: where a row is made; content as one string in each turn "
+            "without an image (the assistant's, the system's): this template joins text to it",
+            "none",
+            when=("can only concatenate", "'list object' has no attribute"),
+        ),
+        Do(
+            "processor.chat_template = open('TEMPLATE.jinja').read(): one that takes a list as "
+            "content for every role, on the processor that the collator calls (unsloth: "
+            "python -m pip install -U unsloth unsloth_zoo, and the model loaded anew)",
             "none",
             when=("can only concatenate", "'list object' has no attribute"),
         ),
@@ -81,7 +89,13 @@ FAILURE = Known(
             "roles as the template wants them: user and assistant in turn, "
             "a system message first or none",
             "rows change",
-            unless=("is not set", "not have a chat template", "pad token", "padding token"),
+            unless=(
+                "is not set",
+                "not have a chat template",
+                "pad token",
+                "padding token",
+                "can only concatenate",
+            ),
         ),
         Do(
             "tokenizer.pad_token = tokenizer.eos_token, or a token of the "
@@ -96,6 +110,7 @@ FAILURE = Known(
                 "padding token",
                 "pad_token",
                 "Pad_token",
+                "can only concatenate",
             ),
         ),
     ),
