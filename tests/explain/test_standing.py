@@ -9,6 +9,7 @@ from vlmguard.explain.show import text
 BAR = "  {0}%|#| {0}/100 [00:0{0}<01:00, 1.0it/s]\n"
 WARNED = "UserWarning: None of the inputs have requires_grad=True\n"
 NCCL = "{h}:{p}:{p} [{g}] NCCL INFO comm 0x55{g}b20 rank {r} nranks 4 cudaDev {g} nvmlDev {g} busId 1a000 commId 0x7a11bb21f0c4d1e9 - Init START\n"
+USED = "{h}:70:70 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.{a}<0>\n"
 EARLY = "pod-worker-1:70:70 [0] NCCL INFO Using non-device net plugin version 0\n"
 FORWARD = (
     "".join(f"rank {{r}} step {n} loss 1.{n} data 0.4{{r}}s\n" for n in range(1, 9))
@@ -45,7 +46,11 @@ ROWS = {
         (2, 3), "ranks 2 and 3 of 4 did not come to NCCL's “Init START”", "pip install py-spy"),
     "the links of a machine": ({"a.log": started("n1", range(4))}, (), "all 4 ranks began NCCL's start", "NCCL_DEBUG=INFO NCCL_P2P_DISABLE=1"),
     "the links of two": (
-        {f"{h}.out": started(h, ranks) for h, ranks in (("n1", (0, 1)), ("n2", (2, 3)))}, (), "all 4 ranks began", "grep -h -E 'Bootstrap"),
+        {f"{h}.out": USED.format(h=h, a=h[1]) + started(h, ranks) for h, ranks in (("n1", (0, 1)), ("n2", (2, 3)))}, (), "all 4 ranks began", "ping -c 2 10.0.0.1; ping -c 2 -M do -s $(($(cat /sys/class/net/eth0/mtu) - 28)) 10.0.0.1; for p in $(seq"),
+    "cards that go by the host's memory": (
+        {"a.log": started("n1", range(4)) + "n1:70:71 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"}, (), "all 4 ranks began", "pip install py-spy"),
+    "a start that one rank alone tells the end of": (
+        {"a.log": started("n1", range(4)) + NCCL.format(h="n1", p=70, g=0, r=0).replace("START", "COMPLETE") + BAR.format(0)}, (), "no step was finished", "pip install py-spy"),
     "the first rank alone has a bar": (
         {f"rank_{r}.log": WARNED + (BAR.format(1) + BAR.format(2) if r == 0 else "") for r in range(4)}, (), "step 2 was taken", "pip install py-spy"),
     "a notice that the first rank prints early": (
@@ -71,6 +76,9 @@ ROWS = {
 }  # fmt: skip
 
 
+SINCE = "tail -n 2 a.log  # it has gone on since: it runs, wait; it stands still: the next steps\n  - "
+
+
 def test_who_stands_where(tmp_path, monkeypatch):
     for number, (name, (files, ranks, means, first)) in enumerate(ROWS.items()):
         folder = tmp_path / str(number)
@@ -82,7 +90,7 @@ def test_who_stands_where(tmp_path, monkeypatch):
         told = text(answer, digests)
         assert answer.ranks == ranks, name
         assert f"what it means: {means}" in told, name
-        assert told.partition("type next:\n  - ")[2].removeprefix("tail -n 2 a.log; ").startswith(first), name
+        assert told.partition("type next:\n  - ")[2].removeprefix(SINCE).startswith(first), name
     assert "stderr.log" not in text(*explain([str(tmp_path / "0")]))  # all ends are alike there
 
 

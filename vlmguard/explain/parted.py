@@ -11,7 +11,7 @@ _PROGRAMS = frozenset(
     accelerate apt-get aws cd colossalai conda cp curl deepspeed df dmesg docker du echo ffmpeg
     ffprobe fuser getent git grep hf huggingface-cli ib_write_bw ibstat ip kubectl llamafactory-cli
     ds_report id ls md5sum mkdir modelscope mv nc nohup npu-smi nvcc nvidia-smi
-    perfquery pgrep pip ps py-spy python qstat quota ray rm sacct
+    perfquery pgrep ping pip ps py-spy python qstat quota ray rm sacct
     sacctmgr sbatch scontrol sed sinfo sleep squeue srun ss ssh sudo swanlab swift sysctl systemctl
     torchrun trl ulimit vlmguard wandb wc
     """.split()

@@ -194,6 +194,16 @@ def _said(line: Line) -> str:
     return text if len(text) <= NAMED else f"{text[:NAMED]} …"
 
 
+def _beyond(digests: Sequence[Digest], group: str) -> bool:
+    """Whether a rank that ended the start of this group went on behind it."""
+    for digest in digests:
+        at = max(digest.text.rfind(f"commId {group} - Init COMPLETE{end}") for end in ("", "\n"))
+        rest = digest.text[at:].splitlines()[1:] if at >= 0 else []
+        if any(line.strip() and "NCCL " not in line for line in rest):
+            return True
+    return False
+
+
 def _of_nccl(told: Standing, digests: Sequence[Digest]) -> None:
     """Who began NCCL's start and who did not, of the group that was started last."""
     began: dict[str, set[int]] = {}
@@ -215,7 +225,7 @@ def _of_nccl(told: Standing, digests: Sequence[Digest]) -> None:
                 f"{watchdog.ranks(missing)} of {world} did not come to NCCL's “Init START”; "
                 f"{watchdog.ranks(ranks)} did, and wait there"
             )
-        elif not missing and world > 1 and len(done) < world:
+        elif not missing and world > 1 and len(done) < world and not _beyond(digests, group):
             told.links = len({host for d in digests for host in _HOST.findall(d.text)}) or 1
             told.said.append(
                 f"all {world} ranks began NCCL's start, {len(done)} of them ended it: they do not "

@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from vlmguard.explain import flags, looks, named, parted, placed, standing, watchdog, writing
+from vlmguard.explain import (
+    flags,
+    links,
+    named,
+    parted,
+    placed,
+    standing,
+    watchdog,
+    writing,
+)
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Do
 
 _JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
+_SAID = re.compile(r"(?m)^(?:Job |SLURM_JOB_ID=|Submitted batch job )(\d{4,12})\b")
 _POD = re.compile(r"^([a-z0-9][a-z0-9-]{1,60}-(?:worker|master|launcher)-\d{1,4})\b")
 _FILE = re.compile(r"(?<![\w./:<])(/[\w.@+~-]{1,80}/[\w./@+~-]{1,200}\.[A-Za-z0-9]{2,8})\b")
 _VIDEO = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".flv")
@@ -44,17 +54,17 @@ _FIRST = (
     "what the stacks say of a first step: all ranks in all_gather or fetch_sub_module under "
     "ZeRO-3: they gather different weights, as experts do (deepspeed.utils.set_z3_leaf_modules("
     "model, [the MoE block's class]), or ZeRO-2); all in the same all_reduce or barrier: their "
-    "links (NCCL_DEBUG=INFO NCCL_P2P_DISABLE=1 in front of the command: it runs: keep it so); one "
+    "links{p2p}; one "
     "elsewhere: that one; inductor or triton: it compiles"
 )
-_CARDS = (
-    "NCCL_DEBUG=INFO NCCL_P2P_DISABLE=1 in front of the command: it runs: the cards cannot reach "
-    "each other directly (IOMMU or PCIe ACS is on), keep it so"
+_P2P = " (NCCL_DEBUG=INFO NCCL_P2P_DISABLE=1 in front of the command: it runs: keep it so)"
+_MIXED = (
+    ": where the stacks stand in all_gather or fetch_sub_module and the rows are mixed (with and "
+    "without images): ZeRO-3 gathers the tower's weights on those ranks alone whose rows have one; "
+    "or rows of one kind, or a blank image in each row of text"
 )
-_ROUTES = (
-    "grep -h -E 'Bootstrap : Using|NET/(IB|Socket) : Using' {logs} | sort | uniq -c: an interface "
-    "or a network that one node alone has is the fault"
-)
+_SINCE = "it has gone on since: it runs, wait; it stands still: the next steps"
+CARDS = 8  # of a machine, at most
 _OTHERS = (
     "nc -vz {address} {port}, on the other {nodes} node{s}: refused or silent: a wrong address "
     "(127.0.0.1 is each node's own) or a firewall; it answers: the same command has to run there, "
@@ -80,12 +90,14 @@ def told(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     """The lines of the answer behind its headline."""
     found = standing.of(digests)
     stands = _stands(answer, digests)
+    ways = links.shown(digests) if found.links else ""
     said = "; ".join(found.said or [stands])
     copied = "" if placed.cut(digests) is None else " (most likely the first: its last line is cut)"
     if late := writing.unsaved(digests):
         said += f"; {watchdog.ranks(late)} began to write and did not say Saved, as the others did"
     elif writing.all_saved(digests):
         said += "; each rank that began to write said Saved: what it waits for is another rank"
+    said += f"; {ways}" if ways else ""
     yield f"what it means: {said}. The log just ends there. {_EITHER}{copied}"
     yield "type next:"
     yield from (f"  - {parted.step(line)}" for line in _next(answer, digests, found))
@@ -131,7 +143,10 @@ def _stands(answer: Answer, digests: Sequence[Digest]) -> str:
         if any(p.preparing is not None for p in progress):
             return "it stands before the first step, where data is made ready"
         return "no training step is told: it stands before the first one"
-    last = max((p.last.at for p in progress if p.last is not None), default=-1)
+    # An evaluation has a bar of its own, of another length.
+    last = max((at for p in progress for at, _, of in p.steps if of == steps[1]), default=-1)
+    if last < 0:
+        last = max((p.last.at for p in progress if p.last is not None), default=-1)
     for p in progress:
         start = max(p.evaluating, p.saving)
         if start > last >= 0:
@@ -149,10 +164,8 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     texts = [line.text for line in found.lines] or [line.text for line in answer.evidence]
     if len(found.lines) > 0 or len(answer.evidence) == 1:
         yield from _file(texts)
-    if found.links == 1:
-        yield _CARDS
-    elif found.links:
-        yield from _network(digests)
+    if found.links:
+        yield from links.steps(digests, found.links)
     if (nodes := _nodes(answer, digests)) > 1:
         yield _OTHERS.format(
             nodes=nodes - 1,
@@ -175,17 +188,22 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     told = found.said or ranks or hosts or "writing" in _stands(answer, digests)
     plain = len(digests) == 1 and not told and placed.cut(digests) is None
     names = " ".join(q for d in digests[:4] if (q := named.quoted(_plain(d.source.name))))
-    tail = f"tail -n 2 {names}; " if names and plain else ""
-    read = f"it has gone on since: it runs, wait; else {_READ}" if tail else _READ
-    yield f"{tail}{SPY}: {where}{read}{ranks}"
+    if not where and (answer.facts.world or 0) > CARDS:
+        where = "on each node, "
+    if names and plain:
+        job = f"squeue -j {number}; " if (number := _job(digests)) else ""
+        yield f"{job}tail -n 2 {names}: {_SINCE}"
+    yield f"{SPY}: {where}{_READ}{ranks}"
     yield from work if writing.unsaved(digests) or writing.all_saved(digests) else ()
     if _MAPPED.search(_stands(answer, digests)):
         yield f"{flags.say(Do('map_more'), answer.facts)}: it prepares the data, as its bar counts"
     if hosts and not found.links:
-        yield from _network(digests)
+        yield from links.steps(digests, len(hosts) + 1)
     stuck = answer.facts.steps is not None and answer.facts.steps[0] == 0 and not found.said
     if stuck and answer.facts.world != 1:
-        yield _FIRST
+        if answer.facts.zero == 3 and answer.facts.vision:
+            yield flags.say(Do("zero2"), answer.facts) + _MIXED
+        yield _FIRST.replace("{p2p}", "" if links.shared(digests) else _P2P)
     yield _ALIVE
     yield _GONE.replace("{job}", _job(digests) or "JOBID")
     yield _RECORD
@@ -212,12 +230,6 @@ def _grows(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield _FOLLOW.format(log=log.removesuffix(".gz"), more=more)
     else:
         yield _FOLLOW.format(log=log.removesuffix(".gz"), more="")
-
-
-def _network(digests: Sequence[Digest]) -> Iterator[str]:
-    files = " ".join(q for d in digests[:8] if (q := named.quoted(d.source.name)))
-    yield _ROUTES.format(logs=files or "LOGS")
-    yield looks.ROUTE
 
 
 def _file(texts: Sequence[str]) -> Iterator[str]:
@@ -266,5 +278,6 @@ def _inside(host: str) -> str:
 
 def _job(digests: Sequence[Digest]) -> str:
     """Slurm's number of the job, from a log's name: slurm-%j.out, slurm-%A_%a.out."""
-    found = (_JOB.search(digest.source.name) for digest in digests)
+    found = [_JOB.search(digest.source.name) for digest in digests]
+    found += [_SAID.search(digest.text) for digest in digests]
     return next((match[1] for match in found if match is not None), "")
