@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from vlmguard.explain import already, named
+from vlmguard.explain import already, lost, named
 from vlmguard.explain.logfacts import Facts
 
 # Which of two failures caused the other, where neither a launcher nor a clock tells: a lower one
@@ -165,7 +165,9 @@ class Known:
         found = tuple(d for d in found if not already.so(d.action, facts)) or found
         late = [d for d in found if already.by_default(d.action, facts)]
         told = [replace(d, cost=f"{d.cost}; the default: only if you changed it") for d in late]
-        return (*(d for d in found if d not in late), *told)
+        mended = lost.step(self.code, facts)  # before all that reads the flags
+        first = (Do(mended, "none"),) if mended else ()
+        return (*first, *(d for d in found if d not in late), *told)
 
     def steps(self) -> tuple[Do, ...]:
         """Every step that is written down for a failure of which nothing is told, for its page."""

@@ -108,6 +108,7 @@ def _of(facts: Facts) -> dict[str, str]:
     found = {
         **named_code.modules(said),
         **named_code.arguments(said),
+        **named_code.renamed(facts, said),
         "port": _first(_PORT, said)
         or facts.said.get("busyport", "")
         or facts.said.get("master_port", ""),
@@ -216,6 +217,8 @@ def _of(facts: Facts) -> dict[str, str]:
         told["advised"] = asked  # a name and a value
     if newer := LIGHTNING.get(named_code.argument(said), ""):
         told["lightning"] = newer  # of our own table
+    if name := told.get("newname", ""):
+        told["newflag"] = named_code.newflag(name, facts, said)
     if many := named_code.flags(said):
         told["flags"] = many  # words, each of a flag's own form
     return {**told, "program": program} if program else told

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import moved, packages
+from vlmguard.explain import moved, packages, swift
+from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.renamed import DROPPED, RENAMED
 
 _MODULE = re.compile(r"No module named ['\"‘]?([A-Za-z_][\w.]{0,80})")
@@ -114,3 +115,16 @@ def arguments(said: str) -> dict[str, str]:
         "newname": new,
         "dropped": DROPPED.get(bare, ""),
     }
+
+
+def renamed(facts: Facts, said: str) -> dict[str, str]:
+    """What the run's own release calls a refused argument."""
+    found = arguments(said)
+    new = swift.renamed(found.get("argument", ""), facts) or found.get("newname", "")
+    return {"newname": new} if new else {}
+
+
+def newflag(name: str, facts: Facts, said: str) -> str:
+    """The new name as it is typed, with the value that the old one had."""
+    value = facts.said.get(argument(said), "")
+    return f"--{name} {value}" if re.fullmatch(r"\w[\w.-]{0,40}", value) else f"--{name}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vlmguard.explain import given, projects
+from vlmguard.explain import given, projects, swift
 from vlmguard.explain.logfacts import Facts
 
 # Programs whose flags are not a framework's own: what their command line had is what they take.
@@ -91,7 +91,10 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
             "the line"
         )
     if action == "four_bits" and facts.framework == "ms-swift" and "lora" in facts.tuning:
-        return "--quant_method bnb --quant_bits 4"
+        bits = "--quantization_bit 4" if swift.release(facts) == "2" else "--quant_bits 4"
+        return f"--quant_method bnb {bits}"
+    if released := swift.own(action, facts):
+        return released
     encoder = _ENCODER.search(values.get("repo", "")) is not None
     if action == "local_model" and encoder and "multimodal_encoder" in facts.trace:
         return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from vlmguard.explain import crashed, sites
+from vlmguard.explain import crashed, lost, sites, swift
 
 # "Saving model checkpoint to out/checkpoint-400", "Configuration saved in …/checkpoint-400/…"
 _SAVED = re.compile(
@@ -152,6 +152,8 @@ def passing(text: str, said: dict[str, str]) -> None:
     for match in _SAVED.finditer(text):
         said["saved"] = match[1]  # the last of them
     crashed.passing(text, said)
+    lost.passing(text, said)
+    swift.passing(text, said)
     if pairs := {pair for line in _SETS.findall(text) for pair in _PAIR.findall(line)}:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
     if found := _LOCK.search(text):

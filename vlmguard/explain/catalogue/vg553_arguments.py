@@ -181,9 +181,16 @@ FAILURE = Known(
             kind="help",
         ),
         Do(
+            "{newflag} in place of --{argument}: it has another name in this release",
+            "none",
+            when=("remaining_argv", "not used by the HfArgumentParser", "unrecognized arguments"),
+            kind="newname",
+        ),
+        Do(
             "{newname} instead of {argument}: it has another name in this release",
             "none",
             unless=("invalid choice", " value: "),
+            kind="newname",
         ),
         Do("leave {argument} out: {dropped}", "none"),
         Do(
