@@ -107,6 +107,34 @@ ALONE = """[rank{r}]: Traceback (most recent call last):
 NEARLY = "Running tokenizer (num_proc=10): 100%|█████████▉| 1368806/1370895 [29:46<01:07, 30.89 examples/s]"
 
 
+def test_ranks_that_went_different_ways_are_alive(tmp_path):
+    """The same place, other sizes; one's share says how many ranks there are."""
+    (tmp_path / "a.log").write_text(
+        "llamafactory-cli train x.yaml\n"
+        + "".join(
+            WAIT.format(r=r, n=3129, op="_ALLGATHER_BASE", numel=n).replace("=9,", f"={8 * n},")
+            for r, n in enumerate((1310720, 1310720, 8355840, 8355840, 1310720, 1310720))
+        )
+    )
+    said = text(*explain([str(tmp_path / "a.log")]))
+    assert "different ways through the model, nobody was killed" in said
+    assert "1. python -m pip install vlmguard" in said
+    assert "dmesg" not in said
+    assert "print(collections.Counter(" in said
+
+
+def test_a_bar_that_still_moved(tmp_path):
+    bar = "Running tokenizer on dataset (num_proc=32):  {}%|#| {}/96804 [14:02<4:02:17,  6.29 examples/s]\n"
+    late = [WAIT.format(r=r, n=2, op="ALLREDUCE", numel=1) for r in (1, 2, 3)]
+    (tmp_path / "a.log").write_text(
+        "llamafactory-cli train x.yaml\n" + bar.format(6, 5344) + bar.format(12, 11264) + "".join(late)
+    )
+    said = text(*explain([str(tmp_path / "a.log")]))
+    assert "its bar still moved at the end (11264 of 96804)" in said
+    assert "1. ddp_timeout: 180000000" in said
+    assert "preprocessing_num_workers" not in said  # it has more than the step would ask for
+
+
 def waits(*numbers, op="_ALLGATHER_BASE", numel=3211264):
     return "".join(
         f.format(r=r, n=n, op=op, numel=numel + n)

@@ -513,8 +513,8 @@ def test_what_to_type_where_nothing_is_known(tmp_path):
 
 
 def test_a_rank_that_is_still_at_work_needs_more_time():
-    assert steps("VG517", "Socket Timeout", framework="LLaMA-Factory", phase="data")[0].startswith("preprocessing_num_workers: 16, ddp_timeout: 180000000")
-    assert steps("VG517", "Socket Timeout", framework="LLaMA-Factory", phase="data", typed=frozenset(("stage",)))[0].startswith("--preprocessing_num_workers 16 --ddp_timeout 180000000")
+    assert steps("VG517", "Socket Timeout", framework="LLaMA-Factory", phase="data")[:2] == ["ddp_timeout: 180000000 (the time-out of its own examples)", "preprocessing_num_workers: 16 (nproc counts the processors)"]
+    assert steps("VG517", "Socket Timeout", framework="LLaMA-Factory", phase="data", typed=frozenset(("stage",)))[0].startswith("--ddp_timeout 180000000")
     assert not steps("VG517", "Socket Timeout", framework="LLaMA-Factory")[0].startswith("ddp_timeout")
 
 

@@ -58,6 +58,8 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
         answer = found or by_hand(answer, digests, by_code) or answer
     answer.table = table
     answer.facts = facts_of(answer, facts, digests)
+    if table is not None and (table.size or 0) > (answer.facts.world or table.size or 0):
+        answer.facts = replace(answer.facts, world=table.size)  # a share of all ranks', not its own
     if _without_address(answer, digests):
         answer.known = by_code["VG536"]
     answer.facts = replace(answer.facts, seen=_seen(answer, digests))
@@ -75,6 +77,8 @@ def _seen(answer: Answer, digests: Sequence[Digest]) -> frozenset[str]:
     seen = set()
     if answer.table is not None and answer.table.everyone(world):
         seen.add("all wait")
+    if answer.table is not None and answer.table.parted:
+        seen.add("parted")
     if world and world > 1 and set(answer.alike) >= set(range(world)):
         seen.add("everywhere")
     if alone(digests):

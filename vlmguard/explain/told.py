@@ -41,6 +41,9 @@ _ROWS = re.compile(r"Loading dataset ([\w./@+~-]{1,200}\.jsonl?)\.\.\.")  # LLaM
 _TRAINABLE = re.compile(r"trainable params: ([\d,]{1,20}) \|\|")
 # What a command line switches the hub off with.
 _OFFLINE = re.compile(r"\b((?:TRANSFORMERS|HF_HUB|HF_DATASETS)_OFFLINE)=(?:1|[Tt]rue|TRUE)\b")
+_MAPS = re.compile(
+    r"\(num_proc=(\d{1,4})\): {1,6}\d{1,3}%\|[^|\n]{0,300}\| (\d{1,12})/(\d{1,12}) \["
+)
 _CARD = re.compile(r"with CUDA capability (sm_(?:1\d\d|[5-9]\d)) is not compatible")
 _COMPUTE = re.compile(r"\bcompute dtype: torch\.(b?)float16")  # LLaMA-Factory's line of each rank
 # DeepSpeed's dump of its configuration.
@@ -171,6 +174,11 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("longrow", max(rows, key=int))
     if found := _RUN.search(text):
         said["output_dir"] = found[1]  # below the one that was asked for
+    if bars := _MAPS.findall(text)[-2:]:
+        said["map_workers"] = bars[-1][0]
+        (_, first, of), (_, last, whole) = bars[0], bars[-1]
+        if of == whole and int(first) < int(last) < int(whole):
+            said["map_bar"] = f"{last} of {whole}"
     if found := _INTERFACE.search(text):
         said.setdefault("nccl_socket_ifname", found[1])
     for match in _DUMPED.finditer(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vlmguard.explain.lines import Line
 
@@ -44,12 +44,14 @@ class Table:
         late: ranks that never came to the collective in which the others wait.
         odd: ranks that wait in another collective than most.
         same: whether all ranks that tell wait in the same one.
+        size: how many ranks share it, by what one sends and gets.
     """
 
     waits: tuple[Wait, ...]
     late: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
     same: bool = False
+    size: int | None = None
 
     def rows(self) -> list[str]:
         """Lines to print."""
@@ -73,10 +75,17 @@ class Table:
         there = {wait.rank for wait in self.waits}
         return tuple(rank for rank in self.late if rank not in there)
 
+    @property
+    def parted(self) -> bool:
+        """Whether ranks wait in the same place, each kind of them for something else."""
+        told = [wait for wait in self.waits if wait.rank is not None]
+        places = {(wait.group, wait.seq) for wait in told}
+        return len(places) == 1 and len({(wait.op, wait.numel) for wait in told}) > 1
+
     def everyone(self, world: int | None) -> bool:
         """Whether each of the run's ranks says what it waits in: none of them failed before."""
         there = {wait.rank for wait in self.waits if wait.rank is not None}
-        return len(there) > 1 and len(there) == (world or max(there) + 1)
+        return len(there) > 1 and len(there) == max(world or max(there) + 1, self.size or 0)
 
 
 def ranks(numbers: Iterable[int]) -> str:
@@ -111,8 +120,9 @@ def table(lines: Iterable[Line], world: int | None) -> Table | None:
     if not waits:
         return None
     told = [_with(wait, status.get(rank)) for rank, wait in waits.items()]
-    world = world or (sizes.pop() if len(sizes) == 1 else None)
-    return _judged(sorted(told, key=lambda w: (w.rank is None, w.rank or 0)), status, world)
+    size = sizes.pop() if len(sizes) == 1 else None
+    ordered = sorted(told, key=lambda w: (w.rank is None, w.rank or 0))
+    return replace(_judged(ordered, status, world or size), size=size)
 
 
 def _size(match: re.Match[str]) -> int | None:

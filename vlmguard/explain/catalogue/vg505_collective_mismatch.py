@@ -27,6 +27,8 @@ def _why(facts: Facts) -> str:
     start = (
         _ALIVE
         if "all wait" in facts.seen
+        else _PARTED
+        if "parted" in facts.seen
         else (
             "one rank waits in a collective that another never entered: that one went another way, "
             "or it failed or was killed, which its own log then tells"
@@ -57,6 +59,10 @@ def _why(facts: Facts) -> str:
     return f"{start}. In vision-language training most often one rank had an image and another none"
 
 
+_PARTED = (
+    "these ranks are alive and wait in the same place for tensors of different sizes: they went "
+    "different ways through the model, nobody was killed"
+)
 _ALIVE = (
     "every rank is alive and waits, and not in the same collective: none failed before, one went "
     "another way through the model"
@@ -130,6 +136,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         steps = (*_by_rows(facts, dummy), *_elsewhere(facts))
         trainer = "transformers/trainer.py" in facts.trace  # its own frames are every rank's last
         return steps if trainer and steps else (_LINES, *steps)
+    if "parted" in facts.seen and not _experts(facts):  # nobody was killed
+        return (*_by_rows(facts, dummy), *_elsewhere(facts), *_FIND)
     if "all wait" in facts.seen:  # no log holds more
         return (*_by_rows(facts, dummy), *_FIND, *_elsewhere(facts))
     if not facts.vision:  # nothing says that it sees: look first
@@ -158,7 +166,8 @@ def gathers(facts: Facts) -> bool:
 
 def _by_rows(facts: Facts, dummy: Do) -> tuple[Do, ...]:
     """What makes the ranks' ways through the model alike, whatever their rows."""
-    if not facts.vision and (facts.strategy in ("ddp", "") or (facts.zero or 3) < 3):
+    parted = "parted" in facts.seen and gathers(facts)
+    if not facts.vision and not parted and (facts.strategy in ("ddp", "") or (facts.zero or 3) < 3):
         return _experts(facts)
     found = [dummy]
     if gathers(facts):
@@ -166,7 +175,9 @@ def _by_rows(facts: Facts, dummy: Do) -> tuple[Do, ...]:
         found.append(Do("zero2", "more memory; with a frozen tower it does not gather"))
     else:
         found.append(Do("freeze_tower", "the tower no longer learns"))
-    found.append(Do(looks.KINDS, "none"))
+    found.append(Do(looks.KINDS, "none", kind="kinds"))
+    if parted:
+        found.append(Do(looks.KINDS.replace("{data}", "FILE.json"), "none", kind="kinds"))
     return tuple(found)
 
 

@@ -33,6 +33,7 @@ _STEPS = (
 )
 
 
+MANY = 16  # processes that prepare data: the steps ask for no fewer
 LONG = 7200  # seconds: longer than most data sets take
 
 
@@ -43,8 +44,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         more = tuple(do for do in _STEPS if do.kind != "reach")
         return (*reach, *ranks.others(facts), *ranks.late(facts), *more, *ranks.logs(facts))
     longer = (facts.number("ddp_timeout") or 0) >= LONG
+    many = (facts.number("map_workers") or 0) >= MANY
+    slow = Do("timeout", "a real hang is noticed later")
+    apart = (slow, *(() if many else (Do("map_more", "none"),)))
+    yaml = facts.framework in ("LLaMA-Factory", "axolotl")
+    both = (Do("map_and_wait", "a real hang is noticed later"),)
+    soon = apart if yaml or (many and facts.framework != "ms-swift") else both
     work = (
-        Do("map_more" if longer else "map_and_wait", "a real hang is noticed later"),
+        *((() if many else (Do("map_more", "none"),)) if longer else soon),
         Do(
             "python {main} with the same arguments, on one process (no torchrun), until it "
             "begins to train: the ranks then find what it prepared in the cache",
@@ -56,6 +63,13 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     return (*work, *ranks.late(facts), *ranks.logs(facts))
 
 
+def _moved(facts: Facts) -> str:
+    """Whether its bar went on, as far as the log has two of them."""
+    if "map_bar" in facts.said:
+        return f"its bar still moved at the end ({facts.said['map_bar']})"
+    return "if its bar still moved at the end"
+
+
 def _why(facts: Facts) -> str:
     if facts.phase == "data":
         first = "the main process prepares the data alone and the others wait for it"
@@ -63,7 +77,7 @@ def _why(facts: Facts) -> str:
             first = "a rank was still preparing data when the others gave up"
         limit = facts.number("ddp_timeout")
         told = f"the {limit} seconds of ddp_timeout" if limit else "the time-out"
-        return f"{first}, longer than {told}: slow, not gone, if its bar still moved at the end"
+        return f"{first}, longer than {told}: slow, not gone, {_moved(facts)}"
     return (
         "the other ranks waited for one that was still busy, most often before the first step: it "
         "prepared data, downloaded, compiled, or had already failed"
