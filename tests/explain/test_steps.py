@@ -323,7 +323,10 @@ def _ran(command: str, *words: str) -> str:
 def test_commands_that_look(tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"messages": "<image>a", "images": ["1.png"]}\n{"messages": "<image><image>", "images": ["1.png"]}\n{"c": "<image>", "image": "x.png"}\n')
-    assert _ran(looks.ROWS_OF_FILE, str(rows)).strip() == "[1]"
+    assert _ran(looks.ROWS_OF_FILE, str(rows)).strip() == "[(1, ['<image>', '<image>'])]"
+    rows.write_text('[{"messages": "<image>a", "answer": "<|image_pad|>", "images": ["1.png"]}, {"messages": [{"type": "image"}], "images": ["1.png"]}, {"messages": "<video>", "videos": ["1.mp4"]}]')
+    assert _ran(looks.ROWS_OF_FILE, str(rows)).strip() == "[(0, ['<image>', '<|image_pad|>'])]"
+    rows.write_text('{"messages": "<image>a", "images": ["1.png"]}\n{"messages": "<image><image>", "images": ["1.png"]}\n{"c": "<image>", "image": "x.png"}\n')
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"a": 1}\n{"a": \n{"a": 2}\n')
     assert [line.split()[0] for line in _ran(looks.LINES, str(broken)).splitlines()] == ["2"]

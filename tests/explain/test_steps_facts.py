@@ -76,6 +76,7 @@ ROWS = (
     ("run.sh: line 31: --bf16: command not found\n", "VG512", "CUDA out of memory.", "", "", ("sed -i '30s/[[:space:]\\\\]*$/ \\\\/' run.sh: line 30 lacks",)),
     ("run.sh: 31: --bf16: not found\n", "VG512", "CUDA out of memory.", "", "", ("sed -i '30s/",)),
     ("run.sh: line 31: --bf16: command not found\n", "VG537", "The NVIDIA driver on your system is too old (found version 12040).", "", "", ("python -m pip install",)),
+    (FACTORY, "VG506", "Image features and image tokens do not match: tokens: 300, features 298", "", "", ("python -c 'import json, re, sys",)),
     (FACTORY, "VG515", LOST, LOST, "", ("bf16: true, fp16: false", "flash_attn: sdpa")),
     (FACTORY + "device: cuda:0, distributed training: True, compute dtype: torch.bfloat16\n", "VG515", LOST, LOST, "", ("flash_attn: sdpa", "debug: underflow_overflow")),
     (FACTORY + "compute dtype: torch.float16\n", "VG515", LOST, LOST, "", ("bf16: true, fp16: false",)),

@@ -10,12 +10,15 @@ CHECK = Do(
     silent=True,
 )
 
+# Every spelling of an image's or video's place, and content as parts; one for each file.
 _ROWS = (
-    "python -c 'import json, sys; t = open(sys.argv[1]).read(); r = json.loads(t) if "
-    't[:1] == "[" else [json.loads(x) for x in t.splitlines() if x]; v = lambda x: '
-    'x.get("images") or x.get("image") or []; '
-    'print([n for n, x in enumerate(r) if json.dumps(x).count("<image>") != '
-    "(1 if isinstance(v(x), str) else len(v(x)))])' "
+    "python -c 'import json, re, sys; t = open(sys.argv[1]).read(); r = json.loads(t) if "
+    't[:1] == "[" else [json.loads(x) for x in t.splitlines() if x]; m = lambda x: '
+    're.findall("<image>|<video>|<[|](?:image|video)_pad[|]>|<[|]vision_start[|]>(?!<)|'
+    '<IMG_CONTEXT>|<image_soft_token>|.type.: .(?:image|video).", json.dumps(x)); c = lambda x: '
+    "sum(1 if isinstance(v, (str, dict)) else len(v) for k in "
+    '("images", "image", "videos", "video") for v in [x.get(k) or []]); '
+    "print([(n, m(x)[:9]) for n, x in enumerate(r) if len(m(x)) != c(x)][:20])' "
 )
 # Rows of text alone among rows with images.
 KINDS = (
@@ -25,7 +28,11 @@ KINDS = (
     'x.get("video")) for x in r))\' {data}: True beside False: rows with and without an image; '
     "without vlmguard a run for each kind"
 )
-_NUMBERS = ": the numbers of the rows whose images and <image> differ"
+_NUMBERS = (
+    ": the numbers of the rows whose images and image tokens differ, and those tokens: one <image> "
+    "for each image, and no <|image_pad|> or its like in a question or an answer; []: the rows are "
+    "sound, and the template, processor or model type is of another model than the weights"
+)
 ROWS, ROWS_OF_FILE = _ROWS + "{data}" + _NUMBERS, _ROWS + "FILE.json" + _NUMBERS
 
 # In front of a command, on each node of several.
@@ -36,11 +43,6 @@ ROUTE = (
     "by name, if that is not their network (ip -br addr)"
 )
 ROUTE_GLOO = ROUTE.replace("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
-MARKS = (
-    "grep -n -o -E '<[|](image_pad|video_pad|vision_start)[|]>|<image_soft_token>|<IMG_CONTEXT>' "
-    "{data} | head: any hit is a row whose text holds the token itself, which the processor adds: "
-    "take it out; no hit: an image of the row is missing (next step)"
-)
 
 # The last word: a file of rows, one a line.
 LINES = (

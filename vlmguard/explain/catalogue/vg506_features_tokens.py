@@ -96,7 +96,6 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
         return (
             *mask,
-            Do(looks.MARKS, "none", kind="marks"),
             Do(looks.ROWS, "none", kind="rows"),
             Do(looks.ROWS_OF_FILE, "none", kind="rows"),
             Do("eager_rows"),

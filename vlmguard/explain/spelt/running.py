@@ -203,8 +203,9 @@ SPELT: dict[str, dict[str, str]] = {
         "itself)" + _HERE,
         "axolotl": "base_model: {folder} (of LoRA lora_model_dir), and no resume_from_checkpoint"
         + _HERE,
-        "hf": "--model_name_or_path {folder} in place of the base model, and no "
-        "--resume_from_checkpoint" + _HERE,
+        "hf": "--model_name_or_path {folder} --output_dir ANOTHER in place of the base model, and "
+        "no --resume_from_checkpoint (in the old folder LLaVA's and InternVL's scripts resume by "
+        "themselves)" + _HERE,
         "": "from_pretrained('{folder}') in place of the base model, and no resume_from_checkpoint"
         " (transformers: --model_name_or_path {folder})" + _HERE,
     },
