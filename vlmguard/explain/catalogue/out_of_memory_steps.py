@@ -76,21 +76,36 @@ _ARGMAX = Do(
     "one for each word of the vocabulary",
     "compute_metrics gets the words' numbers: no argmax in it any more",
 )
-_OTHERS = (
-    Do(
-        "ps -o pid,user,etime,args -p {pid}: it holds this card too: end it (kill {pid}); "
-        "another's: CUDA_VISIBLE_DEVICES with the cards that are free, and as many ranks "
-        "(nvidia-smi); another rank of this run: "
-        'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) in front of the model',
-        kind="others",
-    ),
-    Do(
-        "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv: end what else "
-        "runs on this card, or CUDA_VISIBLE_DEVICES with the cards that are free, and as many "
-        "ranks",
-        kind="others",
-    ),
-)
+_GPU = re.compile(r"\bGPU (\d{1,2}) has a total capacity")
+
+
+def _others(facts: Facts) -> tuple[Do, ...]:
+    """Who else holds this card, and what to do where it is a stranger's."""
+    card, world = _GPU.search(facts.message), facts.world or 0
+    away = "CUDA_VISIBLE_DEVICES with the cards that are free, and as many ranks (nvidia-smi)"
+    if card is not None and int(card[1]) < world <= CARDS and world > 1:
+        left = ",".join(str(n) for n in range(world) if n != int(card[1]))
+        away = f"CUDA_VISIBLE_DEVICES={left} in front of the command, and {world - 1} ranks"
+    elif card is not None and world != 1:
+        away = f"CUDA_VISIBLE_DEVICES with the other cards, without {card[1]}, and one rank fewer"
+    elif world == 1:
+        away = "CUDA_VISIBLE_DEVICES=N with the number of a card that is free (nvidia-smi)"
+    return (
+        Do(
+            "ps -o pid,user,etime,args -p {pid}: it holds this card too: end it (kill {pid}); "
+            f"another's: {away}; another rank of this run: "
+            'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) in front of the model',
+            kind="others",
+        ),
+        Do(
+            "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv: end what "
+            f"else runs on this card, or {away}",
+            kind="others",
+        ),
+    )
+
+
+CARDS = 8  # of a machine
 # Processes that hold as much of one card as this one: a script that knows of no LOCAL_RANK.
 _ONE_CARD = Do(
     'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) in {main}, in front of everything that '
@@ -142,9 +157,9 @@ def steps(facts: Facts) -> tuple[Do, ...]:
     if "in replica" in facts.message:
         first += (Do("trainer_group", "none: DataParallel keeps everything on the first card"),)
     if told.asked is None and any(words in facts.trace for words in _BEFORE):
-        return (*first, *_OTHERS)
+        return (*first, *_others(facts))
     if told.other is not None and told.other > 1:
-        first += (_ONE_CARD, *_OTHERS) if told.alike and facts.world != 1 else _OTHERS
+        first += (_ONE_CARD, *_others(facts)) if told.alike and facts.world != 1 else _others(facts)
     by_phase = {
         "load": _loading,
         "step": _states,
