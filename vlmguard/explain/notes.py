@@ -7,8 +7,9 @@ NOTES = {
         "normal where the tower is frozen or under no_grad; a bug where it is to learn (VG104)"
     ),
     "Invalidate trace cache": (
-        "ZeRO-3 saw modules in another order than before: rows of different kinds; slow by itself, "
-        "and seen before ranks wait for each other"
+        "ZeRO-3 saw modules in another order than before: normal where an evaluation begins or "
+        "ends; in training, rows of different kinds: slow by itself, and seen before ranks wait "
+        "for each other"
     ),
     "find_unused_parameters=True was specified in DDP constructor, but did not find any unused": (
         "harmless: DDP looks in vain for unused parameters in each step"
