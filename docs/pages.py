@@ -70,8 +70,9 @@ def page(rule: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    """`<image>` outside of code would be taken for HTML."""
-    return re.sub(r"`[^`]*`|<", lambda found: "&lt;" if found[0] == "<" else found[0], text)
+    """`<image>` outside of code would be taken for HTML, `[|](?:` of a pattern for a link."""
+    marks = {"<": "&lt;", "](?": "]\\(?"}
+    return re.sub(r"`[^`]*`|<|\]\(\?", lambda found: marks.get(found[0], found[0]), text)
 
 
 def _prose(lines: list[str]) -> list[str]:
