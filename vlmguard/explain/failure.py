@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from vlmguard.explain import already, lost, named
+from vlmguard.explain import already, lost, named, released
 from vlmguard.explain.logfacts import Facts
 
 # Which of two failures caused the other, where neither a launcher nor a clock tells: a lower one
@@ -166,7 +166,8 @@ class Known:
         late = [d for d in found if already.by_default(d.action, facts)]
         told = [replace(d, cost=f"{d.cost}; the default: only if you changed it") for d in late]
         mended = lost.step(self.code, facts)  # before all that reads the flags
-        first = (Do(mended, "none"),) if mended else ()
+        pinned = released.step(facts)
+        first = tuple(Do(one, "none") for one in (mended, pinned) if one)
         return (*first, *(d for d in found if d not in late), *told)
 
     def steps(self) -> tuple[Do, ...]:

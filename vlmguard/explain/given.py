@@ -109,17 +109,19 @@ def operand(trace: str, key: str) -> str:
     return found[1] if found else ""
 
 
+_UNNAMED = ("<listcomp>", "<genexpr>", "<dictcomp>", "<lambda>")  # within a function
 _COLLATORS = re.compile(r"(?:collat\w{0,20}|__call__|torch_call)$", re.I)
 
 
 def collator(trace: str) -> str:
     """The line of a collator, where the innermost of the user's own functions is one."""
     own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]
-    name = re.match(r", in ([\w.]{1,60})", trace[own[-1].end() :]) if own else None
+    names = [re.match(r", in ([\w.<>]{1,60})", trace[m.end() :]) for m in own]
+    named = [name for name in names if name is not None and name[1] not in _UNNAMED]
     within = (
-        name is not None
+        bool(named)
         and "transformers/trainer.py" in trace
-        and _COLLATORS.search(name[1]) is not None
+        and _COLLATORS.search(named[-1][1]) is not None
     )
     return f"{own[-1][1]}:{own[-1][2]}" if within else ""
 

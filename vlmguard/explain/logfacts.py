@@ -129,7 +129,8 @@ _PACKAGES = (
     "bitsandbytes|FlagEmbedding|colossalai|vlmguard|liger[-_]kernel|vllm"
 )
 _RELEASE = re.compile(
-    rf"(?im)\b({_PACKAGES})(?:\.__version__)?\s{{0,12}}(?:version)?\s{{0,3}}(?:==|[:=]|\s)\s{{0,3}}['\"]?v?"
+    rf"(?im)\b({_PACKAGES})(?:\.__version__)?(?:\s{{0,12}}|[ \t]{{13,60}})(?:version)?"
+    r"\s{0,3}(?:==|[:=]|\s)\s{0,3}['\"]?v?"
     r"(\d{1,3}\.\d{1,3}(?:\.\d{1,4})?(?:\.?(?:dev|rc|post|a|b)\d{0,8})?(?:\+[\w.]{1,20})?)"
 )
 # In front of a release that is spoken of, and not there.

@@ -6,7 +6,9 @@ from __future__ import annotations
 _BY_RELEASE = {
     "transformers": {
         "transformers<4.47": "shard_checkpoint",
-        "transformers<4.48": "LlamaFlashAttention2 MistralFlashAttention2 Qwen2FlashAttention2",
+        "transformers<4.48": "LlamaFlashAttention2 MistralFlashAttention2 Qwen2FlashAttention2 "
+        "LLAMA_ATTENTION_CLASSES QWEN2_ATTENTION_CLASSES MISTRAL_ATTENTION_CLASSES "
+        "LlamaSdpaAttention Qwen2SdpaAttention",
         "transformers<4.35": "_expand_mask _make_causal_mask",
         "transformers<4.39": "top_k_top_p_filtering TopKLogitsWarper",
         "transformers<5": "AutoModelForVision2Seq HybridCache is_torch_fx_available AdamW",
@@ -50,6 +52,30 @@ _PIN = {
     for pin, names in pins.items()
     for name in names.split()
 }
+
+# A model's type, as config.json has it → the first release of transformers that knows it.
+_TYPES = {
+    "4.37": "qwen2 vipllava",
+    "4.39": "llava_next",
+    "4.45": "qwen2_vl qwen2_audio mllama llava_onevision pixtral",
+    "4.46": "idefics3 glm",
+    "4.48": "aria",
+    "4.49": "qwen2_5_vl got_ocr2",
+    "4.50": "gemma3 mistral3 smolvlm aya_vision",
+    "4.51": "qwen3 qwen3_moe llama4 deepseek_v3 glm4 phi4_multimodal",
+    "4.52": "qwen2_5_omni internvl",
+    "4.53": "gemma3n glm4v smollm3 minimax dots1",
+    "4.54": "glm4_moe ernie4_5 ernie4_5_moe deepseek_v2 deepseek_vl voxtral lfm2",
+    "4.55": "gpt_oss cohere2_vision",
+    "4.56": "glm4v_moe ovis2 florence2 kosmos2_5 seed_oss",
+    "4.57": "qwen3_vl qwen3_vl_moe qwen3_next qwen3_omni_moe lfm2_vl",
+}
+_SINCE = {name: since for since, names in _TYPES.items() for name in names.split()}
+
+
+def type_pin(name: str) -> str:
+    """The transformers that a model of this type wants, "" where it is not known."""
+    return f"transformers>={_SINCE[name]}" if name in _SINCE else ""
 
 
 def pin(package: str, name: str) -> str:

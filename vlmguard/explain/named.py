@@ -16,6 +16,7 @@ from vlmguard.explain import (
     fabric,
     given,
     layers,
+    moved,
     named_code,
     named_files,
     named_numbers,
@@ -211,6 +212,11 @@ def _of(facts: Facts) -> dict[str, str]:
             or named_code.owner(facts.trace)
             or ("transformers" if named_code.MODELS.fullmatch(match[1] or "") else "")
         )
+        found["attributepin"] = moved.pin(packages.of(match[2] or ""), match[3])
+    trl = facts.releases.get("trl", "")
+    served = re.fullmatch(r"(?:0\.(?:1[4-9]|[2-9]\d)|[1-9]\d?\.\d{1,3})(?:\.\d{1,3})?", trl)
+    found["trlpin"] = f"trl[vllm]=={trl}" if served else ""
+    found["typepin"] = moved.type_pin(found["modeltype"].lower())
     told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
     program = given.program(facts, said)
     if asked := given.advised(said):

@@ -19,9 +19,12 @@ def llava(facts: Facts) -> str:
     """The releases that LLaVA's own classes or templates want, "" of other code, or where they are
     there already."""
     said, masked = facts.message, "mismatch" in facts.said
-    own = masked or _TAKEN in said or ("unexpected keyword" in said and _CLASS.search(said))
+    masks = "'padding_mask'" in said and "/llava/" in facts.trace  # of 4.34 and 4.35
+    own = (
+        masked or masks or _TAKEN in said or ("unexpected keyword" in said and _CLASS.search(said))
+    )
     if not own or "bunny" in facts.said:
         return ""
-    late = facts.said.get("day", "") >= _SINCE if masked else _TAKEN not in said
+    late = facts.said.get("day", "") >= _SINCE if masked else not masks and _TAKEN not in said
     pinned = _NEWER if late else _OLDER
     return "" if f"=={facts.releases.get('transformers', '?')}'" in pinned else pinned

@@ -38,11 +38,21 @@ STEPS = (
         kind="json",
     ),
     Do(
+        'SFTConfig(…, remove_unused_columns=False, dataset_kwargs={"skip_prepare_dataset": True})'
+        ", or TrainingArguments(…, remove_unused_columns=False) of a Trainer that is not TRL's: it "
+        "tokenized the rows, or took out what forward does not name, before {collator} asked for "
+        "{key}",
+        "none",
+        when=("KeyError: 'messages'", "KeyError: 'conversations'", "KeyError: 'images'"),
+        kind="taken",
+    ),
+    Do(
         "--remove_unused_columns false (remove_unused_columns=False in TrainingArguments): the "
         "Trainer took out what the model's forward does not name, before {collator} asked for "
         "{key}",
         "none",
         when=("KeyError: '",),
+        kind="taken",
     ),
     Do(
         "eager_rows",

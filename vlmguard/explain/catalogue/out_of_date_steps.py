@@ -63,6 +63,13 @@ STEPS = (
         kind="check",
     ),
     Do(
+        "python -m pip install 'transformers<4.34': 4.34 and 4.35 hand padding_mask to the "
+        "attention, and the one of this program is of before them",
+        "other releases than those that are there",
+        when=("argument 'padding_mask'",),
+        kind="check",
+    ),
+    Do(
         "print(type(model)) before the training: {forward} does not take {argument}; "
         "another class or wrapper was meant, or --remove_unused_columns true takes "
         "{argument} out of the batch",
@@ -191,6 +198,12 @@ STEPS = (
     ),
     Do("python -m pip install {wanted}, in the environment of the job", "none", kind="check"),
     Do("python -m pip install -U peft", "none", when=("version of PEFT", "PEFT version")),
+    Do(
+        "python -m pip install {attributepin}: {owner} has {attribute} in no other release; or "
+        "the newest release of the program that asks for it",
+        "other releases than those that are there",
+        kind="check",
+    ),
     Do(
         "python -m pip show {ownerpackage}; python -m pip check: this release has no "
         "{owner}.{attribute}; install the one in the requirements of the program that asks "

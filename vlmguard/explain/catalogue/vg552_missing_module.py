@@ -13,6 +13,19 @@ FAILURE = Known(
     "installed in this environment, or two packages' releases do not fit each other",
     do=(
         Do(
+            "python -c 'import flash_attn, deepspeed' || python -m pip install --force-reinstall "
+            "--no-deps --no-build-isolation --no-cache-dir flash-attn: llava/model/__init__.py "
+            "keeps the reason to itself: mostly a flash-attn that was built for another torch",
+            "minutes",
+            when=("from 'llava.model'",),
+        ),
+        Do(
+            "python -c 'import llava.model.language_model.llava_llama': the reason that "
+            "llava/model/__init__.py keeps to itself",
+            "none",
+            when=("from 'llava.model'",),
+        ),
+        Do(
             "python -m pip install {pin}, in the environment of the job: {name} is in no "
             "other release of it (or the newest release of the package that imports it)",
             "none",

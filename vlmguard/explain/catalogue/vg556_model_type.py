@@ -45,6 +45,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return _taken(match[1], facts)
     if "rocessor was not found" in facts.message and "edges" in facts.said:
         return looks.EDGES
+    if "rocessor was not found" in facts.message and (converted := _converted(facts)):
+        return (Do(converted, "another checkpoint of the same model"), *_STEPS)
     if (match := _HEADLESS.search(facts.message)) is None:
         return _STEPS
     config, asked = match[1].rpartition(".")[2], match[2]
@@ -56,6 +58,25 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (*_handed(right, asked, own, place, facts), *_STEPS)
     step = f"{right}.from_pretrained(…) in place of {asked}{newer}: a {config} has no such head"
     return (Do(step, "none"), *_STEPS)
+
+
+# InternVL's own form has no processor; LLaMA-Factory (from 0.9.3 on) lists the converted ones.
+_INTERN = re.compile(r"(?i)(internvl(\d)(?:_(5))?(?:-\d{1,3}B(?:-A3B)?)?)(?!.{0,40}-hf)")
+
+
+def _converted(facts: Facts) -> str:
+    """The checkpoint in transformers' own form, for LLaMA-Factory."""
+    match = _INTERN.search(facts.model)
+    if match is None or facts.framework != "LLaMA-Factory":
+        return ""
+    name, kind = match[1], match[2] + (match[3] or "")
+    ends = {"3": "-hf", "35": "-HF", "25": "-MPO-hf"}.get(kind, "")
+    known = ends and "B" in name and (kind != "25" or name.endswith(("-2B", "-8B")))
+    repo = f"OpenGVLab/{name}{ends}" if known else "OpenGVLab/InternVL3-8B-hf"
+    return (
+        f"model_name_or_path: {repo}: {name} as it is here has no processor that transformers "
+        "knows; that needs python -m pip install -U llamafactory 'transformers>=4.52'"
+    )
 
 
 _TAKEN = re.compile(r"'([\w-]{2,40})' is already used by a Transformers config")
@@ -169,6 +190,12 @@ _STEPS = (
         "none",
         when=("is not registered", "model_type"),
         unless=("Should have", "Transformers does not recognize"),
+    ),
+    Do(
+        "python -m pip install {typepin}: {modeltype} came with it",
+        "other defaults: see vlmguard compat",
+        unless=("auto_map",),
+        kind="newer",
     ),
     Do(
         "python -m pip install -U transformers: {modeltype} is newer than the one that is here "

@@ -32,6 +32,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     return (Do(right, "fewer cards hold the weights"), *_STEPS)
 
 
+_ASKS = ("EngineArgs.__init__()", "worker_extension_cls", "got an unexpected keyword")
 _STEPS = (
     looks.CHECK,
     Do(
@@ -61,15 +62,25 @@ _STEPS = (
         ),
     ),
     Do(
+        "python -m pip install {trlpin}: the vLLM that this TRL is released for; the one that is "
+        "here does not know what the trainer asks of it",
+        "none",
+        when=_ASKS,
+        kind="asks",
+    ),
+    Do(
+        "python -m pip install -U 'vllm>=0.8': worker_extension_cls came with it (in TRL: "
+        "python -m pip install -U 'trl[vllm]')",
+        "none",
+        when=("worker_extension_cls",),
+        kind="asks",
+    ),
+    Do(
         "python -m pip install -U vllm: this one does not know what the trainer asks of "
         "it (in TRL: python -m pip install -U 'trl[vllm]')",
         "none",
-        when=(
-            "EngineArgs.__init__()",
-            "worker_extension_cls",
-            "got an unexpected keyword",
-            "Expected multimodal embeddings",
-        ),
+        when=(*_ASKS, "Expected multimodal embeddings"),
+        kind="asks",
     ),
     Do(
         "grep -n -m3 -E '^.{0,80}(Error|error:|Exception)' {log}: the engine's own reason "
@@ -177,11 +188,6 @@ _STEPS = (
         "slower rollouts",
         when=("memory", "EngineCore", "Engine core", "EngineDead", "OOM"),
         unless=("cache blocks", "KV cache"),
-    ),
-    Do(
-        "the lines above the first 'EngineCore' or 'Engine' error: the engine's own reason",
-        "none",
-        when=("EngineCore", "EngineDead", "Engine core"),
     ),
 )
 

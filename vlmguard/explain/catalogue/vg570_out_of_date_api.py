@@ -51,7 +51,37 @@ def _why(facts: Facts) -> str:
     )
 
 
+_SEQ2SEQ = re.compile(r"unexpected keyword argument 'decoder_\w{3,20}'")
+_EMBEDS = re.compile(r"unexpected keyword argument '(?:input_ids|inputs_embeds)'")
+_UNSLOTH = re.compile(r"-packages/unsloth(?:_zoo)?/|unsloth_compiled_cache/|\bUnsloth: ")
+
+
+def _wrapped(facts: Facts) -> Do | None:
+    """What peft's wrapper for another task hands over."""
+    if "peft/peft_model.py" not in facts.trace:
+        return None
+    if _SEQ2SEQ.search(facts.message):
+        task = 'LoraConfig(…, task_type="CAUSAL_LM"): SEQ_2_SEQ_LM, for models with an encoder and '
+        return Do(task + "a decoder (T5), hands over what this one does not take", "none")
+    if _EMBEDS.search(facts.message):
+        task = "LoraConfig(…, task_type=None): the wrapper of a language task hands over what this "
+        return Do(task + "model (a tower, a classifier of images) does not take", "none")
+    return None
+
+
+_UNSLOTHS = Do(
+    "python -m pip install --upgrade --force-reinstall --no-cache-dir --no-deps unsloth "
+    "unsloth_zoo; rm -rf unsloth_compiled_cache: both patch trl and transformers by their "
+    "releases, and must be of one day",
+    "none",
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if wrapped := _wrapped(facts):
+        return (wrapped, *STEPS)
+    if _UNSLOTH.search(f"{facts.message} {facts.trace}"):
+        return (_UNSLOTHS, *STEPS)
     if pinned := pins.llava(facts):
         step = (
             f"python -m pip install {pinned}: the releases that LLaVA's own classes are written "
@@ -194,6 +224,7 @@ FAILURE = Known(
         Sign("_unwrapped_old_generate", releases="unsloth"),
         Sign("unsloth_compiled_cache/", where="raised", also=("AttributeError",)),
         Sign("unsloth/import_fixes.py", where="raised"),
+        Sign("Unsloth: Could not find an embedding module", releases="unsloth 2025.1"),
         Sign("Unsloth: Unsuccessfully patched", releases="unsloth"),
         Sign("Unsloth: Please make a Github issue immediately", releases="unsloth"),
         Sign("some weights are not initialized. Please try updating Unsloth", releases="unsloth"),
