@@ -108,6 +108,14 @@ POOL = (
 SHAPES = {
     "a peer that is gone refuses the next": (
         GONE.format(1, CLOSED) + GONE.format(0, REFUSED), "VG563", (0, 1)),
+    "an invalid usage that is a wrong interface": (
+        GONE.format(0, "Bootstrap : no socket interface found")
+        .replace("remote process exited or there was a network error", "invalid usage (run with X)")
+        .replace("ncclRemoteError: A call failed", "ncclInvalidUsage: This"), "VG536", (0,)),
+    "an invalid usage that is a driver's": (
+        GONE.format(0, "CUDA Driver version found (3). Minimum requirement is 12")
+        .replace("remote process exited or there was a network error", "invalid usage (run with X)")
+        .replace("ncclRemoteError: A call failed", "ncclInvalidUsage: This"), "VG537", (0,)),
     "refused from the first on": (GONE.format(0, REFUSED), "VG536", (0,)),
     "shared memory, and who lost a worker to it": (SHM + WORKER, "VG543", (0,)),
     "a lost worker": (WORKER, "VG544", (0,)),

@@ -154,7 +154,7 @@ FIRST = {
     "pointers": ("VG541", "safetensors_rust.SafetensorError: Error while deserializing header: header too large", "", "find . ~/.cache/huggingface ~/.cache/modelscope -name '*.safetensors' -size -2k"),
     "a data base": ("VG567", "peewee.OperationalError: database is locked", "", "XDG_CACHE_HOME=/tmp/$USER"),
     "a class's own signature": ("VG570", "TypeError: LmdeployEngine.__init__() got an unexpected keyword argument 'reranker_use_activation'", "ms-swift", "grep -rnE -A20 'class LmdeployEngine\\b' "),
-    "a group of answers": ("VG553", "ValueError: The global train batch size (3 x 1) must be evenly divisible by the number of generations per prompt (4).", "TRL", "--num_generations N"),
+    "a group of answers": ("VG553", "ValueError: The global train batch size (3 x 1) must be evenly divisible by the number of generations per prompt (4).", "TRL", "--num_generations 3: 3 ranks × micro-batch 1 = 3 rows"),
     "another number of rows": ("VG554", "pyarrow.lib.ArrowInvalid: Column 4 named labels expected length 1007 but got length 1000", "", "dataset.map(…, remove_columns=dataset.column_names)"),
     "variables of two scripts": ("VG590", "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=13 != SLURM_TRES_PER_TASK=cpu=8", "", "unset SLURM_CPUS_PER_TASK"),
     "accelerate's file": ("VG575", "FileNotFoundError: The passed configuration file `configs/accelerate.yaml` does not exist.", "accelerate", "ls -l configs/accelerate.yaml"),

@@ -3,6 +3,8 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vlmguard.explain import flags, parted
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.command import explain
@@ -23,6 +25,7 @@ WRAP = "Exception: Could not find the transformer layer class to wrap in the mod
 IMAGES = "ValueError: The number of images does not match the number of <image> tokens"
 OWN = 'File "/w/open_r1/trainer/grpo_trainer.py", line 37, in compute_loss'
 
+OWN_CARD = "CUDA out of memory. Tried to allocate 172.00 MiB (GPU 2; 23.69 GiB total capacity; 22.41 GiB already allocated; 93.56 MiB free; 22.43 GiB reserved in total by PyTorch)"
 FATAL = """Fatal Python error: Segmentation fault
 
 Thread 0x00007f1d2c7fe700 (most recent call first):
@@ -118,12 +121,21 @@ ROWS = (
     ("", "VG555", "FileNotFoundError: [Errno 2] No such file or directory: '/d/a_1 .jpg'", MINE, "ls /d/a_1.jpg && grep -rlZE '[[:space:]][.]jpg' --include='*.json*' . | xargs -0 sed -i.bak -E 's/[[:space:]]+[.]jpg/.jpg/g'"),
     ("", "VG577", GPTQ.format("./Qwen-VL"), "", "MODEL=Qwen/Qwen-VL-Chat-Int4"),
     ("", "VG577", GPTQ.format("/m/mine"), "", "ready GPTQ checkpoint"),
+    ("", "VG512", OWN_CARD, 'File "/w/InternLM/train.py", line 9, in main File "/w/InternLM/internlm/model/modeling_internlm.py", line 387, in _build chunk = PackedFlashInternLm1D(**kw).to(device)', "parallel = dict(zero1=8, tensor=4, …)"),
+    ("", "VG512", OWN_CARD, 'File "/w/train.py", line 9, in main model = MyModel(**cfg).to(device)', "/w/train.py:9: .to(torch.bfloat16) in front of"),
+    ("INFO:swift] x\nrun sh: swift/cli/rlhf.py --rlhf_type grpo --per_device_train_batch_size 1 --gradient_accumulation_steps 2\n[INFO:swift] rank: 0, world_size: 2\n", "VG553", "ValueError: range() arg 3 must not be zero", 'File "/e/site-packages/trl/trainer/grpo_trainer.py", line 132, in __iter__', "--gradient_accumulation_steps 4: 2 ranks × micro-batch 1 × accumulation 2 = 4 rows"),
+    ("", "VG553", "ValueError: range() arg 3 must not be zero", 'File "/e/site-packages/trl/trainer/grpo_trainer.py", line 132, in __iter__', "--gradient_accumulation_steps 8 (as many times yours"),
+    ("swift rlhf --rlhf_type dpo --ld_alpha 0.8\n", "VG553", "ValueError: remaining_argv: ['--ld_alpha', '0.8']", 'File "/r/ms-swift/swift/cli/rlhf.py", line 7', "git -C /r/ms-swift pull; python -m pip install -e /r/ms-swift: its newest release takes --ld_alpha"),
+    ("swift rlhf --rlhf_type dpo\n", "VG553", "ValueError: remaining_argv: ['--learning_rat', '0.8']", "", "swift rlhf --help | grep -i learning"),
+    ("", "VG552", "ModuleNotFoundError: No module named 'FlagEmbedding.baai_general_embedding'", "", "pip install 'FlagEmbedding<1.3', in the environment of the job: 1.3 moved"),
+    ("", "VG552", "ModuleNotFoundError: No module named 'FlagEmbedding.visual'", "", "1.3 has FlagEmbedding.visual no more"),
+    ("", "VG536", "ncclSystemError: System call failed. Last error: socketStartConnect: Connect to 172.17.0.3<45619> failed : Software caused connection abort", "", "docker run --network=host --ipc=host …"),
 )  # fmt: skip
 
 
 def test_the_first_step_has_what_the_log_told_before():
     for words, code, message, trace, part in ROWS:
-        facts = of_text([words]).at(message, trace, "")
+        facts = of_text([words]).at(message, trace, "load" if message == OWN_CARD else "")
         said = flags.say(KNOWN[code].remedies(facts)[0], facts)
         assert part in said, (words, said)
 
@@ -183,3 +195,24 @@ def test_the_drivers_number_is_the_warnings(tmp_path):
     said = text(*explain([str(path)]))
     assert "VG537" in said
     assert "whl/cu118  # the driver goes up to CUDA 11.0" in said
+
+
+def test_a_row_that_is_larger_than_all_before_is_left_out():
+    words = "[node 1] step 1197: longest row so far: 9216 tokens, 36 images\n"
+    facts = of_text([words]).at("CUDA out of memory. Tried to allocate 1.94 GiB.", 'File "/w/t.py", line 268, in main', "backward")
+    for steps, part in (((1190, 4000), 'len(r["images"]) <= 18] in /w/t.py'), ((1, 4000), "gradient_checkpointing_enable()")):
+        facts = replace(facts, steps=steps)
+        assert part in flags.say(KNOWN["VG512"].remedies(facts)[0], facts)
+
+
+def test_a_buffer_of_another_size_is_no_idle_tower():
+    said = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7221, OpType=BROADCAST, NumelIn=64, NumelOut=64, Timeout(ms)=3000000)"
+    facts = replace(of_text(["swift sft --model /m/MiniCPM-o-4_5\n"]).at(said, "", ""), seen=frozenset({"parted", "all wait"}))
+    known = KNOWN["VG505"]
+    assert flags.say(known.remedies(facts)[0], facts) == "--ddp_broadcast_buffers false"
+    assert "buffer has another size" in known.told(facts)
+    assert not known.rules(facts)
+    sharded = replace(facts, strategy="zero3")
+    assert "broadcast_buffers" not in known.remedies(sharded)[0].action
+    assert known.rules(sharded)
+    assert not known.rules(facts.at(said.replace("7221", "1"), "", ""))

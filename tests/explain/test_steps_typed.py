@@ -13,7 +13,7 @@ KNOWN = {known.code: known for known in load()}
 PLACE = 'File "/job/train.py", line 7, in main x = row["emotion"] '
 
 ROWS = (
-    ("VG538", "ImportError: /env/flash_attn_2_cuda.cpython-39-x86_64-linux-gnu.so: undefined symbol: _ZNK3c10", "python -m pip install --no-build-isolation --no-cache-dir --force-reinstall --no-deps flash-attn"),
+    ("VG538", "ImportError: /env/flash_attn_2_cuda.cpython-39-x86_64-linux-gnu.so: undefined symbol: _ZNK3c10", "python -m pip install --no-build-isolation --no-cache-dir --force-reinstall --no-deps flash-attn==$(python -c"),
     ("VG538", "ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.29' not found", "LD_LIBRARY_PATH=$CONDA_PREFIX/lib"),
     ("VG538", "RuntimeError: CUDA Setup failed despite GPU being available.", "python -m pip install -U --force-reinstall --no-deps bitsandbytes"),
     ("VG538", "OSError: libsndfile.so.1: cannot open shared object file: No such file or directory", "apt-get install libsndfile1"),

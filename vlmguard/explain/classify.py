@@ -27,6 +27,7 @@ _SHAPES = re.compile(
     r"size of (?:the )?tensor|mat1 and mat2 shapes|^shape '\[|Sizes of tensors must match|"
     r"Expected size for first two dimensions"
 )
+_LAST_ERROR = re.compile(r"\bNCCL error\b.{1,400}? Last error: (\S.{7,300})")
 CUT = 24  # characters of a cut message that tell it
 
 
@@ -35,7 +36,7 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     message = flat(f"{event.type}: {event.message or _unnamed(event)}")[:6000]
     where = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {where}")
-    found = best(message, trace, catalogue)
+    found = _last_error(message, catalogue) or best(message, trace, catalogue)
     if found is not None and found.code == _ROWS and _rewarded(event):
         found = _without(_ROWS, message, trace, catalogue)
     if found is not None and found.code == _RELEASES and _own_call(event):
@@ -71,6 +72,19 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
         if code is None and (found := _by_words(event, message, catalogue, words)) is not None:
             code = found.code
     return next((known for known in catalogue if known.code == code), None)
+
+
+def _last_error(message: str, catalogue: Sequence[Known]) -> Known | None:
+    """What NCCL's own sentence tells, behind a result that torch names: it is NCCL's last warning,
+    which a log with NCCL_DEBUG=WARN has as a line."""
+    match = _LAST_ERROR.search(message)
+    if match is None:
+        return None
+    line = f"NCCL WARN {match[1]}"
+    signs = ((sign, known) for known in catalogue if (sign := known.match_line(line)) is not None)
+    lines = [(len(sign.text), known) for sign, known in signs]
+    told = best(match[1], "", catalogue)
+    return told or (max(lines, key=lambda f: f[0])[1] if lines else None)
 
 
 def _starved(cause: Event | None) -> bool:

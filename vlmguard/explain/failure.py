@@ -134,6 +134,7 @@ class Known:
         do: what to change, in the order in which to try.
         wrong: when that remedy is wrong.
         prevented: rules of vlmguard that see it before it happens.
+        foreseen: whether they do in this run; None: always.
         order: see `Order`.
         fatal: False for what may pass by itself; it is then told only if the log shows an end.
     """
@@ -149,11 +150,16 @@ class Known:
     examples: tuple[Example, ...] = ()
     evidence: str = ""
     prevented: tuple[str, ...] = ()
+    foreseen: Callable[[Facts], bool] | None = None
     order: Order = "cause"
     narrow: int = 0  # of two that match the same text the narrower one speaks
 
     def told(self, facts: Facts) -> str:
         return self.why if isinstance(self.why, str) else self.why(facts)
+
+    def rules(self, facts: Facts) -> tuple[str, ...]:
+        """The rules that see it beforehand, where it can be what they see."""
+        return self.prevented if self.foreseen is None or self.foreseen(facts) else ()
 
     def remedies(self, facts: Facts) -> tuple[Do, ...]:
         """What to change, without what the run had already, unless nothing else is left; last, what

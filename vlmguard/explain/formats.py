@@ -45,7 +45,7 @@ def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
         "earlier_runs": sum(digest.before for digest in digests),
         "change": _changes(answer),
         "wrong": answer.known.wrong if answer.known else "",
-        "prevented_by": list(answer.known.prevented) if answer.known else [],
+        "prevented_by": list(answer.known.rules(answer.facts)) if answer.known else [],
         "zh": answer.known.zh if answer.known else "",
         "followed": [clean.shown(f) for f in answer.followed],
         "ranks_side_by_side": answer.table.rows() if answer.table else [],

@@ -45,6 +45,13 @@ _PROGRAMS = {
 }
 
 
+_SUBCOMMAND = re.compile(r"swift/cli/(sft|pt|rlhf|infer|export|eval|sample|rollout|deploy)\.py")
+
+
+def _of_rlhf(facts: Facts) -> bool:
+    return "rlhf_type" in facts.typed or "swift/llm/train/rlhf.py" in facts.trace
+
+
 _REFUSED_BY = re.compile(r"(?:^|[\s/])([A-Za-z]\w{0,60}\.py): error: ")
 _MAIN = re.compile(r"-packages/((?:\w{1,40}/){2,8})__main__\.py")
 _LAUNCHERS = ("launch.py", "launcher.py", "run.py")  # a launcher's own: its release is the matter
@@ -53,7 +60,9 @@ _LAUNCHERS = ("launch.py", "launcher.py", "run.py")  # a launcher's own: its rel
 def program(facts: Facts, said: str) -> str:
     """What shows the arguments: the framework's command, or what refused them."""
     if command := _PROGRAMS.get(facts.framework):
-        return command
+        if facts.framework == "ms-swift" and (asked := _SUBCOMMAND.search(facts.trace)):
+            return f"swift {asked[1]}"
+        return "swift rlhf" if facts.framework == "ms-swift" and _of_rlhf(facts) else command
     if match := _REFUSED_BY.search(said):
         return "" if match[1] in _LAUNCHERS else f"python {match[1]}"
     match = _MAIN.search(facts.trace)

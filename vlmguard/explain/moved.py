@@ -81,3 +81,33 @@ def type_pin(name: str) -> str:
 def pin(package: str, name: str) -> str:
     """What pip is to install, so that ``package`` has ``name``; "" where it is not known."""
     return _PIN.get((package, name), "")
+
+
+# Modules that FlagEmbedding 1.3 moved → where they are since; "": in its repository's research
+# folder alone.
+_FLAG = "FlagEmbedding.finetune"
+_MOVED = {
+    "FlagEmbedding.baai_general_embedding.finetune.hn_mine": "",
+    "FlagEmbedding.baai_general_embedding.finetune": f"{_FLAG}.embedder.encoder_only.base",
+    "FlagEmbedding.BGE_M3": f"{_FLAG}.embedder.encoder_only.m3",
+    "FlagEmbedding.reranker": f"{_FLAG}.reranker.encoder_only.base",
+    "FlagEmbedding.llm_reranker.finetune_for_instruction": f"{_FLAG}.reranker.decoder_only.base",
+    "FlagEmbedding.llm_reranker.finetune_for_layerwise": f"{_FLAG}.reranker.decoder_only.layerwise",
+    "FlagEmbedding.baai_general_embedding": f"{_FLAG}.embedder.encoder_only.base",
+    "FlagEmbedding.llm_reranker": "",
+    "FlagEmbedding.llm_embedder": "",
+    "FlagEmbedding.LLARA": "",
+    "FlagEmbedding.visual": "",
+}
+
+
+def module(name: str, said: str) -> dict[str, str]:
+    """What pip is to install, so that a module is there, and the place that it has now.
+
+    ``said`` may have the whole of the name of which the message lacks a part only.
+    """
+    old = next((o for o in _MOVED if name.startswith(o)), "")
+    if not old:
+        return {}
+    whole = next((o for o in _MOVED if o.startswith(name) and o in said), old)
+    return {"oldpin": "FlagEmbedding<1.3", "newmodule": _MOVED[whole]}

@@ -42,6 +42,7 @@ _HOST = re.compile(
     r"|@([A-Za-z0-9][\w.-]{1,60}): Permission denied|connect to host ([A-Za-z0-9][\w.-]{1,60}) port"
     r"|Connect to (\d{1,3}(?:\.\d{1,3}){3})<"
 )
+_BRIDGE = re.compile(r"\b(?:[Cc]onnect to|peer) (172\.17\.\d{1,3}\.\d{1,3})<")  # Docker's
 _PID = re.compile(r"Process (\d{1,9}) has [\d.]{1,9} GiB memory in use")
 _VOCABULARY = re.compile(
     r"(?:embed_tokens|lm_head|word_embeddings|wte)[\w.]{0,60}: copying a param with shape "
@@ -89,8 +90,9 @@ _FORWARD = re.compile(r"\b([A-Z]\w{2,60})\.forward\(\) got an unexpected")
 _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
 
 _PLACES = (
-    *("onenode", "xidnode", "bus", "realif", "bridge"),
+    *("onenode", "xidnode", "bus", "realif"),
     *("worncard", "stepmemory", "preloaded"),
+    *("rowtokens", "rowimages", "fewerimages"),
 )
 
 
@@ -130,6 +132,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "node": facts.said.get("node", ""),
         "addedtokens": facts.said.get("addedtokens", ""),
         **{name: facts.said.get(name, "") for name in _PLACES},
+        "bridge": facts.said.get("bridge", "") or _first(_BRIDGE, said),
         "card": facts.said.get("card", ""),
         "failed": facts.said.get("failed", ""),
         **named_numbers.ranks(said),
@@ -160,6 +163,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "server": _first(_SERVER, said),
         "command": _first(_COMMAND, said),
         "vision": wheels.vision(facts),
+        "flash": wheels.flash(facts),
         "cardwheels": wheels.of_card(facts.said.get("capability", "")),
         **wheels.of_driver(said),
         "framework": _DISTRIBUTIONS.get(facts.framework, ""),

@@ -85,6 +85,7 @@ def modules(said: str) -> dict[str, str]:
         inner = "." in module and module.partition(".")[0] != "google"
         found["part" if inner else "module"] = module
         found["partpackage" if inner else "package"] = package
+        found.update(moved.module(module, said))
         if not package and not inner:
             found["unlisted"] = module
     else:

@@ -70,6 +70,9 @@ _PHASES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 
+_MODULE = "torch/nn/modules/module.py"
+
+
 def of(event: Event) -> str:
     """One of the phases of `logfacts.Facts`, or ""."""
     names = {name for _, _, name in event.frames}
@@ -79,6 +82,8 @@ def of(event: Event) -> str:
     for phase, functions in _PHASES:
         if names.intersection(functions):
             return phase
+    if any(name == "convert" and path.endswith(_MODULE) for path, _, name in event.frames):
+        return "load"  # Module.to(device)
     if "step" in names and ("/optim/" in files or "deepspeed/runtime" in files):
         return "step"
     return "forward" if "_call_impl" in names or "forward" in names else ""

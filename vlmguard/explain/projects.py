@@ -98,6 +98,25 @@ _PROJECTS = (
         },
         2048,
     ),
+    Project(  # InternLM/InternLM, whose arguments are a Python file's
+        re.compile(r"/internlm/(?:model|core|solver|train|initialize)/"),
+        {
+            "zero3": "parallel = dict(zero1=8, tensor=4, …) in the configuration's file (the rest "
+            "as it was): each card holds a fourth of the weights; zero1 shards the optimizer's "
+            "states alone",
+            "zero3_offload": "parallel = dict(…, pipeline=2) in the configuration's file (later "
+            "releases: pipeline=dict(size=2, …)): half of the layers on each card",
+            "load_half": 'model = dict(…, dtype="torch.bfloat16", …) in the configuration\'s file',
+            **dict.fromkeys(
+                ("halve", "batch"),
+                "data = dict(…, micro_bsz=1, …) in the configuration's file, and micro_num as many "
+                "times larger",
+            ),
+            "max_length": "SEQ_LEN = {length} in the configuration's file",
+            "checkpointing": "model = dict(…, checkpoint=True, …) in the configuration's file",
+        },
+        2048,
+    ),
     Project(  # OpenGVLab/InternVL
         re.compile(r"internvl/train/\w{1,30}\.py"),
         {

@@ -22,7 +22,6 @@ from vlmguard.explain.answer import Answer
 from vlmguard.explain.beforehand import TITLES
 from vlmguard.explain.candidates import Candidate, launchers
 from vlmguard.explain.digest import Digest
-from vlmguard.explain.failure import Known
 from vlmguard.explain.language import chinese
 from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
@@ -297,16 +296,16 @@ def _known(answer: Answer) -> Iterator[str]:
         cost = f"  [cost: {parted.codes(do.cost)}]" if do.cost not in ("", "none") else ""
         yield f"  {number}. {parted.step(clean.shown(flags.say(do, facts)))}{cost}"
     yield f"when that is wrong: {parted.codes(known.wrong)}"
-    if known.prevented:
-        yield f"vlmguard: sees it beforehand where the cause is one of these: {_rules(known)}"
+    if rules := known.rules(facts):
+        yield f"vlmguard: sees it beforehand where the cause is one of these: {_rules(rules)}"
         yield "  before the next start: vlmguard check -- YOUR COMMAND"
     else:
         yield "vlmguard: has no rule that sees this beforehand"
 
 
-def _rules(known: Known) -> str:
+def _rules(codes: Sequence[str]) -> str:
     """The rules that see it, each with what it sees."""
-    return "; ".join(f"{code} ({TITLES[code]})" for code in known.prevented)
+    return "; ".join(f"{code} ({TITLES[code]})" for code in codes)
 
 
 def _unfinished(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:

@@ -22,6 +22,8 @@ _LONG_ROW = re.compile(
     r"Token indices sequence length is longer than the specified maximum sequence length for this "
     r"model \((\d{4,7}) > \d{1,7}\)"
 )
+# A script's own word of a row.
+_ROW = re.compile(r"\brow\b[^\n]{0,40}?\b(\d{3,7}) tokens, (\d{1,4}) images\b")
 _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.-]{1,40})")
 # Variables that a command line, or a script under set -x, sets for the run.
 _SETS = re.compile(
@@ -139,7 +141,7 @@ NAMES = frozenset(
     num_workers pretrain_mm_mlp_adapter tf32 disable_flash_attn2 num_generations
     max_completion_length max_slice_nums max_dynamic_patch plugin
     dataset_name save_steps strict vllm_server_host vllm_server_port
-    quantization_bit quant_bits load_in_4bit deepspeed_config
+    rlhf_type quantization_bit quant_bits load_in_4bit deepspeed_config
     """.split()
 ) | frozenset(_ALIASES)
 
@@ -172,6 +174,9 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("trainables", ", ".join(c.replace(",", "") for c in counts[:2]))
     if rows := _LONG_ROW.findall(text):
         said.setdefault("longrow", max(rows, key=int))
+    if rows := _ROW.findall(text):
+        said["rowtokens"], said["rowimages"] = rows[-1]
+        said["fewerimages"] = str(max(int(rows[-1][1]) // 2, 1))
     if found := _RUN.search(text):
         said["output_dir"] = found[1]  # below the one that was asked for
     if bars := _MAPS.findall(text)[-2:]:

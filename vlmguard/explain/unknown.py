@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vlmguard.explain import clean, given, named, slight, upstream
+from vlmguard.explain import clean, given, named, slight, slips, upstream
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import flat
 
@@ -39,6 +39,8 @@ def steps(event: Event) -> Iterator[str]:
     trace = flat(" ".join(event.trace))
     own = given.place(trace)
     where = named.quoted(own) if own else ""
+    if staged := _staged(said, trace, event):
+        yield staged
     if newer := upstream.update(event):
         yield newer
     if passed := slight.mended(said, trace, where, event):
@@ -62,6 +64,20 @@ def steps(event: Event) -> Iterator[str]:
             "2>&1 | tee train.log behind the same command, then vlmguard explain train.log: this "
             "log lacks the traceback, which names the line"
         )
+
+
+def _staged(said: str, trace: str, event: Event) -> str:
+    """A stage of a pipeline to which the one before handed nothing on."""
+    if _NONE.search(said) is None or "hidden_states" not in slips.source(event):
+        return ""
+    if "execute_pipeline" not in trace:
+        return ""
+    script = _script(event)
+    where = f" in {script}" if script else ""
+    return (
+        f"HybridParallelPlugin(…, pp_size=1, …){where}, with a larger tp_size, or zero_stage=1, in "
+        "its place: this stage of the pipeline got no hidden_states from the one before"
+    )
 
 
 def _frame(place: str) -> tuple[str, int] | None:

@@ -1,4 +1,4 @@
-"""Which wheel fits: torch's for a driver, torchvision's for a torch."""
+"""Which wheel fits: torch's for a driver, torchvision's and flash-attn's for a torch."""
 
 from __future__ import annotations
 
@@ -39,3 +39,25 @@ def vision(facts: Facts) -> str:
     """The torchvision of this torch: 0.(15 + n) belongs to 2.n."""
     match = re.match(r"2\.(\d{1,2})\.", facts.releases.get("torch", ""))
     return f"torchvision==0.{15 + int(match[1])}.*" if match else ""
+
+
+# flash-attn's releases that have wheels for a torch, by its workflow that builds them; 2.6 where
+# several do: code that was written for older ones breaks with 2.7.
+_FLASH = {
+    **dict.fromkeys(("1.12", "1.13"), "2.5.8"),
+    **dict.fromkeys(("2.0", "2.1", "2.2", "2.3", "2.4"), "2.6.3"),
+    **dict.fromkeys(("2.5", "2.6"), "2.7.4.post1"),
+    **dict.fromkeys(("2.7", "2.8"), "2.8.3"),
+}
+# The same, asked of the torch that is there.
+FLASH = (
+    '$(python -c \'import torch; v = torch.__version__.split(".")[:2]; '
+    'print("2.5.8" if v[0] == "1" else {"5": "2.7.4.post1", "6": "2.7.4.post1"}.get(v[1], '
+    '"2.6.3" if int(v[1]) < 5 else "2.8.3"))\')'
+)
+
+
+def flash(facts: Facts) -> str:
+    """The flash-attn that has wheels for this torch, "" where its release is not told."""
+    minor = re.match(r"\d\.\d{1,2}", facts.releases.get("torch", ""))
+    return _FLASH.get(minor[0], "") if minor else ""

@@ -16,6 +16,20 @@ FREEZE = Do("freeze_tower", "the tower no longer learns")
 ADAPT = Do("lora", "another kind of tuning: fewer weights learn")
 
 
+FEWER_IMAGES = Do(
+    'rows = [r for r in rows if len(r["images"]) <= {fewerimages}] in {main}, where it has read '
+    "them (by the names that they have there): the row that did not fit has {rowimages} images and "
+    "{rowtokens} tokens, the steps before it had room",
+    "the rows of most images are not trained on",
+)
+LATE = 50  # steps that had room
+
+
+def late(facts: Facts) -> bool:
+    """Whether many steps had room: what did not fit is a larger row, or a leak."""
+    return facts.steps is not None and facts.steps[0] >= LATE
+
+
 def deepspeed(facts: Facts) -> bool:
     told = facts.zero is not None or facts.said.get("launcher") == "deepspeed"
     return told or bool(

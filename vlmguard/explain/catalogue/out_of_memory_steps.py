@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import already, memory
+from vlmguard.explain import already, memory, projects
 from vlmguard.explain.catalogue.out_of_memory_parts import (
     ADAPT,
+    FEWER_IMAGES,
     FOUR,
     FREEZE,
     LONG,
@@ -19,6 +20,7 @@ from vlmguard.explain.catalogue.out_of_memory_parts import (
     adapts,
     alone,
     deepspeed,
+    late,
     own_loop,
     sharded,
     shorter_rows,
@@ -57,6 +59,12 @@ _NO_GRAD = Do(
     "with torch.no_grad(): round {place}, if it is not there: else each batch keeps what a "
     "backward would need",
     "none",
+)
+# A model that the script itself makes and moves: no from_pretrained takes a precision there.
+_OWN_MODEL = re.compile(r"\b[A-Z]\w{2,60}\([^\n]{0,200}\)\.(?:to|cuda)\(")
+_HALF = Do(
+    "{place}: .to(torch.bfloat16) in front of .to(device) there, if it is made in float32",
+    "none on cards from Ampere on",
 )
 _SEGMENTS = Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in front of the command", "none")
 # Frames of an evaluation that hold or gather logits.
@@ -186,7 +194,15 @@ def _loading(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     half = Do("load_half", "none on cards from Ampere on")
     single = "float32" in facts.said.get("torch_dtype", "")
     as_saved = facts.framework in _AS_SAVED and not single
+    if (project := projects.of(facts)) is not None and "load_half" in project.spelt:
+        return (
+            Do("zero3", "slower; each rank holds a part"),
+            Do("zero3_offload", "slower; each rank holds a part of the layers"),
+            half,
+        )
     four = FOUR
+    if facts.framework == "" and _OWN_MODEL.search(facts.trace):  # no from_pretrained there
+        return (_HALF, Do("fsdp", "each rank holds a part, gathered by layer"))
     if alone(facts) and not deepspeed(facts):
         return (four,) if as_saved else (half, four)
     shard = ON_CPU if facts.zero == 3 else Do("zero3", "slower; each rank holds a part")
@@ -316,6 +332,8 @@ def _training(facts: Facts) -> tuple[Do, ...]:
     if facts.framework == "FlagEmbedding":  # whose loss knows the rows of the micro-batch
         return (less, length, *batch, *shard)
     known = facts.micro is not None
+    if "rowimages" in facts.said and late(facts):
+        return (FEWER_IMAGES, *(batch if known else ()), less, length, *shard, tower)
     begin = (*batch, less) if known else (less, *batch)  # half of what nobody told is no number
     if not facts.vision:  # nothing says that it sees; of a model without a name it may
         images = () if facts.model else (tower, pixels, FREEZE)

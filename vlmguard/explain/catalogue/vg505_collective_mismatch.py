@@ -17,6 +17,12 @@ def _why(facts: Facts) -> str:
             "reach each other on the way that NCCL chose (PCIe, NVLink, InfiniBand, a wrong "
             "interface), or one of them is not there; images have nothing to do with it"
         )
+    if _buffers(facts):
+        return (
+            "every rank is alive; before each forward DDP copies the first rank's buffers to all "
+            "others, and on one rank a buffer has another size: a cache that grew with what that "
+            "rank saw; images that are missing have nothing to do with it"
+        )
     if _NUMBER.search(facts.message):
         return (
             "the others wait in a collective of a single number (a loss, a metric, a flag), which "
@@ -136,6 +142,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         steps = (*_by_rows(facts, dummy), *_elsewhere(facts))
         trainer = "transformers/trainer.py" in facts.trace  # its own frames are every rank's last
         return steps if trainer and steps else (_LINES, *steps)
+    if _buffers(facts):
+        return _BUFFERS
     if "parted" in facts.seen and not _experts(facts):  # nobody was killed
         return (*_by_rows(facts, dummy), *_elsewhere(facts), *_FIND)
     if "all wait" in facts.seen:  # no log holds more
@@ -148,6 +156,28 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     return (*_by_rows(facts, dummy), *_elsewhere(facts), *_find(facts))
 
 
+def _foreseen(facts: Facts) -> bool:
+    """Not of links, of buffers, nor of what one rank does alone: no tower is idle there."""
+    said = facts.message
+    return not (_FIRST.search(said) or _NUMBER.search(said) or _buffers(facts))
+
+
+def _buffers(facts: Facts) -> bool:
+    """Whether it is DDP's broadcast of a model's buffers, of which one rank's has another size."""
+    broadcast = "parted" in facts.seen and "OpType=BROADCAST" in facts.message
+    return broadcast and facts.strategy in ("ddp", "")
+
+
+_BUFFERS = (
+    Do("no_broadcast", "none where buffers are tables: each rank keeps its own"),
+    Do(
+        "print({n: b.shape for n, b in model.named_buffers()}), on each rank after some steps: the "
+        "one whose size differs (a cache that grows with its input): made in its full size, or a "
+        "plain attribute in place of register_buffer",
+        "none",
+    ),
+    Do("zero2", "none for the result; DeepSpeed broadcasts no buffers"),
+)
 _LEAVES = Do("leaf_modules", "experts of a layer are gathered together: more memory")
 
 
@@ -273,6 +303,7 @@ FAILURE = Known(
     evidence="deepspeedai/DeepSpeed#7170, huggingface/transformers#37186, "
     "hiyouga/LlamaFactory#6233, QwenLM/Qwen3-VL#126; rows 1, 10, "
     "18.",
+    foreseen=_foreseen,
     prevented=("VG106",),
     order="hang",
 )

@@ -145,16 +145,16 @@ _SHOWN = (
         kind="interface",
     ),
     Do(
-        "docker run --network host --device /dev/infiniband --ulimit memlock=-1 … (the rest as it "
-        "was): {bridge} is Docker's own bridge, in which the host's cards have no address; or "
-        "NCCL_IB_DISABLE=1 in front of the command",
+        "docker run --network=host --ipc=host --device /dev/infiniband --ulimit memlock=-1 … (the "
+        "rest as it was): {bridge} is Docker's own bridge, in which the host's cards have no "
+        "address; or NCCL_IB_DISABLE=1 in front of the command",
         "none",
         when=("ibv", "NET/IB", "mlx"),
         kind="bridge",
     ),
     Do(
-        "docker run --network host … (the rest as it was), on every node: {bridge} is Docker's own "
-        "bridge, which no other node reaches",
+        "docker run --network=host --ipc=host … (the rest as it was), on every node: {bridge} is "
+        "Docker's own bridge, which no other node reaches",
         "none",
         unless=("ibv", "NET/IB", "mlx"),
         kind="bridge",
@@ -168,7 +168,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if any(words in facts.message for words in fabric_steps.COMPLETION):
         return fabric_steps.steps(facts)
     told = "NCCL INFO" in facts.message or "nccl_debug" in facts.said
-    shown = tuple(do for do in _SHOWN if named.wants(do.action) <= facts.said.keys())
+    shown = tuple(do for do in _SHOWN if named.wants(do.action) <= named.of(facts).keys())
     steps = tuple(do for do in _STEPS if do is not _DEBUG) if told else _STEPS
     if any(words in facts.message for words in _LOST):  # whoever was there a moment ago has ended
         return (*shown, *ranks.others(facts), *ranks.late(facts), *steps, *ranks.logs(facts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import wheels
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -92,6 +93,10 @@ _WITHOUT = Do(
     "python -m pip uninstall -y flash-attn, and in a notebook restart the runtime: transformers "
     "imports it wherever it is installed, and runs without it",
     "slower than flash-attention; where the script asks for flash_attention_2 the last step, too",
+)
+_FLASH = (
+    "python -m pip install --no-build-isolation --no-cache-dir --force-reinstall --no-deps "
+    "flash-attn=="
 )
 _BUILT = (
     Do(
@@ -197,6 +202,18 @@ _BUILT = (
         "older than the wheel's",
         "an hour to build",
         when=("GLIBC_",),
+        kind="again",
+    ),
+    Do(
+        _FLASH + "{flash}: the release that has wheels for this torch",
+        "time to build, where Python or CUDA has no wheel",
+        when=("flash_attn", "flash-attn"),
+        kind="again",
+    ),
+    Do(
+        _FLASH + wheels.FLASH + ": the release that has wheels for the torch that is there",
+        "time to build, where Python or CUDA has no wheel",
+        when=("flash_attn", "flash-attn"),
         kind="again",
     ),
     Do(

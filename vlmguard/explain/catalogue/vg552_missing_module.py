@@ -58,9 +58,22 @@ FAILURE = Known(
             "none",
         ),
         Do(
+            "python -m pip install {oldpin}, in the environment of the job: 1.3 moved what the "
+            "command names; or with the release that is there: torchrun … -m {newmodule} in its "
+            "place (-m {newmodule} --help: its arguments)",
+            "none",
+            kind="part",
+        ),
+        Do(
+            "python -m pip install {oldpin}, in the environment of the job: 1.3 has {part} no more",
+            "none",
+            kind="part",
+        ),
+        Do(
             "python -m pip show {partpackage}: it is there and this release has no {part}; install "
             "the release that the caller was written for (its requirements; python -m pip check)",
             "none",
+            kind="part",
         ),
         Do(
             "python -c 'import transformers as t; print(t.__version__, [n for n in dir(t) if "
