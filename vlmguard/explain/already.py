@@ -41,6 +41,9 @@ _SO: dict[str, Callable[[Facts], bool]] = {
         or _said(f, "all-linear", "target_modules", "lora_target_modules")
     ),
     "sdpa": lambda f: _said(f, "sdpa", "flash_attn", "attn_impl", "attn_implementation"),
+    "eager": lambda f: (
+        _said(f, "eager", "attn_impl", "attn_implementation") or _said(f, "disabled", "flash_attn")
+    ),
     "workers": lambda f: _said(f, "0", "dataloader_num_workers"),
     "offload": lambda f: _said(f, "cpu", "offload"),
     "four_bits": lambda f: (

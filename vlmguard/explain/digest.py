@@ -196,6 +196,7 @@ def _loose(
     quoted = not stepped and _quoted(kept)
     for line in kept[-LAST:]:
         quiet = _quiet(line.raw, "") or (line.level and line.level in "WI")
+        quiet = quiet or "sigkill_handler] [" in line.raw  # a command, not what became of it
         quiet = quiet or ("():" in line.raw and events.TRACKER.match(line.raw) is not None)
         if quiet or not (quoted or _WORDS.search(line.raw)):
             continue

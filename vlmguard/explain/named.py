@@ -29,7 +29,7 @@ from vlmguard.explain.renamed import LIGHTNING
 
 _PORT = re.compile(
     r"(?i)\bport[ :=]{1,3}(\d{2,5})\b|\]:(\d{4,5})\b|:(\d{4,5})(?:[ ,)]|$)"
-    r"|connect to \([\w.:-]{1,80}, (\d{2,5})\)"
+    r"|connect to (?:any network address of )?\([\w.:-]{1,120}, (\d{2,5})\)"
 )
 _JOB = re.compile(
     r"(?:JOB|STEP|Job|job|\bstep|StepId=|JobId=)[ =]?(\d{2,12})(?:\.\w{1,12})?(?:\b|/slurm_script)"
@@ -38,7 +38,7 @@ _HOST = re.compile(
     # A node that is left says of itself that it ends its step for another's failure.
     r"(?: ON (?!.{0,80}DUE TO NODE FAILURE)| on node |[Nn]ode failure on |host |host="
     r"|Node (?!fail|is |has |not ))([A-Za-z][\w.-]{1,60}|\d{1,3}(?:\.\d{1,3}){3})"
-    r"|connect to [\[(]?([A-Za-z0-9][\w.-]{1,80})\]?[,:] ?\d{2,5}"
+    r"|connect to (?:any network address of )?[\[(]?([A-Za-z0-9][\w.-]{1,120})\]?[,:] ?\d{2,5}"
     r"|@([A-Za-z0-9][\w.-]{1,60}): Permission denied|connect to host ([A-Za-z0-9][\w.-]{1,60}) port"
     r"|Connect to (\d{1,3}(?:\.\d{1,3}){3})<"
 )

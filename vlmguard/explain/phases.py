@@ -23,6 +23,10 @@ _PHASES: tuple[tuple[str, tuple[str, ...]], ...] = (
             "save_pretrained",
             "save_state",
             "_save",
+            "safe_save_model_for_hf_trainer",
+            "_full_post_state_dict_hook",  # FSDP's: a whole model is gathered to be saved
+            "_full_pre_state_dict_hook",
+            "_zero3_consolidated_16bit_state_dict",
         ),
     ),
     (  # under DeepSpeed a Trainer's backward() holds the optimizer's step

@@ -12,11 +12,19 @@ _POD = re.compile(
     r"Defaulted container \"|\bkubectl |\bKUBERNETES_|\bkubelet\b"
     r"|(?m:^ {2}host {6}: [\w.-]{1,60}-(?:worker|master|launcher)-\d{1,4}$)"
 )
+# A proxy beside the training's container: it takes the ranks' connections (READY counts it).
+_SIDECAR = re.compile(
+    r"istio|\benvoy\b|(?m:^\S{1,80}-(?:worker|master|launcher)-\d{1,4}\s{1,40}[0-2]/2\s)"
+)
 # A socket that could not be had, where the exception's own line does not name it.
 _BUSY = re.compile(r"failed to (?:bind|listen)[^\n]{0,60}:(\d{2,5}) \(errno: (?:98|48)\b")
 # The driver's line in a journal of several machines: host, card.
 _XID = re.compile(
     r"([A-Za-z][\w.-]{1,60}) kernel: [^\n]{0,40}NVRM: Xid \(PCI:([\da-fA-F:.]{4,16})\)"
+)
+# nvidia-smi, of a card that no longer answers.
+_HANDLE = re.compile(
+    r"device handle for GPU ?(?:\d{1,2}: )?((?:[\dA-Fa-f]{4,8}:)?[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.0)"
 )
 # The driver's numbers for memory of a card that counts no more: ECC, contained, rows to remap.
 _WORN = re.compile(
@@ -43,7 +51,7 @@ _CUDA = re.compile(
 
 def passing(text: str, said: dict[str, str]) -> None:
     """Adds what this part of a log says of the place to the arguments that it printed."""
-    for name, pattern in (("slurm", _SLURM), ("pod", _POD)):
+    for name, pattern in (("slurm", _SLURM), ("pod", _POD), ("sidecar", _SIDECAR)):
         if pattern.search(text):
             said.setdefault(name, "true")
     if found := _INTERFACES.search(text):
@@ -69,6 +77,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("columns", found[1].replace("'", ""))
     if found := _PRELOADED.search(text):
         said.setdefault("preloaded", found[1])
+    if found := _HANDLE.search(text):
+        said.setdefault("bus", found[1])
     if found := _XID.search(text):
         said.setdefault("xidnode", found[1])
-        said.setdefault("bus", found[2])
+        said["bus"] = found[2]

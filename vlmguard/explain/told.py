@@ -141,7 +141,7 @@ NAMES = frozenset(
     num_workers pretrain_mm_mlp_adapter tf32 disable_flash_attn2 num_generations
     max_completion_length max_slice_nums max_dynamic_patch plugin
     dataset_name save_steps strict vllm_server_host vllm_server_port
-    rlhf_type quantization_bit quant_bits load_in_4bit deepspeed_config
+    rlhf_type model_name quantization_bit quant_bits load_in_4bit deepspeed_config
     """.split()
 ) | frozenset(_ALIASES)
 
@@ -167,6 +167,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("loaded_model", found[3] or f"{found[1]}/{found[2]}")
     if found := _ATTENTION.search(text):
         said.setdefault("flash_attn", "sdpa")
+    if "cuDNN SDPA backward got" in text:
+        said.setdefault("cudnn_sdpa", "true")
     if files := set(_ROWS.findall(text)):
         said.setdefault("rows_file", files.pop() if len(files) == 1 else "")
     counts = list(dict.fromkeys(_TRAINABLE.findall(text)))
@@ -190,7 +192,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("bf16" if match[1] else "fp16", match[2].lower())
     if found := _COMPUTE.search(text):
         said.setdefault("bf16" if found[1] == "b" else "fp16", "true")
-    if "Adam Optimizer #" in text and "arithmetic capability" in text:
+    adam = "Adam Optimizer #" in text and "arithmetic capability" in text
+    if adam or "CPU Offload: True" in text:
         said.setdefault("offload", "cpu")  # DeepSpeed's CPU Adam
     if found := _TOOLKIT.search(text):
         said.setdefault("toolkit", found[1])

@@ -7,6 +7,7 @@ from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
 
 LONG = 16384  # tokens of one row
+SEGMENTS = Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in front of the command", "none")
 STAGE_2 = Do("zero2", "none for the result; shards optimizer states and gradients")
 STAGE_3 = Do("zero3", "slower: parameters are gathered for each layer")
 ON_CPU = Do("zero3_offload", "slow: optimizer and weights in the host's memory")
@@ -82,6 +83,13 @@ def sharded(facts: Facts) -> tuple[Do, ...]:
 
 def smaller_images(facts: Facts) -> Do:
     """Smaller images, or fewer tiles for a family that cuts them into tiles."""
+    if "unsloth" in facts.trace:
+        return Do(
+            "UnslothVisionDataCollator(model, tokenizer, resize=512) as the trainer's "
+            "data_collator (python -m pip install -U unsloth unsloth_zoo first: that of 2024 lacks "
+            "resize)",
+            "smaller images: less detail, shorter rows",
+        )
     if "internvl" in facts.model.lower():
         return Do("fewer_tiles", "less detail, shorter rows")
     told = facts.number("max_pixels", "image_max_pixels")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import already, memory, projects
+from vlmguard.explain import already, memory, projects, room
+from vlmguard.explain.catalogue.out_of_memory_aside import evaluation, saves, saving
 from vlmguard.explain.catalogue.out_of_memory_parts import (
     ADAPT,
     FEWER_IMAGES,
@@ -16,6 +17,7 @@ from vlmguard.explain.catalogue.out_of_memory_parts import (
     FREEZE,
     LONG,
     ON_CPU,
+    SEGMENTS,
     SMALL_STATES,
     adapts,
     alone,
@@ -51,38 +53,13 @@ _TOWER = re.compile(
     r"|encode_images)\b|modeling_(?:siglip|clip|intern_vit)\w{0,12}\.py"
     r"|hidden_states \+ self\.attn\("
 )
-# Whose trainers evaluate without gradients; a loop of one's own may lack that.
-_WITHOUT_GRADIENTS = ("ms-swift", "LLaMA-Factory", "TRL", "axolotl", "FlagEmbedding")
 # Which load a model in the precision of its checkpoint.
 _AS_SAVED = ("ms-swift", "LLaMA-Factory", "axolotl")
-_NO_GRAD = Do(
-    "with torch.no_grad(): round {place}, if it is not there: else each batch keeps what a "
-    "backward would need",
-    "none",
-)
 # A model that the script itself makes and moves: no from_pretrained takes a precision there.
 _OWN_MODEL = re.compile(r"\b[A-Z]\w{2,60}\([^\n]{0,200}\)\.(?:to|cuda)\(")
 _HALF = Do(
     "{place}: .to(torch.bfloat16) in front of .to(device) there, if it is made in float32",
     "none on cards from Ampere on",
-)
-_SEGMENTS = Do("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in front of the command", "none")
-# Frames of an evaluation that hold or gather logits.
-_LOGITS = (
-    "in pad_across_processes",
-    "in preprocess_logits_for_metrics",
-    "in gather_for_metrics",
-    "in gather_function",
-    "in nested_concat",
-    "in _gather",
-    "in to_cpu_and_numpy",
-)
-# A Trainer that gathers logits has compute_metrics: else it keeps the loss alone.
-_ARGMAX = Do(
-    "Trainer(…, preprocess_logits_for_metrics=lambda logits, labels: (logits[0] if "
-    "isinstance(logits, tuple) else logits).argmax(-1)) in {main}: one number a token is kept, not "
-    "one for each word of the vocabulary",
-    "compute_metrics gets the words' numbers: no argmax in it any more",
 )
 _GPU = re.compile(r"\bGPU (\d{1,2}) has a total capacity")
 
@@ -171,12 +148,29 @@ def steps(facts: Facts) -> tuple[Do, ...]:
     by_phase = {
         "load": _loading,
         "step": _states,
-        "evaluation": _evaluation,
+        "evaluation": evaluation,
         "generation": _generation,
-        "save": _saving,
+        "save": saving,
     }
-    found = by_phase.get(facts.phase, _stepping)(facts, told)
+    phase = "save" if saves(facts) else facts.phase
+    found = by_phase.get(phase, _stepping)(facts, told)
+    if phase not in ("save", "evaluation", "generation") and not one_row(facts, told) and not first:
+        found = _with_room(found, facts, told)
     return _few((*first, *found), facts)
+
+
+_STAGES = ("zero2", "zero3", "zero3_offload")
+
+
+def _with_room(found: tuple[Do, ...], facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
+    """First the sharding that suffices by the model's size, and none that does not."""
+    enough = room.suffices(facts, told.total, adapts(facts))
+    if enough is None:
+        return found
+    action, why = enough
+    less = _STAGES[: _STAGES.index(action) + 1]
+    less += ("offload",) if action == "zero3_offload" else ()
+    return (Do(action, why), *(do for do in found if do.action not in less))
 
 
 def _few(found: tuple[Do, ...], facts: Facts) -> tuple[Do, ...]:
@@ -224,7 +218,7 @@ def _states(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
 
 
 def _generation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
-    segments = (_SEGMENTS,) if told.fragmented else ()
+    segments = (SEGMENTS,) if told.fragmented else ()
     fewer = Do("fewer_answers", "slower rollouts")
     engine = (Do("less_engine", "a smaller cache"),) if "vllm" in facts.trace else ()
     held = any(
@@ -237,51 +231,9 @@ def _generation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     return (fewer, *engine, images, *segments, *none, *sharded(facts))
 
 
-def _saving(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
-    less = Do("save_less", "no optimizer state to resume from")
-    if facts.fsdp or "/fsdp/" in facts.trace:
-        return (
-            Do(
-                "FSDP_STATE_DICT_TYPE=SHARDED_STATE_DICT in front of the command: each rank writes "
-                "its part, accelerate merge-weights FOLDER OUT puts them together afterwards",
-                "one more step by hand",
-            ),
-            less,
-        )
-    if facts.zero in (None, 3):
-        gather = '"stage3_gather_16bit_weights_on_model_save": false in '
-        by_hand = ", and python zero_to_fp32.py . OUT in the checkpoint afterwards"
-        cost = "one more step by hand"
-        own = (
-            Do(gather + "{dsfile}" + by_hand, cost, kind="gather"),
-            Do(f"{gather}DeepSpeed's config{by_hand}", cost, kind="gather"),
-        )
-        return (*own, less) if facts.zero == 3 else (less, *own)
-    return (less,)
-
-
-def _evaluation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
-    """The logits of all rows so far are kept on the card: not to keep them is the remedy."""
-    batch = Do("eval_batch", "slower evaluation")
-    kept = Do("eval_accumulation", "slower evaluation: logits go to the host's memory each step")
-    loss = Do("loss_only", "no metrics from logits")
-    none = Do("fewer_evals", "no loss of held-out rows")
-    whole = facts.framework in _WITHOUT_GRADIENTS or "/trainer" in facts.trace
-    first = () if whole else (_NO_GRAD,)
-    segments = (_SEGMENTS,) if told.scattered else ()
-    gathered = any(words in facts.trace for words in _LOGITS)
-    if gathered and facts.framework in ("transformers", "TRL") and "trainer.py" in facts.trace:
-        host = "slower, and the host's memory holds the logits of all rows instead"
-        return (_ARGMAX, loss, Do("eval_accumulation", host), none, *segments)
-    ends = (smaller_images(facts), shorter_rows(facts))
-    if facts.said.get("per_device_eval_batch_size") != "1":
-        return (*first, batch, loss, *segments, none, *ends)
-    return (*first, *((loss, kept) if gathered else (kept, loss)), none, *segments, *ends)
-
-
 def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     """In a step: at the first one the size of everything counts, later one row or image."""
-    segments = (_SEGMENTS,) if told.fragmented else ()
+    segments = (SEGMENTS,) if told.fragmented else ()
     if one_row(facts, told):
         return (*segments, *_huge(facts))
     training, batch, length = _training(facts), smaller_batch(facts), shorter_rows(facts)
@@ -306,7 +258,7 @@ def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
         found = (*training[: 2 - bool(facts.micro)], *images, length, *training)
     else:
         found = training
-    between = (_SEGMENTS,) if told.scattered and not segments else ()
+    between = (SEGMENTS,) if told.scattered and not segments else ()
     return (*segments, *found[:1], *between, *found[1:])
 
 

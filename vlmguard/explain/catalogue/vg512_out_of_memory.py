@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vlmguard.explain import memory
+from vlmguard.explain.catalogue import out_of_memory_aside
 from vlmguard.explain.catalogue import out_of_memory_steps as steps
 from vlmguard.explain.failure import Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -26,7 +27,8 @@ def _why(facts: Facts) -> str:
             "the weights (or on the card, for that share) does not hold the cache of one long row"
         )
     told = memory.read(facts.message)
-    parts = [f"the GPU's memory ran out {_PHASE.get(facts.phase, '')}".rstrip()]
+    phase = "save" if out_of_memory_aside.saves(facts) else facts.phase
+    parts = [f"the GPU's memory ran out {_PHASE.get(phase, '')}".rstrip()]
     if told.asked is not None:
         parts.append(
             f"{memory.size(told.asked)} were asked for, "

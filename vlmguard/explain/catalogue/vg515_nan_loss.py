@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain import already
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -82,6 +83,29 @@ def _overlap(facts: Facts) -> tuple[Do, ...]:
     return ()
 
 
+# Torch's attention by cuDNN gives gradients of nan: 2.5.0 for all cards (2.5.1 takes it last), 2.11
+# to 2.13 on H100 and H200 with a mask (pytorch#139298, #196678).
+_CUDNN = re.compile(r"2\.(?:5\.0|1[123]\.\d{1,2})(?![\d.])")
+_UNFUSED = Do("eager", "slower, more memory; tells whether torch's fused attention is at fault")
+
+
+def _attention(facts: Facts) -> tuple[Do, ...]:
+    """Another kernel than the run's: torch's fused one has had faults of its own."""
+    release = facts.releases.get("torch", "")
+    fused = already.so("sdpa", facts)
+    if "cudnn_sdpa" not in facts.said and not (fused and _CUDNN.match(release)):
+        other = Do("sdpa", "slower than flash-attention; tells whether the kernel is at fault")
+        return (_UNFUSED,) if fused else (other,)
+    newer = "" if release and not release.startswith("2.5.0") else ", or torch 2.5.1"
+    switched = Do(
+        "torch.backends.cuda.enable_cudnn_sdp(False) at the top of {main}: the attention of cuDNN "
+        f"in this torch gives gradients of nan{newer}; and start again: a run whose weights are "
+        "nan does not come back",
+        "none",
+    )
+    return (switched, _UNFUSED)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     rate = _RATE.search(facts.message)
     fast = rate is not None and float(rate[1]) > FASTEST
@@ -91,16 +115,18 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (
             *((_ONE,) if own else ()),
             half,
-            Do("sdpa", "slower than flash-attention; tells whether the kernel is at fault"),
+            *_attention(facts),
             _LOADED,
             Do("first_nan", "slow: for a few steps"),
         )
-    first = () if _stepped(facts) else (half,)
+    first = () if _stepped(facts) or "cudnn_sdpa" in facts.said else (half,)
+    overlap = _overlap(facts)
     return (
         *((Do("slower", "none"),) if fast else ()),
         *first,
-        *_overlap(facts),
-        Do("sdpa", "slower than flash-attention; tells whether the kernel is at fault"),
+        *(overlap if "cudnn_sdpa" not in facts.said else ()),
+        *_attention(facts),
+        *(overlap if "cudnn_sdpa" in facts.said else ()),
         Do("first_nan", "slow: for a few steps"),
         Do("print((batch['labels'] != -100).sum()) of the first bad step: 0 labels give 0/0"),
         *(() if first else (half,)),

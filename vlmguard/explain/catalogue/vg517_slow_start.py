@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue import pods_steps
 from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -42,7 +43,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if facts.phase != "data":
         reach = tuple(do for do in _STEPS if do.kind == "reach")
         more = tuple(do for do in _STEPS if do.kind != "reach")
-        return (*reach, *ranks.others(facts), *ranks.late(facts), *more, *ranks.logs(facts))
+        return (
+            *pods_steps.early(facts),
+            *reach,
+            *ranks.others(facts),
+            *ranks.late(facts),
+            *more,
+            *ranks.logs(facts),
+        )
     longer = (facts.number("ddp_timeout") or 0) >= LONG
     many = (facts.number("map_workers") or 0) >= MANY
     slow = Do("timeout", "a real hang is noticed later")

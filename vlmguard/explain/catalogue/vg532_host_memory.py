@@ -167,7 +167,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if facts.phase == "load":
         sliced = (Do("zero3", _SLICED),) if facts.zero != 3 else ()
         return (*_STEPS, *sliced, _LOAD)
-    return (*_STEPS, _PRELOADED, _WORKERS, _LOAD)
+    began = facts.steps or not (facts.world or 0) > 1 or "return code" not in facts.message
+    last = (_WORKERS, _LOAD) if began else (_LOAD, _WORKERS)  # no step yet: each rank reads weights
+    return (*_STEPS, _PRELOADED, *last)
 
 
 FAILURE = Known(

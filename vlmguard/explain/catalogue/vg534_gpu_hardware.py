@@ -16,7 +16,7 @@ _THEN = (
     "nvidia-smi -i ITS_NUMBER --gpu-reset with nothing running on it"
 )
 
-_LOST = ("fallen off the bus", "GPU is lost", "GpuIsLost")
+_LOST = ("fallen off the bus", "GPU is lost", "GpuIsLost", "Unable to determine the device handle")
 _RESTART = (
     "a card that fell off its bus comes back by a restart alone; if it falls off again, power, "
     "heat or the card are at fault"
@@ -88,6 +88,13 @@ _ALONE = (
     ),
     Do(
         f"ssh {{onenode}} sudo reboot: {_RESTART}" + _OTHERWISE.format("{onenode}"),
+        "none",
+        when=_LOST,
+        kind="node",
+    ),
+    Do(
+        f"sudo reboot: its card at PCI {{bus}} no longer answers: {_RESTART}; until then the run "
+        "on another machine, or without that card",
         "none",
         when=_LOST,
         kind="node",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import given
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -21,6 +22,28 @@ _CUT = Do(
     unless=_HUB,
     kind="cut",
 )
+_HOME = ("/home/", "/root/", "/users/", "/u/")
+_CACHED = ("datasets/", "huggingface_hub/", "/.cache/huggingface", "modelscope/hub")
+
+
+def _elsewhere(facts: Facts) -> tuple[Do, ...]:
+    """The cache of a home with a quota, where the run's own program lies on another disk."""
+    main = given.script(facts.trace)
+    words = f"{facts.message} {facts.trace}"
+    cached = any(part in words for part in _CACHED) and "uota" in facts.message
+    if not cached or not main.startswith("/") or main.startswith(_HOME):
+        return ()
+    disk = "/".join(main.split("/")[:3])
+    return (
+        Do(
+            f"HF_HOME={disk}/huggingface in front of the same command: the cache of data and "
+            "models (~/.cache/huggingface) is beyond the quota of the home; the program's own disk "
+            "has another (quota -s)",
+            "what was downloaded is fetched again (or mv ~/.cache/huggingface there)",
+        ),
+    )
+
+
 _STEPS = (
     Do(
         "--hub_private_repo false, or room on https://huggingface.co/settings/billing: "
@@ -97,7 +120,9 @@ _STEPS = (
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     """Of a checkpoint only where it was being written."""
-    return _STEPS if facts.phase == "save" else tuple(do for do in _STEPS if do is not _CUT)
+    if facts.phase == "save":
+        return _STEPS
+    return (*_elsewhere(facts), *(do for do in _STEPS if do is not _CUT))
 
 
 FAILURE = Known(

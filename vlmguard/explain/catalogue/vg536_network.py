@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vlmguard.explain import looks, named
-from vlmguard.explain.catalogue import fabric_steps
+from vlmguard.explain.catalogue import fabric_steps, pods_steps
 from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -170,6 +170,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     told = "NCCL INFO" in facts.message or "nccl_debug" in facts.said
     shown = tuple(do for do in _SHOWN if named.wants(do.action) <= named.of(facts).keys())
     steps = tuple(do for do in _STEPS if do is not _DEBUG) if told else _STEPS
+    shown = (*pods_steps.early(facts), *shown)
+    if "any network address" in facts.message:  # torch's store, before NCCL or a fabric
+        return (*shown, *(do for do in steps if do.when))
     if any(words in facts.message for words in _LOST):  # whoever was there a moment ago has ended
         return (*shown, *ranks.others(facts), *ranks.late(facts), *steps, *ranks.logs(facts))
     return (*shown, *steps)

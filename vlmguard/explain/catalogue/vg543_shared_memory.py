@@ -23,18 +23,27 @@ _POD = Do(
     unless=("ancdata", "Too many open files"),
     kind="shm",
 )
+_OF_NCCL = ("NCCL WARN", "/dev/shm/nccl")  # no loader's
 _STEPS = (
     Do(
-        "docker run --shm-size=16g or --ipc=host; in Kubernetes an emptyDir with medium: "
-        "Memory on /dev/shm",
+        "NCCL_SHM_DISABLE=1 in front of the command: the segment is there, and CUDA refuses to "
+        "register it (invalid argument): its size is not the matter",
+        "slower between the cards of one machine",
+        when=("NCCL WARN Cuda failure",),
+        kind="without",
+    ),
+    Do(
+        "docker run --shm-size=16g … (the rest as it was; or --ipc=host; in Kubernetes an emptyDir "
+        "with medium: Memory on /dev/shm)",
         "host memory",
-        when=("/dev/shm/nccl",),
+        when=("/dev/shm/nccl", "No space left"),
         kind="shm",
     ),
     Do(
         "NCCL_SHM_DISABLE=1 in front of the command, where the container cannot be started anew",
         "slower between the cards of one machine",
-        when=("/dev/shm/nccl",),
+        when=("/dev/shm/nccl", "NCCL WARN"),
+        kind="without",
     ),
     Do(
         "ulimit -n $(ulimit -Hn) in front of the command: as many open files as this shell may "
@@ -58,20 +67,24 @@ _STEPS = (
     Do(
         "df -h /dev/shm: 64M is a container's default; full: remove what dead runs left there",
         "none",
-        unless=("ancdata", "Too many open files"),
+        unless=("ancdata", "Too many open files", "NCCL WARN Cuda failure"),
     ),
     Do(
         "docker run --shm-size=16g or --ipc=host; in Kubernetes an "
         "emptyDir with medium: Memory on /dev/shm",
         "host memory",
-        unless=("ancdata", "Too many open files"),
+        unless=("ancdata", "Too many open files", "NCCL WARN Cuda failure"),
         kind="shm",
     ),
-    Do("workers", "slower loading: no worker processes; needs no shared memory"),
+    Do(
+        "workers",
+        "slower loading: no worker processes; needs no shared memory",
+        unless=_OF_NCCL,
+    ),
     Do(
         "torch.multiprocessing.set_sharing_strategy('file_system')",
         "leftover files after a crash",
-        unless=("ancdata", "Too many open files"),
+        unless=("ancdata", "Too many open files", *_OF_NCCL),
     ),
 )
 
@@ -114,6 +127,7 @@ FAILURE = Known(
         Sign("Signal 7 (SIGBUS)"),
         Sign("posix_fallocate", also=("shm",)),
         Sign("NCCL WARN Call to posix_fallocate failed", where="line"),
+        Sign("misc/shmutils.cc", where="line", also=("NCCL WARN Cuda failure",)),
         Sign("/dev/shm/nccl-", where="line", also=("WARN",)),
         Sign("NCCL WARN Error: failed to extend", where="line"),
         Sign("NCCL WARN Error: Could not map", where="line"),

@@ -142,7 +142,9 @@ FAILURE = Known(
             releases="bitsandbytes",
         ),
         Sign(
-            "NCCL WARN Cuda failure", where="line", no=("out of memory", "invalid device ordinal")
+            "NCCL WARN Cuda failure",
+            where="line",
+            no=("out of memory", "invalid device ordinal", "misc/shmutils.cc"),
         ),
         Sign("the launch timed out and was terminated"),
         Sign("too many resources requested for launch"),

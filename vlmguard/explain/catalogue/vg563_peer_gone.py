@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue import pods_steps
 from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -28,7 +29,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if any(text in facts.message for do in _RUNTIMES for text in do.when):
         return (*_RUNTIMES, *ranks.late(facts), *ranks.logs(facts))
     live = Do("all of them alive to the end: the network is at fault: VG536", "none")
-    return (*ranks.others(facts), *ranks.late(facts), *ranks.logs(facts), live)
+    first = pods_steps.early(facts)
+    return (*first, *ranks.others(facts), *ranks.late(facts), *ranks.logs(facts), live)
 
 
 FAILURE = Known(

@@ -199,6 +199,12 @@ SPELT: dict[str, dict[str, str]] = {
         "TRL": "--attn_implementation sdpa",
         "": 'from_pretrained(…, attn_implementation="sdpa")',
     },
+    "eager": {
+        "ms-swift": "--attn_impl eager",
+        "LLaMA-Factory": "flash_attn: disabled",
+        "TRL": "--attn_implementation eager",
+        "": 'from_pretrained(…, attn_implementation="eager")',
+    },
     "no_compile": {
         "hf": "TORCHDYNAMO_DISABLE=1 in front of the command, --torch_compile false",
         "yaml": "TORCHDYNAMO_DISABLE=1 in front of the command, torch_compile: false",
