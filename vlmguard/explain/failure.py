@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from vlmguard.explain import already, lost, named, released
+from vlmguard.explain import already, lost, named, released, settled
 from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.settled.fault import Settled
 
 # Which of two failures caused the other, where neither a launcher nor a clock tells: a lower one
 # comes first. "peer": only tells that another rank is gone. "end": someone ended the processes.
@@ -122,6 +123,18 @@ def _first_of_kind(steps: tuple[Do, ...]) -> tuple[Do, ...]:
     return tuple(step for step in steps if not step.kind or firsts[step.kind] is step)
 
 
+def remedies_of(fault: Settled, facts: Facts) -> tuple[Do, ...]:
+    """The steps of a settled fault whose names the log tells, without what the run had already."""
+    values = named.of(facts).keys()
+    found = []
+    for step in fault.steps:
+        ways = step if isinstance(step, tuple) else (step,)
+        told = next((way for way in ways if named.wants(way) <= values), "")
+        if told and not already.so(told, facts):
+            found.append(Do(told, "none"))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Known:
     """A failure of the catalogue.
@@ -155,6 +168,9 @@ class Known:
     narrow: int = 0  # of two that match the same text the narrower one speaks
 
     def told(self, facts: Facts) -> str:
+        fault = settled.of(facts)
+        if fault is not None and fault.why:
+            return fault.why
         return self.why if isinstance(self.why, str) else self.why(facts)
 
     def rules(self, facts: Facts) -> tuple[str, ...]:
@@ -174,7 +190,11 @@ class Known:
         mended = lost.step(self.code, facts)  # before all that reads the flags
         pinned = released.step(facts)
         first = tuple(Do(one, "none") for one in (mended, pinned) if one)
-        return (*first, *(d for d in found if d not in late), *told)
+        fault = settled.of(facts)
+        sharp = remedies_of(fault, facts) if fault is not None else ()
+        if fault is not None and sharp and not fault.more:
+            return (*first, *sharp)
+        return (*first, *sharp, *(d for d in found if d not in late), *told)
 
     def steps(self) -> tuple[Do, ...]:
         """Every step that is written down for a failure of which nothing is told, for its page."""

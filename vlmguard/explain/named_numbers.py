@@ -1,4 +1,4 @@
-"""Numbers of a failure's message: sizes that do not divide, ranks then and now."""
+"""Numbers of a failure's message: sizes that do not divide, ranks then and now, what would fit."""
 
 from __future__ import annotations
 
@@ -37,3 +37,23 @@ def ranks(said: str) -> dict[str, str]:
     if match is None:
         return {}
     return {"savedranks": match[1] or match[3], "ranksnow": match[2] or match[4]}
+
+
+_ROUND = re.compile(r"found (\d{1,7}), which is not a round multiple of (\d{1,7})")
+_LONGEST = re.compile(r"estimated maximum model length is (\d{2,7})")
+_FREE = re.compile(r"Free memory on device \S{0,8} ?\(([\d.]{1,8})/([\d.]{1,8}) GiB\)")
+HELD = 0.25  # of a card; with less of it free no engine starts
+
+
+def fitting(said: str) -> dict[str, str]:
+    """The numbers that a check would take in place of those that it refuses."""
+    found = {}
+    if match := _ROUND.search(said):
+        steps, each = int(match[1]), max(int(match[2]), 1)
+        found["savesteps"] = str(max(round(steps / each), 1) * each)
+    if match := _LONGEST.search(said):
+        found["fitlength"] = match[1]
+    if match := _FREE.search(said):
+        share = float(match[1]) / max(float(match[2]), 0.1) - 0.02
+        found["freeshare" if share >= HELD else "heldcard"] = f"{int(share * 100) / 100:.2f}"
+    return found

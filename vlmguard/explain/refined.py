@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vlmguard.explain import placed
+from vlmguard.explain import placed, settled
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
@@ -35,6 +35,10 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     known = answer.known
     if known is None and empty and answer.facts.zero == 3:
         answer.known = next(k for k in catalogue if k.code == _NOT_GATHERED)
+        answer.verdict = "explained"
+    fault = settled.of(answer.facts) if answer.known is None else None
+    if fault is not None and fault.code:
+        answer.known = next(k for k in catalogue if k.code == fault.code)
         answer.verdict = "explained"
     if answer.known is None and _switched_off(said, digests):
         answer.known = next(k for k in catalogue if k.code == _CACHE)

@@ -71,6 +71,54 @@ SPELT: dict[str, dict[str, str]] = {
         "": "torchrun --nproc_per_node $(nvidia-smi -L | wc -l) … (deepspeed --num_gpus, "
         "accelerate launch --num_processes)",
     },
+    "eval_by_steps": {
+        "hf": "--eval_strategy steps (evaluation_strategy before 4.41)",
+        "yaml": "eval_strategy: steps",
+        "": 'TrainingArguments(eval_strategy="steps") (evaluation_strategy before 4.41)',
+    },
+    "save_by_steps": {
+        "hf": "--save_strategy steps (as the evaluation goes)",
+        "yaml": "save_strategy: steps",
+        "": 'TrainingArguments(save_strategy="steps") (as the evaluation goes)',
+    },
+    "eval_by_epoch": {
+        "hf": "--eval_strategy epoch (evaluation_strategy before 4.41)",
+        "yaml": "eval_strategy: epoch",
+        "": 'TrainingArguments(eval_strategy="epoch") (evaluation_strategy before 4.41)',
+    },
+    "save_by_epoch": {
+        "hf": "--save_strategy epoch (as the evaluation goes)",
+        "yaml": "save_strategy: epoch",
+        "": 'TrainingArguments(save_strategy="epoch") (as the evaluation goes)',
+    },
+    "save_steps_round": {
+        "hf": "--save_steps {savesteps}: a multiple of eval_steps",
+        "yaml": "save_steps: {savesteps}: a multiple of eval_steps",
+        "": "TrainingArguments(save_steps={savesteps}): a multiple of eval_steps",
+    },
+    "label_names": {
+        "hf": '--label_names labels (in code: TrainingArguments(label_names=["labels"]))',
+        "yaml": "label_names: [labels]",
+        "": 'TrainingArguments(label_names=["labels"])',
+    },
+    "own_batches": {
+        "hf": "--accelerator_config '{{\"dispatch_batches\": false}}' (in code: "
+        'TrainingArguments(accelerator_config={{"dispatch_batches": False}}); before transformers '
+        "4.38: dispatch_batches=False)",
+        "yaml": "accelerator_config: {{dispatch_batches: false}}",
+        "accelerate": "Accelerator(dataloader_config=DataLoaderConfiguration("
+        "dispatch_batches=False)) (from accelerate.utils; before 0.28: "
+        "Accelerator(dispatch_batches=False))",
+        "": "Accelerator(dataloader_config=DataLoaderConfiguration(dispatch_batches=False)) "
+        "(from accelerate.utils; a Trainer: TrainingArguments(accelerator_config="
+        '{{"dispatch_batches": False}}))',
+    },
+    "small_tables": {
+        "LLaMA-Factory": "preprocessing_batch_size: 100 (and preprocessing_num_workers twice "
+        "what it is): fewer rows in one table",
+        "": "writer_batch_size=100 in dataset.map(…) and load_dataset's builder (batch_size=100, "
+        "too, where map is batched): fewer rows in one table",
+    },
     "wandb_name": {
         "hf": "--report_to wandb",
         "yaml": "report_to: wandb",

@@ -1,0 +1,87 @@
+"""Faults of libraries that their own threads settled: the first step is what mended them there."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import pytest
+
+from vlmguard.explain import settled, show
+from vlmguard.explain.command import explain
+from vlmguard.explain.settled.fault import Settled, numbers
+
+LIB = "/env/lib/python3.10/site-packages/"
+OWN = 'File "/app/train.py", line 88, in main\n    trainer.train()\n'
+
+
+def log(said, *frames, first=OWN):
+    inner = "".join(f'  File "{LIB}{path}", line 7, in {name}\n    {code}\n' for path, name, code in frames)
+    return f"Traceback (most recent call last):\n  {first}{inner}{said}\n"
+
+
+DISPATCHED = ("accelerate/data_loader.py", "_fetch_batches", "batch = concatenate(batches, dim=0)")
+JOINED = ("accelerate/utils/operations.py", "concatenate", "return torch.cat(data, dim=dim)")
+TRAINER = ("transformers/trainer.py", "training_step", "self.accelerator.backward(loss, **kwargs)")
+SERVING = ("vllm/v1/worker/gpu_worker.py", "init_device", "raise ValueError(")
+FREE = "ValueError: Free memory on device ({}/79.25 GiB) on startup is less than desired GPU memory utilization (0.9, 71.33 GiB)."
+BEST = "ValueError: --load_best_model_at_end requires the save and eval strategy to match, but found\n- Evaluation strategy: IntervalStrategy.{}\n- Save strategy: SaveStrategy.{}"
+ZERO = ("deepspeed/runtime/zero/stage_1_and_2.py", "has_overflow_partitioned_grads_serial", "for j, grad in enumerate(self.averaged_gradients[i]):")
+NESTED = "ValueError: Unable to create tensor, you should probably activate truncation and/or padding. Perhaps your features (`{}` in this case) have excessive nesting (inputs type `list` where type `int` is expected)."
+
+# log → the beginning of the first step
+ROWS = (
+    (log("RuntimeError: You can't use batches of different size with `dispatch_batches=True` or when using an `IterableDataset`.", TRAINER, DISPATCHED), "--accelerator_config '{\"dispatch_batches\": false}'"),
+    (log("RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 6 but got size 9 for tensor number 1 in the list.", DISPATCHED, JOINED), "Accelerator(dataloader_config=DataLoaderConfiguration(dispatch_batches=False))"),
+    (log("KeyError: 0", ZERO), "/app/train.py:88: engine.backward(loss)"),
+    (log("RuntimeError: Output 0 of ViewBackward0 is a view and its base or another view of its base has been modified inplace.", ("torch/distributed/fsdp/fully_sharded_data_parallel.py", "forward", "x")), "auto_wrap_policy="),
+    (log("IndexError: index 0 is out of bounds for dimension 0 with size 0", ("transformers/modeling_utils.py", "_init_weights", "module.weight.data[module.padding_idx].zero_()")), '"zero_optimization": {"stage": 2}'),
+    (log("AttributeError: 'Accelerator' object has no attribute 'deepspeed_engine_wrapped'"), "model, optimizer, loader, scheduler = accelerator.prepare("),
+    (log("AttributeError: 'Accelerator' object has no attribute 'deepspeed_engine_wrapped'", TRAINER), "python -m pip install -U transformers accelerate deepspeed"),
+    (log("AttributeError: 'DeepSpeedZeroOptimizer_Stage3' object has no attribute 'train'", ("accelerate/optimizer.py", "train", "return self.optimizer.train()")), "python -m pip install -U 'accelerate>=0.34'"),
+    (log("TypeError: Qwen2VLForConditionalGeneration.forward() got an unexpected keyword argument 'num_items_in_batch'"), "python -m pip install -U 'transformers>=4.49'"),
+    ("transformers 4.53.1\n" + log("TypeError: Own.forward() got an unexpected keyword argument 'num_items_in_batch'"), "trainer.model_accepts_loss_kwargs = False"),
+    (log("AttributeError: 'GemmaForCausalLM' object has no attribute 'vllm_engine'"), "fast_inference=True in FastLanguageModel"),
+    (log("AttributeError: 'LLMEngine' object has no attribute 'model_executor'", ("trl/trainer/x.py", "y", "z")), "VLLM_ENABLE_V1_MULTIPROCESSING=0 in front"),
+    (log(FREE.format("12.3"), SERVING), "nvidia-smi --query-compute-apps"),
+    (log(FREE.format("52.3"), SERVING), "--vllm_gpu_memory_utilization 0.63"),
+    (log("ValueError: To serve at least one request with the models's max seq len (131072), 16.00 GiB KV cache is needed. Based on the available memory, the estimated maximum model length is 25536.", SERVING), "--vllm_max_model_length 25536"),
+    (log(BEST.format("NO", "EPOCH"), ("transformers/training_args.py", "__post_init__", "raise")), "--eval_strategy epoch"),
+    (log(BEST.format("EPOCH", "STEPS"), ("transformers/training_args.py", "__post_init__", "raise")), "--save_strategy epoch"),
+    (log(BEST.format("STEPS", "NO"), ("transformers/training_args.py", "__post_init__", "raise")), "--save_strategy steps"),
+    (log("ValueError: --load_best_model_at_end requires the saving steps to be a round multiple of the evaluation steps, but found 500, which is not a round multiple of 200.", ("transformers/training_args.py", "__post_init__", "raise")), "--save_steps 400"),
+    (log("KeyError: 'eval_loss'", ("transformers/trainer.py", "_save_checkpoint", "metric_value = metrics[metric_to_check]")), "--label_names labels"),
+    (log(NESTED.format("domain"), ("transformers/tokenization_utils_base.py", "convert_to_tensors", "raise")), "dataset = dataset.map(…, remove_columns=dataset.column_names)"),
+    (log(NESTED.format("labels"), ("transformers/tokenization_utils_base.py", "convert_to_tensors", "raise")), "data_collator=DataCollatorForSeq2Seq"),
+    (log("AttributeError: 'OurTrainer' object has no attribute 'deepspeed'"), "python -m pip install 'transformers==4.28.1'"),
+    (log("ImportError: cannot import name 'HybridCache' from 'transformers' (/env/x)", ("peft/peft_model.py", "<module>", "x")), "python -m pip install -U 'peft>=0.18'"),
+    (log("ValueError: Feature type 'List' not found. Available feature types: ['Value']", ("datasets/features/features.py", "generate_from_dict", "x")), "python -m pip install -U 'datasets>=4'"),
+    (log("RuntimeError: Dataset scripts are no longer supported, but found name.py", ("datasets/load.py", "dataset_module_factory", "x")), "python -m pip install 'datasets<4'"),
+    (log("pyarrow.lib.ArrowInvalid: offset overflow while concatenating arrays", ("datasets/arrow_dataset.py", "_map_single", "x")), "writer_batch_size=100"),
+    (log("huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/datasets/o/n", ("huggingface_hub/utils/_http.py", "hf_raise_for_status", "x")), "hf auth whoami || hf auth login"),
+    (log("safetensors_rust.SafetensorError: Error while deserializing header: InvalidHeaderDeserialization", ("peft/utils/save_and_load.py", "load_peft_weights", "x")), "take the lines old_state_dict"),
+    (log("ValueError: When using DeepSpeed, `accelerate.prepare()` requires you to pass at least one of training or evaluation dataloaders with `batch_size` attribute", ("accelerate/accelerator.py", "_prepare_deepspeed", "x")), "AcceleratorState().deepspeed_plugin.deepspeed_config.update(train_micro_batch_size_per_gpu=1)  # in front of /app/train.py:88"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("row", range(len(ROWS)))
+def test_the_first_step_is_what_mended_it(row, tmp_path):
+    text, begins = ROWS[row]
+    (tmp_path / "train.log").write_text(text)
+    said = show.text(*explain([str(tmp_path / "train.log")]))
+    assert not said.startswith("unfinished")
+    steps = [line.strip() for line in said.split("\n") if line.startswith(("  1. ", "  - "))]
+    assert steps[0].removeprefix("1. ").removeprefix("- ").startswith(begins), steps
+
+
+def test_a_release_that_is_told_decides():
+    fault = Settled(said=("x",), steps=("y",), since="trl 0.9", mended="trl 0.27")
+    assert fault.fits("x", "", {})
+    assert fault.fits("x", "", {"trl": "0.26.1"})
+    assert not fault.fits("x", "", {"trl": "0.27.0"})
+    assert not fault.fits("x", "", {"trl": "0.8"})
+    assert numbers("4.46.0.dev0") == (4, 46, 0)
+
+
+def test_words_are_narrow_and_steps_are_there():
+    for fault in settled.TABLE:
+        assert fault.steps
+        assert sum(map(len, (*fault.said, *fault.trace))) >= 16, fault.said

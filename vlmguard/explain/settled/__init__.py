@@ -1,0 +1,26 @@
+"""Faults of libraries that their own threads settled, before a class's general steps.
+
+A table for each part of the world; of several that fit the first one speaks.
+"""
+
+from __future__ import annotations
+
+from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.settled import batches, loading, releases, rollouts, sharded, trainer
+from vlmguard.explain.settled.fault import Settled
+
+TABLE: tuple[Settled, ...] = (
+    *sharded.TABLE,
+    *trainer.TABLE,
+    *batches.TABLE,
+    *loading.TABLE,
+    *rollouts.TABLE,
+    *releases.TABLE,
+)
+
+
+def of(facts: Facts) -> Settled | None:
+    """The fault that these words and this traceback are, if one of them is."""
+    said, trace = facts.message, facts.trace
+    found = (one for one in TABLE if said and one.fits(said, trace, facts.releases))
+    return next(found, None)

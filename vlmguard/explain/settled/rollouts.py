@@ -1,0 +1,70 @@
+"""Rollouts: vLLM within GRPO and its kin."""
+
+from __future__ import annotations
+
+from vlmguard.explain.settled.fault import Settled
+
+_WEIGHTS = "VLLM_ENABLE_V1_MULTIPROCESSING=0 in front of the command"
+TABLE = (
+    Settled(
+        said=("has no attribute 'vllm_engine'",),
+        steps=(
+            (
+                "fast_inference=True in FastLanguageModel.from_pretrained(…) of {main}: only that "
+                "starts vLLM, which use_vllm=True asks for; or use_vllm=False in GRPOConfig",
+                "fast_inference=True in FastLanguageModel.from_pretrained(…): only that starts "
+                "vLLM, which use_vllm=True asks for; or use_vllm=False in GRPOConfig",
+            ),
+        ),
+        why=(
+            "GRPOConfig(use_vllm=True) wants unsloth's engine, and the model was loaded without "
+            "one: from_pretrained starts it for fast_inference=True alone"
+        ),
+        code="VG566",
+    ),
+    Settled(
+        said=("'LLMEngine' object has no attribute 'model_executor'",),
+        steps=(
+            f"{_WEIGHTS}: vLLM's engine then lives in this process, where the weights can be "
+            "reached; else it has no model_executor here",
+            "python -m pip install -U trl: a newer one sets it by itself, and names the vLLM "
+            "that it goes with (trl[vllm])",
+        ),
+        why=(
+            "the trainer hands its weights to vLLM's model directly, and this vLLM (V1) runs that "
+            "in a process of its own, where they cannot be reached"
+        ),
+    ),
+    Settled(
+        said=("cannot import name 'GuidedDecodingParams'",),
+        steps=(
+            "python -m pip install 'vllm<0.12': 0.12 calls it StructuredOutputsParams, and the "
+            "code that imports it is older",
+            "python -m pip install -U 'trl>=0.27': where TRL asks for it, which knows vLLM 0.12 "
+            "since then",
+        ),
+        mended="trl 0.27",
+    ),
+    Settled(
+        said=("is less than desired GPU memory utilization",),
+        steps=(
+            (
+                "--vllm_gpu_memory_utilization {freeshare}: what of this card is free (vLLM's own: "
+                "--gpu-memory-utilization, gpu_memory_utilization=)",
+                "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv: who holds the "
+                "card: only {heldcard} of it would be left for vLLM; kill that pid, or another "
+                "card (a vllm-serve that runs there already is not started twice)",
+            ),
+            "CUDA_VISIBLE_DEVICES=LAST trl vllm-serve --model MODEL: cards of its own for the "
+            "engine (--vllm_mode server for the trainer, CUDA_VISIBLE_DEVICES without them)",
+        ),
+    ),
+    Settled(
+        said=("estimated maximum model length is",),
+        steps=(
+            "--vllm_max_model_length {fitlength}: the longest that its cache holds here "
+            "(vLLM's own: --max-model-len, max_model_len=; ms-swift: --vllm_max_model_len)",
+            "--vllm_gpu_memory_utilization 0.7, where rows are longer than that",
+        ),
+    ),
+)
