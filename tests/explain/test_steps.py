@@ -135,7 +135,7 @@ FIRST = {
     "no column is left": ("VG554", "IndexError: Invalid key: 47682 is out of bounds for size 0", "TRL", "--remove_unused_columns false"),
     "pixels without end": ("VG555", "PIL.Image.DecompressionBombError: Image size (90000 pixels) exceeds limit of 200 pixels", "", "PIL.Image.MAX_IMAGE_PIXELS = None"),
     "cards that are there": ("VG559", "MisconfigurationException: You requested GPUs: [0, 1] But your machine only has: [0]", "", "Trainer(devices=-1)"),
-    "an older engine": ("VG566", "AttributeError: 'LLMEngine' object has no attribute 'model_executor'", "", "VLLM_USE_V1=0"),
+    "an older engine": ("VG566", "AttributeError: 'LLMEngine' object has no attribute 'model_executor'", "", "VLLM_ENABLE_V1_MULTIPROCESSING=0"),
     "no engine": ("VG566", "ImportError: vLLM is not available and `use_vllm` is set to True. Please install vLLM with `pip install vllm -U`", "TRL", "python -m pip install vllm"),
     "the lock itself": ("VG567", "filelock._error.Timeout: The file lock '/c/model.lock' could not be acquired.", "", "fuser -v /c/model.lock: nobody holds it"),
     "a step's number": ("VG569", "slurmstepd: error: *** STEP 853574.0 ON u20 CANCELLED AT 2023-04-27T19:13:46 ***", "", "sacct -j 853574 "),
