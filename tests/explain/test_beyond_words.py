@@ -7,6 +7,8 @@ import json
 import pytest
 
 from tests.explain.test_shapes import told_right
+from vlmguard.explain.command import explain
+from vlmguard.explain.show import text
 
 TRACE = 'Traceback (most recent call last):\n  File "/w/train.py", line 9, in main\n    {}\n'
 DRIVER = (
@@ -246,3 +248,16 @@ MORE = {
 @pytest.mark.parametrize("name", MORE)
 def test_more(tmp_path, name):
     told_right(tmp_path, *MORE[name], None)
+
+
+def test_a_backends_exception_is_part_of_the_message(tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text(
+        TRACE.format("out = model(x)")
+        + "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\n"
+        "RuntimeError: Detected that you are using FX to symbolically trace\n"
+    )
+    answer, digests = explain([str(path)])
+    assert "raised: RuntimeError: Detected that" in text(answer, digests)
+    assert answer.known is not None
+    assert answer.known.code == "VG578"

@@ -41,3 +41,28 @@ def test_a_stage_of_a_pipeline_that_got_nothing(tmp_path):
     )
     said = text(*explain([str(path)]))
     assert "  - HybridParallelPlugin(…, pp_size=1, …)  # in /w/finetune.py, with a larger" in said
+
+
+TRACE = 'Traceback (most recent call last):\n  File "/w/train.py", line 31, in f\n    {}\n{}\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "step"),
+    [
+        ("return (step - start) / (end - start)", "ZeroDivisionError: division by zero",
+         "/w/train.py:31: if end == start: return 1.0, on a line in front of it"),
+        ("x = step / (end - start)", "ZeroDivisionError: division by zero\n 12%|#   | 160/1300",
+         "/w/train.py:31: (end - start or 1) in place of the divisor"),
+        ('assert stage >= self.stage, f"back: {stage}"',
+         "AssertionError: back: 1\nsrun: error: a100-3: task 0: Exited with exit code 1",
+         "stage = max(self.stage, stage)  # on a line in front of /w/train.py:31"),
+        ("assert size >= self.most", "AssertionError", "sed -n 23,34p /w/train.py"),
+    ],
+)
+def test_the_edit_that_the_line_tells(tmp_path, code, said, step):
+    path = tmp_path / "train.log"
+    path.write_text(TRACE.format(code, said))
+    told = text(*explain([str(path)]))
+    assert f"type next:\n  - {step}" in told
+    assert "it printed back: 1\n" in told or "back" not in code
+    assert "12%" not in told

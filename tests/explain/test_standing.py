@@ -198,3 +198,23 @@ def test_who_still_writes(tmp_path):
         told = text(*explain([str(tmp_path / "x.log")]))
         assert words in told
         assert told.partition("type next:\n  - ")[2].startswith(first), told
+
+
+def test_a_pod_that_downloads(tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text(
+        "$ kubectl logs -f vl-ft-master-0\nloading configuration\n"
+        + "".join(f"model-0000{n}-of-00016.safetensors:  11%|#         | 0.55G/4.99G [00:07<01:02, 68MB/s]\n" for n in range(4))
+    )
+    said = text(*explain([str(path)]))
+    assert "it stands in a download: model-00003-of-00016.safetensors" in said
+    assert "type next:\n  - kubectl logs -f --tail 3 vl-ft-master-0  # it has gone on since: it runs, wait" in said
+    assert "HF_HOME=/VOLUME/hf in the pod's env" in said
+
+
+def test_a_first_step_under_zero3_is_watched_and_asked_at_once(tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text("swift sft --model Qwen/Qwen2.5-VL-7B-Instruct --deepspeed zero3\n[INFO:swift] world_size: 4\nTrain:   0%|          | 0/99 [00:00<?, ?it/s]\n")
+    first, second = text(*explain([str(path)])).partition("type next:\n  - ")[2].split("\n  - ")[:2]
+    assert first.startswith(f"timeout 600 tail -n 2 -f {path}; pip install py-spy; for p in ")
+    assert second.startswith("--deepspeed zero2  # where the stacks stand in all_gather")

@@ -138,7 +138,19 @@ ROWS = (
     ("", "VG552", "ModuleNotFoundError: No module named 'FlagEmbedding.baai_general_embedding'", "", "pip install 'FlagEmbedding<1.3', in the environment of the job: 1.3 moved"),
     ("", "VG552", "ModuleNotFoundError: No module named 'FlagEmbedding.visual'", "", "1.3 has FlagEmbedding.visual no more"),
     ("", "VG536", "ncclSystemError: System call failed. Last error: socketStartConnect: Connect to 172.17.0.3<45619> failed : Software caused connection abort", "", "docker run --network=host --ipc=host …"),
+    ("", "VG578", "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised: RuntimeError: x", 'File "/w/unsloth_compiled_cache/unsloth_compiled_module_gemma3.py", line 851, in forward', "UNSLOTH_COMPILE_DISABLE=1 in front of the command"),
+    ("", "VG578", "RuntimeError: Failed to find C compiler", 'File "/w/unsloth_compiled_cache/x.py", line 851, in forward', "apt-get install gcc"),
+    ("", "VG570", "TypeError: preprocess_visual() got an unexpected keyword argument 'grid_thw'", 'File "/w/vl/data/data_qwen.py", line 448, in _get_item', "grep -rn -A 9 'def preprocess_visual(' /w/vl/data: what it takes, grid_thw is none"),
+    ("", "VG538", "ImportError: /e/flash_attn_2_cuda.so: undefined symbol: _ZN", "", "flash-attn==$(python -c 'import torch;"),
+    ("PyTorch version: 2.5.1\ntorch==2.5.1\n", "VG538", "ImportError: /e/flash_attn_2_cuda.so: undefined symbol: _ZN", "", "flash-attn==2.7.4.post1: the release that has wheels"),
 )  # fmt: skip
+
+
+def test_a_part_that_is_empty_is_filled_on_all_ranks():
+    trace = 'File "/w/llava/model/llava_arch.py", line 97, in initialize_vision_modules self.mm_projector.load_state_dict(w)'
+    facts = of_text(["deepspeed t.py --deepspeed ./scripts/zero3.json\n"]).at("size mismatch for 0.weight: the shape in current model is torch.Size([0]).", trace, "load")
+    said = [flags.say(do, facts) for do in KNOWN["VG523"].remedies(facts)]
+    assert said[1].startswith("with deepspeed.zero.GatheredParameters(list(self.mm_projector.parameters()), modifier_rank=0): round the load_state_dict of /w/llava/model/llava_arch.py:97")
 
 
 def test_the_first_step_has_what_the_log_told_before():

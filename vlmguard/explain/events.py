@@ -71,9 +71,14 @@ _RECORD = re.compile(
     r"|^\[ERROR(?!\] \d{4}-[\d:-]{14,16} \(PID:)"  # torch_npu's own is part of its message
     r"|^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,80}:"  # Python's own format
     r"|^(?:DEBUG|INFO|WARNING|ERROR|FATAL): {2,8}\S"  # Apptainer's
+    r"|^(?:srun|slurmstepd): "
     r"|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
     r"|^(?:/|[A-Za-z]:\\|<)\S{1,300}:\d{1,7}: [A-Z]\w{0,40}Warning: "
 )
+
+
+# Installed packages, code that was made of a string, Python's own (runpy, contextlib).
+_NOT_OWN = re.compile(r"-packages|^<|/lib(?:64)?/python\d")
 
 
 @dataclass
@@ -142,7 +147,7 @@ class Event:
     @property
     def where(self) -> tuple[str, int, str] | None:
         """The innermost frame outside installed packages, else the innermost."""
-        own = [f for f in self.frames if "-packages" not in f[0] and not f[0].startswith("<")]
+        own = [f for f in self.frames if not _NOT_OWN.search(f[0])]
         return own[-1] if own else self.frames[-1] if self.frames else None
 
 
@@ -278,6 +283,9 @@ def _step(lane: _Lane, line: Line) -> Event | None:
     shown = lane.before and _CODE.match(lane.before[-1])
     match = TYPE.match(stripped if lane.open or shown else text)
     bare = shown and lane.before[-1].lstrip().startswith(("assert ", "assert(", "raise "))
+    if match and not lane.open and _quoting(lane) and "OutOfMemory" not in match[1]:
+        _more(lane, line, text)
+        return None
     if match and (lane.open or match[2] or bare or _announced(match)):
         return _closed(lane, line, match[1], match[2] or "")
     named, lane.named = lane.named, None
@@ -325,6 +333,11 @@ def _thrown(lane: _Lane, line: Line, message: str) -> Event:
     return event
 
 
+def _quoting(lane: _Lane) -> bool:
+    """Whether the message ends in words for what comes: torch.compile's, of its backend's."""
+    return bool(lane.fresh and lane.done is not None and lane.done.message.endswith(" raised:"))
+
+
 def _announced(match: re.Match[str]) -> bool:
     """Whether this is a class with its module and a colon: its words are on the next lines."""
     return "." in match[1] and match[0].rstrip().endswith(":")
@@ -362,6 +375,9 @@ def _recorded(event: Event, line: Line) -> bool:
     return bool(line.level) and (line.level in "IW" or line.level != (event.last or line).level)
 
 
+_BAR = re.compile(r"^[^|\n]{0,80}\b\d{1,3}%\|")  # of tqdm
+
+
 def _more(lane: _Lane, line: Line, text: str) -> None:
     if lane.done is None or _RECORD.match(line.text) or _recorded(lane.done, line):
         lane.fresh = 0
@@ -369,5 +385,6 @@ def _more(lane: _Lane, line: Line, text: str) -> None:
     if not text.strip() and lane.fresh < MAX_MESSAGE - 1 and len(lane.done.message) > 200:
         lane.fresh = 0
         return
-    lane.done.message += "\n" + text
+    if not _BAR.match(text):
+        lane.done.message += "\n" + text
     lane.fresh -= 1

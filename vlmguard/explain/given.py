@@ -218,6 +218,13 @@ def code(trace: str) -> str:
     return script(trace).rpartition("/")[0]
 
 
+def call_folder(trace: str) -> str:
+    """The folder of the line that raised it, where that is the user's own."""
+    frames = list(_OF_PLACE.finditer(trace))
+    own = frames and not any(n in frames[-1][1] for n in _NOT_OWN)
+    return frames[-1][1].rpartition("/")[0] if own else ""
+
+
 def place(trace: str) -> str:
     """The innermost line of the user's own code, as file:line."""
     own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]

@@ -181,6 +181,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "reward": given.reward(facts.trace),
         "exception": _first(_TYPE, said) or "Exception",
         "codefolder": given.code(facts.trace),
+        "callfolder": given.call_folder(facts.trace),
         **{
             n: facts.said.get(n, "")
             for n in ("lock", "crash", "crashpackage", "crashplace", "crashlib")

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vlmguard.explain import begun, ends
 from vlmguard.explain.lines import Line
@@ -238,6 +238,8 @@ def of(lines: Iterable[Line]) -> Progress:
             told.clocks = [*told.clocks[1 - CLOCKS :], line]
         elif _LOADING.match(text):
             told.loading = line
+        elif "%|" in text and _LOADING.match(line.raw):  # a file's name, taken for a machine's
+            told.loading = replace(line, text=line.raw)
         elif not told.steps and begun.prepares(text):
             told.preparing = line
         logged = "oss" in text or "grad_norm" in text or "grad norm" in text

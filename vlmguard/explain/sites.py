@@ -16,6 +16,7 @@ _POD = re.compile(
 _SIDECAR = re.compile(
     r"istio|\benvoy\b|(?m:^\S{1,80}-(?:worker|master|launcher)-\d{1,4}\s{1,40}[0-2]/2\s)"
 )
+_POD_NAME = re.compile(r"\bkubectl logs (?:-f )?(?:pod/)?([a-z0-9][a-z0-9.-]{2,80})(?=\s|$)")
 # A socket that could not be had, where the exception's own line does not name it.
 _BUSY = re.compile(r"failed to (?:bind|listen)[^\n]{0,60}:(\d{2,5}) \(errno: (?:98|48)\b")
 # The driver's line in a journal of several machines: host, card.
@@ -54,6 +55,8 @@ def passing(text: str, said: dict[str, str]) -> None:
     for name, pattern in (("slurm", _SLURM), ("pod", _POD), ("sidecar", _SIDECAR)):
         if pattern.search(text):
             said.setdefault(name, "true")
+    if found := _POD_NAME.search(text):
+        said.setdefault("podname", found[1])
     if found := _INTERFACES.search(text):
         names = _NAMES.findall(found[1])
         real = [name for name in names if not name.startswith(_VIRTUAL)]

@@ -18,6 +18,7 @@ from vlmguard.explain import (
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Do
+from vlmguard.explain.lines import Line
 
 _JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
 _SAID = re.compile(r"(?m)^(?:Job |SLURM_JOB_ID=|Submitted batch job )(\d{4,12})\b")
@@ -38,6 +39,10 @@ SPY = (
 _READ = (
     "who stands where (twice, a minute apart: the same lines: it hangs there; in a container it "
     "needs SYS_PTRACE; no process: it is gone, see below)"
+)
+_BOTH = (
+    "whether it goes on in ten minutes (it does: wait), and who stands where, if it does not (in "
+    "a container it needs SYS_PTRACE; no process: it is gone, see below)"
 )
 _ALIVE = "nvidia-smi; ps -eo pid,etime,pcpu,rss,args | grep '[p]ython': is it alive, and at work?"
 _GONE = (
@@ -121,12 +126,22 @@ def _work(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
             f"for i in 1 2; do ls -l --time-style=full-iso {saved}; df -h {saved}; sleep 60; done: "
             "it grows: its disk is slow; it does not: full, or a rank waits in a gather"
         )
+    elif "in a download" in stands and "pod" in answer.facts.said:
+        yield (
+            "HF_HOME=/VOLUME/hf in the pod's env, /VOLUME a PersistentVolumeClaim: where it takes "
+            "too long, or the pod starts anew: the next start finds what is there"
+        )
     elif "in a download" in stands:
         yield (
             "d=${HF_HOME:-~/.cache/huggingface}; du -s $d; sleep 30; du -s $d; curl -sSI "
             "https://huggingface.co | head -1: it grows: it is slow; no answer: no network, or a "
             "mirror (HF_ENDPOINT)"
         )
+
+
+def _ends(digest: Digest, bar: Line) -> bool:
+    last = digest.finals.get(bar.rank)
+    return last is not None and (last.source, last.at) == (bar.source, bar.at)
 
 
 def _stands(answer: Answer, digests: Sequence[Digest]) -> str:
@@ -137,7 +152,7 @@ def _stands(answer: Answer, digests: Sequence[Digest]) -> str:
     progress = [d.progress for d in digests]
     if steps is None:
         bar = next((p.loading for p in progress if p.loading is not None), None)
-        if bar is not None and any(d.finals.get(bar.rank) == bar for d in digests):
+        if bar is not None and any(_ends(d, bar) for d in digests):
             what = "a download" if _DOWNLOAD.search(bar.text) else "work before the first step"
             return f"it stands in {what}: {bar.text.strip()[:80]}"
         if any(p.preparing is not None for p in progress):
@@ -176,7 +191,9 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     hosts = _hosts(found)
     logs = "" if hosts or found.ranks else " and ".join(found.logs[:3])
     work = list(_work(answer, digests))
-    yield from () if (first := writing.unsaved(digests)) or writing.all_saved(digests) else work
+    downloads = "in a download" in _stands(answer, digests)
+    later = (first := writing.unsaved(digests)) or writing.all_saved(digests) or downloads
+    yield from () if later else work
     where = f"on {', '.join(hosts)} first ({_inside(hosts[0])}), " if hosts else ""
     first = found.ranks or first
     ranks = f", {watchdog.ranks(first)} first" if first and not hosts else ""
@@ -190,23 +207,36 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     names = " ".join(q for d in digests[:4] if (q := named.quoted(_plain(d.source.name))))
     if not where and (answer.facts.world or 0) > CARDS:
         where = "on each node, "
-    if names and plain:
-        job = f"squeue -j {number}; " if (number := _job(digests)) else ""
-        yield f"{job}tail -n 2 {names}: {_SINCE}"
-    yield f"{SPY}: {where}{_READ}{ranks}"
+    stuck = answer.facts.steps is not None and answer.facts.steps[0] == 0 and not found.said
+    gathers = stuck and answer.facts.world != 1 and answer.facts.zero == 3 and answer.facts.vision
+    if names and plain and gathers and "pod" not in answer.facts.said:
+        yield f"timeout 600 tail -n 2 -f {names}; {SPY}: {where}{_BOTH}"
+    else:
+        if names and plain:
+            yield f"{_look(answer, digests, names)}: {_SINCE}"
+        yield from work if downloads else ()
+        yield f"{SPY}: {where}{_READ}{ranks}"
     yield from work if writing.unsaved(digests) or writing.all_saved(digests) else ()
     if _MAPPED.search(_stands(answer, digests)):
         yield f"{flags.say(Do('map_more'), answer.facts)}: it prepares the data, as its bar counts"
     if hosts and not found.links:
         yield from links.steps(digests, len(hosts) + 1)
-    stuck = answer.facts.steps is not None and answer.facts.steps[0] == 0 and not found.said
     if stuck and answer.facts.world != 1:
-        if answer.facts.zero == 3 and answer.facts.vision:
+        if gathers:
             yield flags.say(Do("zero2"), answer.facts) + _MIXED
         yield _FIRST.replace("{p2p}", "" if links.shared(digests) else _P2P)
     yield _ALIVE
     yield _GONE.replace("{job}", _job(digests) or "JOBID")
     yield _RECORD
+
+
+def _look(answer: Answer, digests: Sequence[Digest], names: str) -> str:
+    """The command that shows whether the log has gone on."""
+    if "pod" in answer.facts.said:
+        pod = named.quoted(answer.facts.said.get("podname", "")) or "POD"
+        return f"kubectl logs -f --tail 3 {pod}"
+    job = f"squeue -j {number}; " if (number := _job(digests)) else ""
+    return f"{job}tail -n 2 {names}"
 
 
 def _plain(name: str) -> str:

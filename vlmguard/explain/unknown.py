@@ -27,6 +27,12 @@ _UNBOUND = re.compile(
     r"|cannot access local variable '(\w{1,60})' where it is not associated"
 )
 _DIVISOR = re.compile(r"[\w)\]] {0,2}(?://?|%) {0,2}((?:[A-Za-z_][\w.]{0,60})(?:\([^()]{0,80}\))?)")
+# Of two names; the bounds of a stage, a range or a schedule.
+_DIFFERENCE = re.compile(r"(?://?|%) {0,2}\(([A-Za-z_][\w.]{0,40}) ?- ?([A-Za-z_][\w.]{0,40})\)")
+# A state that only goes on, asked of the next one.
+_ONWARD = re.compile(
+    r"\bassert ([a-z]\w{0,40}) (>=|<=) (self\.(?:_|last_|prev_|previous_|current_|best_)?\1)\b"
+)
 _LOOP = re.compile(r"inner_training_loop$")
 _COUNTED = ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size")
 _ASSERTED = re.compile(r"\bassert ([^,]{3,120})(?:,|$)")
@@ -97,8 +103,21 @@ def _looked(said: str, trace: str, where: str, event: Event) -> str:
             f"did not take; {name} = None (or an empty list) in front of that if"
         )
     code = given.own_line(trace)
+    if "AssertionError" in said and (match := _ONWARD.search(code)):
+        kept = "max" if match[2] == ">=" else "min"
+        return (
+            f"{match[1]} = {kept}({match[3]}, {match[1]}), on a line in front of {where}: what "
+            "only goes on was computed from something that went back; then resume from the newest "
+            "checkpoint"
+        )
     if "ZeroDivisionError" in said and (match := _DIVISOR.search(code)):
         return f"{where}: max({match[1]}, 1e-6) in its place, or leave out the rows where it is 0"
+    if "ZeroDivisionError" in said and (match := _DIFFERENCE.search(code)):
+        same = "the two are the same here; then resume from the newest checkpoint"
+        if code.lstrip().startswith("return "):
+            ends = f"if {match[1]} == {match[2]}: return 1.0"
+            return f"{where}: {ends}, on a line in front of it: {same}"
+        return f"{where}: ({match[1]} - {match[2]} or 1) in place of the divisor: {same}"
     looped = bool(event.frames) and _LOOP.search(event.frames[-1][2]) is not None
     if "ZeroDivisionError" in said and looped:
         owner = re.search(r"([\w.]{1,60})\.train\(", code)

@@ -219,6 +219,14 @@ STEPS = (
         kind="check",
     ),
     Do(
+        "grep -rn -A 9 'def {function}(' {callfolder}: what it takes, {argument} is none of it: "
+        "the name that it has for that, in {place}; or git pull, if file and caller are of "
+        "different days",
+        "none",
+        when=("unexpected keyword argument",),
+        kind="check",
+    ),
+    Do(
         f"grep -rn 'def {{function}}(' {_SITE} . | head: the package that defines it, and what "
         "it takes there; python -m pip install -U that package, or call it with what it takes",
         "none",

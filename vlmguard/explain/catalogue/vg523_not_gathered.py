@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+_LOADS = re.compile(r"\b(self\.[a-z]\w{1,60}|[a-z]\w{1,60})\.load_state_dict\(")
 _RECORD = (
     "in registry",
     "in flight",
@@ -50,6 +53,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (*newer, zero2, _REFERENCE)
     if "unwrap_model_for_generation" in facts.trace:
         return (zero2, _NO_GATHER, *_BY_HAND)
+    if (found := _LOADS.search(facts.trace)) is not None and "[0]" in facts.message:
+        by_hand = Do(
+            f"with deepspeed.zero.GatheredParameters(list({found[1]}.parameters()), "
+            "modifier_rank=0): round the load_state_dict of {place} (import deepspeed): the file "
+            "is sound, this rank's part of the weight is empty",
+            "none",
+        )
+        return (zero2, by_hand)
     return (zero2, *_BY_HAND)
 
 

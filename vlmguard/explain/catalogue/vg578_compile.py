@@ -3,6 +3,69 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+# unsloth writes the model's code anew, and compiles that.
+_UNSLOTH = (
+    Do("UNSLOTH_COMPILE_DISABLE=1 in front of the command", "slower steps, unsloth's loss too"),
+    Do(
+        "python -m pip install -U unsloth unsloth_zoo; rm -rf unsloth_compiled_cache: the code "
+        "that it wrote is of a release that does not fit this torch or transformers",
+        "none, where nothing pins it",
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    own = "unsloth" in f"{facts.trace} {facts.message}".lower()
+    at = next(n for n, do in enumerate(_STEPS) if do.action == "no_compile")
+    return (*_STEPS[:at], *_UNSLOTH, *_STEPS[at:]) if own else _STEPS
+
+
+_STEPS = (
+    Do(
+        "CPATH=/usr/local/cuda/include in front of the command (ls "
+        "/usr/local/cuda*/include/cuda.h): the compiler does not find CUDA's headers",
+        "none",
+        when=("cuda.h: No such file",),
+        kind="gcc",
+    ),
+    Do(
+        "TORCHDYNAMO_DISABLE=1 in front of the command; or "
+        "LIBRARY_PATH=/usr/local/cuda/lib64/stubs, with which the linker finds libcuda",
+        "slower steps",
+        when=(
+            "'-lcuda'",
+            "cannot find -lcuda",
+        ),
+        kind="gcc",
+    ),
+    Do(
+        "python -m pip list | grep -i triton: one of them only; pip uninstall the other",
+        "none",
+        when=("backends for target", "active drivers", "triton.language"),
+    ),
+    Do(
+        "apt-get install gcc python3-dev (module load gcc), in the image of the job",
+        "none",
+        when=("Failed to find C compiler", "Python.h", "gcc: not found", "directory: 'gcc'"),
+        kind="gcc",
+    ),
+    Do("no_compile", "slower steps"),
+    Do(
+        "a triton that belongs to this torch (pip show torch names it); "
+        "gcc and Python's headers in the image",
+        "none",
+    ),
+    Do(
+        "rm -rf ~/.triton ~/.cache/torchinductor "
+        "/tmp/torchinductor_$USER; on a shared home a "
+        "TRITON_CACHE_DIR for each node",
+        "kernels are compiled again",
+    ),
+    Do("use_liger_kernel false", "more memory", when=("liger",)),
+)
+
 
 FAILURE = Known(
     code="VG578",
@@ -14,49 +77,7 @@ FAILURE = Known(
         "Triton kernel of liger or fla), and the compiler could not follow it, "
         "lacks its tools (gcc, ptxas, Python.h), or does not know this card"
     ),
-    do=(
-        Do(
-            "CPATH=/usr/local/cuda/include in front of the command (ls "
-            "/usr/local/cuda*/include/cuda.h): the compiler does not find CUDA's headers",
-            "none",
-            when=("cuda.h: No such file",),
-            kind="gcc",
-        ),
-        Do(
-            "TORCHDYNAMO_DISABLE=1 in front of the command; or "
-            "LIBRARY_PATH=/usr/local/cuda/lib64/stubs, with which the linker finds libcuda",
-            "slower steps",
-            when=(
-                "'-lcuda'",
-                "cannot find -lcuda",
-            ),
-            kind="gcc",
-        ),
-        Do(
-            "python -m pip list | grep -i triton: one of them only; pip uninstall the other",
-            "none",
-            when=("backends for target", "active drivers", "triton.language"),
-        ),
-        Do(
-            "apt-get install gcc python3-dev (module load gcc), in the image of the job",
-            "none",
-            when=("Failed to find C compiler", "Python.h", "gcc: not found", "directory: 'gcc'"),
-            kind="gcc",
-        ),
-        Do("no_compile", "slower steps"),
-        Do(
-            "a triton that belongs to this torch (pip show torch names it); "
-            "gcc and Python's headers in the image",
-            "none",
-        ),
-        Do(
-            "rm -rf ~/.triton ~/.cache/torchinductor "
-            "/tmp/torchinductor_$USER; on a shared home a "
-            "TRITON_CACHE_DIR for each node",
-            "kernels are compiled again",
-        ),
-        Do("use_liger_kernel false", "more memory", when=("liger",)),
-    ),
+    do=_do,
     wrong=(
         "Suppressing the error (torch._dynamo.config.suppress_errors) leaves an "
         "eager run that is slower than without compile."
