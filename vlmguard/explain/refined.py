@@ -36,7 +36,7 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     if known is None and empty and answer.facts.zero == 3:
         answer.known = next(k for k in catalogue if k.code == _NOT_GATHERED)
         answer.verdict = "explained"
-    fault = settled.of(answer.facts) if answer.known is None else None
+    fault = settled.of(answer.facts)
     if fault is not None and fault.code:
         answer.known = next(k for k in catalogue if k.code == fault.code)
         answer.verdict = "explained"

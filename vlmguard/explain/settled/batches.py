@@ -8,7 +8,34 @@ _DISPATCHED = (
     "with an IterableDataset the main process fetches every rank's batch, joins them and cuts them "
     "again, which fails where they are padded to different lengths; each rank can fetch its own"
 )
+# Every path within the rows that has values of more than one type, and its first row of each.
+_TYPES = (
+    "python -c $'import json, sys\\nt, k = open(sys.argv[1]).read(), {}\\ndef w(x, p, n):\\n "
+    'k.setdefault(p, {}).setdefault(type(x).__name__, n)\\n [w(v, p + "/" + a, n) for a, v in '
+    'x.items()] if isinstance(x, dict) else [w(v, p + "/[]", n) for v in x] if isinstance(x, '
+    'list) else 0\\nfor n, x in enumerate(json.loads(t) if t[:1] == "[" else map(json.loads, '
+    'filter(str.strip, t.splitlines())), 1): w(x, "", n)\\nprint(*[(p, d) for p, d in k.items() '
+    "if len(d) > 1], sep=chr(10))' "
+)
+_ONE_TYPE = ": each path with values of several types, and the first row of each: one type in all"
+_MIXED = (
+    "the rows do not agree: what stands at one place is a text in some and a list or number in "
+    "others, which a table's column cannot hold"
+)
 TABLE = (
+    *(
+        Settled(
+            said=said,
+            steps=((f"{_TYPES}{{data}}{_ONE_TYPE}", f"{_TYPES}FILE.json{_ONE_TYPE}"),),
+            why=_MIXED,
+        )
+        for said in (
+            ("JSON parse error: Column(", " changed from "),
+            ("cannot mix list and non-list",),
+            ("cannot mix struct and non-struct",),
+            ("Couldn't cast array of type",),
+        )
+    ),
     Settled(
         said=("use batches of different size",),
         steps=("own_batches",),

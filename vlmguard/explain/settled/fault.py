@@ -20,7 +20,7 @@ class Settled:
         since, mended: "package release": a release that the log tells and that is older, or not
             older, is another fault.
         why: what it means; "" leaves that to the class.
-        code: its class, where no sign of the catalogue tells it.
+        code: its class, where the catalogue's signs tell none, or another one.
         more: the class's own steps follow.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vlmguard.explain.settled.fault import Settled
 
+_TOKENIZERS = {"Qwen2Tokenizer": "4.37", "GemmaTokenizer": "4.38", "LlamaTokenizer": "4.28"}
 TABLE = (
     Settled(
         said=("Error while deserializing header",),
@@ -64,5 +65,88 @@ TABLE = (
             "that was there before",
         ),
         mended="torch 2.5",
+    ),
+    Settled(
+        said=("with `device_map='auto'` in any distributed mode",),
+        steps=(
+            'device_map={"": int(os.environ.get("LOCAL_RANK", 0))}: in from_pretrained, in place '
+            'of device_map="auto": the whole model on each rank\'s own card',
+            "python in place of torchrun or accelerate launch (accelerate launch --num_processes "
+            "1): one process that spreads the model over the cards, where it does not fit one",
+        ),
+        why=(
+            'device_map="auto" spreads one model over all cards, and several ranks would each '
+            "do that"
+        ),
+    ),
+    Settled(
+        said=("unexpected keyword argument 'quant_storage'",),
+        steps=(
+            "python -m pip install -U 'bitsandbytes>=0.43': older ones do not know quant_storage",
+        ),
+        mended="bitsandbytes 0.43",
+    ),
+    Settled(
+        said=("GLIBC_2.34' not found", "libbitsandbytes_cuda12"),
+        steps=(
+            "BNB_CUDA_VERSION=125 in front of the command: the library for CUDA 12.5 is built "
+            "for this older glibc",
+            "python -m pip install -U 'bitsandbytes>=0.46'",
+        ),
+    ),
+    Settled(
+        said=("expected scalar type Half but found Float",),
+        trace=("bitsandbytes/",),
+        steps=(
+            'with torch.autocast("cuda"): trainer.train(): in {main}; --fp16 true does the same '
+            "for a Trainer",
+            "model = prepare_model_for_kbit_training(model): before get_peft_model, without "
+            ".half() behind it",
+        ),
+    ),
+    Settled(
+        said=("Tokenizer class TokenizersBackend does not exist",),
+        steps=(
+            "python -m pip install -U 'transformers>=5': the tokenizer was saved by transformers 5",
+            "grep -n tokenizer_class {modelfolder}/tokenizer_config.json: the class's own name "
+            "there (Qwen2Tokenizer, LlamaTokenizerFast, …), where this transformers has to stay",
+        ),
+        mended="transformers 5",
+    ),
+    Settled(
+        said=("'list' object has no attribute 'keys'",),
+        trace=("_set_model_specific_special_tokens",),
+        steps=(
+            "python -m pip install -U 'transformers>=5': the tokenizer was saved by transformers "
+            "5, which writes extra_special_tokens as a list",
+            "extra_special_tokens out of the model's tokenizer_config.json, where this "
+            "transformers has to stay",
+        ),
+        why="the tokenizer's file is of a newer transformers than the one that reads it",
+        code="VG570",
+    ),
+    Settled(
+        said=("Tokenizer class LLaMATokenizer does not exist",),
+        steps=(
+            "sed -i 's/LLaMATokenizer/LlamaTokenizer/' MODEL/tokenizer_config.json: the model's "
+            "file spells the class in the old way",
+        ),
+    ),
+    *(
+        Settled(
+            said=(f"Tokenizer class {name} does not exist",),
+            steps=(f"python -m pip install -U 'transformers>={since}': which has {name}",),
+        )
+        for name, since in _TOKENIZERS.items()
+    ),
+    Settled(
+        said=("`rope_scaling` must be a dictionary with two fields", "llama3"),
+        steps=("python -m pip install -U 'transformers>=4.43': which knows Llama 3.1's scaling",),
+        mended="transformers 4.43",
+    ),
+    Settled(
+        said=("`rope_scaling` must be a dictionary with", "longrope"),
+        steps=("python -m pip install -U 'transformers>=4.43': which knows this scaling",),
+        mended="transformers 4.43",
     ),
 )

@@ -40,4 +40,85 @@ TABLE = (
             "hands it on to one that does not",
         ),
     ),
+    Settled(
+        said=("Accelerator.__init__() got an unexpected keyword argument 'dispatch_batches'",),
+        steps=(
+            "python -m pip install 'accelerate<1.0': this transformers hands over what 1.0 took "
+            "away; or python -m pip install -U transformers",
+        ),
+    ),
+    Settled(
+        said=("Accelerator.__init__() got an unexpected keyword argument 'use_seedable_sampler'",),
+        steps=(
+            "python -m pip install -U 'accelerate>=0.28' 'transformers>=4.39': the two agree on "
+            "DataLoaderConfiguration from there on",
+        ),
+    ),
+    Settled(
+        said=("cannot import name 'log' from 'torch.distributed.elastic.agent.server.api'",),
+        steps=(
+            "python -m pip install -U 'deepspeed>=0.14.2': torch 2.3 and later have no such name, "
+            "and older DeepSpeed asks for it",
+        ),
+        mended="deepspeed 0.14.2",
+    ),
+    Settled(
+        said=("No module named 'torch._six'",),
+        trace=("deepspeed/",),
+        steps=("python -m pip install -U 'deepspeed>=0.9': torch 2 has no torch._six",),
+        mended="deepspeed 0.9",
+    ),
+    Settled(
+        said=("cannot import name 'DTensor' from 'torch.distributed.tensor'",),
+        steps=(
+            "python -m pip install -U 'torch>=2.5' torchvision: the name is public since then; or "
+            "python -m pip install 'accelerate<1.9'",
+        ),
+        mended="torch 2.5",
+    ),
+    Settled(
+        said=("argument of type 'NoneType' is not iterable",),
+        trace=("ALL_PARALLEL_STYLES",),
+        steps=(
+            "python -m pip install -U 'torch>=2.5' torchvision: this transformers has no parallel "
+            "styles beside an older torch; or python -m pip install 'transformers<4.51'",
+        ),
+        mended="torch 2.5",
+    ),
+    Settled(
+        said=("prepare_model_for_kbit_training() got an unexpected keyword argument",),
+        steps=("python -m pip install -U 'peft>=0.6': which takes {argument} there",),
+        mended="peft 0.6",
+    ),
+    Settled(
+        said=("LlamaRotaryEmbedding.forward() missing 1 required positional argument",),
+        steps=(
+            "python -m pip install 'transformers<4.38': the code that replaces Llama's attention "
+            'calls it as transformers did before; or attn_implementation="flash_attention_2" '
+            "in from_pretrained, and that code out",
+        ),
+        code="VG570",
+    ),
+    *(
+        Settled(
+            said=("Config' object has no attribute '" + name,),
+            unless=("-packages/",),
+            steps=(
+                "{place}: config.get_text_config()." + name + ": a model that sees keeps it in "
+                "its text part's config",
+            ),
+        )
+        for name in ("vocab_size'", "hidden_size'", "num_hidden_layers'", "num_attention_heads'")
+    ),
+    *(
+        Settled(
+            said=("Config' object has no attribute '" + name,),
+            trace=("-packages/",),
+            steps=(
+                "python -m pip install -U {ownerpackage}: a model that sees keeps it in its text "
+                "part's config (config.get_text_config()), which newer ones ask",
+            ),
+        )
+        for name in ("vocab_size'", "hidden_size'", "num_hidden_layers'", "num_attention_heads'")
+    ),
 )

@@ -67,4 +67,18 @@ TABLE = (
             "--vllm_gpu_memory_utilization 0.7, where rows are longer than that",
         ),
     ),
+    Settled(
+        said=("NCCL error: invalid usage",),
+        trace=("vllm_client.py",),
+        steps=(
+            "--vllm_mode colocate --vllm_gpu_memory_utilization 0.3: (in code: "
+            'GRPOConfig(vllm_mode="colocate")) without the server, where there is one card',
+            "CUDA_VISIBLE_DEVICES=0 trl vllm-serve --model MODEL, and CUDA_VISIBLE_DEVICES=1 (and "
+            "the others) in front of the trainer's command: no card for both",
+        ),
+        why=(
+            "the trainer and vLLM's server meet in one NCCL group to hand over the weights, and "
+            "both are on the same card, which NCCL refuses"
+        ),
+    ),
 )

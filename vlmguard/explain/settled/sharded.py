@@ -105,7 +105,89 @@ TABLE = (
         ),
     ),
     Settled(
-        said=("optimizer_state_dict", "got mixed torch.Tensor and DTensor"),
-        steps=("python -m pip install -U accelerate transformers: FSDP2's own way of saving",),
+        said=("ZeRO3 is incompatible with LoRA",),
+        steps=(
+            "--deepspeed finetune/ds_config_zero2.json (the project's zero2 file) in place of the "
+            "zero3 file",
+            "the -Chat or -Instruct model behind --model_name_or_path: only a base model trains "
+            "its embeddings beside LoRA, which ZeRO-3 cannot",
+        ),
+        code="VG575",
+    ),
+    Settled(
+        said=("Only Tensors of floating point and complex dtype can require gradients",),
+        trace=("deepspeed/runtime/zero/partition_parameters.py",),
+        steps=(
+            "zero2",
+            "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_storage=torch.bfloat16) and "
+            "torch_dtype=torch.bfloat16: the one way of quantised weights that ZeRO-3 can cut",
+        ),
+        why=(
+            "ZeRO-3 cuts weights apart as they are made, and bitsandbytes keeps them as whole "
+            "numbers, which cannot be parameters that it gathers"
+        ),
+    ),
+    Settled(
+        said=("expected there to be only one unique element", "all_gather_coalesced"),
+        steps=(
+            "load_in_8bit=True (load_in_4bit) out of from_pretrained(…) under ZeRO-3; with it: "
+            '"stage": 2 in DeepSpeed\'s config',
+            "model.to(torch.bfloat16): before the trainer, where nothing is quantised: weights of "
+            "two dtypes are in one module (LoRA's in float32)",
+        ),
+        why="ZeRO-3 gathers the weights of a module at once, and they are of several dtypes",
+    ),
+    Settled(
+        said=("reduce_bucket_size", "neither `hidden_size`"),
+        steps=(
+            '"reduce_bucket_size": 500000000, "stage3_prefetch_bucket_size": 50000000, '
+            '"stage3_param_persistence_threshold": 100000 under "zero_optimization" in '
+            "DeepSpeed's config, in place of \"auto\": this model's config names no hidden size "
+            "at its top",
+        ),
+    ),
+    Settled(
+        said=("still have inflight params",),
+        steps=(
+            '"stage3_prefetch_bucket_size": 0 under "zero_optimization" in DeepSpeed\'s config: '
+            "a part that is skipped in some steps is then not fetched ahead",
+            "zero2",
+        ),
+        why=(
+            "ZeRO-3 had fetched weights ahead for a part of the model that this step did not come "
+            "to: a tower without an image, an expert without a token, a forward that ended early"
+        ),
+    ),
+    Settled(
+        said=("'DeepSpeedZeRoOffload' object has no attribute 'backward'",),
+        steps=(
+            "deepspeed.initialize(model=model, model_parameters=[p for p in model.parameters() if "
+            "p.requires_grad], config=…): with an optimizer (its own or in the config): this "
+            "engine was made for inference alone",
+            "print(sum(p.requires_grad for p in model.parameters())): before the trainer: 0: "
+            "nothing trains, so no optimizer was made (PEFT with is_trainable=False, a freeze)",
+        ),
+        why="the engine got no optimizer, so it can only run forwards",
+        code="VG575",
+    ),
+    Settled(
+        said=("aten.copy_.default: got mixed torch.Tensor and DTensor",),
+        steps=(
+            "set_model_state_dict(model, full_state, options=StateDictOptions("
+            "full_state_dict=True, broadcast_from_rank0=True)): from "
+            "torch.distributed.checkpoint.state_dict, in place of model.load_state_dict: FSDP2 "
+            "takes whole tensors by that way only",
+            "load the weights before fully_shard(model)",
+        ),
+        why="the model's weights are cut (DTensor), and those of the checkpoint are whole",
+    ),
+    Settled(
+        said=("KeyError: None",),
+        trace=("_state_dict_type_to_config",),
+        steps=(
+            "python -m pip install -U 'transformers>=4.35' 'accelerate>=0.24': older ones load "
+            "the checkpoint before FSDP has wrapped the model",
+        ),
+        code="VG550",
     ),
 )

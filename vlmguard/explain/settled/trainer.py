@@ -13,6 +13,35 @@ _OLD_TRAINER = (
 )
 
 
+# Arguments that TRL's trainers handed to their configurations, in 0.13 (DPO) and 0.15 (SFT).
+_CONFIGURED = {
+    "SFT": "dataset_text_field max_seq_length packing dataset_num_proc dataset_batch_size "
+    "num_of_sequences chars_per_token neftune_noise_alpha model_init_kwargs dataset_kwargs "
+    "eval_packing",
+    "DPO": "beta label_smoothing loss_type max_length max_prompt_length max_target_length "
+    "label_pad_token_id padding_value truncation_mode generate_during_eval is_encoder_decoder "
+    "precompute_ref_log_probs dataset_num_proc model_init_kwargs ref_model_init_kwargs "
+    "model_adapter_name ref_adapter_name reference_free force_use_ref_model",
+}
+_OLDER = {"SFT": "0.13", "DPO": "0.12"}
+
+
+def _configured() -> tuple[Settled, ...]:
+    found = []
+    for kind, names in _CONFIGURED.items():
+        for name in names.split():
+            field = "max_length" if name == "max_seq_length" else name
+            renamed = " (max_seq_length before TRL 0.16)" if field != name else ""
+            step = (
+                f"args={kind}Config({field}=…, …){renamed} for the trainer, in place of {name}=… "
+                f"in {kind}Trainer(…): TRL's newer ones take it there; for the script as it is: "
+                f"python -m pip install 'trl<{_OLDER[kind]}'"
+            )
+            said = f"{kind}Trainer.__init__() got an unexpected keyword argument '{name}'"
+            found.append(Settled(said=(said,), steps=(step,)))
+    return tuple(found)
+
+
 def _strategies() -> tuple[Settled, ...]:
     """Both alike, by what each of them is."""
     found = []
@@ -29,6 +58,7 @@ def _strategies() -> tuple[Settled, ...]:
 
 TABLE = (
     *_strategies(),
+    *_configured(),
     Settled(
         said=("load_best_model_at_end requires the saving steps to be a round multiple",),
         steps=("save_steps_round",),
@@ -67,6 +97,22 @@ TABLE = (
             "python -m pip install 'trl<0.20': newer ones have it no more; there "
             "SFTConfig(assistant_only_loss=True), or completion_only_loss=True with prompt and "
             "completion as columns",
+        ),
+    ),
+    Settled(
+        said=("perform batched generation with padding_side='right'",),
+        steps=(
+            "model.config.use_cache = False: while it trains: only with the cache does "
+            "flash-attention ask for padding on the left",
+            'tokenizer.padding_side = "left": where it generates (an evaluation, rollouts)',
+        ),
+    ),
+    Settled(
+        said=("OSError: [Errno 39] Directory not empty", "tmp-checkpoint"),
+        trace=("os.renames",),
+        steps=(
+            "python -m pip install 'transformers==4.49.0': the main branch before it let every "
+            "rank move that folder; then rm -r of the tmp-checkpoint-… that is left",
         ),
     ),
     *(
