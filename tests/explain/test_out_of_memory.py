@@ -28,6 +28,8 @@ DEEPSPEED = "[launch.py:321:sigkill_handler] ['/e/bin/python', '-u', 'ft.py', '-
 SWIFT = "swift sft --model Qwen/Qwen2.5-VL-7B-Instruct {}\n"
 ASKED = full(1.0, 79.0, 0.5, 60.0)
 
+ROOM = "the current vLLM instance can use total_gpu_memory (79.10GiB) x gpu_memory_utilization (0.20) = 15.82GiB\nmodel weights take 14.27GiB; non_torch_memory takes {}GiB; PyTorch activation peak memory takes 4.35GiB; the rest\n"
+
 # What the log says, message, trace, phase, steps → the beginnings of the first steps.
 ROWS = (
     (DEEPSPEED, full(0.17, 22.2, 0.06, 21.4), MOVED, "load", None, ('TrainingArguments(deepspeed="ds_z2.json") made in front of from_pretrained(…) in ft.py, and "stage": 3', "from_pretrained(…, torch_dtype=torch.bfloat16) in ft.py")),
@@ -56,6 +58,9 @@ ROWS = (
     ("x transformers/trainer.py x\n", full(12.9, 39.6, 12.3, 18.3), 'File "/e/site-packages/transformers/trainer.py", line 9, in nested_concat ', "evaluation", (30, 99), ("Trainer(…, preprocess_logits_for_metrics=lambda logits",)),
     ("fsdp x\n", "UserWarning: /e/torch/distributed/fsdp/_state_dict_utils.py: Failed to clone() tensor with name m.w on rank 0. " + ASKED, "", "", (99, 99), ("with FSDP.state_dict_type(trainer.model, StateDictType.FULL_STATE_DICT",)),
     ("x\n", full(272.0, 79.2, 60.5, 18.0), 'File "/w/unsloth_compiled_cache/unsloth_compiled_module_qwen2_vl.py", line 393, in f', "forward", (0, 9), ("UnslothVisionDataCollator(model, tokenizer, resize=512)",)),
+    ("", ASKED, 'File "/w/sft.py", line 9, in main trainer.train(resume_from_checkpoint="out/checkpoint-12") File "/e/site-packages/transformers/trainer.py", line 9, in _load_optimizer_and_scheduler', "load", None, ("mv CHECKPOINT/optimizer.pt CHECKPOINT/optimizer.pt.aside, then the same command",)),
+    (ROOM.format(54.2), "ValueError: No available memory for the cache blocks.", 'File "/e/site-packages/trl/trainer/grpo_trainer.py", line 404, in __init__ self.llm = LLM( ', "", None, ("accelerate launch --num_processes $(($(nvidia-smi -L | wc -l) - 1))", "nvidia-smi --query-compute-apps")),
+    (ROOM.format(0.2) + "trl grpo --x\n", "ValueError: No available memory for the cache blocks.", "", "", None, ("--vllm_gpu_memory_utilization 0.31",)),
     ("FullyShardedDataParallel\n", ASKED, OWN, "save", (9, 99), ("FSDP_STATE_DICT_TYPE=SHARDED_STATE_DICT",)),
     ("deepspeed t.py --deepspeed z3.json --output_dir o\nzero_optimization: {'stage': 3}\n", ASKED, OWN, "save", (9, 99), ('"stage3_gather_16bit_weights_on_model_save": false in z3.json',)),
     ("accelerate launch train.py\n", ASKED, OWN, "backward", (0, 9), ("model.gradient_checkpointing_enable()", "grep -n 'batch_size' /w/train.py", "accelerate launch --use_deepspeed --zero_stage 2 … (the rest as it was)")),

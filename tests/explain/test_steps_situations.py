@@ -7,7 +7,9 @@ import pytest
 
 from vlmguard.explain import flags
 from vlmguard.explain.catalogue import load
+from vlmguard.explain.command import explain
 from vlmguard.explain.logfacts import of_text
+from vlmguard.explain.show import text
 
 KNOWN = {known.code: known for known in load()}
 PEFT = "trainable params: 408 || all params: 513,458 || trainable%: 0.07\n"
@@ -53,6 +55,17 @@ def test_the_situation_decides(name):
     assert len(said) >= len(first), said
     for step, begins in zip(said, first, strict=False):
         assert step.startswith(begins), said
+
+
+SRUN = "+ export MASTER_ADDR=localhost\n+ srun --nodes=4 --ntasks-per-node=1 python train.py\n"
+
+
+def test_localhost_is_no_address_for_several_nodes(tmp_path):
+    log = tmp_path / "train.log"
+    for words, asked in ((SRUN, True), (SRUN.replace("--nodes=4", "--nodes=1"), False)):
+        log.write_text(words + "node01 rank 0: init_process_group(backend=nccl)\n")
+        said = text(*explain([str(log)]))
+        assert ("export MASTER_ADDR=$(scontrol show hostnames" in said) is asked, said
 
 
 def test_a_bar_tells_how_long_a_wait_must_be():

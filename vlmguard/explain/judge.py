@@ -26,7 +26,7 @@ _MISSING = re.compile(r"\bRanks? ([\d, ]{1,200}) failed to pass monitoredBarrier
 # Who ended it says so → what the ended say beside it; "": what is in no catalogue.
 _WORDS = {
     "VG532": {"VG532", "VG544", "VG531", "VG583", "VG543", ""},
-    "VG534": {"VG534", "VG562", ""},
+    "VG534": {"VG534", "VG562", "VG537", ""},
     "VG543": {"VG543", "VG544"},
     "VG531": {"VG531", "VG569", "VG590"},  # it waits for another place
     "VG530": {"VG530", "VG531"},

@@ -92,7 +92,7 @@ _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
 
 _PLACES = (
     *("onenode", "xidnode", "bus", "realif"),
-    *("worncard", "stepmemory", "preloaded"),
+    *("worncard", "stepmemory", "preloaded", "container"),
     *("rowtokens", "rowimages", "fewerimages"),
 )
 

@@ -188,9 +188,14 @@ class Progress:
         if _SOUND.search(text):
             self.sound += 1
             self.since = 0
-        elif _ZERO.search(text) and "'epoch'" in text and not any(w in text for w in _NO_SFT):
+        elif _ZERO.search(text) and "'epoch'" in text and _of_sft(text):
             self.zeros = [*self.zeros[:ZEROS], line]
             self.since += 1
+
+
+def _of_sft(text: str) -> bool:
+    """Whether a line of numbers is of supervised tuning: TRL's has an entropy, too."""
+    return "'mean_token_accuracy'" in text or not any(word in text for word in _NO_SFT)
 
 
 def of(lines: Iterable[Line]) -> Progress:

@@ -17,6 +17,8 @@ _SIDECAR = re.compile(
     r"istio|\benvoy\b|(?m:^\S{1,80}-(?:worker|master|launcher)-\d{1,4}\s{1,40}[0-2]/2\s)"
 )
 _POD_NAME = re.compile(r"\bkubectl logs (?:-f )?(?:pod/)?([a-z0-9][a-z0-9.-]{2,80})(?=\s|$)")
+# The prompt of a shell in one of Docker's containers.
+_CONTAINER = re.compile(r"(?m)^(?:\(\S{1,40}\) )?root@([0-9a-f]{12}):")
 # A socket that could not be had, where the exception's own line does not name it.
 _BUSY = re.compile(r"failed to (?:bind|listen)[^\n]{0,60}:(\d{2,5}) \(errno: (?:98|48)\b")
 # The driver's line in a journal of several machines: host, card.
@@ -34,6 +36,8 @@ _WORN = re.compile(
 # What the command of a step, in the log, asks Slurm for: a script's own lines do not bind it.
 _STEP_MEMORY = re.compile(r"(?m)^(?:[+$] )?srun [^\n]{0,400}?--mem[= ](\d{1,6}[KMGT]?)\b")
 _STEP_EXPORT = re.compile(r"(?m)^(?:[+$] )?srun [^\n]{0,400}?--export[= ]([\w=,/.:-]{1,200})")
+# How many machines a step or a job has.
+_NODES = re.compile(r"(?m)^(?:[+$] )?(?:srun|#SBATCH) [^\n]{0,400}?(?:--nodes[= ]|-N ?)(\d{1,5})\b")
 # Data that each rank of its own holds in the host's memory.
 _PRELOADED = re.compile(r"(?<!\S)(--(?:preload|cache)_\w{1,30})[= ][Tt]rue\b")
 # Columns of rows that were made ready, as datasets prints them.
@@ -76,10 +80,14 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("stepmemory", found[1])
     if (found := _STEP_EXPORT.search(text)) and "ALL" not in found[1].split(","):
         said.setdefault("stepexport", found[1])
+    if found := _NODES.search(text):
+        said.setdefault("nodes", found[1])
     if found := _COLUMNS.search(text):
         said.setdefault("columns", found[1].replace("'", ""))
     if found := _PRELOADED.search(text):
         said.setdefault("preloaded", found[1])
+    if found := _CONTAINER.search(text):
+        said.setdefault("container", found[1])
     if found := _HANDLE.search(text):
         said.setdefault("bus", found[1])
     if found := _XID.search(text):

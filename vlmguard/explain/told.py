@@ -29,6 +29,13 @@ _INTERFACE = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w^=,.
 _SETS = re.compile(
     r"(?m)^(?:\+{1,2} |\$ )?(?:export |declare -x )?([A-Z][A-Z0-9_]{3,40}=\S[^\n]{0,400})"
 )
+# vLLM's own account of a card: all of it, its share, weights, what others hold, activations.
+_CACHE = re.compile(
+    r"total_gpu_memory \(([\d.]{1,8})GiB\) x gpu_memory_utilization \(([\d.]{1,6})\)[^\n]{0,80}\n"
+    r"[^\n]{0,120}model weights take ([\d.]{1,8})GiB; non_torch_memory takes ([\d.]{1,8})GiB; "
+    r"PyTorch activation peak memory takes ([\d.]{1,8})GiB"
+)
+_GIVEN = re.compile(r"\b(NCCL_[A-Z0-9_]{2,40}) set (?:by environment )?to ([\w:,^=-]{1,60})")
 _PAIR = re.compile(
     r"(?<!\S)((?:CUDA|NCCL|TORCH|PY|GLOO|TRITON|VLLM)[A-Z0-9_]{3,40}=[\w:.,-]{1,60})(?!\S)"
 )
@@ -161,6 +168,10 @@ def passing(text: str, said: dict[str, str]) -> None:
     swift.passing(text, said)
     if pairs := {pair for line in _SETS.findall(text) for pair in _PAIR.findall(line)}:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
+    if pairs := {f"{name}={value}" for name, value in _GIVEN.findall(text)}:
+        said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
+    if found := _CACHE.search(text):
+        said.setdefault("vllm_room", " ".join(found.groups()))
     if found := _LOCK.search(text):
         said.setdefault("lock", found[1])
     if found := _CONFIG.search(text):

@@ -95,4 +95,7 @@ def steps(facts: Facts) -> tuple[Do, ...]:
     roce = (index,) if "roce" in facts.said or "localGid" in facts.message else ()
     if worked:
         return (*memory, *ports, *(alone or (_WITHOUT,)), *again, *between, retries)
-    return (*memory, *alone, _WITHOUT, *roce, retries, *between)
+    given = "NCCL_IB_GID_INDEX=" in facts.said.get("env", "")
+    if alone or given:
+        return (*memory, *alone, _WITHOUT, *(() if given else roce), retries, *between)
+    return (*memory, *roce, _WITHOUT, retries, *between)

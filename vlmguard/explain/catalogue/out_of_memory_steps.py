@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from vlmguard.explain import already, memory, projects, room
+from vlmguard.explain.catalogue import out_of_memory_engine
 from vlmguard.explain.catalogue.out_of_memory_aside import evaluation, saves, saving
 from vlmguard.explain.catalogue.out_of_memory_parts import (
     ADAPT,
@@ -34,16 +35,6 @@ from vlmguard.explain.logfacts import Facts
 
 MOST = 6  # steps
 SMALL = 33  # GiB: cards on which a model that trains as a whole needs the host's memory
-# What vLLM says of its own part of the card.
-CACHE = ("cache blocks", "KV cache", "desired GPU memory utilization")
-
-_ENGINE = (
-    Do("short_engine", "longer rows are refused", when=("max seq len", "max_model_len")),
-    Do("more_engine", "less room for the training on the same card", unless=("desired GPU",)),
-    Do("less_engine", "a smaller cache", when=("desired GPU",)),
-    Do("short_engine", "longer rows are refused", unless=("max seq len", "max_model_len")),
-    Do("nvidia-smi: end what else runs on this card, or take another one"),
-)
 # Frames whose tensors have a number for each word of the vocabulary.
 _VOCABULARY = ("log_softmax", "cross_entropy", "logps", "in ForCausalLMLoss", "logits", "lm_head")
 # Frames of a vision tower: Qwen2-VL's own blocks have no name but their attention's.
@@ -113,6 +104,22 @@ _FRAMES = Do(
 )
 
 
+# The state of a checkpoint's optimizer, which a Trainer reads onto the card beside the weights.
+_RESUMED = tuple(
+    Do(
+        f"mv {folder}/optimizer.pt {folder}/optimizer.pt.aside, then the same command: without it "
+        "the Trainer goes on from the checkpoint's weights and step with a new optimizer",
+        "the optimizer's momentum begins anew",
+        kind="aside",
+    )
+    for folder in ("{checkpoint}", "CHECKPOINT")
+)
+
+
+def resumes(facts: Facts) -> bool:
+    return "_load_optimizer_and_scheduler" in facts.trace
+
+
 def in_tower(facts: Facts) -> bool:
     return _TOWER.search(facts.trace) is not None
 
@@ -135,9 +142,11 @@ def filled(facts: Facts, told: memory.Memory) -> bool:
 
 
 def steps(facts: Facts) -> tuple[Do, ...]:
-    if any(words in facts.message for words in CACHE):
-        return _ENGINE
+    if any(words in facts.message for words in out_of_memory_engine.CACHE):
+        return out_of_memory_engine.steps(facts)
     told = memory.read(facts.message)
+    if resumes(facts):
+        return _few((*_RESUMED, *_stepping(facts, told)), facts)
     first: tuple[Do, ...] = ()
     if "in replica" in facts.message:
         first += (Do("trainer_group", "none: DataParallel keeps everything on the first card"),)

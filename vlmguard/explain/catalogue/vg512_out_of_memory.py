@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vlmguard.explain import memory
-from vlmguard.explain.catalogue import out_of_memory_aside
+from vlmguard.explain.catalogue import out_of_memory_aside, out_of_memory_engine
 from vlmguard.explain.catalogue import out_of_memory_steps as steps
 from vlmguard.explain.failure import Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -21,7 +21,7 @@ _PHASE = {
 
 
 def _why(facts: Facts) -> str:
-    if any(words in facts.message for words in steps.CACHE):
+    if any(words in facts.message for words in out_of_memory_engine.CACHE):
         return (
             "vLLM takes its share of the card before anything else, and what is left in it after "
             "the weights (or on the card, for that share) does not hold the cache of one long row"
@@ -39,7 +39,9 @@ def _why(facts: Facts) -> str:
             "this one request is more than half of the card: one tensor of one very long row or "
             "very large image (attention, logits), which no sharding makes smaller"
         )
-    if facts.phase == "load" and not (told.other or 0) > 1:
+    if steps.resumes(facts):
+        parts[0] = "the GPU's memory ran out where a checkpoint's optimizer was read"
+    elif facts.phase == "load" and not (told.other or 0) > 1:
         parts.append("no step has begun: the weights alone do not fit")
     if steps.filled(facts, told):
         parts.append("the card was full before the first batch: weights, gradients and optimizer")

@@ -159,9 +159,25 @@ _LOAD = Do(
 _OFFLOAD = Do("no_offload", "its states go to the cards: 12 bytes a parameter, over the ranks")
 
 
+# Reading the optimizer's states of a checkpoint, which the first start had not to.
+_WITHOUT = Do(
+    "--model_name_or_path {checkpoint} --output_dir ANOTHER, without resuming: the first start had "
+    "no optimizer's states to read, which take 12 bytes a parameter of host memory beside the "
+    "run's own; with them only where free -g shows that much more (or swap)",
+    "the optimizer's state and the place in the data are lost",
+)
+
+
+def _resumes(facts: Facts) -> bool:
+    checkpoint = "checkpoint-" in facts.said.get("resume_from_checkpoint", "")
+    return checkpoint and facts.steps is None and "return code" in facts.message
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """What was offloaded to the host, where the log says so, before the loader's workers; these
     are not there yet while the weights are loaded."""
+    if _resumes(facts):
+        return (_WITHOUT, *_STEPS)
     if facts.said.get("offload") == "cpu" and facts.phase != "load":
         return (*_STEPS, _PRELOADED, _OFFLOAD, _WORKERS)
     if facts.phase == "load":

@@ -42,9 +42,34 @@ _WITHOUT = (
 )
 
 
+_TAKEN = (
+    Do(
+        "docker restart {container}, on the host, then resume: a systemctl daemon-reload there "
+        "took the cards from the running container; no card is broken where nvidia-smi on the host "
+        "has its table",
+        "the steps since the newest checkpoint",
+        kind="again",
+    ),
+    Do(
+        "docker restart CONTAINER (a pod: kubectl delete pod NAME), on the host, then resume: a "
+        "systemctl daemon-reload there took the cards from the running container; no card is "
+        "broken where nvidia-smi on the host has its table",
+        "the steps since the newest checkpoint",
+        kind="again",
+    ),
+    Do(
+        '"exec-opts": ["native.cgroupdriver=cgroupfs"] in /etc/docker/daemon.json of the host, '
+        "then sudo systemctl restart docker: no later reload takes them",
+        "ends all containers of that host once",
+    ),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """The machine's name where the log tells it; Slurm's words where it is Slurm's."""
     resume = Do("resume", "the steps since it was written")
+    if "initialize NVML: Unknown Error" in facts.message:
+        return (*_TAKEN, resume, *_LOOK)
     if "worncard" in facts.said and "slurm" not in facts.said:
         return (*_WORN, *_WITHOUT, resume)
     if "slurm" in facts.said:
@@ -174,6 +199,7 @@ FAILURE = Known(
         Sign("DBE error", where="line"),
         Sign("GPU is lost", where="line"),
         Sign("row remapping failure", where="line"),
+        Sign("Failed to initialize NVML: Unknown Error", where="line"),
         Sign("fallen off the bus", where="line"),
         Sign("uncorrectable ECC error"),
         Sign("CUDA error: an illegal instruction"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+# Two libraries of CUDA's driver, of which the wrong one is found first.
+_OTHER_LIBCUDA = ("unsupported display driver", "forward compatibility was attempted")
 _STEPS = (
     Do(
         "python -c 'import torch; print(torch.__version__, torch.version.cuda)': +cpu, or a "
@@ -79,6 +81,20 @@ _STEPS = (
         when=("Driver/library version mismatch", "RmVersionMismatch"),
     ),
     Do(
+        "LD_LIBRARY_PATH=$(printf %s \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -v compat | paste "
+        "-sd:) in front of the command: the image's own libcuda (/usr/local/cuda/compat), which is "
+        "for datacenter cards and older drivers than the image's, stands before the host's",
+        "none",
+        when=_OTHER_LIBCUDA,
+    ),
+    Do(
+        "cat /proc/driver/nvidia/version; ls -l $(ldconfig -p | grep -o '/.*libcuda.so.1'): two "
+        "releases: the driver was updated since: a new start of the container (docker restart "
+        "NAME), or sudo reboot",
+        "none",
+        when=_OTHER_LIBCUDA,
+    ),
+    Do(
         "systemctl status nvidia-fabricmanager, on the host: the same release as the driver",
         "none",
         when=("system not yet initialized", "SystemNotReady", "NVLink SHARP", "IMEX"),
@@ -89,7 +105,10 @@ _STEPS = (
         "pip install --force-reinstall torch torchvision --index-url "
         "https://download.pytorch.org/whl/THAT_NAME",
         "none",
-        unless=("Found no NVIDIA", "No CUDA GPUs", "no CUDA-capable", "No GPU", "no GPU"),
+        unless=(
+            *("Found no NVIDIA", "No CUDA GPUs", "no CUDA-capable", "No GPU", "no GPU"),
+            *("system not yet initialized", "SystemNotReady", *_OTHER_LIBCUDA),
+        ),
         kind="wheels",
     ),
     Do(

@@ -58,6 +58,35 @@ def _template(facts: Facts) -> Do:
     )
 
 
+SHORT = 256  # tokens: less than many a prompt has, behind which the answer stands
+_HALF = Do("bf16", "none on cards from Ampere on; older ones: float32")
+
+
+def _filtered(facts: Facts) -> bool:
+    """Whether it may be a nan: in float16, where no norm of the gradient is printed beside it, the
+    Trainer leaves losses that are no number out of the mean (logging_nan_inf_filter)."""
+    half = facts.said.get("fp16") == "true"
+    return half and "grad_norm" not in facts.message and "mismatch" not in facts.said
+
+
+def _why(facts: Facts) -> str:
+    first = (
+        "the loss is no number, most likely: float16 overflows, and the Trainer leaves such losses "
+        "out of the mean that it prints (logging_nan_inf_filter). Or "
+        if _filtered(facts)
+        else ""
+    )
+    return first + _MASKED
+
+
+_MASKED = (
+    "every label is masked: the conversation template counts other tokens than the tokenizer "
+    "makes (LLaVA says 'tokenization mismatch' of each such row and masks all of it), the "
+    "answer was cut away by the limit of a row's length, or only the prompt is in the data. "
+    "The run goes on and learns nothing"
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     decoded = Do(_DECODED, "a minute")
     if counts := facts.said.get("mismatch"):
@@ -80,6 +109,12 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     look = _LOOKS.get(facts.framework, "") if facts.log else ""
     looks = (Do(look, "a minute"),) if look else (decoded,)
     length = Do("max_length", "more memory for long rows", limits.longer(facts))
+    told = facts.number("max_length", "cutoff_len", "max_seq_length", "model_max_length")
+    if told is not None and told <= SHORT:
+        longer = Do("max_length", f"more memory for long rows; {told} now", (("length", "2048"),))
+        return (longer, *looks, Do("template", "none"))
+    if _filtered(facts):
+        return (_HALF, *looks, Do("template", "none"), length)
     return (*looks, Do("template", "none"), length)
 
 
@@ -88,12 +123,7 @@ FAILURE = Known(
     name="explain-zero-loss",
     title="The loss is 0.0 from the first step on: no row has a label",
     zh="损失从第一步起恒为 0.0：所有样本的标签都被屏蔽（模板与分词器不匹配）",
-    why=(
-        "every label is masked: the conversation template counts other tokens than the tokenizer "
-        "makes (LLaVA says 'tokenization mismatch' of each such row and masks all of it), the "
-        "answer was cut away by the limit of a row's length, or only the prompt is in the data. "
-        "The run goes on and learns nothing"
-    ),
+    why=_why,
     do=_do,
     wrong=(
         "In reinforcement learning a loss of 0.0 is normal in the first steps: look at the reward "

@@ -166,6 +166,10 @@ SPELT: dict[str, dict[str, str]] = {
         "hf": "--vllm_gpu_memory_utilization 0.7",
         "": "gpu_memory_utilization=0.9 for the engine (lower beside a training process)",
     },
+    "engine_share": {
+        "hf": "--vllm_gpu_memory_utilization {share}",
+        "": "gpu_memory_utilization={share} for the engine",
+    },
     "short_engine": {
         "ms-swift": "--vllm_max_model_len 8192",
         "TRL": "--vllm_max_model_length 8192",
