@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from vlmguard.explain import already, lost, named, released, settled
+from vlmguard.explain import already, lost, named, settled
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.settled.fault import Settled
 
@@ -188,8 +188,7 @@ class Known:
         late = [d for d in found if already.by_default(d.action, facts)]
         told = [replace(d, cost=f"{d.cost}; the default: only if you changed it") for d in late]
         mended = lost.step(self.code, facts)  # before all that reads the flags
-        pinned = released.step(facts)
-        first = tuple(Do(one, "none") for one in (mended, pinned) if one)
+        first = (Do(mended, "none"),) if mended else ()
         fault = settled.of(facts)
         sharp = remedies_of(fault, facts) if fault is not None else ()
         if fault is not None and sharp and not fault.more:

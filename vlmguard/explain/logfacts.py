@@ -126,12 +126,12 @@ _FRAMEWORKS = (
 _OWN = ("ms-swift", "LLaMA-Factory", "FlagEmbedding", "ColossalAI", "axolotl")
 _PACKAGES = (
     "torch|transformers|deepspeed|accelerate|peft|trl|ms[-_]swift|swift|llamafactory|flash[-_]attn|"
-    "bitsandbytes|FlagEmbedding|colossalai|vlmguard|liger[-_]kernel|vllm"
+    "bitsandbytes|unsloth[-_]zoo|unsloth|FlagEmbedding|colossalai|vlmguard|liger[-_]kernel|vllm"
 )
 _RELEASE = re.compile(
     rf"(?im)\b({_PACKAGES})(?:\.__version__)?(?:\s{{0,12}}|[ \t]{{13,60}})(?:version)?"
     r"\s{0,3}(?:==|[:=]|\s)\s{0,3}['\"]?v?"
-    r"(\d{1,3}\.\d{1,3}(?:\.\d{1,4})?(?:\.?(?:dev|rc|post|a|b)\d{0,8})?(?:\+[\w.]{1,20})?)"
+    r"(\d{1,4}\.\d{1,3}(?:\.\d{1,4})?(?:\.?(?:dev|rc|post|a|b)\d{0,8})?(?:\+[\w.]{1,20})?)"
 )
 # In front of a release that is spoken of, and not there.
 _ASKED = re.compile(

@@ -114,3 +114,9 @@ EDGES = (
     Do(_SIZED + "{preprocessor}" + _INSTEAD, "none", kind="size"),
     Do(_SIZED + "MODEL/preprocessor_config.json" + _INSTEAD, "none", kind="size"),
 )
+# Both packages of unsloth, whose releases go by days.
+UNSLOTH = Do(
+    "python -m pip install -U --no-cache-dir unsloth unsloth_zoo; rm -rf unsloth_compiled_cache: "
+    "both patch trl and transformers, must be of one day, and bring the trl that they know",
+    "none",
+)

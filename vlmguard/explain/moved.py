@@ -39,7 +39,10 @@ _BY_RELEASE = {
         "huggingface_hub<1": "HfFolder",
         "huggingface_hub>=0.23": "split_torch_state_dict_into_shards",
     },
-    "peft": {"peft<0.10": "prepare_model_for_int8_training"},
+    "peft": {
+        "peft<0.10": "prepare_model_for_int8_training",
+        "peft>=0.11": "_enable_peft_forward_hooks",
+    },
     "setuptools": {"setuptools<70": "packaging"},
     "protobuf": {"protobuf>=3.20,<5": "builder"},
     "accelerate": {"accelerate>=0.32": "clear_device_cache"},
@@ -71,6 +74,19 @@ _TYPES = {
     "4.57": "qwen3_vl qwen3_vl_moe qwen3_next qwen3_omni_moe lfm2_vl",
 }
 _SINCE = {name: since for since, names in _TYPES.items() for name in names.split()}
+# Names of the standard library, by the Python that they came with.
+_TYPING = {
+    "3.8": "Literal Protocol TypedDict Final",
+    "3.9": "Annotated",
+    "3.10": "ParamSpec TypeAlias TypeGuard Concatenate",
+    "3.11": "Self Unpack NotRequired Required",
+    "3.12": "override",
+}
+PYTHONS = {
+    "3.7": ("'nullcontext'",),
+    **{since: tuple(f"'{n}' from 'typing'" for n in names.split())
+       for since, names in _TYPING.items()},
+}  # fmt: skip
 
 
 def type_pin(name: str) -> str:

@@ -22,6 +22,7 @@ from vlmguard.explain import (
     named_numbers,
     packages,
     shapes,
+    upstream,
     wheels,
 )
 from vlmguard.explain.logfacts import Facts
@@ -88,6 +89,7 @@ _METRIC = re.compile(r"module script at \S{0,200}?/([a-z_]\w{1,40})\.py")
 _TOKENS = re.compile(r"max_num_batched_tokens \((\d{2,7})\)")
 _FORWARD = re.compile(r"\b([A-Z]\w{2,60})\.forward\(\) got an unexpected")
 _NESTED = re.compile(r"features \(`?(\w{1,60})`? in this case\)")
+_REQUIRER = re.compile(r"distribution was not found and is required by ([A-Za-z][\w.-]{1,40})")
 _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
 
 _PLACES = (
@@ -217,20 +219,25 @@ def _of(facts: Facts) -> dict[str, str]:
         found["owner"], found["attribute"] = match[1] or match[2], match[3]
         found["ownerpackage"] = (
             packages.of(match[2] or "")
+            or named_code.brings(match[1] or "")
             or named_code.owner(facts.trace)
             or ("transformers" if named_code.MODELS.fullmatch(match[1] or "") else "")
         )
-        found["attributepin"] = moved.pin(packages.of(match[2] or ""), match[3])
+        found["attributepin"] = moved.pin(found["ownerpackage"], match[3])
+    found["clone"] = upstream.clone(facts.trace, found.get("source", "") or found.get("part", ""))
+    found["requirer"] = _first(_REQUIRER, said) if "<" in found.get("wanted", "") else ""
     trl = facts.releases.get("trl", "")
     served = re.fullmatch(r"(?:0\.(?:1[4-9]|[2-9]\d)|[1-9]\d?\.\d{1,3})(?:\.\d{1,3})?", trl)
     found["trlpin"] = f"trl[vllm]=={trl}" if served else ""
     found["typepin"] = moved.type_pin(found["modeltype"].lower())
     told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
     program = given.program(facts, said)
+    if newer := upstream.of_trace(facts.trace):
+        told["upstream"] = newer  # a command of our own
     if asked := given.advised(said):
         told["advised"] = asked  # a name and a value
-    if newer := LIGHTNING.get(named_code.argument(said), ""):
-        told["lightning"] = newer  # of our own table
+    if renamed := LIGHTNING.get(named_code.argument(said), ""):
+        told["lightning"] = renamed  # of our own table
     if name := told.get("newname", ""):
         told["newflag"] = named_code.newflag(name, facts, said)
     if many := named_code.flags(said):

@@ -44,6 +44,19 @@ _FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 MODELS = re.compile(
     r"\w{2,60}(?:Model|ForConditionalGeneration|ForCausalLM|Processor|TokenizerFast|Config)"
 )
+# Classes by whose name their package is known, whatever code asked them.
+_BROUGHT = (
+    (re.compile(r"Lora(?:Model|Layer|Config)|Peft\w{0,40}|PromptEncoder\w{0,10}"), "peft"),
+    (re.compile(r"DeepSpeed\w{0,40}"), "deepspeed"),
+    (re.compile(r"Accelerator\w{0,20}"), "accelerate"),
+)
+
+
+def brings(name: str) -> str:
+    """The package that is known to bring the class ``name``."""
+    return next((package for pattern, package in _BROUGHT if pattern.fullmatch(name)), "")
+
+
 _ASKED = re.compile(
     r"(?:requires?|needs|install|Error:|The) [`'\"]?"
     r"(([A-Za-z][\w-]{1,40})[<>=!]=?[\w.]{1,20}(?:,[<>=!]=?[\w.]{1,20}){0,2})"

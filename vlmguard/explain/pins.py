@@ -15,6 +15,16 @@ _TAKEN = "'llava' is already used by a Transformers config"  # from 4.36 on
 _SINCE = "2024-02"  # 1.2
 
 
+_CONFIG = re.compile(r"'Llava\w{0,20}Config' object has no attribute")
+_ROOT = re.compile(r'File "([^"\n]{1,160}?/(?:LLaVA[\w.-]{0,20}))/llava/')
+
+
+def checkout(facts: Facts) -> str:
+    """A clone of LLaVA or of its kind, whose own pins of transformers are to be installed; ""."""
+    match = _ROOT.search(facts.trace)
+    return match[1] if match is not None and _CONFIG.search(facts.message) else ""
+
+
 def llava(facts: Facts) -> str:
     """The releases that LLaVA's own classes or templates want, "" of other code, or where they are
     there already."""

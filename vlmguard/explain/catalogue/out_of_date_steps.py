@@ -136,10 +136,14 @@ STEPS = (
         when=("Trainer.__init__() got an unexpected keyword argument 'processing_class'",),
     ),
     Do(
-        "python -m pip install -U 'transformers>=4.46.2': its Accelerate calls optimizer.train() "
-        "only where there is one",
+        "python -m pip install -U 'accelerate>=0.34.2': older ones call train() of any optimizer "
+        "for transformers 4.45 and later, whether it has one or not",
         "none",
-        when=("'AdamW' object has no attribute 'train'",),
+        when=(
+            "'AdamW' object has no attribute 'train'",
+            "_Stage3' object has no attribute 'train'",
+        ),
+        kind="check",
     ),
     Do(
         "--save_strategy steps --save_steps 1000000 instead of no: what asks for it is a line "
@@ -205,6 +209,12 @@ STEPS = (
         kind="check",
     ),
     Do(
+        "{upstream}: it was raised in its own code, which is of another time than the packages "
+        "beside it; the newest one already: an issue there with this traceback",
+        "other releases than those that are there",
+        kind="check",
+    ),
+    Do(
         "python -m pip show {ownerpackage}; python -m pip check: this release has no "
         "{owner}.{attribute}; install the one in the requirements of the program that asks "
         "for it",
@@ -247,7 +257,11 @@ STEPS = (
         "none",
         kind="check",
     ),
-    Do("the framework's newest release: python -m pip install -U {framework}", "none"),
+    Do(
+        "the framework's newest release: python -m pip install -U {framework}",
+        "none",
+        unless=("XLMRobertaForMaskedLM", "BGEM3Model", "BiEncoderModel"),
+    ),
     Do(
         "for a model with its own code (trust_remote_code): the "
         "transformers that its config.json names",

@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.moved import PYTHONS
+
+
+def newer_python() -> tuple[Do, ...]:
+    """For names of the standard library that came with a Python."""
+    steps = []
+    for since, names in PYTHONS.items():
+        new = max(since, "3.10", key=lambda release: int(release[2:]))
+        made = f"conda create -n py{new.replace('.', '')} python={new}, and the program's "
+        said = f"requirements in it: what is asked for came with Python {since}: this one is older"
+        when = tuple(f"cannot import name {name}" for name in names)
+        steps.append(Do(made + said, "a new environment", when=when))
+    return tuple(steps)
+
 
 FAILURE = Known(
     code="VG552",
@@ -43,6 +57,17 @@ FAILURE = Known(
             "none",
             when=("-packages/utils/", "-packages/models/", "-packages/data/", "-packages/test/"),
         ),
+        Do(
+            "python -m pip install -U {requirer}: its newest release takes the newer package that "
+            "is here",
+            "other releases than those that are there",
+        ),
+        Do(
+            "python -m pip install {clone}: what is installed of it is of another time than this "
+            "clone, whose code asks for what it lacks",
+            "minutes",
+        ),
+        *newer_python(),
         Do("python -m pip install -U 'trl>=0.14'", "none", when=("'GRPOConfig'", "'GRPOTrainer'")),
         Do("python -m pip install {wanted}, in the environment of the job", "none", kind="install"),
         Do(

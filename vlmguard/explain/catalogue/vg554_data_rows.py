@@ -32,6 +32,11 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     """Where the log shows that the rows have the key, the code that asks for it is at fault."""
     key = _KEY.search(facts.message)
     columns = facts.said.get("columns", "").split(", ")
+    own = {"ms-swift": "ms-swift", "LLaMA-Factory": "llamafactory", "axolotl": "axolotl"}
+    if key is not None and "trl/trainer/" in facts.trace and facts.framework in own:
+        said = f"python -m pip install -U {own[facts.framework]}: its trainer hands the rows to a "
+        said += f"TRL of another time, which asks for {key[1]}; it is no column that you lack"
+        return (Do(said, "other releases than those that are there"), *STEPS)
     if key is None or key[1] not in columns or facts.framework != "ms-swift":
         return STEPS
     why = f"the log's rows have {key[1]} (features): it is the framework that loses it"

@@ -86,6 +86,22 @@ FAILURE = Known(
             when=("nvls",),
         ),
         Do(
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False in front of the command (unsloth "
+            "sets it by itself: os.environ[…] = … behind import unsloth): a virtual GPU, a Jetson "
+            "or an old driver cannot map memory in pieces",
+            "more fragmentation",
+            when=("CUDA driver error: operation not supported",),
+            kind="blocking",
+        ),
+        Do(
+            "python -m pip install -U --no-cache-dir unsloth unsloth_zoo: releases of January 2025 "
+            "switch pinned_use_cuda_host_register on; without unsloth: take it out of "
+            "PYTORCH_CUDA_ALLOC_CONF",
+            "none",
+            when=("dont match with cudaHostRegister",),
+            kind="blocking",
+        ),
+        Do(
             "CUDA_LAUNCH_BLOCKING=1 in front of the command: the traceback then names the line",
             "slow",
             unless=_AT_ONCE,
@@ -166,6 +182,7 @@ FAILURE = Known(
             no=("(2)", "(38)", "(10)", "(35)"),
             releases="torch ≤ 1.7, Lua torch",
         ),
+        Sign("Host and device pointer dont match with cudaHostRegister"),
         Sign("cublasLt ran into an error"),
     ),
     examples=(

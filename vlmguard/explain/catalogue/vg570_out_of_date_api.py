@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import given, pins
+from vlmguard.explain import given, looks, named, pins
 from vlmguard.explain.catalogue.out_of_date_steps import STEPS
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -69,19 +69,14 @@ def _wrapped(facts: Facts) -> Do | None:
     return None
 
 
-_UNSLOTHS = Do(
-    "python -m pip install --upgrade --force-reinstall --no-cache-dir --no-deps unsloth "
-    "unsloth_zoo; rm -rf unsloth_compiled_cache: both patch trl and transformers by their "
-    "releases, and must be of one day",
-    "none",
-)
-
-
 def _do(facts: Facts) -> tuple[Do, ...]:
     if wrapped := _wrapped(facts):
         return (wrapped, *STEPS)
     if _UNSLOTH.search(f"{facts.message} {facts.trace}"):
-        return (_UNSLOTHS, *STEPS)
+        return (looks.UNSLOTH, *STEPS)
+    if root := named.quoted(f"{folder}[train]" if (folder := pins.checkout(facts)) else ""):
+        own = f"python -m pip install -e {root}: the transformers that this repository pins"
+        return (Do(own, "other releases than those that are there"), *STEPS)
     if pinned := pins.llava(facts):
         step = (
             f"python -m pip install {pinned}: the releases that LLaVA's own classes are written "
@@ -224,6 +219,7 @@ FAILURE = Known(
         Sign("_unwrapped_old_generate", releases="unsloth"),
         Sign("unsloth_compiled_cache/", where="raised", also=("AttributeError",)),
         Sign("unsloth/import_fixes.py", where="raised"),
+        Sign("variable 'default_config'", also=("transformers/configuration_utils.py",)),
         Sign("Unsloth: Could not find an embedding module", releases="unsloth 2025.1"),
         Sign("Unsloth: Unsuccessfully patched", releases="unsloth"),
         Sign("Unsloth: Please make a Github issue immediately", releases="unsloth"),

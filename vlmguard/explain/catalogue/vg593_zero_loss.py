@@ -24,6 +24,7 @@ _TOKENIZER = (
 # What v1 is the template of, and language models that have others.
 _VICUNA = re.compile(r"(?i)vicuna|llava-(?:v1|1)\.5|llama-2")
 _OTHERS = re.compile(r"(?i)llama-?3|qwen|phi|gemma|mistral|mixtral|mpt|\byi-|v1\.6-34b|minicpm")
+_CHATML = re.compile(r"(?i)llava-v1\.6-34b|nous-hermes-2-yi")
 _INSTALL = (
     "python -m pip install {pins}: stop the run, it learns nothing; LLaVA's own pins: other "
     "tokenizers count a token more or less in each turn (python -m pip show transformers "
@@ -50,6 +51,11 @@ def _template(facts: Facts) -> Do:
         name = _BUNNY.get(bunny, "bunny")
         if name != now:
             return Do(f"--version {name}: the template of Bunny's {bunny} models{was}", "none")
+    if _CHATML.search(facts.model) and now != "mpt":
+        ends = f"--version mpt: the turns of this one's language model end with <|im_end|>{was}"
+        return Do(
+            ends + " (chatml_direct, where conversation.py has it, is another of them)", "none"
+        )
     return Do(
         "grep -n ': conv_' $(find . -name conversation.py): the names that --version takes; the "
         f"one of this language model's family{was} (its sep2 is the tokenizer's eos_token): "

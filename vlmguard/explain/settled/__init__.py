@@ -6,7 +6,7 @@ A table for each part of the world; of several that fit the first one speaks.
 from __future__ import annotations
 
 from vlmguard.explain.logfacts import Facts
-from vlmguard.explain.settled import batches, loading, releases, rollouts, sharded, trainer
+from vlmguard.explain.settled import batches, loading, models, releases, rollouts, sharded, trainer
 from vlmguard.explain.settled.fault import Settled
 
 TABLE: tuple[Settled, ...] = (
@@ -15,6 +15,7 @@ TABLE: tuple[Settled, ...] = (
     *batches.TABLE,
     *loading.TABLE,
     *rollouts.TABLE,
+    *models.TABLE,
     *releases.TABLE,
 )
 

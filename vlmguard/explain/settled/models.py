@@ -1,0 +1,66 @@
+"""Models' own code and what trains them, beside releases of transformers or vLLM that differ."""
+
+from __future__ import annotations
+
+from vlmguard.explain.settled.fault import Settled
+
+TABLE = (
+    Settled(
+        said=("NotImplementedError",),
+        trace=("in is_async_output_supported",),
+        steps=(
+            "python -m pip install 'vllm==0.7.1': 0.7.2 takes the machine for one without a GPU "
+            "here; with a TRL of 0.16 or later: python -m pip install -U 'trl[vllm]'",
+        ),
+        mended="vllm 0.8",
+        more=True,
+    ),
+    Settled(
+        said=("'VisionAttention' object has no attribute 'head_dim'",),
+        steps=(
+            "python -m pip install -U 'transformers>=4.45.1': 4.45.0.dev0 forgot it where torch is "
+            "older than 2.2 (or 'torch>=2.2.2')",
+        ),
+        mended="transformers 4.45.1",
+    ),
+    Settled(
+        said=("variable 'default_config'",),
+        trace=("transformers/configuration_utils.py", "/internvl/train/"),
+        steps=(
+            "python -m pip install 'transformers==4.44.2': 4.45 has this fault, and InternVL's own "
+            "code is of before it",
+        ),
+        since="transformers 4.45",
+        mended="transformers 4.46",
+        code="VG570",
+    ),
+    Settled(
+        said=("variable 'default_config'",),
+        trace=("transformers/configuration_utils.py",),
+        steps=("python -m pip install -U 'transformers>=4.46': 4.45 has this fault",),
+        since="transformers 4.45",
+        mended="transformers 4.46",
+        code="VG570",
+    ),
+    Settled(
+        said=("KeyError: 'architectures'",),
+        trace=("configuration_internvl_chat.py",),
+        steps=(
+            "python -m pip install 'transformers==4.44.2': 4.45 and later make the configuration "
+            "empty once, which InternVL2's own code of before 2024-12 does not take",
+            "hf download {modelrepo} --include '*.py' --force-download: its code of today takes it",
+        ),
+        since="transformers 4.45",
+        code="VG570",
+    ),
+    Settled(
+        said=("Model' object has no attribute 'save_pretrained'",),
+        trace=("FlagEmbedding",),
+        steps=(
+            "python -m pip install 'transformers==4.40.2': 4.41 and later ask FlagEmbedding 1.2's "
+            "models for it",
+        ),
+        since="transformers 4.41",
+        more=True,
+    ),
+)
