@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -18,7 +17,8 @@ _UNSLOTH = (
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    own = "unsloth" in f"{facts.trace} {facts.message}".lower()
+    told = f"{facts.trace} {facts.message} {' '.join(facts.releases)}"
+    own = "unsloth" in told.lower()
     at = next(n for n, do in enumerate(_STEPS) if do.action == "no_compile")
     return (*_STEPS[:at], *_UNSLOTH, *_STEPS[at:]) if own else _STEPS
 
