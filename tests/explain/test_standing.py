@@ -118,7 +118,7 @@ def test_ranks_that_went_different_ways_are_alive(tmp_path):
     )
     said = text(*explain([str(tmp_path / "a.log")]))
     assert "different ways through the model, nobody was killed" in said
-    assert "1. python -m pip install vlmguard" in said
+    assert "1. python -m pip install -U 'llamafactory>=0.9.2'" in said
     assert "dmesg" not in said
     assert "print(collections.Counter(" in said
 

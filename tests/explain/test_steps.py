@@ -348,6 +348,10 @@ def test_commands_that_look_at_images(tmp_path):
     told = _ran(f"cd {tmp_path}; {looks.KEPT}", str(tmp_path / "rows.jsonl"), str(tmp_path / "in"))
     assert told.splitlines()[-1] == "2 rows left out of kept.json"
     assert json.loads((tmp_path / "kept.json").read_text()) == [{"image": "good.png"}, {"text": "x"}]
+    turns = [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": turns}) + "\n" + json.dumps({"messages": turns, "images": ["a.png"]}) + "\n")
+    told = [json.loads(line) for line in _ran(f"cd {tmp_path}; {looks.BLANKED.partition('{rows}')[0]}", str(tmp_path / "rows.jsonl")).splitlines()]
+    assert [(row["messages"][1]["content"], row["images"]) for row in told] == [("<image>q", [str(tmp_path / "blank.png")]), ("q", ["a.png"])]
 
 
 def test_another_port_is_the_same_on_every_node():

@@ -145,6 +145,7 @@ ROWS = (
     ("", "VG552", "ModuleNotFoundError: No module named 'FlagEmbedding.baai_general_embedding'", "", "pip install 'FlagEmbedding<1.3', in the environment of the job: 1.3 moved"),
     ("", "VG552", "ModuleNotFoundError: No module named 'FlagEmbedding.visual'", "", "1.3 has FlagEmbedding.visual no more"),
     ("", "VG536", "ncclSystemError: System call failed. Last error: socketStartConnect: Connect to 172.17.0.3<45619> failed : Software caused connection abort", "", "docker run --network=host --ipc=host …"),
+    ("swift sft --master_addr 10.61.7.24 --nnodes 2\n", "VG536", "ncclSystemError: System call failed. Last error: socketStartConnect: Connect to 10.9.9.3<45619> failed", "", "NCCL_SOCKET_IFNAME=$(ip -o -4 addr | grep -F ' 10.61.7.' | awk"),
     ("", "VG578", "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised: RuntimeError: x", 'File "/w/unsloth_compiled_cache/unsloth_compiled_module_gemma3.py", line 851, in forward', "UNSLOTH_COMPILE_DISABLE=1 in front of the command"),
     ("", "VG578", "RuntimeError: Failed to find C compiler", 'File "/w/unsloth_compiled_cache/x.py", line 851, in forward', "apt-get install gcc"),
     ("", "VG570", "TypeError: preprocess_visual() got an unexpected keyword argument 'grid_thw'", 'File "/w/vl/data/data_qwen.py", line 448, in _get_item', "grep -rn -A 9 'def preprocess_visual(' /w/vl/data: what it takes, grid_thw is none"),
@@ -243,3 +244,16 @@ def test_a_buffer_of_another_size_is_no_idle_tower():
     assert "broadcast_buffers" not in known.remedies(sharded)[0].action
     assert known.rules(sharded)
     assert not known.rules(facts.at(said.replace("7221", "1"), "", ""))
+
+
+def test_ranks_with_other_rows_are_made_alike_by_the_frameworks_own_means():
+    said = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3129, OpType=_ALLGATHER_BASE, NumelIn=64, NumelOut=512, Timeout(ms)=3000000)"
+    for words, first in (
+        ("swift sft --model /m/Qwen2.5-VL-7B --deepspeed zero3 --dataset /d/a.jsonl\n", ("--deepspeed zero2", "python -c $'import json, os, sys")),
+        ("swift sft --model /m/Qwen2.5-VL-7B --deepspeed zero3 --freeze_vit false --dataset /d/a.jsonl\n", ("python -c $'import json, os, sys", "python -m pip install vlmguard")),
+        ("llamafactory-cli train --freeze_vision_tower false --deepspeed ds_z3.json\n", ("python -m pip install -U 'llamafactory>=0.9.2'",)),
+        ("llamafactory==0.9.3\nllamafactory-cli train --freeze_vision_tower false --deepspeed ds_z3.json\n", ("python -m pip install vlmguard",)),
+    ):
+        facts = replace(of_text([words]).at(said, "", ""), seen=frozenset({"parted", "all wait"}), strategy="zero3")
+        steps = [flags.say(do, facts) for do in KNOWN["VG505"].remedies(facts)]
+        assert [s[: len(part)] for s, part in zip(steps, first, strict=False)] == list(first), (words, steps)

@@ -188,6 +188,14 @@ def master(facts: Facts) -> str:
     return told if several and re.fullmatch(r"[A-Za-z0-9][\w.-]{1,80}", told) else ""
 
 
+def network(facts: Facts) -> dict[str, str]:
+    """The first node's address, and the part of it that its neighbours have as well."""
+    told = master(facts)
+    if not re.fullmatch(r"(?:\d{1,3}\.){3}\d{1,3}", told):
+        return {}
+    return {"firstnode": told, "network": told.rpartition(".")[0]}
+
+
 def config(facts: Facts) -> str:
     """accelerate's file, where the command line names it."""
     told = facts.said.get("config_file", "") if "config_file" in facts.typed else ""

@@ -28,6 +28,17 @@ KINDS = (
     'x.get("video")) for x in r))\' {data}: True beside False: rows with and without an image; '
     "without vlmguard a run for each kind"
 )
+# A row without one gets a blank image in front of its question, which no label sees.
+BLANKED = (
+    "python -c $'import json, os, sys\\nfrom PIL import Image\\n"
+    'Image.new("RGB", (56, 56)).save("blank.png")\\nfor x in map(json.loads, open(sys.argv[1])):\\n'
+    ' if not (x.get("images") or x.get("videos")):\\n  x["images"] = '
+    '[os.path.abspath("blank.png")]\\n'
+    '  u = next(m for m in x["messages"] if m["role"] == "user")\\n'
+    '  u["content"] = "<image>" + u["content"]\\n print(json.dumps(x, ensure_ascii=False))\' '
+    "{rows} > blanked.jsonl: then --dataset blanked.jsonl: rows without an image get a blank one, "
+    "in front of the question, where no label sees it"
+)
 _NUMBERS = (
     ": the numbers of the rows whose images and image tokens differ, and those tokens: one <image> "
     "for each image, and no <|image_pad|> or its like in a question or an answer; []: the rows are "
@@ -41,6 +52,12 @@ ROUTE = (
     "the command, on each node: the interface that leads out of it; another one that all nodes "
     "share, "
     "by name, if that is not their network (ip -br addr)"
+)
+# The same, where the log names the first node's address.
+NETWORK = (
+    "NCCL_SOCKET_IFNAME=$(ip -o -4 addr | grep -F ' {network}.' | awk '{print $2; exit}') in front "
+    "of the command, on each node: its interface in the network of the first node, {firstnode} "
+    "(nothing found: ip -br addr, and the name of the one that all nodes share)"
 )
 ROUTE_GLOO = ROUTE.replace("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 

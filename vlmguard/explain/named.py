@@ -124,6 +124,7 @@ def _of(facts: Facts) -> dict[str, str]:
         or _first(named_files.LOADED, facts.trace)
         or facts.said.get("repo", ""),
         "job": _first(_JOB, said),
+        **given.network(facts),
         "host": _first(_HOST, said) or given.master(facts),
         "absent": facts.said.get("absent", ""),
         "offline": facts.said.get("offline", ""),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vlmguard.explain import given, projects, swift
+from vlmguard.explain import given, projects, released, swift
 from vlmguard.explain.logfacts import Facts
 
 # Programs whose flags are not a framework's own: what their command line had is what they take.
@@ -93,6 +93,11 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
     if action == "four_bits" and facts.framework == "ms-swift" and "lora" in facts.tuning:
         bits = "--quantization_bit 4" if swift.release(facts) == "2" else "--quant_bits 4"
         return f"--quant_method bnb {bits}"
+    if action == "dummy_image" and _lacks_blank(facts):
+        return (
+            "python -m pip install -U 'llamafactory>=0.9.2' (a clone: git pull), and the same "
+            "command again: from 0.9.2 on it puts a blank image into batches without one by itself"
+        )
     if released := swift.own(action, facts):
         return released
     encoder = _ENCODER.search(values.get("repo", "")) is not None
@@ -185,6 +190,12 @@ _STAGED = {
 _WHOLE = (
     '{{"stage": 3, "offload_optimizer": {{"device": "cpu"}}, "offload_param": {{"device": "cpu"}}}}'
 )
+
+
+def _lacks_blank(facts: Facts) -> bool:
+    """A LLaMA-Factory that is older, or of which the log tells no release."""
+    told = released.number(facts.releases.get("llamafactory", ""))
+    return facts.framework == "LLaMA-Factory" and told < (0, 9, 2)
 
 
 def _answers(facts: Facts) -> str:

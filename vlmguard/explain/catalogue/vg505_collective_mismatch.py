@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import architectures, limits, looks
+from vlmguard.explain import architectures, limits, looks, named
 from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -89,7 +89,8 @@ _LINKS = (
         "last NCCL lines name the interface and the peer (next step)",
         "slower between the cards of a node",
     ),
-    Do(looks.ROUTE, "none, on one node: no change"),
+    Do(looks.NETWORK, "none, on one node: no change", kind="route"),
+    Do(looks.ROUTE, "none, on one node: no change", kind="route"),
     Do("NCCL_IB_DISABLE=1 in front of the command: it runs: InfiniBand is at fault", "slower"),
 )
 _FIND = (
@@ -200,15 +201,24 @@ def _by_rows(facts: Facts, dummy: Do) -> tuple[Do, ...]:
     if not facts.vision and not parted and (facts.strategy in ("ddp", "") or (facts.zero or 3) < 3):
         return _experts(facts)
     found = [dummy]
+    if facts.framework == "ms-swift" and "rows" in named.of(facts):
+        found.insert(0, Do(looks.BLANKED, "one small forward of the tower in rows of text"))
     if gathers(facts):
-        found[:0] = _experts(facts)[:1]
-        found.append(Do("zero2", "more memory; with a frozen tower it does not gather"))
+        stage_2 = Do("zero2", "more memory; with a frozen tower it does not gather")
+        found[:0] = (*_experts(facts)[:1], *((stage_2,) if _frozen(facts) else ()))
+        found += () if _frozen(facts) else (stage_2,)
     else:
         found.append(Do("freeze_tower", "the tower no longer learns"))
     found.append(Do(looks.KINDS, "none", kind="kinds"))
     if parted:
         found.append(Do(looks.KINDS.replace("{data}", "FILE.json"), "none", kind="kinds"))
     return tuple(found)
+
+
+def _frozen(facts: Facts) -> bool:
+    """Whether the tower does not train: told, or by default. Then nothing of it is reduced."""
+    default = facts.framework in ("ms-swift", "LLaMA-Factory")
+    return facts.zero == 3 and (facts.freeze_tower if facts.freeze_tower is not None else default)
 
 
 def _elsewhere(facts: Facts) -> tuple[Do, ...]:

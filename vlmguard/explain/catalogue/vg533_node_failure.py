@@ -26,7 +26,8 @@ FAILURE = Known(
             when=("RayActorError", "ActorDied", "ray."),
         ),
         Do(
-            "sbatch --exclude={host} with the same script, and tell the administrators",
+            "sbatch --exclude={host} with the same script, resumed from its newest checkpoint "
+            "(next step), and tell the administrators",
             "none",
             unless=("ssh:", "ray", "Ray", "kube", "Kube", "pod"),
             kind="node",

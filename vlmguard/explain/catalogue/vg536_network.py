@@ -99,6 +99,21 @@ _STEPS = (
         kind="interface",
     ),
     Do(
+        looks.NETWORK,
+        "none",
+        unless=(
+            "IB",
+            "ibv",
+            "mlx",
+            "publickey",
+            "ssh",
+            "authentication",
+            "client socket",
+            "Name or service",
+        ),
+        kind="interface",
+    ),
+    Do(
         looks.ROUTE,
         "none",
         unless=(
