@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vlmguard.explain import given, projects, released, swift
+from vlmguard.explain import given, projects, swift
 from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.settled import fault
 
 # Programs whose flags are not a framework's own: what their command line had is what they take.
 _FREE = ("", "transformers", "accelerate", "TRL", "ColossalAI")
@@ -194,7 +195,7 @@ _WHOLE = (
 
 def _lacks_blank(facts: Facts) -> bool:
     """A LLaMA-Factory that is older, or of which the log tells no release."""
-    told = released.number(facts.releases.get("llamafactory", ""))
+    told = fault.numbers(facts.releases.get("llamafactory", ""))
     return facts.framework == "LLaMA-Factory" and told < (0, 9, 2)
 
 
