@@ -80,6 +80,16 @@ ROWS = (
     (log("AttributeError: 'Gemma3Config' object has no attribute 'vocab_size'"), "/app/train.py:88: config.get_text_config().vocab_size"),
     (log("AttributeError: 'Gemma3Config' object has no attribute 'vocab_size'", ("peft/peft_model.py", "x", "y")), "python -m pip install -U peft"),
     (log("pyarrow.lib.ArrowInvalid: JSON parse error: Column(/a/[]/value) changed from string to array in row 5", ("datasets/packaged_modules/json/json.py", "_generate_tables", "x")), "python -c $'import json, sys\\nt, k = open(sys.argv[1]).read(), {}"),
+    (log("ValueError: Due to a serious vulnerability issue in `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6", ("transformers/utils/import_utils.py", "check_torch_load_is_safe", "x")), "python -m pip install -U 'torch>=2.6' torchvision"),
+    (log("AssertionError", ("deepspeed/runtime/state_dict_factory.py", "check_ckpt_list", "assert len(self.ckpt_list) > 0")), "ls CHECKPOINT/global_step*/mp_rank_00_model_states.pt"),
+    (log("TypeError: flash_attn_varlen_func() got an unexpected keyword argument 'softcap'"), "python -m pip install --no-build-isolation -U 'flash-attn>=2.6.3'"),
+    (log("ValueError: InternVLChatModel does not support gradient checkpointing.", ("transformers/trainer.py", "train", "x")), "--gradient_checkpointing false"),
+    (log("ValueError: M does not support an attention implementation through torch.nn.functional.scaled_dot_product_attention yet."), 'attn_implementation="eager"'),
+    (log("TypeError: M._set_gradient_checkpointing() got an unexpected keyword argument 'enable'"), "python -m pip install 'transformers<4.35'"),
+    (log("RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method", ("trl/trainer/grpo_trainer.py", "__init__", "x"), ("torch/cuda/__init__.py", "_lazy_init", "x"), ("/vllm/worker.py", "y", "z")), "VLLM_WORKER_MULTIPROCESSING_METHOD=spawn in front"),
+    (log("RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 8 but got size 9 for tensor number 1 in the list.", ("accelerate/accelerator.py", "gather_for_metrics", "x"), ("accelerate/utils/operations.py", "gather", "x")), "x = accelerator.pad_across_processes("),
+    (log("RuntimeError: DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient."), "/app/train.py:88: leave DistributedDataParallel(…) out"),
+    (log('ValueError: Unknown split "train". Should be one of [\'test\', \'validation\'].', ("datasets/arrow_reader.py", "x", "y")), 'split="test" in load_dataset(…)'),
 )  # fmt: skip
 
 

@@ -224,7 +224,7 @@ MINE = 'File "/w/sft.py", line 7, in <module> trainer.train() '
 # What the log says of the run, class, message, trace → the beginning of the first step.
 RUNS = (
     ("torchrun ft.py --grad_checkpoint True --use_llm_lora 16\n", "VG507", "element 0 of tensors does not require grad", MINE, "model.language_model.enable_input_require_grads() in /w/sft.py"),
-    ("x transformers/trainer.py x\n", "VG506", "value tensor of shape [640, 4096] cannot be broadcast to indexing result of shape [577, 4096]", MINE, "grep -nE 'max_(seq_|model_)?len' /w/sft.py"),
+    ("x transformers/trainer.py x\n", "VG506", "value tensor of shape [640, 4096] cannot be broadcast to indexing result of shape [577, 4096]", MINE, "grep -niE 'max_(seq_|model_)?len' /w/sft.py"),
     ("python train.py --max_seq_len 512\n", "VG506", "value tensor of shape [640, 4096] cannot be broadcast to indexing result of shape [577, 4096]", MINE, "--max_seq_len 1024"),
     ("x\n", "VG544", "RuntimeError: DataLoader worker (pid 7) is killed by signal: Segmentation fault.", "", "PYTHONFAULTHANDLER=1 in front of the command, and DataLoader(num_workers=0)"),
     ("x transformers/trainer.py x\n", "VG544", "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.", "", "--dataloader_num_workers 0"),

@@ -88,6 +88,7 @@ _LOCAL = re.compile(r"pickle local object ['\"]?[\w.<>]{0,80}<locals>\.([A-Za-z_
 _METRIC = re.compile(r"module script at \S{0,200}?/([a-z_]\w{1,40})\.py")
 _TOKENS = re.compile(r"max_num_batched_tokens \((\d{2,7})\)")
 _FORWARD = re.compile(r"\b([A-Z]\w{2,60})\.forward\(\) got an unexpected")
+_SPLIT = re.compile(r"Unknown split \S{1,40} Should be one of \[['\"]([\w.-]{1,40})")
 _NESTED = re.compile(r"features \(`?(\w{1,60})`? in this case\)")
 _REQUIRER = re.compile(r"distribution was not found and is required by ([A-Za-z][\w.-]{1,40})")
 _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
@@ -209,6 +210,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "numbers": named_numbers.numbers(said),
         **named_numbers.fitting(said),
         "nested": _first(_NESTED, said),
+        "othersplit": _first(_SPLIT, said),
     }
     if blank := named_files.BLANK.search(found["path"]):
         found.update(unblanked=found["path"].replace(blank[0], blank[1]), ending=blank[1][1:])

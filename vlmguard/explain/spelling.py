@@ -163,7 +163,7 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
     named = facts.framework == "TRL" or bool(facts.typed & set(_LENGTHS))
     if action == "max_length" and "main" in values and not named:
         return (
-            "grep -nE 'max_(seq_|model_)?len' {main}: the limit of a row's length as it is "
+            "grep -niE 'max_(seq_|model_)?len' {main}: the limit of a row's length as it is "
             "called there; {length} for it"
         )
     if action in _OWN:

@@ -93,4 +93,11 @@ TABLE = (
             "more; a data set with a script of its own wants python -m pip install 'datasets<4'",
         ),
     ),
+    Settled(
+        said=("Unknown split", "Should be one of ["),
+        steps=(
+            'split="{othersplit}" in load_dataset(…): the message lists those that there are; a '
+            'part to train on: .train_test_split(test_size=0.1)["train"]',
+        ),
+    ),
 )

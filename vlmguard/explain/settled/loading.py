@@ -5,6 +5,11 @@ from __future__ import annotations
 from vlmguard.explain.settled.fault import Settled
 
 _TOKENIZERS = {"Qwen2Tokenizer": "4.37", "GemmaTokenizer": "4.38", "LlamaTokenizer": "4.28"}
+_STATES = (
+    "ls CHECKPOINT/global_step*/mp_rank_00_model_states.pt: on every node: this rank's node does "
+    "not have it: rsync -a FIRST_NODE:CHECKPOINT/ CHECKPOINT/, and an --output_dir that all nodes "
+    "share from now on",
+)
 TABLE = (
     Settled(
         said=("Error while deserializing header",),
@@ -148,5 +153,38 @@ TABLE = (
         said=("`rope_scaling` must be a dictionary with", "longrope"),
         steps=("python -m pip install -U 'transformers>=4.43': which knows this scaling",),
         mended="transformers 4.43",
+    ),
+    Settled(
+        said=("serious vulnerability issue in `torch.load`",),
+        steps=(
+            "python -m pip install -U 'torch>=2.6' torchvision: this transformers reads .bin, .pt "
+            "and .pth files with no older torch",
+            "python -m pip install 'transformers<4.52': which reads them with the torch that is "
+            "here; or weights as safetensors (a checkpoint's optimizer.pt is none)",
+        ),
+        why=(
+            "transformers refuses torch.load before torch 2.6: the file is a pickle, and reading "
+            "it can run code"
+        ),
+        mended="torch 2.6",
+        code="VG570",
+    ),
+    Settled(
+        said=("weights offloaded to the disk. Please provide an `offload_folder`",),
+        steps=(
+            'from_pretrained(…, offload_folder="offload"): so it loads; what lies on the disk '
+            "does not train",
+            "BitsAndBytesConfig(load_in_4bit=True) with LoRA, or ZeRO-3 with torchrun: for "
+            "training, where the model does not fit the card",
+        ),
+    ),
+    Settled(
+        said=("self.ckpt_list) > 0",),
+        steps=_STATES,
+    ),
+    Settled(
+        said=("AssertionError",),
+        trace=("in check_ckpt_list", "assert len(self.ckpt_list) > 0"),
+        steps=_STATES,
     ),
 )

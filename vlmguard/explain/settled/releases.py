@@ -121,4 +121,58 @@ TABLE = (
         )
         for name in ("vocab_size'", "hidden_size'", "num_hidden_layers'", "num_attention_heads'")
     ),
+    Settled(
+        said=("got an unexpected keyword argument 'softcap'",),
+        steps=(
+            "python -m pip install --no-build-isolation -U 'flash-attn>=2.6.3': older ones do not "
+            'know Gemma 2\'s softcap; or attn_implementation="eager" in from_pretrained',
+        ),
+        mended="flash-attn 2.6.3",
+    ),
+    Settled(
+        said=("gradient_checkpointing_enable() got an unexpected keyword argument",),
+        steps=(
+            "python -m pip install -U 'transformers>=4.35' peft: which take "
+            "gradient_checkpointing_kwargs; a model's own code that does not: take it out of the "
+            "call in {place}",
+        ),
+        mended="transformers 4.35",
+    ),
+    Settled(
+        said=("_set_gradient_checkpointing() got an unexpected keyword argument 'enable'",),
+        steps=(
+            "python -m pip install 'transformers<4.35': the model's own code is written for it; "
+            "or def _set_gradient_checkpointing(…) taken out of the modeling file in the model's "
+            "folder: newer ones have their own",
+        ),
+    ),
+    Settled(
+        said=("does not support gradient checkpointing",),
+        steps=(
+            "no_checkpointing",
+            "model.language_model.gradient_checkpointing_enable(): a part that does (InternVL's "
+            "own script: --grad_checkpoint True)",
+        ),
+    ),
+    Settled(
+        said=("does not support an attention implementation through torch", "scaled_dot_product"),
+        steps=(
+            'attn_implementation="eager": in from_pretrained (--attn_implementation eager): this '
+            "model's own code has no sdpa",
+        ),
+    ),
+    Settled(
+        said=("does not support Flash Attention 2",),
+        steps=(
+            'attn_implementation="sdpa": in from_pretrained (--attn_implementation sdpa; "eager", '
+            "where that is refused, too): this model has no flash-attention",
+        ),
+    ),
+    Settled(
+        said=("VLProcessor.__init__() got multiple values for argument",),
+        steps=(
+            "python -m pip install -U 'transformers>=4.51': the processor's files were saved by a "
+            "newer one; or preprocessor_config.json of the base model over that of the checkpoint",
+        ),
+    ),
 )

@@ -81,4 +81,13 @@ TABLE = (
             "both are on the same card, which NCCL refuses"
         ),
     ),
+    Settled(
+        said=("Cannot re-initialize CUDA in forked subprocess",),
+        trace=("/vllm/",),
+        steps=(
+            "VLLM_WORKER_MULTIPROCESSING_METHOD=spawn in front of the command: vLLM's workers are "
+            "forked otherwise, after CUDA was used here",
+        ),
+        code="VG583",
+    ),
 )

@@ -115,6 +115,37 @@ TABLE = (
             "rank move that folder; then rm -r of the tmp-checkpoint-… that is left",
         ),
     ),
+    Settled(
+        said=("Sizes of tensors must match",),
+        trace=("accelerate/utils/operations.py", "gather"),
+        steps=(
+            "x = accelerator.pad_across_processes(x, dim=1, pad_index=-100): in front of "
+            "gather_for_metrics: the ranks' rows are of different length",
+            "--prediction_loss_only true: for a Trainer whose logits nobody needs",
+        ),
+        why="the ranks' predictions are of different length, and were to be joined",
+        code="VG587",
+    ),
+    Settled(
+        said=("AcceleratorState", "was not reinitialized"),
+        steps=(
+            "args = TrainingArguments(…): (or accelerator = Accelerator()) made anew in the same "
+            "cell or function as the trainer; in a notebook: restart the kernel first",
+        ),
+        why=(
+            "Accelerate keeps one state for a process; it was put back since TrainingArguments or "
+            "the Accelerator were made, and they still look for it"
+        ),
+    ),
+    Settled(
+        said=("is not needed when a module doesn't have any parameters that require a gradient",),
+        steps=(
+            "{place}: leave DistributedDataParallel(…) out for that part: nothing of it trains; "
+            "only what trains is wrapped",
+            "print([n for n, p in model.named_parameters() if p.requires_grad][:9]): in front of "
+            "it, where it was to train: a freeze or target_modules took all",
+        ),
+    ),
     *(
         Settled(said=(f"Trainer' object has no attribute '{name}'",), steps=_OLD_TRAINER)
         for name in _GONE
