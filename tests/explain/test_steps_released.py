@@ -42,6 +42,9 @@ ROWS = (
     ("swift rlhf --rlhf_type dpo\n", "VG554", "KeyError: 'prompt'", 'File "/e/site-packages/trl/trainer/dpo_trainer.py", line 85, in _tokenize', "python -m pip install -U ms-swift"),
     ("llava/train/train_mem.py --model_name_or_path liuhaotian/llava-v1.6-34b --version v1\nWARNING: tokenization mismatch: 385 vs. 399. (ignored)\n", "VG593", "", "", "--version mpt"),
     ("", "VG582", "ValueError: Unable to create tensor, you should probably activate truncation and/or padding with 'padding=True'. Perhaps your features (`text` in this case) have excessive nesting", "", "dataset = dataset.map(…, remove_columns=dataset.column_names)"),
+    ("loading configuration file /m/qwen-ext/config.json\n", "VG522", 'ValueError: Trying to set a tensor of shape torch.Size([151938, 1024]) in "weight" (which has shape torch.Size([151936, 1024])), this look incorrect.', "", """sed -i 's/"vocab_size": 151936/"vocab_size": 151938/' /m/qwen-ext/config.json"""),
+    ("llamafactory-cli export x.yaml\n", "VG522", "RuntimeError: Error(s) in loading state_dict for PeftModelForCausalLM: size mismatch for base_model.model.model.embed_tokens.modules_to_save.default.weight: copying a param with shape torch.Size([158656, 4096]) from checkpoint, the shape in current model is torch.Size([128256, 4096]).", "", "resize_vocab: true"),
+    ("train_mem.py --bits 4 --deepspeed ./scripts/zero3.json --lora_enable True\n", "VG575", "ValueError: DeepSpeed Zero-3 is not compatible with `low_cpu_mem_usage=True` or with passing a `device_map`.", LLAVA, "--deepspeed ./scripts/zero2.json"),
     ("", "VG552", "ModuleNotFoundError: No module named 'colossalai.kernel.op_builder'", 'File "/w/ColossalAI/colossalai/nn/optimizer/cpu_adam.py", line 6, in <module>', "python -m pip install /w/ColossalAI"),
     ("", "VG552", "ImportError: cannot import name 'nullcontext'", "", "conda create -n py310 python=3.10"),
     ("", "VG552", "ImportError: cannot import name 'Self' from 'typing' (/usr/lib/python3.10/typing.py)", "", "conda create -n py311 python=3.11"),
@@ -69,3 +72,7 @@ def test_a_known_remedy_comes_first():
 def test_not_for_another_release():
     assert "vllm==0.7.1" not in _first("vllm 0.9.2\n", "VG566", "NotImplementedError: ", VLLM)
     assert "MPO" not in _first(FACTORY.format("InternVL3-8B-hf"), "VG556", PROCESSOR, "")
+
+
+def test_a_file_of_accelerates_that_names_its_stage():
+    assert of_text(["accelerate launch --config_file deepspeed_zero3.yaml t.py\n"]).zero == 3

@@ -334,6 +334,8 @@ def _strategy(said: dict[str, str], seen: str) -> str:
         r"(?i)zero[-_]?([1-3])|ds_?z([1-3])|stage[-_]?([1-3])", said.get("deepspeed", "")
     ):
         return f"zero{match[1] or match[2] or match[3]}"
+    if match := re.search(r"(?i)zero[-_]?([1-3])", said.get("config_file", "")):
+        return f"zero{match[1]}"  # accelerate's examples are called so
     return seen
 
 

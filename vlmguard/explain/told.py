@@ -148,7 +148,7 @@ NAMES = frozenset(
     num_workers pretrain_mm_mlp_adapter tf32 disable_flash_attn2 num_generations
     max_completion_length max_slice_nums max_dynamic_patch plugin
     dataset_name save_steps strict vllm_server_host vllm_server_port
-    rlhf_type model_name quantization_bit quant_bits load_in_4bit deepspeed_config
+    rlhf_type model_name quantization_bit quant_bits load_in_4bit bits deepspeed_config
     """.split()
 ) | frozenset(_ALIASES)
 

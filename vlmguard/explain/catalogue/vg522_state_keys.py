@@ -208,6 +208,32 @@ _STEPS = (
 )
 
 
+# A table of tokens that is longer than config.json says: from_pretrained makes the shorter one.
+_LONGER = re.compile(
+    r"Trying to set a tensor of shape torch\.Size\(\[(\d{5,7}), (\d{2,5})\]\) in \"weight\" "
+    r"\(which has shape torch\.Size\(\[(\d{5,7}), \2\]\)\)"
+)
+
+
+def _enlarged(facts: Facts) -> tuple[Do, ...]:
+    """Tokens that were added: to the model's own file, or before an adapter is loaded."""
+    if match := _LONGER.search(facts.message):
+        change = f's/"vocab_size": {match[3]}/"vocab_size": {match[1]}/'
+        told = f"the weights have {match[1]} tokens, and config.json says {match[3]}"
+        return tuple(
+            Do(f"sed -i '{change}' {folder}/config.json: {told}", "none", kind="longer")
+            for folder in ("{modelfolder}", "MODEL")
+        )
+    if facts.framework != "LLaMA-Factory" or "modules_to_save" not in facts.message:
+        return ()
+    step = (
+        "resize_vocab: true, and as model_name_or_path a copy of the base model with the adapter's "
+        "tokenizer.json, tokenizer_config.json and special_tokens_map.json in it: the embeddings "
+        "are made as long as the tokenizer ({vocabulary}) before the adapter is loaded"
+    )
+    return (Do(step, "none", unless=("torch.Size([0])",)),)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """An adapter's own rank, where that is what differs."""
     found = shapes.of_adapter(facts.message, "")
@@ -220,7 +246,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (Do(step, "none", kind="adapter"), *_STEPS)
     rank = (Do("adapter_rank", "none", tuple(found.items())),) if "savedrank" in found else ()
     other = _of_another_size(facts)
-    return other if len(other) > 1 else (*other, *rank, *_STEPS)
+    return other if len(other) > 1 else (*_enlarged(facts), *other, *rank, *_STEPS)
 
 
 def _of_another_size(facts: Facts) -> tuple[Do, ...]:

@@ -16,7 +16,16 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     given = facts.said.get("deepspeed", "")
     if facts.framework == "ms-swift" and re.fullmatch(r"[a-z]\w{0,30}", given):
         return (_OWN, *STEPS) if "(char 0)" in facts.message else STEPS
+    if "`device_map`" in facts.message and _few_bits(facts):
+        fewer = "more memory: every rank holds all parameters, in 4 or 8 bits"
+        return (Do("zero2", fewer), *(do for do in STEPS if do.action != "zero2"))
     return STEPS
+
+
+def _few_bits(facts: Facts) -> bool:
+    """Whether the model is loaded in 4 or 8 bits, which wants a device_map."""
+    given = [facts.said.get(name, "") for name in ("bits", "quantization_bit", "quant_bits")]
+    return bool({"4", "8"} & set(given)) or facts.said.get("load_in_4bit", "").lower() == "true"
 
 
 FAILURE = Known(
