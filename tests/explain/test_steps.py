@@ -348,10 +348,6 @@ def test_commands_that_look_at_images(tmp_path):
     told = _ran(f"cd {tmp_path}; {looks.KEPT}", str(tmp_path / "rows.jsonl"), str(tmp_path / "in"))
     assert told.splitlines()[-1] == "2 rows left out of kept.json"
     assert json.loads((tmp_path / "kept.json").read_text()) == [{"image": "good.png"}, {"text": "x"}]
-    turns = [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]
-    (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": turns}) + "\n" + json.dumps({"messages": turns, "images": ["a.png"]}) + "\n")
-    told = [json.loads(line) for line in _ran(f"cd {tmp_path}; {looks.BLANKED.partition('{rows}')[0]}", str(tmp_path / "rows.jsonl")).splitlines()]
-    assert [(row["messages"][1]["content"], row["images"]) for row in told] == [("<image>q", [str(tmp_path / "blank.png")]), ("q", ["a.png"])]
 
 
 def test_another_port_is_the_same_on_every_node():
@@ -471,7 +467,7 @@ def test_images_are_not_blamed_where_nothing_sees():
     assert steps("VG505", said)[0].startswith("dmesg -T")
     assert any(step.startswith("PET_LOG_DIR=LOGS") for step in steps("VG505", said))
     assert not any("LOGS" in step for step in steps("VG505", said, seen=frozenset(("rank files",))))
-    assert steps("VG505", said, model="Qwen/Qwen2.5-VL-7B-Instruct")[0].startswith("a small blank image")
+    assert "with_blank.json" in steps("VG505", said, model="Qwen/Qwen2.5-VL-7B-Instruct")[0]
     waits = "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."
     assert "find_unused_parameters" in steps("VG503", waits)[0]
     assert "vision tower" in steps("VG503", waits, said={"max_pixels": "1"})[0]

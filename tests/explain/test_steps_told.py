@@ -3,7 +3,12 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
+
+import pytest
 
 from vlmguard.explain import flags, parted
 from vlmguard.explain.catalogue import load
@@ -250,10 +255,52 @@ def test_ranks_with_other_rows_are_made_alike_by_the_frameworks_own_means():
     said = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3129, OpType=_ALLGATHER_BASE, NumelIn=64, NumelOut=512, Timeout(ms)=3000000)"
     for words, first in (
         ("swift sft --model /m/Qwen2.5-VL-7B --deepspeed zero3 --dataset /d/a.jsonl\n", ("--deepspeed zero2", "python -c $'import json, os, sys")),
-        ("swift sft --model /m/Qwen2.5-VL-7B --deepspeed zero3 --freeze_vit false --dataset /d/a.jsonl\n", ("python -c $'import json, os, sys", "python -m pip install vlmguard")),
+        ("swift sft --model /m/Qwen2.5-VL-7B --deepspeed zero3 --freeze_vit false --dataset /d/a.jsonl\n", ("python -c $'import json, os, sys", "--deepspeed zero2 --freeze_vit true")),
         ("llamafactory-cli train --freeze_vision_tower false --deepspeed ds_z3.json\n", ("python -m pip install -U 'llamafactory>=0.9.2'",)),
-        ("llamafactory==0.9.3\nllamafactory-cli train --freeze_vision_tower false --deepspeed ds_z3.json\n", ("python -m pip install vlmguard",)),
+        ("llamafactory==0.9.3\nllamafactory-cli train --freeze_vision_tower false --deepspeed ds_z3.json\n", ("python -c $'import json, os, sys", "deepspeed: examples/deepspeed/ds_z2_config.json, freeze_vision_tower: true")),
     ):
         facts = replace(of_text([words]).at(said, "", ""), seen=frozenset({"parted", "all wait"}), strategy="zero3")
         steps = [flags.say(do, facts) for do in KNOWN["VG505"].remedies(facts)]
         assert [s[: len(part)] for s, part in zip(steps, first, strict=False)] == list(first), (words, steps)
+
+
+WAITING = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=72, OpType=_ALLGATHER_BASE, NumelIn=64, NumelOut=64, Timeout(ms)=3000000)"
+
+
+@pytest.mark.parametrize(
+    ("command", "steps"),
+    [
+        ("--freeze_vit false --deepspeed zero3", ("python -c $", "--deepspeed zero2 --freeze_vit true")),
+        ("--freeze_vit true --deepspeed zero3", ("--deepspeed zero2", "python -c $")),
+    ],
+)
+def test_stage_2_alone_does_not_help_a_tower_that_trains(command, steps):
+    facts = of_text([f"swift sft --model /m/Qwen2-VL --dataset d.json {command}\n"]).at(WAITING, "", "")
+    facts = replace(facts, seen=frozenset({"parted"}))
+    said = [flags.say(do, facts) for do in KNOWN["VG505"].remedies(facts)]
+    assert said[0].startswith(steps[0])
+    assert said[1].startswith(steps[1])
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        (
+            [{"conversations": [{"from": "human", "value": "<image>a"}], "image": "a.png"}, {"conversations": [{"from": "human", "value": "b"}]}],
+            {"conversations": [{"from": "human", "value": "<image>b"}], "image": "blank.png"},
+        ),
+        (
+            [{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "b"}]}],
+            {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "<image>b"}], "images": ["blank.png"]},
+        ),
+    ],
+)
+def test_the_command_for_blank_images_does_it(rows, wanted, tmp_path):
+    facts = of_text(["swift sft --dataset rows.json --deepspeed zero3 --freeze_vit false\n"]).at(WAITING, "", "")
+    said = flags.say(KNOWN["VG505"].remedies(facts)[0], facts)
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    command = f"{said.split(': writes')[0]}".replace("python", sys.executable, 1)
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"1 of {len(rows)} rows had no image\n"
+    last = (tmp_path / "with_blank.json").read_text().replace(f"{tmp_path}/", "")
+    assert json.loads(last) == [*rows[:-1], wanted]

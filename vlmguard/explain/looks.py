@@ -28,16 +28,28 @@ KINDS = (
     'x.get("video")) for x in r))\' {data}: True beside False: rows with and without an image; '
     "without vlmguard a run for each kind"
 )
-# A row without one gets a blank image in front of its question, which no label sees.
-BLANKED = (
-    "python -c $'import json, os, sys\\nfrom PIL import Image\\n"
-    'Image.new("RGB", (56, 56)).save("blank.png")\\nfor x in map(json.loads, open(sys.argv[1])):\\n'
-    ' if not (x.get("images") or x.get("videos")):\\n  x["images"] = '
-    '[os.path.abspath("blank.png")]\\n'
-    '  u = next(m for m in x["messages"] if m["role"] == "user")\\n'
-    '  u["content"] = "<image>" + u["content"]\\n print(json.dumps(x, ensure_ascii=False))\' '
-    "{rows} > blanked.jsonl: then --dataset blanked.jsonl: rows without an image get a blank one, "
-    "in front of the question, where no label sees it"
+# A blank image in each row of text alone; the last word: a file of rows.
+_BLANK = (
+    "python -c $'import json, os, sys\\nfrom PIL import Image\\nt = open(sys.argv[1]).read()\\n"
+    'r = json.loads(t) if t[:1] == "[" else [json.loads(x) for x in t.splitlines() if x]\\n'
+    'Image.new("RGB", (336, 336)).save("blank.png")\\np, n = os.path.abspath("blank.png"), 0\\n'
+    'one = any(isinstance(x.get("image"), str) for x in r)\\nfor x in r:\\n'
+    ' if any(x.get(k) for k in ("images", "image", "videos", "video")): continue\\n'
+    ' for u in x.get("messages") or x.get("conversations") or []:\\n'
+    '  if u.get("role", u.get("from")) not in ("user", "human"): continue\\n'
+    '  k = "content" if "content" in u else "value"\\n'
+    '  u[k] = "<image>" + u[k] if isinstance(u[k], str) else [{"type": "image"}, *u[k]]\\n'
+    '  x.update({"image": p} if one else {"images": [p]})\\n  n += 1\\n  break\\n'
+    'json.dump(r, open("with_blank.json", "w"), ensure_ascii=False)\\n'
+    'print(n, "of", len(r), "rows had no image")\' '
+)
+_WITH = (
+    ": writes with_blank.json, in which each row without an image has a blank one in front of the "
+    "question, where no label sees it: train on that; 0 rows had none: the next steps"
+)
+BLANK = tuple(
+    Do(_BLANK + data + _WITH, "one small forward of the tower in rows of text", kind="blank")
+    for data in ("{data}", "FILE.json")
 )
 _NUMBERS = (
     ": the numbers of the rows whose images and image tokens differ, and those tokens: one <image> "

@@ -94,7 +94,7 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
     if action == "four_bits" and facts.framework == "ms-swift" and "lora" in facts.tuning:
         bits = "--quantization_bit 4" if swift.release(facts) == "2" else "--quant_bits 4"
         return f"--quant_method bnb {bits}"
-    if action == "dummy_image" and _lacks_blank(facts):
+    if action == "dummy_image" and lacks_blank(facts):
         return (
             "python -m pip install -U 'llamafactory>=0.9.2' (a clone: git pull), and the same "
             "command again: from 0.9.2 on it puts a blank image into batches without one by itself"
@@ -193,7 +193,7 @@ _WHOLE = (
 )
 
 
-def _lacks_blank(facts: Facts) -> bool:
+def lacks_blank(facts: Facts) -> bool:
     """A LLaMA-Factory that is older, or of which the log tells no release."""
     told = fault.numbers(facts.releases.get("llamafactory", ""))
     return facts.framework == "LLaMA-Factory" and told < (0, 9, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import architectures, limits, looks, named
+from vlmguard.explain import architectures, limits, looks, spelling
 from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -130,31 +130,26 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if _FIRST.search(facts.message):
         return (*_LINKS, *ranks.logs(facts), *_FIND)
     if "disagreement" in facts.message:  # ZeRO-3's own check of what it gathers
-        return (
-            Do("zero2", "more memory; it gathers no weights, so the ranks may differ"),
-            Do("dummy_image", "one small forward of the tower in batches of text"),
-            _LEAVES,
-            *_find(facts),
-        )
+        ways = [do for do in _by_rows(facts) if do is not _LEAVES]
+        return (*ways, _LEAVES, *_find(facts))
     if _NUMBER.search(facts.message):
-        return (*_find(facts), _ALONE, Do("dummy_image", "one small forward of the tower"))
-    dummy = Do("dummy_image", "one small forward of the tower in batches of text")
+        return (*_find(facts), _ALONE)
     if "mismatch between collectives" in facts.message:  # torch's own check: all are alive
-        steps = (*_by_rows(facts, dummy), *_elsewhere(facts))
+        steps = (*_by_rows(facts), *_elsewhere(facts))
         trainer = "transformers/trainer.py" in facts.trace  # its own frames are every rank's last
         return steps if trainer and steps else (_LINES, *steps)
     if _buffers(facts):
         return _BUFFERS
     if "parted" in facts.seen and not _experts(facts):  # nobody was killed
-        return (*_by_rows(facts, dummy), *_elsewhere(facts), *_FIND)
+        return (*_by_rows(facts), *_elsewhere(facts), *_FIND)
     if "all wait" in facts.seen:  # no log holds more
-        return (*_by_rows(facts, dummy), *_FIND, *_elsewhere(facts))
+        return (*_by_rows(facts), *_FIND, *_elsewhere(facts))
     if not facts.vision:  # nothing says that it sees: look first
-        last = () if _experts(facts) else (dummy,)
+        last = () if _experts(facts) else looks.BLANK
         return (*_experts(facts), *_find(facts), *_elsewhere(facts), *last)
     if "absent" in facts.said:  # one rank alone did not come: where is it?
-        return (*_find(facts)[:-1], *_by_rows(facts, dummy), *_FIND, *_elsewhere(facts))
-    return (*_by_rows(facts, dummy), *_elsewhere(facts), *_find(facts))
+        return (*_find(facts)[:-1], *_by_rows(facts), *_FIND, *_elsewhere(facts))
+    return (*_by_rows(facts), *_elsewhere(facts), *_find(facts))
 
 
 def _foreseen(facts: Facts) -> bool:
@@ -192,33 +187,41 @@ def _experts(facts: Facts) -> tuple[Do, ...]:
 def gathers(facts: Facts) -> bool:
     """Whether weights are gathered for each forward: told, or by what the ranks wait in."""
     asked = facts.strategy == "" and "OpType=_ALLGATHER_BASE" in facts.message
+    asked = asked or "disagreement" in facts.message  # ZeRO-3's own check of what it gathers
     return facts.zero == 3 or facts.fsdp or asked
 
 
-def _by_rows(facts: Facts, dummy: Do) -> tuple[Do, ...]:
+def _by_rows(facts: Facts) -> tuple[Do, ...]:
     """What makes the ranks' ways through the model alike, whatever their rows."""
     parted = "parted" in facts.seen and gathers(facts)
-    if not facts.vision and not parted and (facts.strategy in ("ddp", "") or (facts.zero or 3) < 3):
+    told = facts.vision or parted or "disagreement" in facts.message
+    if not told and (facts.strategy in ("ddp", "") or (facts.zero or 3) < 3):
         return _experts(facts)
-    found = [dummy]
-    if facts.framework == "ms-swift" and "rows" in named.of(facts):
-        found.insert(0, Do(looks.BLANKED, "one small forward of the tower in rows of text"))
-    if gathers(facts):
-        stage_2 = Do("zero2", "more memory; with a frozen tower it does not gather")
-        found[:0] = (*_experts(facts)[:1], *((stage_2,) if _frozen(facts) else ()))
-        found += () if _frozen(facts) else (stage_2,)
-    else:
-        found.append(Do("freeze_tower", "the tower no longer learns"))
-    found.append(Do(looks.KINDS, "none", kind="kinds"))
-    if parted:
-        found.append(Do(looks.KINDS.replace("{data}", "FILE.json"), "none", kind="kinds"))
-    return tuple(found)
+    if not gathers(facts):
+        return (*looks.BLANK, Do("freeze_tower", "the tower no longer learns"), _GUARD)
+    trains = facts.freeze_tower is False
+    ways = (*looks.BLANK, _stage2(facts)) if trains else (_stage2(facts), *looks.BLANK)
+    ways = (_GUARD, *ways) if spelling.lacks_blank(facts) else (*ways, _GUARD)
+    return (*_experts(facts)[:1], *ways)
 
 
-def _frozen(facts: Facts) -> bool:
-    """Whether the tower does not train: told, or by default. Then nothing of it is reduced."""
-    default = facts.framework in ("ms-swift", "LLaMA-Factory")
-    return facts.zero == 3 and (facts.freeze_tower if facts.freeze_tower is not None else default)
+_GUARD = Do("dummy_image", "one small forward of the tower in batches of text")
+
+
+def _stage2(facts: Facts) -> Do:
+    """It gathers no weights; but the gradients of a tower that trains hang there as well: so did
+    each cell of our matrix in which one rank alone had images."""
+    if facts.freeze_tower is not False:
+        default = facts.framework in ("ms-swift", "LLaMA-Factory")  # frozen, unless told
+        told = "" if facts.freeze_tower or default else "; with the tower frozen: one that trains "
+        return Do(
+            "zero2", f"more memory: each rank holds all weights{told and told + 'waits there'}"
+        )
+    then = _FROZEN.get(facts.framework, ", with the vision tower frozen")
+    return Do("zero2", "more memory; the tower no longer learns", (("then", then),))
+
+
+_FROZEN = {"ms-swift": " --freeze_vit true", "LLaMA-Factory": ", freeze_vision_tower: true"}
 
 
 def _elsewhere(facts: Facts) -> tuple[Do, ...]:
