@@ -19,7 +19,7 @@ _CHECKS = ("ValueError", "AssertionError", "NotImplementedError")
 _IMPORTED = ", in an import by another module"
 # The frame before one that is a module being imported.
 _IMPORTS = ("<module>", "_call_with_frames_removed", "import_module", "_get_module", "__getattr__")
-_RELEASES, _INDEX, _ROWS = "VG570", "VG545", "VG554"
+_RELEASES, _INDEX, _ROWS, _SHARDED = "VG570", "VG545", "VG554", "VG523"
 # Who calls reward functions: a column that one of these lacks is theirs.
 _REWARDED = ("_calculate_rewards", "_score_completions", "compute_rewards_per_func")
 # Torch's own words on sizes that do not fit: no package's check of its arguments.
@@ -39,6 +39,8 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     found = _last_error(message, catalogue) or best(message, trace, catalogue)
     if found is not None and found.code == _ROWS and _rewarded(event):
         found = _without(_ROWS, message, trace, catalogue)
+    if found is not None and found.code == _SHARDED and _own_queue(event, trace):
+        found = _without(_SHARDED, message, trace, catalogue)
     if found is not None and found.code == _RELEASES and _own_call(event):
         found = None
     if found is not None and found.code == _INDEX and slips.plain_index(event):
@@ -203,6 +205,12 @@ def _within(event: Event, message: str, trace: str, catalogue: Sequence[Known]) 
 
 def _rewarded(event: Event) -> bool:
     return event.name in ("KeyError", "IndexError") and any(f[2] in _REWARDED for f in event.frames)
+
+
+def _own_queue(event: Event, trace: str) -> bool:
+    """A queue of the user's own that is empty, and none of DeepSpeed's."""
+    own = bool(event.frames) and not kinds.installed(event.raised_in)
+    return own and event.name == "IndexError" and "deepspeed" not in trace.lower()
 
 
 def _own_call(event: Event) -> bool:

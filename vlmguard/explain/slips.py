@@ -212,6 +212,16 @@ def _asserted(code: str, words: re.Pattern[str]) -> Callable[[Slip], bool]:
     return asks
 
 
+_FINITE = re.compile(
+    r"^assert (?:not )?\(?(?:torch|math|np|numpy)\.is(?:nan|finite|inf)\([^)]{0,30}loss"
+)
+
+
+def _not_finite(slip: Slip) -> bool:
+    """An own check of the loss, with words of its own."""
+    return slip.kind == "AssertionError" and _FINITE.search(slip.source) is not None
+
+
 def _by_numbers(code: str) -> Callable[[Slip], bool]:
     return lambda slip: sizes.told(f"{slip.kind}: {slip.said}", slip.source) == code
 
@@ -225,6 +235,7 @@ _RULES: tuple[tuple[str, Callable[[Slip], bool]], ...] = (
     ("VG510", _no_such_image),
     ("VG550", _no_state),
     ("VG522", _other_checkpoint),
+    ("VG515", _not_finite),
     *((code, _asserted(code, words)) for code, words in idioms.ASSERTED),
     ("VG582", _unlike_rows),
     ("VG554", _row_lacks),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vlmguard.explain import clean, given, named, slight, slips, upstream
+from vlmguard.explain import clean, edits, given, named, slight, slips, upstream
 from vlmguard.explain.events import Event
 from vlmguard.explain.failure import flat
 
@@ -49,8 +49,12 @@ def steps(event: Event) -> Iterator[str]:
         yield staged
     if newer := upstream.update(event):
         yield newer
+    frames = event.frames
+    raised_here = bool(where) and bool(frames) and own.rpartition(":")[0] == frames[-1][0]
     if passed := slight.mended(said, trace, where, event):
         yield passed
+    elif raised_here and (edit := edits.edit(said, given.own_line(trace), where)):
+        yield edit
     elif hint := _hint(said, trace):
         yield f"{where}: {hint}" if where else hint
     elif looked := _looked(said, trace, where, event):
