@@ -68,6 +68,15 @@ def test_localhost_is_no_address_for_several_nodes(tmp_path):
         assert ("export MASTER_ADDR=$(scontrol show hostnames" in said) is asked, said
 
 
+def test_direct_ways_that_hang_are_forbidden(tmp_path):
+    log = tmp_path / "train.log"
+    line = "gpu4x:220{0}:226{0} [{0}] NCCL INFO Channel 00 : {0}[21000] -> 1[22000] via {1}\ngpu4x:220{0}:226{0} [{0}] NCCL INFO comm 0x7f rank {0} nranks 2 cudaDev {0} busId 1 - Init COMPLETE\n"
+    for way, asked in (("P2P/IPC", True), ("SHM/direct", False)):
+        log.write_text(line.format(0, way) + line.format(1, way))
+        said = text(*explain([str(log)]))
+        assert ("grep ACSCtl" in said) is asked, said
+
+
 def test_a_bar_tells_how_long_a_wait_must_be():
     facts = of_text(["accelerate launch x.py\n"]).at(GAVE_UP.format(1800000), "", "evaluation")
     facts.said["needs"] = "4385"

@@ -56,6 +56,23 @@ def shared(digests: Sequence[Digest]) -> bool:
     return any(" via SHM" in text for text in said) and not any(" via P2P" in text for text in said)
 
 
+def direct(digests: Sequence[Digest]) -> Iterator[str]:
+    """Where all of one machine's ranks ended NCCL's start, on direct ways, and nothing came."""
+    said = "\n".join(d.text for d in digests)
+    ended, ranks = said.count("- Init COMPLETE"), _RANKS.search(said)
+    whole = ranks is not None and ended >= int(ranks[1]) > 1
+    if whole and len(used(digests)) < 2 and " via P2P" in said and not _FORBIDDEN.search(said):
+        yield _CARDS + _ACS
+
+
+_RANKS = re.compile(r"\bn[rR]anks (\d{1,4})\b")
+_FORBIDDEN = re.compile(r"NCCL_P2P_(?:DISABLE|LEVEL)")
+_ACS = (
+    "; its cause: sudo lspci -vvv | grep ACSCtl: a line with SrcValid+: off in the BIOS (ACS, "
+    "IOMMU)"
+)
+
+
 def steps(digests: Sequence[Digest], machines: int) -> Iterator[str]:
     """What decides whether the ranks reach each other."""
     if machines == 1:

@@ -96,6 +96,7 @@ _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
 _PLACES = (
     *("onenode", "xidnode", "bus", "realif"),
     *("worncard", "stepmemory", "preloaded", "container"),
+    *("memoryline", "memorynow", "memorymore", "undermain"),
     *("rowtokens", "rowimages", "fewerimages"),
 )
 

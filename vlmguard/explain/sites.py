@@ -38,6 +38,9 @@ _STEP_MEMORY = re.compile(r"(?m)^(?:[+$] )?srun [^\n]{0,400}?--mem[= ](\d{1,6}[K
 _STEP_EXPORT = re.compile(r"(?m)^(?:[+$] )?srun [^\n]{0,400}?--export[= ]([\w=,/.:-]{1,200})")
 # How many machines a step or a job has.
 _NODES = re.compile(r"(?m)^(?:[+$] )?(?:srun|#SBATCH) [^\n]{0,400}?(?:--nodes[= ]|-N ?)(\d{1,5})\b")
+# What a job's script asks for, of the host's memory: in all, or for each of its processors.
+_ASKED = re.compile(r"(?m)^#SBATCH (--mem(?:-per-cpu)?)[= ](\d{1,4})(G)(?:B)?\b")
+_CPUS = re.compile(r"(?m)^#SBATCH (?:--cpus-per-task[= ]|-c ?)(\d{1,4})\b")
 # Data that each rank of its own holds in the host's memory.
 _PRELOADED = re.compile(r"(?<!\S)(--(?:preload|cache)_\w{1,30})[= ][Tt]rue\b")
 # Columns of rows that were made ready, as datasets prints them.
@@ -80,6 +83,13 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("stepmemory", found[1])
     if (found := _STEP_EXPORT.search(text)) and "ALL" not in found[1].split(","):
         said.setdefault("stepexport", found[1])
+    if found := _ASKED.search(text):
+        each = found[1] == "--mem-per-cpu"
+        cpus = _CPUS.search(text) if each else None
+        now = int(found[2]) * (int(cpus[1]) if cpus else 1)
+        said.setdefault("memoryline", f"{found[1][2:]}={found[2]}G")
+        said.setdefault("memorynow", f"{now}G")
+        said.setdefault("memorymore", f"{now * 4}G")
     if found := _NODES.search(text):
         said.setdefault("nodes", found[1])
     if found := _COLUMNS.search(text):

@@ -35,6 +35,12 @@ _CACHE = re.compile(
     r"[^\n]{0,120}model weights take ([\d.]{1,8})GiB; non_torch_memory takes ([\d.]{1,8})GiB; "
     r"PyTorch activation peak memory takes ([\d.]{1,8})GiB"
 )
+# A gather that one rank alone enters: the line of the traceback that has the condition before it.
+_UNDER_MAIN = re.compile(
+    r'File "([\w./@+~-]{1,200})", line (\d{1,6}), in [^\n]{1,80}\n[^\n]{0,60}?\bif [^\n:]{0,60}'
+    r"(?:main_process|world_process_zero|rank)\b[^\n:]{0,20}: [^\n]{0,160}"
+    r"(?:state_dict\(|save_pretrained\(|save_16bit_model\(|save_checkpoint\()"
+)
 _GIVEN = re.compile(r"\b(NCCL_[A-Z0-9_]{2,40}) set (?:by environment )?to ([\w:,^=-]{1,60})")
 _PAIR = re.compile(
     r"(?<!\S)((?:CUDA|NCCL|TORCH|PY|GLOO|TRITON|VLLM)[A-Z0-9_]{3,40}=[\w:.,-]{1,60})(?!\S)"
@@ -170,6 +176,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
     if pairs := {f"{name}={value}" for name, value in _GIVEN.findall(text)}:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
+    if found := _UNDER_MAIN.search(text):
+        said.setdefault("undermain", f"{found[1]}:{found[2]}")
     if found := _CACHE.search(text):
         said.setdefault("vllm_room", " ".join(found.groups()))
     if found := _LOCK.search(text):
@@ -178,6 +186,10 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("loaded_model", found[3] or f"{found[1]}/{found[2]}")
     if found := _ATTENTION.search(text):
         said.setdefault("flash_attn", "sdpa")
+    if "models with the `eager` attention implementation" in text:  # Gemma 2, Gemma 3
+        said.setdefault("eager_advised", "true")
+        if said.get("attn_implementation") == "eager":  # of that advice
+            del said["attn_implementation"]
     if "cuDNN SDPA backward got" in text:
         said.setdefault("cudnn_sdpa", "true")
     if files := set(_ROWS.findall(text)):

@@ -226,13 +226,16 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
         where = "on each node, "
     stuck = answer.facts.steps is not None and answer.facts.steps[0] == 0 and not found.said
     gathers = stuck and answer.facts.world != 1 and answer.facts.zero == 3 and answer.facts.vision
-    if names and plain and gathers and "pod" not in answer.facts.said:
+    before = answer.facts.steps is None and not found.links
+    direct = list(links.direct(digests)) if before else []
+    if names and plain and (gathers or direct) and "pod" not in answer.facts.said:
         yield f"timeout 600 tail -n 2 -f {names}; {SPY}: {where}{_BOTH}"
     else:
         if names and plain:
             yield f"{_look(answer, digests, names)}: {_SINCE}"
         yield from work if downloads else ()
         yield f"{SPY}: {where}{_READ}{ranks}"
+    yield from direct
     yield from work if writing.unsaved(digests) or writing.all_saved(digests) else ()
     if _MAPPED.search(_stands(answer, digests)):
         yield f"{flags.say(Do('map_more'), answer.facts)}: it prepares the data, as its bar counts"

@@ -89,8 +89,17 @@ _CUDNN = re.compile(r"2\.(?:5\.0|1[123]\.\d{1,2})(?![\d.])")
 _UNFUSED = Do("eager", "slower, more memory; tells whether torch's fused attention is at fault")
 
 
+_ASKED = Do(
+    "eager",
+    "slower, more memory; transformers asks for it in this log: this model's attention is no fused "
+    "kernel's, whose padded rows give nan; and start again",
+)
+
+
 def _attention(facts: Facts) -> tuple[Do, ...]:
     """Another kernel than the run's: torch's fused one has had faults of its own."""
+    if "eager_advised" in facts.said:
+        return ()
     release = facts.releases.get("torch", "")
     fused = already.so("sdpa", facts)
     if "cudnn_sdpa" not in facts.said and not (fused and _CUDNN.match(release)):
@@ -121,8 +130,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
     first = () if _stepped(facts) or "cudnn_sdpa" in facts.said else (half,)
     overlap = _overlap(facts)
+    advised = (_ASKED,) if "eager_advised" in facts.said else ()
     return (
         *((Do("slower", "none"),) if fast else ()),
+        *advised,
         *first,
         *(overlap if "cudnn_sdpa" not in facts.said else ()),
         *_attention(facts),

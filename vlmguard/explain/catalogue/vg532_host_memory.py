@@ -42,6 +42,8 @@ _SAID = (
     "bad_alloc",
     "llocate memory",
     "not enough memory",
+    "Ray killed this worker",
+    "node running low",
 )
 _STEPS = (
     Do(
@@ -60,7 +62,7 @@ _STEPS = (
         "since its memory was nearly used up: fewer of them, or "
         "RAY_memory_usage_threshold=0.98 in front of ray start",
         "none",
-        when=("memory pressure",),
+        when=("memory pressure", "Ray killed this worker", "node running low on memory"),
     ),
     Do(
         "sacct -j {job} --format=JobID,State,MaxRSS,ReqMem: OUT_OF_MEMORY, or a MaxRSS near "
@@ -94,6 +96,14 @@ _STEPS = (
         "srun --mem=0 … (the rest as it was): --mem={stepmemory} on its line binds this step, and "
         "0 is all that its job has: #SBATCH --mem=0 in the script too (the whole node; where it is "
         "shared, four times as much in both)",
+        "none",
+        when=("slurmstepd", "srun: error"),
+        unless=("memory pressure",),
+        kind="more",
+    ),
+    Do(
+        "#SBATCH --mem={memorymore} in place of --{memoryline} in the job's script ({memorynow} in "
+        "all now; --mem=0, all of the node's, where the job has the node alone)",
         "none",
         when=("slurmstepd", "srun: error"),
         unless=("memory pressure",),
@@ -173,11 +183,30 @@ def _resumes(facts: Facts) -> bool:
     return checkpoint and facts.steps is None and "return code" in facts.message
 
 
+# All steps were taken: what is written at the end gathers the model in the host's memory.
+_OVER = (
+    Do(
+        "ls -la --time-style=full-iso {output} {output}/checkpoint-*: all steps were taken: where "
+        "the newest checkpoint is whole (weights and their index), nothing is to be trained again",
+        "none",
+        kind="over",
+    ),
+    Do(
+        "ls -la --time-style=full-iso OUTPUT OUTPUT/checkpoint-*: all steps were taken: where the "
+        "newest checkpoint is whole (weights, with their index), nothing is to be trained again",
+        "none",
+        kind="over",
+    ),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """What was offloaded to the host, where the log says so, before the loader's workers; these
     are not there yet while the weights are loaded."""
     if _resumes(facts):
         return (_WITHOUT, *_STEPS)
+    if facts.steps is not None and facts.steps[0] >= facts.steps[1] > 0:
+        return (*_OVER, *_STEPS, _OFFLOAD)
     if facts.said.get("offload") == "cpu" and facts.phase != "load":
         return (*_STEPS, _PRELOADED, _OFFLOAD, _WORKERS)
     if facts.phase == "load":

@@ -12,6 +12,12 @@ _ALONE = Do(
     "0`: every rank must enter it",
     "none",
 )
+_UNDER = Do(
+    "{undermain}: state = accelerator.get_state_dict(model) (or the gather there) in front of the "
+    "`if`, on every rank; under it save_pretrained(…, state_dict=state) alone: it gathers, and the "
+    "other ranks never come to it; a longer time-out mends nothing",
+    "none",
+)
 _WRITTEN = Do(
     "ls -l --time-style=full-iso {saved}; df -hT {saved}: written until the others gave up, or a "
     "network's disk: it is slow (a local disk, less to write); whole long before that: the rank "
@@ -81,6 +87,8 @@ def _longer(facts: Facts) -> Do:
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if "undermain" in facts.said:
+        return (_UNDER, _STACK)
     longer = (_longer(facts),) if _reaches(facts) or facts.zero else ()
     first, last = (longer, ()) if _reaches(facts) else ((), longer)
     if facts.phase == "save":
