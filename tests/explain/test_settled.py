@@ -90,6 +90,14 @@ ROWS = (
     (log("RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 8 but got size 9 for tensor number 1 in the list.", ("accelerate/accelerator.py", "gather_for_metrics", "x"), ("accelerate/utils/operations.py", "gather", "x")), "x = accelerator.pad_across_processes("),
     (log("RuntimeError: DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient."), "/app/train.py:88: leave DistributedDataParallel(…) out"),
     (log('ValueError: Unknown split "train". Should be one of [\'test\', \'validation\'].', ("datasets/arrow_reader.py", "x", "y")), 'split="test" in load_dataset(…)'),
+    (log("ValueError: Attempted to assign 25 + 25 + 25 = 75 multimodal tokens to 147 placeholders", ("vllm/model_executor/models/utils.py", "_merge_multimodal_embeddings", "x")), '{"prompt": processor.apply_chat_template('),
+    (log("ValueError: Attempted to assign 256 multimodal tokens to 200 placeholders", ("vllm/model_executor/models/utils.py", "_merge_multimodal_embeddings", "x")), "--max_prompt_length 8192"),
+    (log("ValueError: vllm_tensor_parallel_size (4) must divide world size (6) evenly.", ("trl/trainer/grpo_trainer.py", "__init__", "x")), "--vllm_tensor_parallel_size 2"),
+    (log('Exception: Request failed: 404, {"detail":"Not Found"}', ("trl/extras/vllm_client.py", "generate", "x")), "trl vllm-serve --model MODEL"),
+    (log("RuntimeError: Error no kernel image is available for execution on the device at line 62 in file /src/csrc/ops.cu"), "python -m pip install -U bitsandbytes"),
+    (log("RuntimeError: Data processing error: CAS service error : ReqwestMiddleware Error", ("huggingface_hub/file_download.py", "xet_get", "x")), "HF_HUB_DISABLE_XET=1 in front"),
+    (log("huggingface_hub.errors.HfHubHTTPError: 416 Client Error: Requested Range Not Satisfiable for url: https://x"), 'find "${HF_HOME:-$HOME/.cache/huggingface}" -name "*.incomplete" -delete'),
+    (log("ValueError: You are trying to load a dataset that was saved using `save_to_disk`. Please use `load_from_disk` instead."), "datasets.load_from_disk(FOLDER)"),
 )  # fmt: skip
 
 

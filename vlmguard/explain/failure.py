@@ -135,6 +135,12 @@ def remedies_of(fault: Settled, facts: Facts) -> tuple[Do, ...]:
     return tuple(found)
 
 
+def settled_steps(facts: Facts) -> tuple[Do, ...]:
+    """The steps of the settled fault that this failure is, none of another one."""
+    fault = settled.of(facts)
+    return remedies_of(fault, facts) if fault is not None else ()
+
+
 @dataclass(frozen=True)
 class Known:
     """A failure of the catalogue.
@@ -190,7 +196,7 @@ class Known:
         mended = lost.step(self.code, facts)  # before all that reads the flags
         first = (Do(mended, "none"),) if mended else ()
         fault = settled.of(facts)
-        sharp = remedies_of(fault, facts) if fault is not None else ()
+        sharp = settled_steps(facts)
         if fault is not None and sharp and not fault.more:
             return (*first, *sharp)
         return (*first, *sharp, *(d for d in found if d not in late), *told)

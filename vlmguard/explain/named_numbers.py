@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 _NUMBERS = re.compile(
@@ -42,6 +43,10 @@ def ranks(said: str) -> dict[str, str]:
 _ROUND = re.compile(r"found (\d{1,7}), which is not a round multiple of (\d{1,7})")
 _LONGEST = re.compile(r"estimated maximum model length is (\d{2,7})")
 _FREE = re.compile(r"Free memory on device \S{0,8} ?\(([\d.]{1,8})/([\d.]{1,8}) GiB\)")
+_ASSIGNED = re.compile(
+    r"Attempted to assign (?:[\d+ ]{1,200}= )?(\d{1,7}) multimodal tokens to (\d{1,7}) placeholders"
+)
+_PARALLEL = re.compile(r"tensor_parallel_size \((\d{1,4})\) must divide world size \((\d{1,5})\)")
 HELD = 0.25  # of a card; with less of it free no engine starts
 
 
@@ -56,4 +61,9 @@ def fitting(said: str) -> dict[str, str]:
     if match := _FREE.search(said):
         share = float(match[1]) / max(float(match[2]), 0.1) - 0.02
         found["freeshare" if share >= HELD else "heldcard"] = f"{int(share * 100) / 100:.2f}"
+    if match := _ASSIGNED.search(said):
+        more = int(match[2]) > int(match[1])
+        found["expanded" if more else "cutprompt"] = f"{match[2]}, {match[1]}"
+    if match := _PARALLEL.search(said):
+        found["tensorranks"] = str(math.gcd(int(match[1]), int(match[2])))
     return found

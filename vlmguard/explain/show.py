@@ -168,7 +168,8 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         if answer.code in (-6, 134):
             yield "PYTHONFAULTHANDLER=1 TORCH_SHOW_CPP_STACKTRACES=1 in front of the command"
     else:
-        yield from unknown.steps(event)
+        mended = (flags.say(do, answer.facts) for do in settled_steps(answer.facts))
+        yield from list(mended) or unknown.steps(event)
     if event is not None and (names := packages.raised_in(event.frames)):
         yield (
             f"python -m pip show {' '.join(names)} | grep -E '^(Name|Version|Requires)': it was "

@@ -100,4 +100,25 @@ TABLE = (
             'part to train on: .train_test_split(test_size=0.1)["train"]',
         ),
     ),
+    Settled(
+        said=("saved using `save_to_disk`", "load_from_disk"),
+        steps=(
+            "datasets.load_from_disk(FOLDER) in place of load_dataset(FOLDER) in {place}: the "
+            "folder was written by save_to_disk",
+        ),
+    ),
+    Settled(
+        said=("features can't be aligned because",),
+        steps=(
+            "b = b.cast(a.features): before concatenate_datasets([a, b]) or interleave: each "
+            "column of one type in both (a path as text and an Image are two)",
+        ),
+    ),
+    Settled(
+        said=("To support decoding", "please install 'torchcodec'"),
+        steps=(
+            "python -m pip install torchcodec: datasets 4 decodes audio and video with it (ffmpeg "
+            "beside it); or python -m pip install 'datasets<4'",
+        ),
+    ),
 )

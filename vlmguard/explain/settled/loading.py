@@ -187,4 +187,43 @@ TABLE = (
         trace=("in check_ckpt_list", "assert len(self.ckpt_list) > 0"),
         steps=_STATES,
     ),
+    Settled(
+        said=("no kernel image is available for execution on the device at line",),
+        steps=(
+            "python -m pip install -U bitsandbytes: its library has no code for this card (new "
+            "cards need a new one; before sm_60 none has any)",
+        ),
+    ),
+    Settled(
+        said=("No module named 'triton.ops'",),
+        trace=("bitsandbytes/",),
+        steps=("python -m pip install -U 'bitsandbytes>=0.45': triton 3.2 has no triton.ops",),
+        mended="bitsandbytes 0.45",
+    ),
+    Settled(
+        said=("cannot import name 'is_offline_mode' from 'huggingface_hub'",),
+        steps=(
+            "python -m pip install -U 'huggingface_hub>=1.0': transformers 5 wants it; or "
+            "python -m pip install 'transformers<5'",
+        ),
+        mended="huggingface-hub 1.0",
+    ),
+    Settled(
+        said=("CAS service error",),
+        steps=(
+            "HF_HUB_DISABLE_XET=1 in front of the same command: the plain download, which goes on "
+            "where it stopped",
+            "HF_XET_NUM_CONCURRENT_RANGE_GETS=4 in front of the same command: fewer requests at "
+            "once, where Xet has to stay",
+        ),
+        why="the hub's Xet storage did not answer; the files are there by the plain way, too",
+    ),
+    Settled(
+        said=("416 Client Error", "Range Not Satisfiable"),
+        steps=(
+            'find "${HF_HOME:-$HOME/.cache/huggingface}" -name "*.incomplete" -delete: a part of '
+            "an earlier download is longer than the file; then the same command",
+        ),
+        why="a broken part of an earlier download lies in the cache, and cannot be gone on with",
+    ),
 )

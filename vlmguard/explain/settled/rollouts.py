@@ -90,4 +90,31 @@ TABLE = (
         ),
         code="VG583",
     ),
+    Settled(
+        said=("Attempted to assign", "multimodal tokens to", "placeholders"),
+        steps=(
+            (
+                '{"prompt": processor.apply_chat_template(messages, tokenize=False, '
+                'add_generation_prompt=True), "multi_modal_data": {"image": images}} for '
+                "llm.generate(…): vLLM expands the placeholders itself, and got them expanded "
+                "already (tokens, features: {expanded})",
+                "--max_prompt_length 8192 (None in code): the prompt was cut within its image "
+                "tokens (tokens, features: {cutprompt})",
+            ),
+            "the same max_pixels for the trainer's processor and the engine "
+            '(mm_processor_kwargs={"max_pixels": …} of LLM(…))',
+        ),
+    ),
+    Settled(
+        said=("tensor_parallel_size (", "must divide world size ("),
+        steps=("--vllm_tensor_parallel_size {tensorranks}: the ranks must divide by it",),
+    ),
+    Settled(
+        said=("Request failed: 404",),
+        trace=("vllm_client.py",),
+        steps=(
+            "trl vllm-serve --model MODEL in place of vllm serve: only TRL's own server takes "
+            "weights (/init_communicator/, /update_named_param/)",
+        ),
+    ),
 )
