@@ -22,6 +22,7 @@ from vlmguard.explain.answer import Answer
 from vlmguard.explain.beforehand import TITLES
 from vlmguard.explain.candidates import Candidate, launchers
 from vlmguard.explain.digest import Digest
+from vlmguard.explain.failure import settled_steps
 from vlmguard.explain.language import chinese
 from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
