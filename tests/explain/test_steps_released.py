@@ -49,6 +49,7 @@ ROWS = (
     ("", "VG552", "ImportError: cannot import name 'nullcontext'", "", "conda create -n py310 python=3.10"),
     ("", "VG552", "ImportError: cannot import name 'Self' from 'typing' (/usr/lib/python3.10/typing.py)", "", "conda create -n py311 python=3.11"),
     ("", "VG552", "pkg_resources.DistributionNotFound: The 'transformers<4.45,>=4.33' distribution was not found and is required by ms-swift", "", "python -m pip install -U ms-swift"),
+    ("", "VG562", "RuntimeError: CUDA error: too many resources requested for launch", 'File "/e/site-packages/torch/nn/modules/conv.py", line 720, in _conv_forward return F.conv3d(', "--bf16 false --fp16 true"),
     ("", "VG562", "RuntimeError: CUDA driver error: operation not supported", "", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False"),
     ("", "VG562", "RuntimeError: Host and device pointer dont match with cudaHostRegister. Please dont use this feature", "", "python -m pip install -U --no-cache-dir unsloth unsloth_zoo"),
     ("", "VG554", "KeyError: 'messages'", FETCH, "SFTConfig(…, remove_unused_columns=False, dataset_kwargs="),
