@@ -98,6 +98,12 @@ ROWS = (
     (log("RuntimeError: Data processing error: CAS service error : ReqwestMiddleware Error", ("huggingface_hub/file_download.py", "xet_get", "x")), "HF_HUB_DISABLE_XET=1 in front"),
     (log("huggingface_hub.errors.HfHubHTTPError: 416 Client Error: Requested Range Not Satisfiable for url: https://x"), 'find "${HF_HOME:-$HOME/.cache/huggingface}" -name "*.incomplete" -delete'),
     (log("ValueError: You are trying to load a dataset that was saved using `save_to_disk`. Please use `load_from_disk` instead."), "datasets.load_from_disk(FOLDER)"),
+    (log("ValueError: Invalid image type. Expected either PIL.Image.Image, but got <class 'str'>."), 'Image.open(path).convert("RGB")  # for each path, in /app/train.py:88'),
+    (log("ValueError: Could not make a flat list of images from [[None], [None]]"), 'dataset = dataset.filter(lambda row: row["image"] is not None)'),
+    (log("ValueError: The number of images in each batch [1, 1] should be the same  [1, 1] should be the same."), "processor(text=texts, images=[[image] for image in images]"),
+    (log("ValueError: The number of images in the text [0] and images [1] should be the same."), 'content=[{"type": "image"}, {"type": "text"'),
+    (log("ValueError: The number of images in the text [2] and images [1] should be the same."), "python -c 'import json"),
+    (log("ValueError: A formatting function was provided while `completion_only_loss=True`, which is incompatible.", ("trl/trainer/sft_trainer.py", "__init__", "x")), "completion_only_loss=False in SFTConfig"),
 )  # fmt: skip
 
 

@@ -89,6 +89,8 @@ _METRIC = re.compile(r"module script at \S{0,200}?/([a-z_]\w{1,40})\.py")
 _TOKENS = re.compile(r"max_num_batched_tokens \((\d{2,7})\)")
 _FORWARD = re.compile(r"\b([A-Z]\w{2,60})\.forward\(\) got an unexpected")
 _SPLIT = re.compile(r"Unknown split \S{1,40} Should be one of \[['\"]([\w.-]{1,40})")
+_SAME_COUNTS = re.compile(r"in each batch \[([\d, ]{1,400})\] should be the same {1,3}\[\1\]")
+_IN_TEXT = re.compile(r"images in the text \[(0(?:, 0){0,200})\] and")
 _NESTED = re.compile(r"features \(`?(\w{1,60})`? in this case\)")
 _REQUIRER = re.compile(r"distribution was not found and is required by ([A-Za-z][\w.-]{1,40})")
 _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
@@ -212,6 +214,8 @@ def _of(facts: Facts) -> dict[str, str]:
         **named_numbers.fitting(said),
         "nested": _first(_NESTED, said),
         "othersplit": _first(_SPLIT, said),
+        "samecounts": _first(_SAME_COUNTS, said),
+        "imagesintext": _first(_IN_TEXT, said),
     }
     if blank := named_files.BLANK.search(found["path"]):
         found.update(unblanked=found["path"].replace(blank[0], blank[1]), ending=blank[1][1:])

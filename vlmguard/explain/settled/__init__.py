@@ -6,12 +6,22 @@ A table for each part of the world; of several that fit the first one speaks.
 from __future__ import annotations
 
 from vlmguard.explain.logfacts import Facts
-from vlmguard.explain.settled import batches, loading, models, releases, rollouts, sharded, trainer
+from vlmguard.explain.settled import (
+    batches,
+    images,
+    loading,
+    models,
+    releases,
+    rollouts,
+    sharded,
+    trainer,
+)
 from vlmguard.explain.settled.fault import Settled
 
 TABLE: tuple[Settled, ...] = (
     *sharded.TABLE,
     *trainer.TABLE,
+    *images.TABLE,
     *batches.TABLE,
     *loading.TABLE,
     *rollouts.TABLE,

@@ -127,6 +127,24 @@ TABLE = (
         code="VG587",
     ),
     Settled(
+        said=("didn't pass a `dataset_text_field` or `formatting_func`",),
+        steps=(
+            'dataset_text_field="text" in SFTConfig(…): the column that holds the text (print('
+            "dataset.column_names)); or formatting_func=… for the trainer",
+            "python -m pip install 'trl==0.9.6': for a script of that time that gives "
+            'dataset_kwargs={"skip_prepare_dataset": True}',
+        ),
+    ),
+    Settled(
+        said=("formatting function was provided while `completion_only_loss=True`",),
+        steps=(
+            "completion_only_loss=False in SFTConfig(…) (--completion_only_loss false): the loss "
+            "is then on the whole text",
+            "formatting_func out, and prompt and completion as columns: dataset.map(lambda row: "
+            '{"prompt": …, "completion": …}): the loss is on the answers alone',
+        ),
+    ),
+    Settled(
         said=("AcceleratorState", "was not reinitialized"),
         steps=(
             "args = TrainingArguments(…): (or accelerator = Accelerator()) made anew in the same "

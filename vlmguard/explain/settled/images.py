@@ -1,0 +1,50 @@
+"""What a processor is handed: images of another type, another nesting, or none."""
+
+from __future__ import annotations
+
+from vlmguard.explain.settled.fault import Settled
+
+_NONE = (
+    'dataset = dataset.filter(lambda row: row["image"] is not None): rows without an image have '
+    "None there",
+    "images=None (not [None]) for the processor, where a batch has text alone",
+)
+_TYPES = {
+    "str": 'Image.open(path).convert("RGB") for each path, in {place}: the processor takes '
+    "pictures, not their paths",
+    "list": "images=[a, b, …] in place of [[a], [b], …] in {place}: this processor takes one flat "
+    "list",
+    "dict": 'dataset = dataset.cast_column("image", datasets.Image()): the column holds bytes and '
+    'path as datasets keep them; in code: Image.open(io.BytesIO(x["bytes"]))',
+    "bytes": "Image.open(io.BytesIO(x)) for each, in {place}: the processor takes pictures, not "
+    "their bytes",
+}
+_TYPE = "is of a type that this processor does not take as a picture"
+TABLE = (
+    *(
+        Settled(
+            said=("Invalid image type", f"but got <class '{kind}'>"),
+            steps=(step,),
+            why=f"what was handed to the processor {_TYPE}: {kind}",
+        )
+        for kind, step in _TYPES.items()
+    ),
+    Settled(said=("Invalid image type", "but got <class 'NoneType'>"), steps=_NONE),
+    Settled(said=("Could not make a flat list of images from [None",), steps=_NONE),
+    Settled(said=("Could not make a flat list of images from [[None",), steps=_NONE),
+    Settled(
+        said=("number of images in each batch", "should be the same"),
+        steps=(
+            "processor(text=texts, images=[[image] for image in images], …) in {place}: a flat "
+            "list is taken for the images of one row; the counts ({samecounts}) are alike",
+        ),
+    ),
+    Settled(
+        said=("The number of images in the text ", " and images "),
+        steps=(
+            'content=[{"type": "image"}, {"type": "text", "text": question}] in the messages that '
+            "apply_chat_template gets ({place}): a text alone, or <image> in it, is given no image "
+            "token (the message counts {imagesintext} of them)",
+        ),
+    ),
+)
