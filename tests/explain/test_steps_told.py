@@ -13,6 +13,7 @@ import pytest
 from vlmguard.explain import flags, parted
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.command import explain
+from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import of_text
 from vlmguard.explain.show import text
 
@@ -155,6 +156,7 @@ ROWS = (
     ("", "VG552", "ModuleNotFoundError: No module named 'FlagEmbedding.visual'", "", "1.3 has FlagEmbedding.visual no more"),
     ("", "VG536", "ncclSystemError: System call failed. Last error: socketStartConnect: Connect to 172.17.0.3<45619> failed : Software caused connection abort", "", "docker run --network=host --ipc=host …"),
     ("swift sft --master_addr 10.61.7.24 --nnodes 2\n", "VG536", "ncclSystemError: System call failed. Last error: socketStartConnect: Connect to 10.9.9.3<45619> failed", "", "NCCL_SOCKET_IFNAME=$(ip -o -4 addr | grep -F ' 10.61.7.' | awk"),
+    ("x transformers/trainer.py x\n--fp16 True\n", "VG520", "ValueError: Attempting to unscale FP16 gradients.", "", "for p in model.parameters(): p.data = p.data.float()"),
     ("", "VG578", "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised: RuntimeError: x", 'File "/w/unsloth_compiled_cache/unsloth_compiled_module_gemma3.py", line 851, in forward', "UNSLOTH_COMPILE_DISABLE=1 in front of the command"),
     ("", "VG578", "RuntimeError: Failed to find C compiler", 'File "/w/unsloth_compiled_cache/x.py", line 851, in forward', "apt-get install gcc"),
     ("", "VG570", "TypeError: preprocess_visual() got an unexpected keyword argument 'grid_thw'", 'File "/w/vl/data/data_qwen.py", line 448, in _get_item', "grep -rn -A 9 'def preprocess_visual(' /w/vl/data: what it takes, grid_thw is none"),
@@ -308,3 +310,11 @@ def test_the_command_for_blank_images_does_it(rows, wanted, tmp_path):
     assert done.stdout == f"1 of {len(rows)} rows had no image\n"
     last = (tmp_path / "with_blank.json").read_text().replace(f"{tmp_path}/", "")
     assert json.loads(last) == [*rows[:-1], wanted]
+
+
+def test_an_argument_of_the_call_that_loads_the_model_has_its_file():
+    facts = of_text([""]).at("Attempting to unscale FP16 gradients.", MINE, "")
+    assert flags.say(Do("sdpa"), facts) == 'from_pretrained(…, attn_implementation="sdpa") in /w/sft.py'
+    assert flags.say(Do("fp32_masters"), facts).startswith("from_pretrained(…, torch_dtype=torch.float32) in /w/sft.py, with fp16=True: ")
+    deeper = facts.at("x", MINE + 'File "/w/model/loss.py", line 3, in f', "")
+    assert "in /w (grep -rn 'from_pretrained(' /w)" in flags.say(Do("sdpa"), deeper)

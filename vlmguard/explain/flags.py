@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from vlmguard.explain import inherited, named, spelling
+from vlmguard.explain import given, inherited, named, spelling
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.spelt import SPELT
@@ -48,7 +48,25 @@ def say(do: Do, facts: Facts) -> str:
     if name == "LLaMA-Factory" and facts.typed & _FLAGGED:
         said = _PAIR.sub(lambda m: f"{' ' if m.start() else ''}--{m[1]} {m[2]}", said)
     said = said if own else spelling.in_code(said, facts)
-    return inherited.through_srun(said, facts)
+    return inherited.through_srun(_placed(said, facts, values), facts)
+
+
+def _placed(said: str, facts: Facts, values: dict[str, str]) -> str:
+    """``said`` with the user's own file, where it is an argument of the call that loads a model."""
+    if not said.startswith("from_pretrained(…,"):
+        return said
+    own = named.quoted(given.place(facts.trace).rpartition(":")[0])
+    main = values.get("main", own)
+    folder = main.rpartition("/")[0]
+    file = main if own in ("", main) else f"{folder} (grep -rn 'from_pretrained(' {folder})"
+    ends = (n + 1 for n, sign in enumerate(said) if sign == ")" and _balanced(said[: n + 1]))
+    at = next(ends, len(said))
+    rest = f",{said[at:]}" if said[at:].startswith(" with ") else said[at:]
+    return f"{said[:at]} in {file}{rest}" if main and main not in said else said
+
+
+def _balanced(text: str) -> bool:
+    return text.count("(") == text.count(")")
 
 
 _USUAL = {"hours": "2", "seconds": "7200"}  # a longer wait for a collective
