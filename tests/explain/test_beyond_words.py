@@ -114,6 +114,10 @@ SHAPES = {
         GONE.format(0, "Bootstrap : no socket interface found")
         .replace("remote process exited or there was a network error", "invalid usage (run with X)")
         .replace("ncclRemoteError: A call failed", "ncclInvalidUsage: This"), "VG536", (0,)),
+    "a system error that is shared memory's": (
+        GONE.format(0, "Error: failed to create shared memory file /x, error No space (28)")
+        .replace("remote process exited or there was a network error", "unhandled system error")
+        .replace("ncclRemoteError", "ncclSystemError"), "VG543", (0,)),
     "an invalid usage that is a driver's": (
         GONE.format(0, "CUDA Driver version found (3). Minimum requirement is 12")
         .replace("remote process exited or there was a network error", "invalid usage (run with X)")

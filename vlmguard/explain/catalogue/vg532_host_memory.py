@@ -261,6 +261,7 @@ FAILURE = Known(
         Sign("Cannot allocate memory (12)"),
         Sign("Unable to allocate", also=("for an array with shape",)),
         Sign("NCCL WARN Failed to malloc", where="line"),
+        Sign("detected: malloc(size=", where="line", also=("NCCL WARN",), releases="NCCL"),
         Sign(
             "killed due to memory pressure (OOM)",
             where="line",

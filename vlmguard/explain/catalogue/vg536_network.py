@@ -249,6 +249,7 @@ FAILURE = Known(
             "NCCL WARN NET/IB", where="line", also=("Got CQE with error",), releases="NCCL ≥ 2.28"
         ),
         Sign("NCCL WARN NET/IB", where="line", also=("No IP interface",), releases="NCCL"),
+        Sign("NCCL WARN NET/IB", where="line", also=("Unable to query",), releases="NCCL"),
         Sign("NCCL WARN no device found", where="line", releases="NCCL ≥ 2.25: an interface named"),
         Sign("NCCL WARN Net : error encountered when getting address", where="line"),
         Sign("NCCL WARN Net : Connection closed", where="line", releases="NCCL < 2.15"),

@@ -130,6 +130,7 @@ FAILURE = Known(
         Sign("misc/shmutils.cc", where="line", also=("NCCL WARN Cuda failure",)),
         Sign("/dev/shm/nccl-", where="line", also=("WARN",)),
         Sign("NCCL WARN Error: failed to extend", where="line"),
+        Sign("NCCL WARN Error: failed to create shared memory", where="line", releases="NCCL"),
         Sign("NCCL WARN Error: Could not map", where="line"),
         Sign("failed to extend /dev/shm", where="line"),
         Sign("failed to extend /dev/shm"),
