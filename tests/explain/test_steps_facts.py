@@ -128,6 +128,39 @@ ROWS = (
 )  # fmt: skip
 
 
+NO_SHARE = "ValueError: DeepSpeed Zero-3 is not compatible with `low_cpu_mem_usage=True` or with passing a `device_map`."
+UPSERT = "wandb.errors.errors.CommError: failed to upsert bucket: returned error 403 Forbidden"
+WANDB = "wandb: Currently logged in as: zhou-j to https://api.wandb.ai\nwandb: View run SFT at: https://wandb.ai/huggingface/open-r1/runs/oy\n"
+LIMITED = "ValueError: You set {0}=1 (or defaulted to 1) in `--limit-mm-per-prompt`, but passed 3 {0} items in the same prompt."
+KILLED = "[ERROR] [launch.py:325:sigkill_handler] ['python', 'train.py'] exits with return code = -9"
+HOST = "[INFO] [utils.py:789:see_memory_usage] CPU Virtual Memory:  used = 141.07 GB, percent = {}%\n"
+ADAM = "Adam Optimizer #0 is created with AVX512 arithmetic capability.\n"
+INVALID = "ValueError: The generation config instance is invalid"
+ROWS += (
+    ("swift/cli/sft.py --sft_type lora --preprocess_num_proc 1\n", "VG517", "", "", "data", ("--preprocess_num_proc $(nproc)", "--lazy_tokenize true")),
+    ("2024-10-02 09:41:57 [INFO:swift] x\nswift sft --preprocess_num_proc 1\n", "VG517", "", "", "data", ("--ddp_timeout 18000 --preprocess_num_proc $(nproc)",)),
+    ("swift sft --sft_type lora\n", "VG517", "", "", "data", ("--preprocess_num_proc $(nproc)",)),
+    ("swift sft --train_type lora\n", "VG517", "", "", "data", ("--dataset_num_proc $(nproc)",)),
+    ("trl sft --model x\n", "VG517", "", "", "data", ("--ddp_timeout 18000 --dataset_num_proc",)),
+    ("run.py --preprocess_num_workers 2 --bf16 True\n", "VG517", "", "", "data", ("--ddp_timeout 18000 --preprocess_num_workers $(nproc)",)),
+    (ADAM + HOST.format(74.8) + "x.train_sft --zero_stage 2 --adam_offload --bf16\n[launch.py:1] dist_world_size=4\n", "VG532", KILLED, "", "load", ("--zero_stage 3 in place of --adam_offload", "#SBATCH --mem=0 (docker run --memory", "dmesg")),
+    (ADAM + HOST.format(74.8) + "x.train_sft --zero_stage 3 --adam_offload --bf16\n", "VG532", KILLED, "", "load", ("the same command without --adam_offload",)),
+    (ADAM + HOST.format(74.8) + "swift sft --deepspeed zero2_offload\n", "VG532", KILLED, "", "load", ("--deepspeed zero3",)),
+    (ADAM + HOST.format(12.1), "VG532", KILLED, "", "load", ("dmesg",)),
+    ("llamafactory/src/train.py --stage sft --use_unsloth true --do_train\n", "VG575", NO_SHARE, "", "load", ("--use_unsloth false",)),
+    ("llamafactory-cli train x.yaml\n", "VG575", NO_SHARE, 'File "/e/site-packages/unsloth/models/loader.py", line 142, in from_pretrained', "load", ("use_unsloth: false",)),
+    ("", "VG575", NO_SHARE, "", "load", ("take device_map",)),
+    ("swift rlhf --rlhf_type grpo\nfeatures: Dataset({\n    features: ['messages', 'videos'],\n", "VG566", LIMITED.format("video"), "", "", ("""--vllm_limit_mm_per_prompt '{"image": 0, "video": 3}'""",)),
+    ("swift rlhf --rlhf_type grpo\n", "VG566", LIMITED.format("image"), "", "", ("""--vllm_limit_mm_per_prompt '{"image": 3}'""",)),
+    ("", "VG566", "ValueError: At most 1 image(s) may be provided in one prompt.", "", "", ("""LLM(…, limit_mm_per_prompt={"image": 10})""",)),
+    (WANDB, "VG565", UPSERT, 'File "/w/open-r1/src/open_r1/sft.py", line 156, in main', "", ("--wandb_entity zhou-j --wandb_project open-r1",)),
+    (WANDB, "VG565", UPSERT, "", "", ("WANDB_ENTITY=zhou-j WANDB_PROJECT=open-r1 in front of",)),
+    ("llamafactory-cli train x.yaml\n", "VG592", INVALID, "", "save", ("python -c 'import json, sys; p = sys.argv[1]",)),
+    ("llamafactory-cli train x.yaml --model_name_or_path meta-llama/Llama-2-7b-hf\n", "VG592", INVALID, "", "save", ("python -c 'import json, sys; p = sys.argv[1]",)),
+    ("", "VG592", INVALID, "", "save", ("model.generation_config.do_sample = True",)),
+)  # fmt: skip
+
+
 def test_what_the_log_states_decides():
     for words, code, message, trace, phase, first in ROWS:
         facts = of_text([words]).at(message, trace, phase)

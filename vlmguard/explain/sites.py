@@ -51,6 +51,11 @@ _ADAPTERS = re.compile(r"NET/IB : Using \[0\][^\n\[]{3,40}\[1\]")
 _NAMES = re.compile(r"\[\d{1,2}\]([\w.-]{1,20}):")
 _VIRTUAL = ("br-", "veth", "docker", "virbr", "cni", "flannel", "cali", "lo:")
 _BRIDGE = re.compile(r"Bootstrap : Using (\w{2,15}:172\.17\.\d{1,3}\.\d{1,3})<")
+# wandb's own words: whose key it has, whose project the run asked for.
+_ACCOUNT = re.compile(r"wandb: Currently logged in as: ([\w.-]{1,60})")
+_PROJECT = re.compile(r"wandb\.ai/[\w.-]{1,60}/([\w.-]{1,60})")
+# DeepSpeed's account of the host's memory, in percent of all.
+_HOST = re.compile(r"CPU Virtual Memory: {1,3}used = [\d.]{1,9} GB, percent = (\d{1,3})")
 # From DeepSpeed 0.14 on this says that torch sees a card.
 _CUDA = re.compile(
     r"real_accelerator\.py:(?:19[1-9]|2\d\d):\w{1,40}\] Setting ds_accelerator to cuda"
@@ -71,6 +76,12 @@ def passing(text: str, said: dict[str, str]) -> None:
             said.setdefault("realif", real[0])
     if found := _BRIDGE.search(text):
         said.setdefault("bridge", found[1])
+    if found := _ACCOUNT.search(text):
+        said.setdefault("wandb_account", found[1])
+    if found := _PROJECT.search(text):
+        said.setdefault("wandb_project", found[1])
+    for full in _HOST.findall(text):
+        said["hostmemory"] = full  # the last of them
     if _ADAPTERS.search(text):
         said.setdefault("adapters", "several")
     if _CUDA.search(text):

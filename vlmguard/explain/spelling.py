@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vlmguard.explain import given, projects, swift
+from vlmguard.explain import given, prepared, projects, swift
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.settled import fault
 
@@ -99,7 +99,7 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
             "python -m pip install -U 'llamafactory>=0.9.2' (a clone: git pull), and the same "
             "command again: from 0.9.2 on it puts a blank image into batches without one by itself"
         )
-    if released := swift.own(action, facts):
+    if released := prepared.own(action, facts) or swift.own(action, facts):
         return released
     encoder = _ENCODER.search(values.get("repo", "")) is not None
     if action == "local_model" and encoder and "multimodal_encoder" in facts.trace:
@@ -115,6 +115,8 @@ def own(action: str, facts: Facts, values: Mapping[str, str]) -> str:
         return _answers(facts)
     if facts.framework not in _FREE:
         return ""
+    if action == "no_offload" and (flagged := _without_offload(facts)):
+        return flagged
     if action == "other_port":
         return _PORTS.get(facts.said.get("launcher", ""), "")
     project = projects.of(facts)
@@ -208,6 +210,18 @@ def _answers(facts: Facts) -> str:
         f"--num_generations {max((many or 8) // 2, 2)}: {now}; the global batch must stay a "
         f"multiple of it; or {short}"
     )
+
+
+_OFFLOADS = ("adam_offload", "offload_optimizer_device")  # OpenRLHF's, accelerate's
+
+
+def _without_offload(facts: Facts) -> str:
+    """The command line's own flag away; under ZeRO-3 the cards take least of its states."""
+    flag = next((f"--{name}" for name in _OFFLOADS if name in facts.typed), "")
+    if not flag:
+        return ""
+    whole = "zero_stage" in facts.typed and facts.zero != 3 and (facts.world or 0) > 1
+    return f"--zero_stage 3 in place of {flag}" if whole else f"the same command without {flag}"
 
 
 def _in_code_alone(facts: Facts) -> bool:

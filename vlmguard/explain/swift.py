@@ -26,6 +26,9 @@ _SPELT = {
         "load_half": "--dtype bf16",
         "sdpa": "--use_flash_attn false",
         "flash": "--use_flash_attn true",
+        "map_more": "--preprocess_num_proc $(nproc)",
+        "map_and_wait": "--preprocess_num_proc $(nproc)",
+        "preprocess": "--lazy_tokenize true",
     },
     "3": {
         "lora": "--train_type lora",
@@ -50,7 +53,16 @@ def release(facts: Any) -> str:
     """2, 3 or 4; "" where nothing tells."""
     told = facts.releases.get("ms-swift") or facts.releases.get("swift") or ""
     number = told.partition(".")[0]
-    return number if number in _TYPE else facts.said.get("swift", "")
+    return number if number in _TYPE else facts.said.get("swift", "") or _typed(facts)
+
+
+def _typed(facts: Any) -> str:
+    """By an argument that one release alone has, where it was not refused."""
+    if "preprocess_num_proc" in facts.typed:
+        return "2"
+    found = [number for number, name in _TYPE.items() if name in facts.typed]
+    refused = len(found) == 1 and _TYPE[found[0]] in facts.message
+    return found[0] if len(found) == 1 and not refused else ""
 
 
 def own(action: str, facts: Any) -> str:

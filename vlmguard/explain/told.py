@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from vlmguard.explain import crashed, lost, sites, swift
+from vlmguard.explain import crashed, lost, prepared, sites, swift
 
 # "Saving model checkpoint to out/checkpoint-400", "Configuration saved in …/checkpoint-400/…"
 _SAVED = re.compile(
@@ -57,7 +57,8 @@ _TRAINABLE = re.compile(r"trainable params: ([\d,]{1,20}) \|\|")
 # What a command line switches the hub off with.
 _OFFLINE = re.compile(r"\b((?:TRANSFORMERS|HF_HUB|HF_DATASETS)_OFFLINE)=(?:1|[Tt]rue|TRUE)\b")
 _MAPS = re.compile(
-    r"\(num_proc=(\d{1,4})\): {1,6}\d{1,3}%\|[^|\n]{0,300}\| (\d{1,12})/(\d{1,12}) \["
+    r"(?:\(num_proc=(\d{1,4})\)|\b(?:Map|Running tokenizer on dataset)): {1,6}\d{1,3}%\|"
+    r"[^|\n]{0,300}\| (\d{1,12})/(\d{1,12}) \["
 )
 _CARD = re.compile(r"with CUDA capability (sm_(?:1\d\d|[5-9]\d)) is not compatible")
 _COMPUTE = re.compile(r"\bcompute dtype: torch\.(b?)float16")  # LLaMA-Factory's line of each rank
@@ -155,8 +156,9 @@ NAMES = frozenset(
     max_completion_length max_slice_nums max_dynamic_patch plugin
     dataset_name save_steps strict vllm_server_host vllm_server_port
     rlhf_type model_name quantization_bit quant_bits load_in_4bit bits deepspeed_config
+    adam_offload offload_optimizer_device use_unsloth
     """.split()
-) | frozenset(_ALIASES)
+).union(_ALIASES, prepared.FLAGS)
 
 
 def typed(text: str, wanted: Collection[str]) -> set[str]:
@@ -205,7 +207,7 @@ def passing(text: str, said: dict[str, str]) -> None:
     if found := _RUN.search(text):
         said["output_dir"] = found[1]  # below the one that was asked for
     if bars := _MAPS.findall(text)[-2:]:
-        said["map_workers"] = bars[-1][0]
+        said["map_workers"] = bars[-1][0] or "1"
         (_, first, of), (_, last, whole) = bars[0], bars[-1]
         if of == whole and int(first) < int(last) < int(whole):
             said["map_bar"] = f"{last} of {whole}"

@@ -20,6 +20,7 @@ _SAID = (
     "'NoneType' object has no attribute 'backward'",
     "plugin",
     "Plugin",
+    "device_map",  # the call's, and no file's
 )
 
 STEPS = (
@@ -86,9 +87,16 @@ STEPS = (
         when=("mismatch TrainingArguments", "DeepSpeed config values that mismatch"),
     ),
     Do(
+        "no_unsloth",
+        "slower steps: unsloth loads with a device_map, which ZeRO-3 refuses",
+        when=("low_cpu_mem_usage", "device_map"),
+        kind="places",
+    ),
+    Do(
         "take device_map and low_cpu_mem_usage out of from_pretrained: ZeRO-3 places the weights",
         "none",
         when=("low_cpu_mem_usage",),
+        kind="places",
     ),
     Do(
         "leave gradient_accumulation_steps, gradient_clipping, zero_stage, the offload "
@@ -163,6 +171,7 @@ STEPS = (
         '--deepspeed zero2; transformers: zero3 with "auto" values) '
         "and add one key at a time",
         "none",
+        unless=("device_map",),
     ),
     Do(
         'for "auto" values start through the Trainer or accelerate, '
@@ -173,5 +182,6 @@ STEPS = (
     Do(
         "python -m json.tool ds_config.json; accelerate env: the configuration that is used",
         "none",
+        unless=("device_map",),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import prepared
 from vlmguard.explain.catalogue import pods_steps
 from vlmguard.explain.catalogue import ranks_steps as ranks
 from vlmguard.explain.failure import Do, Example, Known, Sign
@@ -52,7 +53,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             *ranks.logs(facts),
         )
     longer = (facts.number("ddp_timeout") or 0) >= LONG
-    many = (facts.number("map_workers") or 0) >= MANY
+    many = (facts.number("map_workers", *prepared.FLAGS) or 0) >= MANY
     slow = Do("timeout", "a real hang is noticed later")
     apart = (slow, *(() if many else (Do("map_more", "none"),)))
     yaml = facts.framework in ("LLaMA-Factory", "axolotl")

@@ -178,6 +178,26 @@ _WITHOUT = Do(
 )
 
 
+FULL = 60  # percent of the host that are in use before the optimizer's states, which are larger
+
+
+def _more(facts: Facts) -> Do:
+    """Memory for the states that the host was to hold beside what it held already."""
+    return Do(
+        "#SBATCH --mem=0 (docker run --memory, resources.limits.memory of the pod), or a larger "
+        f"machine: {facts.said['hostmemory']} % of the host's memory were in use before the "
+        "optimizer's states came to it, of 12 bytes a parameter",
+        "none",
+        kind="more",
+    )
+
+
+def _proven(facts: Facts) -> bool:
+    """Whether its log shows a host that was nearly full, and an optimizer that goes there."""
+    offloaded = facts.said.get("offload") == "cpu" or "adam_offload" in facts.typed
+    return offloaded and (facts.number("hostmemory") or 0) >= FULL
+
+
 def _resumes(facts: Facts) -> bool:
     checkpoint = "checkpoint-" in facts.said.get("resume_from_checkpoint", "")
     return checkpoint and facts.steps is None and "return code" in facts.message
@@ -207,6 +227,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (_WITHOUT, *_STEPS)
     if facts.steps is not None and facts.steps[0] >= facts.steps[1] > 0:
         return (*_OVER, *_STEPS, _OFFLOAD)
+    if _proven(facts):
+        rest = tuple(do for do in _STEPS if do.kind != "who")
+        who = tuple(do for do in _STEPS if do.kind == "who")
+        return (_OFFLOAD, _more(facts), *rest, *who)
     if facts.said.get("offload") == "cpu" and facts.phase != "load":
         return (*_STEPS, _PRELOADED, _OFFLOAD, _WORKERS)
     if facts.phase == "load":

@@ -2,7 +2,59 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_STEPS = (
+    Do(
+        "wandb_name",
+        "none",
+        when=("weights_and_biases",),
+    ),
+    Do(
+        "python -m pip install {package}",
+        "none",
+        when=("please install", "Please install", "pip install", "to be installed"),
+        unless=("swanlab[dashboard]",),
+    ),
+    Do("no_tracker", "no curves on line"),
+    Do(
+        "WANDB_MODE=offline in front of the command",
+        "no curves on line; wandb sync later",
+        when=("wandb", "api_key", "WANDB"),
+    ),
+    Do(
+        "wandb login, on the machine that the job runs on, or WANDB_API_KEY in its environment",
+        "none",
+        when=("wandb", "api_key", "WANDB"),
+    ),
+    Do("python -m pip install 'swanlab[dashboard]'", "none", when=("swanlab[dashboard]",)),
+    Do("swanlab login, on the machine that the job runs on", "none", when=("swanlab",)),
+)
+
+
+# wandb knows who asks: the project is another's. No login with the same account mends that.
+_DENIED = ("PERMISSION_ERROR", "permission denied", "403", "404", "entity")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{1,60}")
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """A project of one's own, in the log's own account, where wandb refused another's."""
+    if "upsert" not in facts.message or not any(word in facts.message for word in _DENIED):
+        return _STEPS
+    told = facts.said.get("wandb_account", "")
+    name = told if _NAME.fullmatch(told) else "YOUR_ACCOUNT"
+    theirs = facts.said.get("wandb_project", "")
+    project = theirs if _NAME.fullmatch(theirs) else "PROJECT"
+    who = "the project that the run names is not this account's"
+    way = f"WANDB_ENTITY={name} WANDB_PROJECT={project} in front of the command"
+    if "open_r1/" in facts.trace:  # its own arguments, which set those variables again
+        way = f"--wandb_entity {name} --wandb_project {project}"
+    own = Do(f"{way}: {who}, and no new login mends that", "none")
+    return (own, *(do for do in _STEPS if "login" not in do.action))
+
 
 FAILURE = Known(
     code="VG565",
@@ -10,32 +62,7 @@ FAILURE = Known(
     title="The experiment tracker refused to start",
     zh="实验记录工具（wandb 等）启动失败",
     why="the run was told to report to a tracker that has no key, no network or no project here",
-    do=(
-        Do(
-            "wandb_name",
-            "none",
-            when=("weights_and_biases",),
-        ),
-        Do(
-            "python -m pip install {package}",
-            "none",
-            when=("please install", "Please install", "pip install", "to be installed"),
-            unless=("swanlab[dashboard]",),
-        ),
-        Do("no_tracker", "no curves on line"),
-        Do(
-            "WANDB_MODE=offline in front of the command",
-            "no curves on line; wandb sync later",
-            when=("wandb", "api_key", "WANDB"),
-        ),
-        Do(
-            "wandb login, on the machine that the job runs on, or WANDB_API_KEY in its environment",
-            "none",
-            when=("wandb", "api_key", "WANDB"),
-        ),
-        Do("python -m pip install 'swanlab[dashboard]'", "none", when=("swanlab[dashboard]",)),
-        Do("swanlab login, on the machine that the job runs on", "none", when=("swanlab",)),
-    ),
+    do=_do,
     wrong="A tracker's warning during training ends nothing.",
     signs=(
         Sign("api_key not configured (no-tty)"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from vlmguard.explain import looks
+from vlmguard.explain.catalogue import engine_limits as limits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -21,6 +22,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         told = (("nowhere", match[1]), ("serverport", match[2]), ("free", free))
         here = Do("serve_here", "another card for the server", told)
         return (here, *(do for do in _STEPS if do.action != "serve"))
+    if limits.told(facts):
+        return (limits.step(facts), *(do for do in _STEPS if do.kind != "limit"))
     if (match := _HEADS.search(facts.message)) is None:
         return _STEPS
     heads, asked = int(match[1]), int(match[2])
@@ -147,6 +150,7 @@ _STEPS = (
         "limit_mm_per_prompt of the engine at the number of images that a row has",
         "memory of the engine",
         when=("may be provided in one",),
+        kind="limit",
     ),
     Do(
         "the engine's maximal LoRA rank at your rank: --vllm_max_lora_rank in ms-swift, "
@@ -182,6 +186,7 @@ _STEPS = (
         "needs a "
         "newer one: python -m pip install -U vllm",
         "none",
+        unless=("limit-mm-per-prompt", "may be provided in one"),
     ),
     Do(
         "less_engine",
@@ -246,6 +251,7 @@ FAILURE = Known(
         Sign("has no vLLM implementation"),
         Sign("divisible by tensor parallel size", no=("of the tensor",)),
         Sign("At most", also=("may be provided in one",)),
+        Sign("limit-mm-per-prompt", also=("passed",), releases="vLLM's V1"),
         Sign("EngineGenerateError"),
         Sign("is not supported by vLLM"),
         Sign("tensor_parallel_size (", also=("must",)),

@@ -12,14 +12,17 @@ _OWN = Do("zero2", "none: it is one of ms-swift's own names (zero0 to zero3, zer
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    """What is no file's name was to be one of ms-swift's own."""
+    """What is no file's name was to be one of ms-swift's own; unsloth, where it is what loads."""
+    asked = facts.said.get("use_unsloth", "").lower() == "true"
+    loads = asked or "unsloth" in facts.trace
+    known = tuple(do for do in STEPS if loads or do.action != "no_unsloth")
     given = facts.said.get("deepspeed", "")
     if facts.framework == "ms-swift" and re.fullmatch(r"[a-z]\w{0,30}", given):
-        return (_OWN, *STEPS) if "(char 0)" in facts.message else STEPS
+        return (_OWN, *known) if "(char 0)" in facts.message else known
     if "`device_map`" in facts.message and _few_bits(facts):
         fewer = "more memory: every rank holds all parameters, in 4 or 8 bits"
-        return (Do("zero2", fewer), *(do for do in STEPS if do.action != "zero2"))
-    return STEPS
+        return (Do("zero2", fewer), *(do for do in known if do.action != "zero2"))
+    return known
 
 
 def _few_bits(facts: Facts) -> bool:

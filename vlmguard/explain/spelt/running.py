@@ -119,6 +119,12 @@ SPELT: dict[str, dict[str, str]] = {
         "": "writer_batch_size=100 in dataset.map(…) and load_dataset's builder (batch_size=100, "
         "too, where map is batched): fewer rows in one table",
     },
+    "no_unsloth": {
+        "LLaMA-Factory": "use_unsloth: false",
+        "ms-swift": "--tuner_backend peft",
+        "": "AutoModelForCausalLM.from_pretrained(…) in place of FastLanguageModel.from_pretrained"
+        "(…), without device_map; or one process without DeepSpeed",
+    },
     "wandb_name": {
         "hf": "--report_to wandb",
         "yaml": "report_to: wandb",
@@ -211,10 +217,10 @@ SPELT: dict[str, dict[str, str]] = {
     },
     "map_and_wait": {
         "ms-swift": "--dataset_num_proc $(nproc)",  # its own ddp_timeout is 5,000 hours
-        "TRL": "--dataset_num_proc $(nproc) --ddp_timeout 18000",
-        "LLaMA-Factory": "preprocessing_num_workers: 16, ddp_timeout: 180000000 (the time-out of "
+        "TRL": "--ddp_timeout 18000 --dataset_num_proc $(nproc)",
+        "LLaMA-Factory": "ddp_timeout: 180000000, preprocessing_num_workers: 16 (the time-out of "
         "its own examples; nproc counts the processors)",
-        "axolotl": "dataset_processes: 16, ddp_timeout: 18000",
+        "axolotl": "ddp_timeout: 18000, dataset_processes: 16",
         "transformers": "--ddp_timeout 18000, and dataset.map(…, num_proc=N) with N of nproc's",
         "": "init_process_group(timeout=timedelta(hours=5)) (transformers: --ddp_timeout 18000), "
         "and dataset.map(…, num_proc=N) with N of nproc's",
