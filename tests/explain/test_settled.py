@@ -104,6 +104,10 @@ ROWS = (
     (log("ValueError: The number of images in the text [0] and images [1] should be the same."), 'content=[{"type": "image"}, {"type": "text"'),
     (log("ValueError: The number of images in the text [2] and images [1] should be the same."), "python -c 'import json"),
     (log("ValueError: A formatting function was provided while `completion_only_loss=True`, which is incompatible.", ("trl/trainer/sft_trainer.py", "__init__", "x")), "completion_only_loss=False in SFTConfig"),
+    (log("RuntimeError: Expected to mark a variable ready only once. Parameter at index 440 with name backbone.layers.3.fc2.bias has been marked as ready twice.", ("torch/utils/checkpoint.py", "backward", "x")), "grep -rnE '(checkpoint|cp)"),
+    (log("RuntimeError: Expected to mark a variable ready only once. Parameter at index 44 with name model.layers.3.mlp.up_proj.weight has been marked as ready twice.", ("torch/utils/checkpoint.py", "backward", "x")), "use_reentrant=False: model.gradient_checkpointing_enable("),
+    (log("RuntimeError: The expanded size of the tensor (32001) must match the existing size (0) at non-singleton dimension 0.", ("transformers/modeling_utils.py", "_get_resized_embeddings", "x")), "python -m pip install -U 'transformers>=4.35' deepspeed"),
+    (log("NotImplementedError: You are calling `save_pretrained` on a 4-bit converted model. This is currently not supported", ("transformers/modeling_utils.py", "save_pretrained", "x")), "python -m pip install -U 'bitsandbytes>=0.41.3'"),
 )  # fmt: skip
 
 

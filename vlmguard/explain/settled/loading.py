@@ -226,4 +226,13 @@ TABLE = (
         ),
         why="a broken part of an earlier download lies in the cache, and cannot be gone on with",
     ),
+    Settled(
+        said=("You are calling `save_pretrained`", "4-bit converted model"),
+        steps=(
+            "python -m pip install -U 'bitsandbytes>=0.41.3' 'transformers>=4.37': which write "
+            "4-bit weights",
+            "model.save_pretrained(FOLDER) of PEFT's model: the adapter alone, which needs "
+            "neither; no merge_and_unload() in front of it",
+        ),
+    ),
 )

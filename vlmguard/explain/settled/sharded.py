@@ -17,6 +17,11 @@ _NOT_REDUCED = (
 _BLOCKS = (
     "fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP, fsdp_transformer_layer_cls_to_wrap: {layers}: "
 )
+# Marks of a model of transformers, whose own method turns the variant.
+_TRANSFORMERS = (
+    *("transformers/", "accelerate/", "unsloth", "swift/", "lightning", "lora_", "model.layers."),
+    *("encoder.layer.", "decoder.layers.", "transformer.h."),
+)
 TABLE = (
     Settled(
         said=("KeyError: ",),
@@ -189,5 +194,26 @@ TABLE = (
             "the checkpoint before FSDP has wrapped the model",
         ),
         code="VG550",
+    ),
+    Settled(
+        said=("Expected to mark a variable ready only once",),
+        trace=("torch/utils/checkpoint.py",),
+        unless=_TRANSFORMERS,
+        steps=(
+            "grep -rnE '(checkpoint|cp)\\.checkpoint\\(|[^.\\w]checkpoint\\(' --include='*.py' .: "
+            "use_reentrant=False in each of these calls (torch 1.11 and later)",
+            "DistributedDataParallel(…, static_graph=True): torch 1.10: model._set_static_graph() "
+            "behind it",
+        ),
+    ),
+    Settled(
+        said=("must match the existing size (0)",),
+        trace=("_embeddings",),
+        steps=(
+            "python -m pip install -U 'transformers>=4.35' deepspeed: whose "
+            "resize_token_embeddings gathers the table under ZeRO-3 first",
+            "zero2",
+        ),
+        code="VG523",
     ),
 )
