@@ -52,3 +52,17 @@ def test_fragmentation_is_told_apart(tmp_path, capfd, idle, apart):
     assert "1.2 GiB were asked for, 1.2 GiB of 23.7 GiB free" in told
     assert ("fragmentation: 4.2 GiB" in told) == apart
     assert ("expandable_segments" in told.partition("what to do")[2].split("2.")[0]) == apart
+
+
+OLD = (
+    "CUDA out of memory. Tried to allocate 2.00 MiB (GPU 0; 47.54 GiB total capacity; {} MiB "
+    "already allocated; 4.88 MiB free; {} MiB reserved in total by PyTorch)"
+)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "reserved", "other"), [("194.45", "686.00", 46.9), ("36000.0", "47000.0", None)]
+)
+def test_old_words_tell_of_others_by_what_is_missing(allocated, reserved, other):
+    told = memory.read(OLD.format(allocated, reserved)).other
+    assert told == (None if other is None else pytest.approx(other, abs=0.1))

@@ -107,3 +107,22 @@ def test_what_a_log_tells_of_the_card(tmp_path):
     answer, _ = explain([str(path)])
     assert "other processes hold 57.5 GiB of this card" in VG512.told(answer.facts)
     assert flags.say(VG512.remedies(answer.facts)[0], answer.facts).startswith("nvidia-smi --query-compute-apps")
+
+
+NCCL = "NCCL error in: ProcessGroupNCCL.cpp:1691, unhandled cuda error, NCCL version 2.19.3 ncclUnhandledCudaError: Call to CUDA function failed. Last error: Cuda failure 2 'out of memory'"
+ALMOST_NONE = "CUDA out of memory. Tried to allocate 2.00 MiB (GPU 0; 47.54 GiB total capacity; 194.45 MiB already allocated; 4.88 MiB free; 686.00 MiB reserved in total by PyTorch)"
+
+
+@pytest.mark.parametrize(
+    ("words", "first", "count"),
+    [
+        (NCCL, "torch.cuda.set_per_process_memory_fraction(0.9)", 6),
+        (ALMOST_NONE, "nvidia-smi --query-compute-apps", 1),
+    ],
+)
+def test_memory_that_is_not_of_pytorch(tmp_path, words, first, count):
+    path = tmp_path / "train.log"
+    path.write_text(compose.failing(2, compose.traced(f"RuntimeError: {words}", 1)))
+    answer, _ = explain([str(path)])
+    said = [flags.say(do, answer.facts) for do in VG512.remedies(answer.facts)]
+    assert said[0].startswith(first) and len(said) <= count

@@ -71,8 +71,10 @@ def read(message: str) -> Memory:
     ]
     if others and "this process has" not in message:
         _take_ours_out(others, (allocated or 0.0) + (idle or 0.0))
-    other = sum(others) if others else _unseen(message, total, free, allocated)
     ours = (allocated or 0.0) + (idle or 0.0)
+    other = sum(others) if others else _unseen(message, total, free, allocated)
+    if other is None and "this process has" not in message and None not in (total, free, idle):
+        other = _mostly((total or 0.0), (free or 0.0) + ours)
     alike = bool(others) and all(0.6 * ours < each < 1.6 * ours + 1 for each in others)
     return Memory(asked, total, free, allocated, idle, other, alike)
 
@@ -86,6 +88,12 @@ def _unseen(
         return None  # NVML told nothing of this process
     left = total - free - ours
     return left if left > 0.1 * total else None
+
+
+def _mostly(total: float, known: float) -> float | None:
+    """torch before 2.2 told nothing of the process as a whole: what CUDA's own context and NCCL
+    hold beside PyTorch is never most of a card."""
+    return total - known if total - known > 0.6 * total else None
 
 
 def _take_ours_out(held: list[float], least: float) -> None:

@@ -52,6 +52,12 @@ _HALF = Do(
     "{place}: .to(torch.bfloat16) in front of .to(device) there, if it is made in float32",
     "none on cards from Ampere on",
 )
+# NCCL's own memory: PyTorch's cached and unused memory is not given back for it.
+_ROOM_FOR_NCCL = Do(
+    "torch.cuda.set_per_process_memory_fraction(0.9) in the script, in front of the model: "
+    "PyTorch frees what it holds and does not use at that limit, and NCCL gets the rest",
+    "a tenth less for PyTorch",
+)
 _GPU = re.compile(r"\bGPU (\d{1,2}) has a total capacity")
 
 
@@ -154,6 +160,10 @@ def steps(facts: Facts) -> tuple[Do, ...]:
         return (*first, *_others(facts))
     if told.other is not None and told.other > 1:
         first += (_ONE_CARD, *_others(facts)) if told.alike and facts.world != 1 else _others(facts)
+        if told.total and (told.allocated or told.total) < 0.1 * told.total:
+            return first  # next to nothing of it is ours
+    if told.asked is None and "nccl" in facts.message.lower():
+        first += (_ROOM_FOR_NCCL,)
     by_phase = {
         "load": _loading,
         "step": _states,
@@ -219,6 +229,8 @@ def _loading(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
 def _states(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     """The optimizer's states do not fit: a smaller batch changes nothing of them."""
     less = (ADAPT, FREEZE) if facts.vision or in_tower(facts) else (ADAPT,)
+    if alone(facts) and facts.zero:  # with it the copy of 32 bits stays on the card, too
+        return (*reversed(sharded(facts)), *less)
     if alone(facts) or own_loop(facts) or facts.zero == 3:
         return (*sharded(facts), *less)
     small = (told.total is not None and told.total < SMALL) or facts.world == 2
