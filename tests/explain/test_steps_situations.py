@@ -43,7 +43,7 @@ ROWS = {
     "fewer ranks than saved it, full": ("llamafactory-cli train x.yaml\nFine-tuning method: Full\ntrainable params: 7,615,616,512 || all params: 8,291,375,616 || trainable%: 91.8498\n" + RESUMED, "VG550", FEWER, "load", ("model_name_or_path: /o/sft/checkpoint-1200, output_dir: ANOTHER",)),
     "parts of weights": ("TrainingArguments()\nResuming training from out/checkpoint-5\nzero_optimization: {'stage': 3}\n", "VG550", FEWER, "load", ("--model_name_or_path out/checkpoint-5", "python -m deepspeed", "cd out/checkpoint-5 && python zero_to_fp32.py . OUT && cp *.json OUT/")),
     "a file of the hub's folder": ("", "VG541", "SafetensorError: Error while deserializing header: MetadataIncompleteBuffer /c/hub/models--Qwen--Qwen2-VL-7B/snapshots/a1/model-00001-of-00005.safetensors", "load", ("ls -lL /c/hub/models--Qwen", "hf download Qwen/Qwen2-VL-7B --force-download")),
-    "a file that nothing names": ("", "VG541", "SafetensorError: Error while deserializing header: MetadataIncompleteBuffer", "load", ("for f in \"${HF_HOME:-$HOME/.cache/huggingface}\"/hub/*/snapshots/*/*.safetensors; do ", "hf download NAME --force-download: NAME is what from_pretrained gets; ")),
+    "a file that nothing names": ("", "VG541", "SafetensorError: Error while deserializing header: MetadataIncompleteBuffer", "load", ("for f in $(find \"${HF_HOME:-$HOME/.cache/huggingface}\"/hub -path '*/snapshots/*' -name '*.safetensors'); do ", "hf download NAME --force-download: NAME is what from_pretrained gets; ")),
 }  # fmt: skip
 
 

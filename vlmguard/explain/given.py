@@ -209,6 +209,15 @@ def script(trace: str) -> str:
     return match[1] if match is not None and own and match[1].endswith(".py") else ""
 
 
+_INTERNVL = re.compile(r'File "([^"\n]{0,200}?\binternvl)/(?:train|model)/')
+
+
+def internvl(trace: str) -> str:
+    """The folder of InternVL's own package, in whose scripts the run is."""
+    match = _INTERNVL.search(trace)
+    return match[1] if match is not None and "-packages/" not in match[1] else ""
+
+
 _REWARDED = re.compile(r"in (?:_calculate_rewards|_score_completions|compute_rewards_per_func)\b")
 
 

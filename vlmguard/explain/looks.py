@@ -116,6 +116,17 @@ KEPT = (
     '"rows left out of kept.json")\' '
 )
 
+# The last words: a file of rows, keys; the rows without one of these are told, the others printed.
+WITHOUT_EMPTY = (
+    'python -c $\'import json, sys\\nt = open(sys.argv[1]).read()\\na = t.lstrip()[:1] == "["\\n'
+    'r = json.loads(t) if a else [json.loads(x) for x in t.split("\\\\n") if x.strip()]\\n'
+    "k = []\\nfor n, x in enumerate(r, 1):\\n"
+    " if all(x.get(y) for y in sys.argv[2:]): k.append(x)\\n"
+    ' else: print("row", n, "left out", file=sys.stderr)\\n'
+    "print(json.dumps(k, ensure_ascii=False) if a else "
+    '"\\\\n".join(json.dumps(x, ensure_ascii=False) for x in k))\' '
+)
+
 # The last word: a file of rows; the rows that are no JSON, and the types that each key has.
 TYPES = (
     "python -c $'import json, sys\\nk, t = {}, open(sys.argv[1]).read()\\n"

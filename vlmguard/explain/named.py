@@ -99,7 +99,7 @@ _PLACES = (
     *("onenode", "xidnode", "bus", "realif"),
     *("worncard", "stepmemory", "preloaded", "container"),
     *("memoryline", "memorynow", "memorymore", "undermain"),
-    *("rowtokens", "rowimages", "fewerimages"),
+    *("rowtokens", "rowimages", "fewerimages", "settings"),
 )
 
 
@@ -186,6 +186,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "divisors": named_numbers.divisors(said),
         "place": given.place(facts.trace),
         "reward": given.reward(facts.trace),
+        "internvl": given.internvl(facts.trace),
         "exception": _first(_TYPE, said) or "Exception",
         "codefolder": given.code(facts.trace),
         "callfolder": given.call_folder(facts.trace),

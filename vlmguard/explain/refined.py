@@ -68,6 +68,8 @@ def _with_place(answer: Answer, digests: Sequence[Digest]) -> Facts:
     rank = answer.ranks[0] if len(answer.ranks) == 1 and answer.sure else None
     line = answer.pick.line if answer.pick is not None else None
     found = {**placed.times(digests), **placed.machine(rank, line, digests)}
+    if rank is not None:
+        found["startrank"] = str(rank)
     if answer.table is not None and placed.together(answer.table.gone, digests):
         found["here"] = "true"
     return replace(answer.facts, said={**answer.facts.said, **found})

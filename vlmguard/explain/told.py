@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from vlmguard.explain import crashed, lost, prepared, sites, swift
+from vlmguard.explain import choices, crashed, cudas, lost, prepared, sites, swift
 
 # "Saving model checkpoint to out/checkpoint-400", "Configuration saved in …/checkpoint-400/…"
 _SAVED = re.compile(
@@ -171,7 +171,9 @@ def passing(text: str, said: dict[str, str]) -> None:
     """Adds what this part of a log says to the arguments that it printed."""
     for match in _SAVED.finditer(text):
         said["saved"] = match[1]  # the last of them
+    choices.passing(text, said)
     crashed.passing(text, said)
+    cudas.passing(text, said)
     lost.passing(text, said)
     swift.passing(text, said)
     if pairs := {pair for line in _SETS.findall(text) for pair in _PAIR.findall(line)}:

@@ -57,7 +57,10 @@ FLASH = (
 )
 
 
-def flash(facts: Facts) -> str:
+def flash(facts: Facts, cuda: str = "") -> str:
     """The flash-attn that has wheels for this torch, "" where its release is not told."""
-    minor = re.match(r"\d\.\d{1,2}", facts.releases.get("torch", ""))
+    told = facts.releases.get("torch", "") or facts.said.get("torchrelease", "")
+    minor = re.match(r"\d\.\d{1,2}", told)
+    if cuda.startswith("11.") and minor and minor[0] == "2.5":
+        return "2.7.3"  # the last with wheels for CUDA 11
     return _FLASH.get(minor[0], "") if minor else ""

@@ -50,6 +50,28 @@ _MOVED = Do(
     "forward kept this tensor on another device than the second",
     "more memory on the card",
 )
+_CHANCE = "grep -rlE 'preserve_rng_state *= *False' --include='*.py' "
+_KEPT = tuple(
+    Do(
+        f"{_CHANCE}{folder} | xargs sed -i.bak -E 's/(preserve_rng_state *= *)False/\\1True/': the "
+        "log says preserve_rng_state=False: what a block draws by chance (tokens to drop) was "
+        "drawn anew in the recomputation; nothing found: preserve_rng_state=True where it is set",
+        "little: the random state is kept for each block",
+        kind="kept",
+    )
+    for folder in ("{codefolder}", ".")
+)
+_DRAWN = tuple(
+    Do(
+        "grep -rnE 'bernoulli|multinomial|torch[.]rand|randperm|np[.]random|random[.]|generator=' "
+        f"--include='*.py' {folder}: draw that choice in front of checkpoint(…) and hand it in: "
+        "torch's random state is kept for the recomputation, numpy's, Python's and a Generator's "
+        "own are not",
+        "none",
+        kind="drawn",
+    )
+    for folder in ("{codefolder}", ".")
+)
 _DTYPES = re.compile(r"'dtype': torch\.(\w+)")
 
 
@@ -68,6 +90,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             return (_MOVED, plain)
         if _other_dtype(facts.message):
             return (_NAMES, plain, cache)
+        if facts.said.get("preserve_rng_state") == "false":
+            return (*_KEPT, *_DRAWN, _NAMES)
+        if "dropped" in facts.said and "'shape'" in facts.message:
+            return (*_DRAWN, _NAMES, cache)
         if facts.fsdp:
             return (cache, Do("fsdp_checkpointing", "none: FSDP wraps the blocks itself"), plain)
         return (cache, plain, _NAMES) if facts.strategy != "ddp" else (cache, _NAMES, plain)

@@ -16,6 +16,20 @@ _STORED = Do(
 _FSDP2 = Do("FSDP2 (fsdp_version: 2): it shards each parameter by itself", "none")
 
 
+_CHOOSES = ("LLaMA-Factory", "ms-swift", "TRL", "transformers", "axolotl")
+_HALF = "none: the checkpoint's own weights are bfloat16, fp16 made float16 of the others"
+_IN_FILE = tuple(
+    Do(
+        f"sed -i.bak -E 's/^fp16: *true/bf16: true/{more}: bf16: true in place of fp16: true: the "
+        "checkpoint's own weights are bfloat16, fp16 made the others (4-bit storage, LoRA) float16",
+        "none",
+        kind="file",
+    )
+    for more in ("; s/^(mixed_precision: *)fp16/\\1bf16/' {settings} {config}", "' {settings}")
+)
+_PURE = "bfloat16 as LoRA's dtype, too: LLaMA-Factory makes it float32 otherwise"
+
+
 def _why(facts: Facts) -> str:
     if "integer dtype" in facts.message:
         return (
@@ -32,6 +46,22 @@ def _why(facts: Facts) -> str:
         "FSDP1 without use_orig_params flattens a block's parameters into one; here some of them "
         "are frozen and some train (LoRA, a frozen tower)"
     )
+
+
+def _of_arguments(facts: Facts) -> tuple[Do, ...]:
+    """The run's own precision, where a framework's arguments choose what the weights become."""
+    if facts.framework not in _CHOOSES or "oldcard" in facts.said:
+        return ()
+    halves = "bfloat16" in facts.message and "torch.float16" in facts.message
+    factory = facts.framework == "LLaMA-Factory"
+    if halves and factory and "settings" in facts.said and "fp16" not in facts.typed:
+        return _IN_FILE
+    if halves and facts.said.get("fp16") == "true":
+        return (Do("bf16", _HALF),)
+    if "bfloat16" in facts.message and "float32" in facts.message and factory:
+        pure = "--pure_bf16 true --bf16 false" if "bf16" in facts.typed else "pure_bf16: true"
+        return (Do(f"{pure}: {_PURE}" if "-" in pure else f"{pure}, bf16: false: {_PURE}", "none"),)
+    return ()
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
@@ -54,6 +84,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         if "int8" in facts.message:  # 4-bit weights are stored as uint8
             return (_STORED, Do("no load_in_8bit under FSDP", "more memory"))
         return (
+            *_of_arguments(facts),
             Do(
                 "from_pretrained(…, torch_dtype=torch.bfloat16), and model.to(torch.bfloat16) "
                 "after PEFT: one dtype, LoRA's weights too",

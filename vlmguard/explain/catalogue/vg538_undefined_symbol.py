@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vlmguard.explain import wheels
+from vlmguard.explain.catalogue import other_cuda_steps
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -72,7 +73,12 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             ),
             Do("docker run --gpus all …; apptainer exec --nv …", "none"),
         )
+    other = other_cuda_steps.steps(facts)
+    if other_cuda_steps.differs(facts) and other:
+        return other
+    ahead = other_cuda_steps.first(facts)
     return (
+        *(other if ahead else ()),
         Do(
             "find / -name {lib} 2>/dev/null: put the folder that it finds into LD_LIBRARY_PATH, in "
             "the job too; nothing found: the package that brings it is not installed",
@@ -85,6 +91,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             "none",
             kind="find",
         ),
+        *(() if ahead else other),
         *_BUILT,
     )
 

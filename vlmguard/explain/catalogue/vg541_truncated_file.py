@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue import cut_checkpoint_steps
 from vlmguard.explain.catalogue.refusals import MODEL_FILES, STATES
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _NONE = "no file named"
 # Opens each file of weights in a folder; then what is to be done with those that do not open.
-_CACHE = '"${HF_HOME:-$HOME/.cache/huggingface}"/hub/*/snapshots/*'
+_CACHE = "\"${HF_HOME:-$HOME/.cache/huggingface}\"/hub -path '*/snapshots/*'"
 _OPENED = (
-    "for f in {}/*.safetensors; do python -c 'import sys, safetensors; "
+    "for f in $(find {} -name '*.safetensors'); do python -c 'import sys, safetensors; "
     'safetensors.safe_open(sys.argv[1], "pt")\' "$f" '
 )
 _FETCH = (
@@ -88,6 +89,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("ls -l FILE, on every node: is it there?", "none", kind="ls"),
             Do("the stage or the download that writes it, first; or its path, absolute", "none"),
         )
+    if resumed := cut_checkpoint_steps.steps(facts):
+        return resumed
     return (
         Do(
             "the folder as the model's path, not a file of weights in it",
@@ -122,9 +125,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         Do("hf download {modelrepo} --force-download", "the files again", kind="again"),
         Do("hf download {repo} --force-download", "the files again", kind="again"),
         Do(
-            "python -c 'import sys, zipfile; print([f for f in sys.argv[1:] if "
-            "not zipfile.is_zipfile(f)])' {modelfolder}/*.bin {modelfolder}/*.pt: those that "
-            "it prints are cut",
+            cut_checkpoint_steps.CUT + "{modelfolder}: those that it prints are cut",
             "none",
             when=(
                 "PytorchStreamReader",
@@ -147,9 +148,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             kind="which",
         ),
         Do(
-            "python -c 'import sys, zipfile; print([f for f in sys.argv[1:] if "
-            "not zipfile.is_zipfile(f)])' FOLDER/*.bin FOLDER/*.pt: those that it prints are "
-            "cut (FOLDER: the model's or the checkpoint's)",
+            cut_checkpoint_steps.CUT + "FOLDER: those that it prints are cut (FOLDER: the model's "
+            "or the checkpoint's)",
             "none",
             when=(
                 "PytorchStreamReader",

@@ -2,7 +2,78 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import given
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_CARD = ("Ampere",)  # the card is too old, whatever the dtype
+# OpenGVLab's own code sets it in the script, and in the tower wherever the package is there; its
+# patches import the package, so that it cannot be left out.
+_INTERNVL = (
+    Do(
+        "sed -i.bak -e \"s/attn_implementation = 'flash_attention_2'/attn_implementation = 'eager'/"
+        '" '
+        "-e 's/has_flash_attn = True/has_flash_attn = False/' {internvl}/train/*.py "
+        "{internvl}/model/internvl_chat/modeling_intern_vit.py: the language model's and the "
+        "tower's; config.json alone does not reach them",
+        "slower and more memory for long rows",
+    ),
+    Do("fp16", "none: such a card has no bfloat16"),
+)
+
+_STEPS = (
+    Do(
+        "mv flash_attn.py my_flash_attn.py: a file of your own hides the package",
+        "none",
+        when=("is not a package",),
+    ),
+    Do("bf16", "none on cards from Ampere on", when=("fp16 and bf16", "data type", "dtype")),
+    Do(
+        "python -m pip install flash-attn --no-build-isolation: the model's own code imports it",
+        "time to build",
+        when=("packages that were not found",),
+        kind="install",
+    ),
+    Do("sdpa", "slower and more memory for long rows"),
+    Do(
+        "python -m pip uninstall -y flash-attn: where the model's own code takes it wherever "
+        "it is installed",
+        "slower and more memory for long rows",
+        when=_CARD,
+    ),
+    Do(
+        "bf16",
+        "none on cards from Ampere on",
+        unless=(
+            "fp16 and bf16",
+            "data type",
+            "dtype",
+            "not installed",
+            "No module",
+            "ImportError",
+            *_CARD,
+        ),
+    ),
+    Do(
+        "python -m pip install flash-attn --no-build-isolation, in the release that fits this "
+        "torch",
+        "time to build",
+        kind="install",
+        when=("not installed", "No module", "ImportError", "cannot import", "requires"),
+    ),
+    Do(
+        "python -m pip show flash-attn torch: a release built for this torch and card",
+        "none",
+        unless=_CARD,
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """InternVL's own scripts have no argument for it."""
+    own = given.internvl(facts.trace) and _CARD[0] in facts.message
+    return _INTERNVL if own else _STEPS
+
 
 FAILURE = Known(
     code="VG548",
@@ -11,42 +82,7 @@ FAILURE = Known(
     zh="FlashAttention 未安装，或不支持该数据类型/显卡",
     why="flash-attention needs its own package, float16 or bfloat16, a "
     "card from Ampere on, and a head of at most 256",
-    do=(
-        Do(
-            "mv flash_attn.py my_flash_attn.py: a file of your own hides the package",
-            "none",
-            when=("is not a package",),
-        ),
-        Do("bf16", "none on cards from Ampere on", when=("fp16 and bf16", "data type", "dtype")),
-        Do(
-            "python -m pip install flash-attn --no-build-isolation: the model's own code "
-            "imports it",
-            "time to build",
-            when=("packages that were not found",),
-            kind="install",
-        ),
-        Do("sdpa", "slower and more memory for long rows"),
-        Do(
-            "bf16",
-            "none on cards from Ampere on",
-            unless=(
-                "fp16 and bf16",
-                "data type",
-                "dtype",
-                "not installed",
-                "No module",
-                "ImportError",
-            ),
-        ),
-        Do(
-            "python -m pip install flash-attn --no-build-isolation, in the release that fits this "
-            "torch",
-            "time to build",
-            kind="install",
-            when=("not installed", "No module", "ImportError", "cannot import", "requires"),
-        ),
-        Do("python -m pip show flash-attn torch: a release built for this torch and card", "none"),
-    ),
+    do=_do,
     wrong="Casting to half around the call hides a model that was loaded in float32.",
     signs=(
         Sign("No available kernel. Aborting execution"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from vlmguard.explain.catalogue import empty_lists_steps
 from vlmguard.explain.catalogue.data_rows_steps import NOTHING, STEPS
 from vlmguard.explain.catalogue.refusals import MODEL_FILES
 from vlmguard.explain.failure import Do, Example, Known, Sign
@@ -30,6 +31,8 @@ _RENAMED = ("columns", "key", "form")  # kinds of steps that ask for the rows' k
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     """Where the log shows that the rows have the key, the code that asks for it is at fault."""
+    if empty := empty_lists_steps.steps(facts):
+        return empty
     key = _KEY.search(facts.message)
     columns = facts.said.get("columns", "").split(", ")
     own = {"ms-swift": "ms-swift", "LLaMA-Factory": "llamafactory", "axolotl": "axolotl"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain import cudas
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -51,8 +52,29 @@ _DECODER = (
 )
 
 
+# LlamaFactory#2750, diffusers#11241: cuBLAS of CUDA 12.1 to 12.3 on this card.
+_CUBLAS = Do(
+    "python -m pip install nvidia-cublas-cu12==12.4.5.8: on an H20 the cuBLAS of CUDA 12.1 to 12.3 "
+    "divides by zero; pip's word that torch wants another one is no matter (a torch that is not "
+    "pip's: with its nvidia/cublas/lib first in LD_LIBRARY_PATH)",
+    "none",
+)
+_DIVIDED = ("SIGFPE", "Floating point exception", "signal 8", "exitcode: -8")
+
+
+def _old_cublas(facts: Facts) -> bool:
+    """A division by zero on an H20, with a torch that may have cuBLAS 12.1 to 12.3."""
+    if "h20" not in facts.said or not any(words in facts.message for words in _DIVIDED):
+        return False
+    told = re.match(r"2\.(\d{1,2})", facts.releases.get("torch", ""))
+    cuda = cudas.of_torch(facts)
+    return cuda[:2] != "11" and cuda < "12.4" and (told is None or int(told[1]) < 6)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """The faulthandler's stack, where the log has it; else what prints it."""
+    if _old_cublas(facts):
+        return (_CUBLAS, _LOOK)
     if "crash" in facts.said:
         known = facts.said.get("crashpackage", "") not in _BASE
         anew = (_PACKAGE,) if known else ()

@@ -3,6 +3,128 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+# alignment-handbook takes a template of the recipe's, else the tokenizer's own or its class's: a
+# folder without one has Llama's, which refuses DPO's answers that stand alone.
+_RECIPE = tuple(
+    Do(
+        "python -c 'import sys, json; from alignment.data import DEFAULT_CHAT_TEMPLATE as t; "
+        'open(sys.argv[1], "a").write("\\nchat_template: " + json.dumps(t) + "\\n")\' '
+        f"{recipe}: the template of the handbook's own SFT, into this recipe: the tokenizer brings "
+        "none that takes an answer alone or a system message, which the handbook puts in front (a "
+        "model of others: its card's chat_template)",
+        "none",
+        kind="recipe",
+    )
+    for recipe in ("{settings}", "RECIPE.yaml")
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    refused = any(w in facts.message for w in ("must alternate", "ystem role not supported"))
+    return (*_RECIPE, *_STEPS) if refused and "handbook" in facts.said else _STEPS
+
+
+_STEPS = (
+    Do(
+        "leave --template out: ms-swift takes the model's own (or one of the list that "
+        "the message prints)",
+        "none",
+        when=("template_type: '",),
+        kind="template",
+    ),
+    Do(
+        'messages = [{**t, "content": "".join(p["text"] for p in t["content"])} if '
+        'isinstance(t["content"], list) and all(p["type"] == "text" for p in t["content"]) '
+        "else t for t in messages]: where a row is made; content as one string in each turn "
+        "without an image (the assistant's, the system's): this template joins text to it",
+        "none",
+        when=("can only concatenate", "'list object' has no attribute"),
+    ),
+    Do(
+        "processor.chat_template = open('TEMPLATE.jinja').read(): one that takes a list as "
+        "content for every role, on the processor that the collator calls (unsloth: "
+        "python -m pip install -U unsloth unsloth_zoo, and the model loaded anew)",
+        "none",
+        when=("can only concatenate", "'list object' has no attribute"),
+    ),
+    Do(
+        "python -c $'import json, sys\\nfor n, x in enumerate(open(sys.argv[1]), 1):\\n r = "
+        '[m["role"] for m in json.loads(x)["messages"] if m["role"] != "system"]\\n if '
+        'any(a == b for a, b in zip(r, r[1:])) or r[:1] != ["user"]: print(n, r)\' {rows}: '
+        "the rows whose roles do not take turns",
+        "none",
+        when=(
+            "roles must alternate",
+            "must alternate",
+            "must be user",
+        ),
+        kind="roles",
+    ),
+    Do(
+        'the rows\' column tools as a list of JSON schemas ({"type": "function", '
+        "\"function\": {…}}), not as a text: json.loads(row['tools'])",
+        "none",
+        when=("Tools should",),
+    ),
+    Do(
+        "tokenizer.pad_token = tokenizer.eos_token before training, or a token of the "
+        "vocabulary that is not used",
+        "the end token is masked in the loss where it is the padding token",
+        when=("pad token", "padding token", "pad_token", "Pad_token"),
+    ),
+    Do(
+        "python -m pip install -U llamafactory: {template} is a template of a newer "
+        "release, or "
+        "misspelt: the table of models and templates in its README",
+        "none",
+        when=("Template ",),
+    ),
+    Do(
+        "template",
+        "none with an instruct model; a base model has not learnt the template's tokens",
+        unless=(
+            "pad token",
+            "padding token",
+            "pad_token",
+            "roles must",
+            "Only user",
+            "can only concatenate",
+            "'list object'",
+            "Tools should",
+        ),
+        kind="template",
+    ),
+    Do(
+        "roles as the template wants them: user and assistant in turn, "
+        "a system message first or none",
+        "rows change",
+        unless=(
+            "is not set",
+            "not have a chat template",
+            "pad token",
+            "padding token",
+            "can only concatenate",
+        ),
+    ),
+    Do(
+        "tokenizer.pad_token = tokenizer.eos_token, or a token of the vocabulary that is not used",
+        "the end token is masked in the loss where it is the padding token",
+        unless=(
+            "chat_template",
+            "chat template",
+            "roles",
+            "Template",
+            "pad token",
+            "padding token",
+            "pad_token",
+            "Pad_token",
+            "can only concatenate",
+        ),
+    ),
+)
+
 
 FAILURE = Known(
     code="VG574",
@@ -15,105 +137,7 @@ FAILURE = Known(
         "not alternate, a system message, content as a list), or the tokenizer has "
         "no padding token"
     ),
-    do=(
-        Do(
-            "leave --template out: ms-swift takes the model's own (or one of the list that "
-            "the message prints)",
-            "none",
-            when=("template_type: '",),
-            kind="template",
-        ),
-        Do(
-            'messages = [{**t, "content": "".join(p["text"] for p in t["content"])} if '
-            'isinstance(t["content"], list) and all(p["type"] == "text" for p in t["content"]) '
-            "else t for t in messages]: where a row is made; content as one string in each turn "
-            "without an image (the assistant's, the system's): this template joins text to it",
-            "none",
-            when=("can only concatenate", "'list object' has no attribute"),
-        ),
-        Do(
-            "processor.chat_template = open('TEMPLATE.jinja').read(): one that takes a list as "
-            "content for every role, on the processor that the collator calls (unsloth: "
-            "python -m pip install -U unsloth unsloth_zoo, and the model loaded anew)",
-            "none",
-            when=("can only concatenate", "'list object' has no attribute"),
-        ),
-        Do(
-            "python -c $'import json, sys\\nfor n, x in enumerate(open(sys.argv[1]), 1):\\n r = "
-            '[m["role"] for m in json.loads(x)["messages"] if m["role"] != "system"]\\n if '
-            'any(a == b for a, b in zip(r, r[1:])) or r[:1] != ["user"]: print(n, r)\' {rows}: '
-            "the rows whose roles do not take turns",
-            "none",
-            when=(
-                "roles must alternate",
-                "must alternate",
-                "must be user",
-            ),
-            kind="roles",
-        ),
-        Do(
-            'the rows\' column tools as a list of JSON schemas ({"type": "function", '
-            "\"function\": {…}}), not as a text: json.loads(row['tools'])",
-            "none",
-            when=("Tools should",),
-        ),
-        Do(
-            "tokenizer.pad_token = tokenizer.eos_token before training, or a token of the "
-            "vocabulary that is not used",
-            "the end token is masked in the loss where it is the padding token",
-            when=("pad token", "padding token", "pad_token", "Pad_token"),
-        ),
-        Do(
-            "python -m pip install -U llamafactory: {template} is a template of a newer "
-            "release, or "
-            "misspelt: the table of models and templates in its README",
-            "none",
-            when=("Template ",),
-        ),
-        Do(
-            "template",
-            "none with an instruct model; a base model has not learnt the template's tokens",
-            unless=(
-                "pad token",
-                "padding token",
-                "pad_token",
-                "roles must",
-                "Only user",
-                "can only concatenate",
-                "'list object'",
-                "Tools should",
-            ),
-            kind="template",
-        ),
-        Do(
-            "roles as the template wants them: user and assistant in turn, "
-            "a system message first or none",
-            "rows change",
-            unless=(
-                "is not set",
-                "not have a chat template",
-                "pad token",
-                "padding token",
-                "can only concatenate",
-            ),
-        ),
-        Do(
-            "tokenizer.pad_token = tokenizer.eos_token, or a token of the "
-            "vocabulary that is not used",
-            "the end token is masked in the loss where it is the padding token",
-            unless=(
-                "chat_template",
-                "chat template",
-                "roles",
-                "Template",
-                "pad token",
-                "padding token",
-                "pad_token",
-                "Pad_token",
-                "can only concatenate",
-            ),
-        ),
-    ),
+    do=_do,
     wrong="A template of another model makes the error go away and teaches the wrong tokens.",
     signs=(
         Sign("assert cur_len == total_len", where="trace", releases="LLaVA's kind"),
