@@ -25,7 +25,7 @@ from pathlib import Path
 from vlmguard.explain import sentences
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.classify import classify
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.lines import Line
 
 PACKAGES = (

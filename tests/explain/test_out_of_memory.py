@@ -9,7 +9,7 @@ from tests.explain import compose
 from vlmguard.explain import flags, phases
 from vlmguard.explain.catalogue import load
 from vlmguard.explain.command import explain
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.lines import Line
 from vlmguard.explain.logfacts import of_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from vlmguard.explain import flags, moved, unknown
 from vlmguard.explain.catalogue import load
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.lines import Line
 from vlmguard.explain.logfacts import Facts
 

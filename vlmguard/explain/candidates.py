@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from vlmguard.explain import parting
 from vlmguard.explain.classify import NO_ROW, classify
 from vlmguard.explain.digest import Digest
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.failure import Known
 from vlmguard.explain.lines import Line
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from vlmguard.explain import kinds, places, sentences, slips, topics
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.failure import Known, flat
 
 NO_ROW = "Failed to retrieve the dataset"  # ms-swift's, after it logged what each row failed with

@@ -20,7 +20,7 @@ from vlmguard.explain import (
     stacks,
     typed,
 )
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.failure import Known, flat, within
 from vlmguard.explain.launcher import Exit
 from vlmguard.explain.lines import Line

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from vlmguard.explain import frames
+from vlmguard.explain.event import Event
 from vlmguard.explain.lines import Line, Time
 
 MAX_MESSAGE = 24  # lines
@@ -75,80 +76,6 @@ _RECORD = re.compile(
     r"|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
     r"|^(?:/|[A-Za-z]:\\|<)\S{1,300}:\d{1,7}: [A-Z]\w{0,40}Warning: "
 )
-
-
-# Installed packages, code that was made of a string, Python's own (runpy, contextlib).
-_NOT_OWN = re.compile(r"-packages|^<|/lib(?:64)?/python\d")
-
-
-@dataclass
-class Event:
-    """An exception, or one telling line.
-
-    Attributes:
-        type, message: of an exception; a telling line has no type.
-        frames: (file, line, function), outermost first.
-        cause: the exception that this one was raised from or while handling.
-        ignored: from a destructor or a side thread: it ended nothing by itself.
-        caught: a logger wrote it as a warning or less.
-        final: the log ends with its message, which may be cut.
-        buried: its frames stand among other lines: told only where what is under them is known.
-        lines: the log's lines, for evidence.
-        titled: the type that a notebook writes above the traceback.
-        clock: of the record of an error right above it, which has no time of its own.
-    """
-
-    line: Line
-    type: str = ""
-    message: str = ""
-    frames: list[tuple[str, int, str]] = field(default_factory=list)
-    trace: list[str] = field(default_factory=list)
-    cause: Event | None = None
-    ignored: bool = False
-    caught: bool = False
-    final: bool = False
-    last: Line | None = None
-    rank: int | None = None
-    buried: bool = False
-    traced: bool = False
-    titled: str = ""
-    clock: Time | None = None
-
-    @property
-    def source(self) -> int:
-        return self.line.source
-
-    @property
-    def at(self) -> int:
-        return (self.last or self.line).at
-
-    @property
-    def time(self) -> Time | None:
-        return (self.last or self.line).time or self.line.time or self.clock
-
-    @property
-    def under(self) -> list[str]:
-        """Of one without a name, what stands under its frames: other ranks wrote over the name."""
-        named = [n for n, line in enumerate(self.trace) if frames.PYTHON.match(line)]
-        if self.type or not named:
-            return []
-        return [line for line in self.trace[named[-1] + 1 :] if line[:1].strip()]
-
-    @property
-    def name(self) -> str:
-        """The type without its module."""
-        return self.type.rpartition(".")[2]
-
-    @property
-    def raised_in(self) -> str:
-        """The file of the innermost frame, "" without frames."""
-        return self.frames[-1][0] if self.frames else ""
-
-    @property
-    def where(self) -> tuple[str, int, str] | None:
-        """The innermost frame outside installed packages, else the innermost."""
-        own = [f for f in self.frames if not _NOT_OWN.search(f[0])]
-        return own[-1] if own else self.frames[-1] if self.frames else None
 
 
 class _Lane:

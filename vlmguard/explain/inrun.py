@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vlmguard.explain import classify, phases
 from vlmguard.explain.catalogue import load
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.failure import Known, flat
 from vlmguard.explain.lines import Line
 from vlmguard.explain.logfacts import Facts

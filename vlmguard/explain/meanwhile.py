@@ -10,7 +10,7 @@ from vlmguard.explain import stacks
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.candidates import Candidate
 from vlmguard.explain.digest import Digest
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.failure import Known
 from vlmguard.explain.lines import Time
 from vlmguard.explain.silent import hung

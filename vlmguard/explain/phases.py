@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 
 # In this order: an evaluation that generates is "generation", a forward inside it "evaluation".
 _PHASES: tuple[tuple[str, tuple[str, ...]], ...] = (

@@ -9,7 +9,7 @@ from vlmguard.explain.answer import Answer, evidence
 from vlmguard.explain.candidates import Candidate, launchers, survived
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.ended import by_exit, nodes
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.failure import Known
 from vlmguard.explain.lines import Line
 

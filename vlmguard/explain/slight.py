@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vlmguard.explain import given
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 
 _DISPLAY = re.compile(r"TclError: .{0,60}display|cannot connect to X server|Qt platform plugin")
 _JSON = re.compile(r"Object of type (\w{1,40}) is not JSON serializable")

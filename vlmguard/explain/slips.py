@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vlmguard.explain import frames, idioms, kinds, sizes
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from vlmguard.explain import clean, edits, given, named, slight, slips, upstream
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.failure import flat
 
 _WIDTHS = re.compile(

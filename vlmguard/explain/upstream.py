@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vlmguard.explain import named
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 
 # Frameworks that are run by a command of their own, by their package.
 _INSTALLED = {

@@ -10,7 +10,7 @@ from vlmguard.explain import pids
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest, texts
 from vlmguard.explain.ended import nodes
-from vlmguard.explain.events import Event
+from vlmguard.explain.event import Event
 from vlmguard.explain.lines import Line
 from vlmguard.explain.pids import only
 
