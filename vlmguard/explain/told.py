@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from vlmguard.explain import choices, crashed, cudas, lost, prepared, sites, swift
+from vlmguard.explain import alone, choices, crashed, cudas, lost, prepared, sites, swift
 
 # "Saving model checkpoint to out/checkpoint-400", "Configuration saved in …/checkpoint-400/…"
 _SAVED = re.compile(
@@ -175,6 +175,7 @@ def passing(text: str, said: dict[str, str]) -> None:
     crashed.passing(text, said)
     cudas.passing(text, said)
     lost.passing(text, said)
+    alone.passing(text, said)
     swift.passing(text, said)
     if pairs := {pair for line in _SETS.findall(text) for pair in _PAIR.findall(line)}:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))

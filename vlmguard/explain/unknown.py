@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vlmguard.explain import clean, edits, given, named, slight, slips, upstream
+from vlmguard.explain import asserted, clean, edits, given, named, slight, slips, upstream
 from vlmguard.explain.event import Event
 from vlmguard.explain.failure import flat
 
@@ -35,7 +35,6 @@ _ONWARD = re.compile(
 )
 _LOOP = re.compile(r"inner_training_loop$")
 _COUNTED = ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size")
-_ASSERTED = re.compile(r"\bassert ([^,]{3,120})(?:,|$)")
 _LOOKED_UP = re.compile(r"([A-Za-z_][\w.]{0,60})\[[A-Za-z_][\w.]{0,40}\]")
 
 
@@ -55,6 +54,8 @@ def steps(event: Event) -> Iterator[str]:
         yield passed
     elif raised_here and (edit := edits.edit(said, given.own_line(trace), where)):
         yield edit
+    elif raised_here and (check := asserted.rows(said, trace)):
+        yield check
     elif hint := _hint(said, trace):
         yield f"{where}: {hint}" if where else hint
     elif looked := _looked(said, trace, where, event):
@@ -115,7 +116,7 @@ def _looked(said: str, trace: str, where: str, event: Event) -> str:
             "checkpoint"
         )
     if "ZeroDivisionError" in said and (match := _DIVISOR.search(code)):
-        return f"{where}: max({match[1]}, 1e-6) in its place, or leave out the rows where it is 0"
+        return f"{where}: {_guarded(match[1], code)}"
     if "ZeroDivisionError" in said and (match := _DIFFERENCE.search(code)):
         same = "the two are the same here; then resume from the newest checkpoint"
         if code.lstrip().startswith("return "):
@@ -139,14 +140,32 @@ def _looked(said: str, trace: str, where: str, event: Event) -> str:
     return ""
 
 
+# What counts: a whole number, of which 1 is the least that makes sense.
+_COUNT = re.compile(
+    r"(?i)(?:quota|count|cnt|num|total|size|len|step|sample|row|batch|token|seen|shard)\w{0,12}"
+    r"(?:\([^()]{0,80}\))?$"
+)
+
+
+def _guarded(divisor: str, code: str) -> str:
+    """The divisor that is never 0; in a loop over parts, those left out whose own is 0."""
+    least = "1" if _COUNT.search(divisor) else "1e-6"
+    kept = f"max({divisor}, {least}) in its place"
+    loop = re.search(r"\bfor (\w{1,30}) in ([\w.]{1,60})[\])]", code)
+    if loop is None or not divisor.startswith(f"{loop[1]}."):
+        return f"{kept}, or leave out the rows where it is 0"
+    some = f"for {loop[1]} in {loop[2]} if {divisor}"
+    return f"{kept}: one of {loop[2]} has 0 here; or without that one: {some}"
+
+
 def _asked(said: str, trace: str) -> str:
     """What an assertion asks for, and what it printed."""
-    match = _ASSERTED.search(given.own_line(trace)) if "AssertionError" in said else None
+    asked = asserted.condition(trace) if "AssertionError" in said else ""
     values = said.partition("AssertionError:")[2].strip()[:120]
-    if match is None:
+    if not asked:
         return ""
-    asked = "" if match[1].strip() == "False" else f": {match[1].strip()} was not so"
-    return asked + (f", and it printed {values}" if values else "")
+    told = "" if asked == "False" else f": {asked} was not so"
+    return told + (f", and it printed {values}" if values else "")
 
 
 def _hint(said: str, trace: str) -> str:

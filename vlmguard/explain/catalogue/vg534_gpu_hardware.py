@@ -65,6 +65,30 @@ _TAKEN = (
 )
 
 
+# In a pod: its card's number there is not the machine's, and the pod is gone with the run.
+_POD = Do(
+    "kubectl cordon $(kubectl get pod {node} -o jsonpath='{.spec.nodeName}'), then the same job, "
+    "resumed (next step), which lands on another machine: the log proves the card's fault; a pod "
+    "that is gone: kubectl get events -A | grep {node} names its node",
+    "none",
+    kind="pod",
+)
+_POD_ANY = Do(
+    "kubectl cordon NODE, on which the failed rank's pod ran (kubectl get pods -o wide), then the "
+    "same job, resumed (next step), which lands on another machine: the log proves the card's "
+    "fault",
+    "none",
+    kind="pod",
+)
+_ON_NODE = Do(
+    "nvidia-smi -q -d ECC,ROW_REMAPPER | grep -E '^GPU|Uncorrectable|Pending' ; dmesg -T | grep -i "
+    "xid | tail, on that node itself, for its administrators: the card that counts errors is "
+    "replaced or reset, then kubectl uncordon",
+    "none",
+    kind="look",
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """The machine's name where the log tells it; Slurm's words where it is Slurm's."""
     resume = Do("resume", "the steps since it was written")
@@ -72,6 +96,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (*_TAKEN, resume, *_LOOK)
     if "worncard" in facts.said and "slurm" not in facts.said:
         return (*_WORN, *_WITHOUT, resume)
+    if "pod" in facts.said and any(said in facts.message for said in _BROKEN):
+        return (_POD, _POD_ANY, resume, _ON_NODE)
     if "slurm" in facts.said:
         if "worncard" in facts.said:  # no message is needed where the kernel's lines are there
             sure = tuple(replace(do, when=()) for do in _SLURM[:2])

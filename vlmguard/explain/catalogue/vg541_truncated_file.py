@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.catalogue import cut_checkpoint_steps
 from vlmguard.explain.catalogue.refusals import MODEL_FILES, STATES
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _NONE = "no file named"
+_FOLDER = re.compile(r"[\w./~][\w./@+~-]{0,320}")
 # Opens each file of weights in a folder; then what is to be done with those that do not open.
 _CACHE = "\"${HF_HOME:-$HOME/.cache/huggingface}\"/hub -path '*/snapshots/*'"
 _OPENED = (
@@ -44,9 +47,35 @@ def _why(facts: Facts) -> str:
     )
 
 
+# A folder of LLaVA's first stage: it trains the projector alone, and saves nothing else.
+_STAGE = re.compile(r"(?i)directory (\S{0,200}(?:pretrain(?!ed)|projector|mm_proj)[\w.-]{0,120}/?)")
+_VICUNA = re.compile(r"vicuna-\d{1,2}b-v\d\.\d(?:-16k)?")
+
+
+def _projector(facts: Facts) -> tuple[Do, ...]:
+    """The language model and the projector, each by its own flag."""
+    match = _STAGE.search(facts.message)
+    llava = "llava/" in facts.trace or "image_folder" in facts.typed
+    if match is None or not llava or not _FOLDER.fullmatch(match[1].rstrip("./")):
+        return ()
+    folder = match[1].rstrip("./")
+    base = _VICUNA.search(folder)
+    model = f"lmsys/{base[0]}" if base else "BASE"
+    more = "" if base else "; BASE is the language model of that first stage"
+    return (
+        Do(
+            f"--model_name_or_path {model} --pretrain_mm_mlp_adapter {folder}/mm_projector.bin: "
+            f"the folder is the first stage's, which trains and saves the projector alone{more}",
+            "none",
+            kind="projector",
+        ),
+    )
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _NONE in facts.message:
         return (
+            *_projector(facts),
             Do(
                 "ls -l {path}: adapter_model.safetensors is there: an adapter (the base model as "
                 "the model, this folder as the adapter); global_step…: python zero_to_fp32.py . "

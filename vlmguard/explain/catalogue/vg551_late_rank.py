@@ -31,6 +31,8 @@ _STACK = Do(
     "install py-spy): what it does there",
     "a minute",
 )
+TORCHS = 10  # minutes that torch from 2.2 on gives a group of NCCL's of which nobody says more
+FEW = 500  # rows that take no collective's time
 # How long a collective waits by itself, in seconds: what the Trainers ask for.
 _ASKED = {
     "ms-swift": 18000000,
@@ -70,14 +72,45 @@ def _reaches(facts: Facts) -> bool:
     return match is None or asked is None or abs(int(match[1]) // 1000 - asked) < 2
 
 
+def _waited(facts: Facts) -> int:
+    """How many minutes the collective waited, 0 where that is not told."""
+    match = _MINUTES.search(facts.message)
+    return int(match[1]) // 60000 if match else 0
+
+
+def _callback(facts: Facts) -> Do:
+    """Fewer rows where one rank works alone, by its own words: as many as half the time takes."""
+    words, name = facts.said["alonewords"], facts.said.get("alonebar", "")
+    needs, rows, waited = facts.number("needs"), facts.number("alonerows"), _waited(facts)
+    few = FEW
+    if needs and rows and waited:
+        few = max(rows * waited * 60 // needs // 2 // 100 * 100, 100)
+    edit = f"{name} = {name}.select(range({few}))" if name else f"rows = rows[:{few}]"
+    takes = f" ({needs // 60} minutes in all)" if needs else ""
+    gave = f" after {waited} minutes" if waited else ""
+    return Do(
+        f"{edit}, in the callback that prints '{words}' (grep -rn '{words}' --include='*.py' . "
+        f"finds it): one rank alone is at work there{takes}, and the others give up{gave}; or all "
+        "rows, rows[rank::world_size] on every rank, then dist.all_gather_object",
+        "a smaller sample",
+    )
+
+
 def _longer(facts: Facts) -> Do:
     """A longer time-out: by the bar that tells how long the work takes, where there is one."""
     hours = max((facts.number("needs") or 0) // 3600 + 2, 2)
     values = (("hours", str(hours)), ("seconds", str(hours * 3600)))
-    if _reaches(facts):
+    if _reaches(facts) or not facts.zero:
         return Do("timeout", "a real hang is noticed later", values)
-    match = _MINUTES.search(facts.message)
-    waited = int(match[1]) // 60000 if match else 0
+    waited = _waited(facts)
+    if waited == TORCHS:
+        return Do(
+            "torch.distributed.distributed_c10d.default_pg_nccl_timeout = "
+            f"timedelta(hours={hours}), on a line in front of the Trainer (deepspeed.initialize): "
+            f"DeepSpeed's own groups wait torch's {TORCHS} minutes, whatever --ddp_timeout, "
+            "init_process_group or DEEPSPEED_TIMEOUT say",
+            "a real hang is noticed later",
+        )
     return Do(
         "DEEPSPEED_TIMEOUT=180 in front of the command: in minutes; the log's group waited "
         f"{waited}, which is DeepSpeed's and torch's own default and not the framework's "
@@ -89,6 +122,8 @@ def _longer(facts: Facts) -> Do:
 def _do(facts: Facts) -> tuple[Do, ...]:
     if "undermain" in facts.said:
         return (_UNDER, _STACK)
+    if "alonewords" in facts.said and facts.phase != "save":
+        return (_callback(facts), _longer(facts), Do("fewer_evals", "no metrics"), _ALONE)
     longer = (_longer(facts),) if _reaches(facts) or facts.zero else ()
     first, last = (longer, ()) if _reaches(facts) else ((), longer)
     if facts.phase == "save":

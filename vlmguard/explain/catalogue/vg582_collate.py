@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_NAMED = re.compile(r"Perhaps your features \(`(\w{1,40})` in this case\)")
+
+
+def _why(facts: Facts) -> str:
+    """What differs, where the message names it."""
+    match = _NAMED.search(facts.message)
+    if match is not None and match[1] == "labels":
+        return (
+            "the labels of one batch's rows are of different lengths, and the collator pads the "
+            "ids alone: DataCollatorForSeq2Seq pads labels too"
+        )
+    return (
+        "the collator was to stack rows of different length, image size or type: "
+        "nobody pads them, a row is nested more deeply than the others, or a "
+        "picture reached it that no processor turned into a tensor"
+    )
+
 
 FAILURE = Known(
     code="VG582",
     name="explain-collate",
     title="Rows of one batch cannot be put together: their shapes or types differ",
     zh="同一批次的样本形状或类型不一致，无法拼接",
-    why=(
-        "the collator was to stack rows of different length, image size or type: "
-        "nobody pads them, a row is nested more deeply than the others, or a "
-        "picture reached it that no processor turned into a tensor"
-    ),
+    why=_why,
     do=(
         Do(
             "python -m pip install -U {builtin} transformers: it put these rows together "
