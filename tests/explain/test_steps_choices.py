@@ -56,6 +56,13 @@ ROWS = (
     (RESUMED, "VG541", "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory", LOADS, "o/checkpoint-15: those that it prints are cut"),
     ('File "/w/src/alignment/data.py", line 60, in apply_chat_template\nscripts/run_dpo.py r/dpo.yaml\n', "VG574", "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant", "", "json.dumps(t) + \"\\n\")' r/dpo.yaml: the template of the handbook's own SFT"),
     ("", "VG574", "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant", "", "roles as the template wants them"),
+    ("torch 2.4.0+cu121\n", "VG538", "ImportError: libcublasLt.so.11: cannot open shared object file", FLASH.replace("flash_attn", "onnxruntime"), "python -m pip install nvidia-cublas-cu11, and in front of the command LD_LIBRARY_PATH=$(python -c 'import nvidia.cublas as m;"),
+    ("", "VG548", AMPERE, 'File "/w/LLaVA/llava/train/train_mem.py", line 4, in <module>', "llava/train/train_xformers.py in place of llava/train/train_mem.py with --bf16 False --fp16 True"),
+    ("", "VG548", AMPERE, 'File "/w/q/qwenvl/train/train_qwen.py", line 206, in <module>', "sed -i.bak 's/\"flash_attention_2\"/\"sdpa\"/' /w/q/qwenvl/train/train_qwen.py"),
+    ("FlagEmbedding --train_data a.jsonl\n", "VG554", "ZeroDivisionError: division by zero", 'File "/w/d.py", line 5, in __getitem__ num = math.ceil((self.args.train_group_size - 1) / len(self.dataset[item][\'neg\']))', "' a.jsonl pos neg > kept.jsonl: it names the rows in which neg is empty"),
+    ("", "VG554", "ZeroDivisionError: division by zero", 'File "/w/d.py", line 5, in main mean = total / len(losses["loss"])', "print(dataset)"),
+    (RESUMED, "VG541", "safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer", 'File "/e/transformers/trainer.py", line 28, in _load_from_checkpoint', "for f in $(find o/checkpoint-15 -name '*.safetensors'); do"),
+    ("", "VG574", "jinja2.exceptions.TemplateError: System role not supported", "", 'messages = [{**messages[1], "content": messages[0]["content"]'),
 )  # fmt: skip
 
 

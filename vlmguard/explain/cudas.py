@@ -16,7 +16,17 @@ _TOLD = re.compile(
 )
 _LOCAL = re.compile(r"\+cu(1[0-3])(\d)$")
 # Libraries that are numbered as CUDA is.
-_LIBRARY = re.compile(r"\blib(?:cudart|cublas|cublasLt|nvrtc|cupti|nvJitLink)\.so\.(1[0-3])\b")
+_LIBRARY = re.compile(
+    r"\blib(cudart|cublas|cublasLt|nvrtc|cupti|cusparse|nvJitLink)\.so\.(1[0-3])\b"
+)
+# NVIDIA's packages of them, but for the CUDA in their names.
+_PACKAGES = {
+    "cudart": "cuda-runtime",
+    "nvrtc": "cuda-nvrtc",
+    "cupti": "cuda-cupti",
+    "cublasLt": "cublas",
+    "nvJitLink": "nvjitlink",
+}
 _PACKAGE = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 # Folders of torch's wheels for a CUDA.
 _FOLDERS = {"11": "cu118", "12": "cu121"}
@@ -40,7 +50,13 @@ def of_torch(facts: Any) -> str:
 def of_library(message: str) -> str:
     """The CUDA, "12", of the library that a message misses."""
     match = _LIBRARY.search(message)
-    return match[1] if match else ""
+    return match[2] if match else ""
+
+
+def package(message: str) -> str:
+    """The part of NVIDIA's package that brings the library: "cublas" of nvidia-cublas-cu12."""
+    match = _LIBRARY.search(message)
+    return _PACKAGES.get(match[1], match[1]) if match else ""
 
 
 def asker(facts: Any) -> str:

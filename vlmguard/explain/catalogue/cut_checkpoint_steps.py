@@ -12,7 +12,12 @@ from vlmguard.explain.logfacts import Facts
 # torch's files are packs; a cut one lacks its table at the end. The last word: a folder.
 CUT = (
     "python -c 'import sys, zipfile, pathlib; [print(f) for f in pathlib.Path(sys.argv[1]).rglob("
-    '"*") if f.suffix in (".bin", ".pt", ".pth") and not zipfile.is_zipfile(f)]\' '
+    '"*") if f.suffix in (".bin", ".pt", ".pth", ".ckpt") and not zipfile.is_zipfile(f)]\' '
+)
+# The same of safetensors' files; then what is to be done with those that do not open.
+OPENED = (
+    "for f in $(find {} -name '*.safetensors'); do python -c 'import sys, safetensors; "
+    'safetensors.safe_open(sys.argv[1], "pt")\' "$f" '
 )
 _RESUMING = ("load_checkpoint", "_load_from_checkpoint", "_load_optimizer", "_load_rng_state")
 _PACKED = (
@@ -31,14 +36,16 @@ def steps(facts: Facts) -> tuple[Do, ...]:
     """The files of that checkpoint, looked through; then the one before; () where none is told."""
     folder = given.files(facts).get("checkpoint", "")
     resumed = any(words in facts.trace for words in _RESUMING)
-    if not resumed or not any(words in facts.message for words in _PACKED):
+    whole = "SafetensorError" in facts.message
+    if not resumed or not (whole or any(words in facts.message for words in _PACKED)):
         return ()
     safe, number = named.quoted(folder), re.search(r"^(.{1,200}/)?checkpoint-(\d{1,9})$", folder)
     if not safe or number is None:
         return ()
     likely = _likely(facts)
+    command = f'{OPENED.format(safe)}|| echo "broken: $f"; done' if whole else f"{CUT}{safe}"
     look = Do(
-        f"{CUT}{safe}: those that it prints are cut, the save was broken off{likely}; none "
+        f"{command}: those that it prints are cut, the save was broken off{likely}; none "
         f"printed: ls -lR {safe}, a rank's file that is smaller than the others'",
         "none",
     )
@@ -50,8 +57,13 @@ def steps(facts: Facts) -> tuple[Do, ...]:
         "the steps between",
     )
     lost = "the optimizer's state and the place in the data are lost"
-    weights = Do("weights_of", lost, (("folder", safe),))
-    return (look, before, weights, Do("see that the disk was not full when it was written (VG535)"))
+    weights = () if whole else (Do("weights_of", lost, (("folder", safe),)),)
+    return (
+        look,
+        before,
+        *weights,
+        Do("see that the disk was not full when it was written (VG535)"),
+    )
 
 
 def _likely(facts: Facts) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain import cudas, packages, wheels
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
@@ -9,11 +11,11 @@ from vlmguard.explain.logfacts import Facts
 # They are released with torch, from its own folder.
 _WITH_TORCH = ("torchvision", "torchaudio", "xformers")
 _ANEW = "python -m pip install --no-build-isolation --no-cache-dir --force-reinstall --no-deps "
-_RUNTIME = Do(
-    "python -m pip install nvidia-cuda-runtime-cu12, and its folder in front: LD_LIBRARY_PATH="
-    "$(python -c 'import nvidia.cuda_runtime as r; print(list(r.__path__)[0])')/lib:"
-    "$LD_LIBRARY_PATH",
-    "none",
+# Packages that are compiled against torch: others (onnxruntime, cupy) only want the library.
+_EXTENSIONS = re.compile(
+    r"flash_attn|apex|torch_\w{2,30}|causal_conv1d|mamba_ssm|transformer_engine|deep_gemm|natten"
+    r"|detectron2|pytorch3d|grouped_gemm|sageattention|megablocks|auto_gptq|exllama\w{0,20}"
+    r"|vllm|torchvision|torchaudio|xformers"
 )
 
 
@@ -22,24 +24,34 @@ def steps(facts: Facts) -> tuple[Do, ...]:
     wanted, mine = cudas.of_library(facts.message), cudas.of_torch(facts)
     asker = cudas.asker(facts)
     other = bool(wanted and mine) and mine.partition(".")[0] != wanted
-    if other and asker:
+    if other and _EXTENSIONS.fullmatch(asker):
         return (_rebuilt(facts, asker, wanted, mine), _torch_of(wanted, mine), *_without(asker))
     if wanted and not mine and asker == "flash_attn":
         return (_rebuilt(facts, asker, wanted, ""),)
-    return (_RUNTIME,) if wanted == "12" and not other else ()
+    return (_library(facts.message, wanted),) if wanted in ("11", "12") else ()
 
 
 def first(facts: Facts) -> bool:
     """Whether they come before a look for the library: torch's own CUDA would have brought it."""
-    return bool(cudas.asker(facts)) and (
-        (cudas.asker(facts) == "flash_attn" and not cudas.of_torch(facts)) or differs(facts)
-    )
+    return differs(facts) or (cudas.asker(facts) == "flash_attn" and not cudas.of_torch(facts))
 
 
 def differs(facts: Facts) -> bool:
     """Whether the log tells that torch is of another CUDA than the library that is missing."""
     wanted, mine = cudas.of_library(facts.message), cudas.of_torch(facts)
     return bool(wanted and mine) and mine.partition(".")[0] != wanted
+
+
+def _library(message: str, wanted: str) -> Do:
+    """The library alone, by NVIDIA's package of it."""
+    part = cudas.package(message)
+    module = f"nvidia.{part.replace('-', '_')}"
+    return Do(
+        f"python -m pip install nvidia-{part}-cu{wanted}, and in front of the command "
+        f"LD_LIBRARY_PATH=$(python -c 'import {module} as m; print(list(m.__path__)[0])')/lib:"
+        "$LD_LIBRARY_PATH",
+        "none",
+    )
 
 
 def _rebuilt(facts: Facts, asker: str, wanted: str, mine: str) -> Do:

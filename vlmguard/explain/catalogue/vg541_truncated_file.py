@@ -11,12 +11,8 @@ from vlmguard.explain.logfacts import Facts
 
 _NONE = "no file named"
 _FOLDER = re.compile(r"[\w./~][\w./@+~-]{0,320}")
-# Opens each file of weights in a folder; then what is to be done with those that do not open.
 _CACHE = "\"${HF_HOME:-$HOME/.cache/huggingface}\"/hub -path '*/snapshots/*'"
-_OPENED = (
-    "for f in $(find {} -name '*.safetensors'); do python -c 'import sys, safetensors; "
-    'safetensors.safe_open(sys.argv[1], "pt")\' "$f" '
-)
+_OPENED = cut_checkpoint_steps.OPENED
 _FETCH = (
     "|| echo $f | sed -E 's#.*/models--([^/]+)/.*/([^/]+)$#hf download \\1 \\2 --force-download#; "
     "s#--#/#'"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain import given
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -9,16 +11,13 @@ from vlmguard.explain.logfacts import Facts
 _CARD = ("Ampere",)  # the card is too old, whatever the dtype
 # OpenGVLab's own code sets it in the script, and in the tower wherever the package is there; its
 # patches import the package, so that it cannot be left out.
-_INTERNVL = (
-    Do(
-        "sed -i.bak -e \"s/attn_implementation = 'flash_attention_2'/attn_implementation = 'eager'/"
-        '" '
-        "-e 's/has_flash_attn = True/has_flash_attn = False/' {internvl}/train/*.py "
-        "{internvl}/model/internvl_chat/modeling_intern_vit.py: the language model's and the "
-        "tower's; config.json alone does not reach them",
-        "slower and more memory for long rows",
-    ),
-    Do("fp16", "none: such a card has no bfloat16"),
+_INTERNVL = Do(
+    "sed -i.bak -e \"s/attn_implementation = 'flash_attention_2'/attn_implementation = 'eager'/"
+    '" '
+    "-e 's/has_flash_attn = True/has_flash_attn = False/' {internvl}/train/*.py "
+    "{internvl}/model/internvl_chat/modeling_intern_vit.py: the language model's and the "
+    "tower's; config.json alone does not reach them",
+    "slower and more memory for long rows",
 )
 
 _STEPS = (
@@ -69,10 +68,30 @@ _STEPS = (
 )
 
 
+_HALF = Do("fp16", "none: such a card has no bfloat16")
+_LLAVA = Do(
+    "python -m pip install xformers, and llava/train/train_xformers.py in place of "
+    "llava/train/train_mem.py with --bf16 False --fp16 True: the repository's own way for cards "
+    "before Ampere",
+    "slower and more memory for long rows",
+)
+_QWEN = Do(
+    'sed -i.bak \'s/"flash_attention_2"/"sdpa"/\' {main}: the script sets it in its code',
+    "slower and more memory for long rows",
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
-    """InternVL's own scripts have no argument for it."""
-    own = given.internvl(facts.trace) and _CARD[0] in facts.message
-    return _INTERNVL if own else _STEPS
+    """Model makers' own scripts have no argument for it: each sets it in its code."""
+    if _CARD[0] not in facts.message:
+        return _STEPS
+    if given.internvl(facts.trace):
+        return (_INTERNVL, _HALF)
+    if "llava/train/train_mem.py" in facts.trace:
+        return (_LLAVA,)
+    if re.search(r"qwenvl/train/train_qwen\.py", facts.trace) and given.script(facts.trace):
+        return (_QWEN, _HALF)
+    return _STEPS
 
 
 FAILURE = Known(

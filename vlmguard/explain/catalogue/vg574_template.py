@@ -22,7 +22,7 @@ _RECIPE = tuple(
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    refused = any(w in facts.message for w in ("must alternate", "ystem role not supported"))
+    refused = "must alternate" in facts.message
     return (*_RECIPE, *_STEPS) if refused and "handbook" in facts.said else _STEPS
 
 
@@ -93,8 +93,17 @@ _STEPS = (
             "can only concatenate",
             "'list object'",
             "Tools should",
+            "ystem role not supported",
         ),
         kind="template",
+    ),
+    Do(
+        'messages = [{**messages[1], "content": messages[0]["content"] + "\\n\\n" + '
+        'messages[1]["content"]}, *messages[2:]] if messages[0]["role"] == "system" else messages: '
+        "where a row is made: this model's template takes no system message, its words go in front "
+        "of the first question",
+        "none",
+        when=("ystem role not supported",),
     ),
     Do(
         "roles as the template wants them: user and assistant in turn, "
