@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from vlmguard.explain import flags
 from vlmguard.explain.catalogue import load
+from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import of_text
 
 KNOWN = {known.code: known for known in load()}
@@ -77,3 +78,20 @@ def test_not_for_another_release():
 
 def test_a_file_of_accelerates_that_names_its_stage():
     assert of_text(["accelerate launch --config_file deepspeed_zero3.yaml t.py\n"]).zero == 3
+
+
+# What the command line betrays of ms-swift's release → its own names of an action.
+SWIFT = (
+    ("--sft_type lora", "zero3", "--deepspeed default-zero3"),
+    ("--sft_type lora", "halve", "half of --batch_size and twice"),
+    ("--sft_type lora", "eval_all", "--dataset_test_ratio 0.001"),
+    ("--preprocess_num_proc 8", "map_workers", "--preprocess_num_proc 1"),
+    ("--train_type lora", "zero3", "--deepspeed zero3"),
+    ("--train_type lora --dataset_num_proc 8", "map_workers", "--dataset_num_proc 1"),
+)
+
+
+def test_each_swift_has_its_own_names():
+    for words, action, said in SWIFT:
+        facts = of_text([f"swift sft {words}\n"])
+        assert flags.say(Do(action, "none"), facts).startswith(said), (words, action)

@@ -23,6 +23,8 @@ _SWIFT = "2024-09"  # from 2.4 of that month on it has ddp_timeout
 def own(action: str, facts: Any) -> str:
     """``action`` by that flag, "" where the log has none or another way is better."""
     name = next((n for n in FLAGS if n in facts.typed), "")
+    if action == "map_workers" and name and facts.framework not in _YAML:
+        return f"--{name} 1"
     if action not in ("map_more", "map_and_wait") or facts.framework in _YAML or not name:
         return ""
     more = f"--{name} $(nproc)"
