@@ -37,7 +37,7 @@ ROWS = (
     (FACTORY + "compute dtype: torch.float16\n", "VG519", DTYPES.format("float16"), "", "sed -i.bak -E 's/^fp16: *true/bf16: true/' x.yaml: bf16: true in place of fp16: true"),
     ("accelerate launch --config_file a/fsdp.yaml src/train.py x/q.yaml\nllamafactory compute dtype: torch.float16\n", "VG519", DTYPES.format("float16"), "", "s/^(mixed_precision: *)fp16/\\1bf16/' x/q.yaml a/fsdp.yaml"),
     ("llamafactory-cli train --stage sft --fp16 true\n", "VG519", DTYPES.format("float16"), "", "--bf16 true --fp16 false"),
-    ("swift sft --fp16 true\n", "VG519", DTYPES.format("float16"), "", "--torch_dtype bfloat16 --bf16 true --fp16 false"),
+    ("swift sft --fp16 True\n", "VG519", DTYPES.format("float16"), "", "--torch_dtype bfloat16 --bf16 true --fp16 false"),
     (FACTORY, "VG519", DTYPES.format("float32"), "", "pure_bf16: true, bf16: false"),
     ("Tesla V100-SXM2\n" + FACTORY, "VG519", DTYPES.format("float16"), "", "from_pretrained(…, torch_dtype"),
     ("", "VG548", AMPERE, 'File "/w/InternVL/internvl_chat/internvl/train/internvl_chat_finetune.py", line 850, in main', "-e 's/has_flash_attn = True/has_flash_attn = False/' /w/InternVL/internvl_chat/internvl/train/*.py /w/InternVL/internvl_chat/internvl/model/internvl_chat/modeling_intern_vit.py"),

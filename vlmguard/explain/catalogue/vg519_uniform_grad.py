@@ -56,7 +56,7 @@ def _of_arguments(facts: Facts) -> tuple[Do, ...]:
     factory = facts.framework == "LLaMA-Factory"
     if halves and factory and "settings" in facts.said and "fp16" not in facts.typed:
         return _IN_FILE
-    if halves and facts.said.get("fp16") == "true":
+    if halves and facts.said.get("fp16", "").lower() == "true":
         return (Do("bf16", _HALF),)
     if "bfloat16" in facts.message and "float32" in facts.message and factory:
         pure = "--pure_bf16 true --bf16 false" if "bf16" in facts.typed else "pure_bf16: true"
