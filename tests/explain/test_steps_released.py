@@ -86,6 +86,8 @@ SWIFT = (
     ("--sft_type lora", "halve", "half of --batch_size and twice"),
     ("--sft_type lora", "eval_all", "--dataset_test_ratio 0.001"),
     ("--preprocess_num_proc 8", "map_workers", "--preprocess_num_proc 1"),
+    ("x\n[INFO:swift] args: SftArguments(sft_type='lora', batch_size=1)", "zero3", "--deepspeed default-zero3"),
+    ("--tuner_type lora\n[INFO:swift] args: SftArguments(bf16=True)", "zero3", "--deepspeed zero3"),
     ("--train_type lora", "zero3", "--deepspeed zero3"),
     ("--train_type lora --dataset_num_proc 8", "map_workers", "--dataset_num_proc 1"),
 )

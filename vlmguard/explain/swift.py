@@ -13,7 +13,7 @@ _FILES = (
     ("4", re.compile(r"\bswift/(?:pipelines|arguments|rlhf_trainers|infer_engine)/")),
     ("3", re.compile(r"\bswift/llm/(?:train|argument|dataset|template|infer|model)/")),
     ("3", re.compile(r"\bswift/llm/base\.py")),
-    ("2", re.compile(r"\bswift/llm/(?:data/|(?:sft|tuner|rlhf|dpo|orpo)\.py)|\bSftArguments\(")),
+    ("2", re.compile(r"\bswift/llm/(?:data/|(?:sft|tuner|rlhf|dpo|orpo)\.py)")),
 )
 _TYPE = {"2": "sft_type", "3": "train_type", "4": "tuner_type"}
 _SPELT = {
@@ -73,6 +73,8 @@ def _typed(facts: Any) -> str:
     if "preprocess_num_proc" in facts.typed:
         return "2"
     found = [number for number, name in _TYPE.items() if name in facts.typed]
+    if not found and "sft_type" in facts.said:  # of its printed arguments
+        found = ["2"]
     refused = len(found) == 1 and _TYPE[found[0]] in facts.message
     return found[0] if len(found) == 1 and not refused else ""
 
