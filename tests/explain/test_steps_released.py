@@ -38,7 +38,7 @@ ROWS = (
     ("", "VG570", "AttributeError: 'BGEM3Model' object has no attribute 'save_pretrained'", 'File "/e/site-packages/FlagEmbedding/BGE_M3/trainer.py", line 20, in _save', "python -m pip install 'transformers==4.40.2'"),
     ("", "VG570", "AttributeError: 'XLMRobertaForMaskedLM' object has no attribute 'bert'", RETRO, "python -m pip install -U 'FlagEmbedding<1.3'"),
     ("", "VG570", "AttributeError: 'LlavaConfig' object has no attribute 'mlp_bias'", 'File "/w/LLaVA-NeXT/llava/model/language_model/llava_llama.py", line 50, in __init__', "python -m pip install -e '/w/LLaVA-NeXT[train]'"),
-    ("", "VG570", "AttributeError: 'LoraModel' object has no attribute '_enable_peft_forward_hooks'", "", "python -m pip install 'peft>=0.11'"),
+    ("", "VG570", "AttributeError: 'LoraModel' object has no attribute '_enable_peft_forward_hooks'", "", "python -m pip install 'peft>=0.10'"),
     ("", "VG570", "KeyError: 'prompt_input_ids'", 'File "/w/ms-swift/swift/trainers/dpo_trainer.py", line 114, in tokenize_row', "git -C /w/ms-swift pull; python -m pip install -e /w/ms-swift"),
     ("swift rlhf --rlhf_type dpo\n", "VG554", "KeyError: 'prompt'", 'File "/e/site-packages/trl/trainer/dpo_trainer.py", line 85, in _tokenize', "python -m pip install -U ms-swift"),
     ("llava/train/train_mem.py --model_name_or_path liuhaotian/llava-v1.6-34b --version v1\nWARNING: tokenization mismatch: 385 vs. 399. (ignored)\n", "VG593", "", "", "--version mpt"),

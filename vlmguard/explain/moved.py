@@ -10,8 +10,9 @@ _BY_RELEASE = {
         "LLAMA_ATTENTION_CLASSES QWEN2_ATTENTION_CLASSES MISTRAL_ATTENTION_CLASSES "
         "LlamaSdpaAttention Qwen2SdpaAttention",
         "transformers<4.35": "_expand_mask _make_causal_mask",
-        "transformers<4.39": "top_k_top_p_filtering TopKLogitsWarper",
-        "transformers<5": "AutoModelForVision2Seq HybridCache is_torch_fx_available AdamW",
+        "transformers<4.39": "top_k_top_p_filtering",
+        "transformers<4.50": "AdamW",
+        "transformers<5": "AutoModelForVision2Seq HybridCache is_torch_fx_available",
         "transformers>=4.25": "GenerationConfig",
         "transformers>=4.27": "BitsAndBytesConfig Blip2ForConditionalGeneration",
         "transformers>=4.28": "LlamaConfig LlamaForCausalLM LlamaTokenizer",
@@ -21,9 +22,9 @@ _BY_RELEASE = {
         "transformers>=4.37": "SiglipVisionModel SiglipImageProcessor Qwen2ForCausalLM Qwen2Config",
         "transformers>=4.39": "LlavaNextForConditionalGeneration LlavaNextProcessor",
         "transformers>=4.40": "Idefics2ForConditionalGeneration",
-        "transformers>=4.41": "PaliGemmaForConditionalGeneration",
-        "transformers>=4.42": "VideoLlavaForConditionalGeneration "
-        "LlavaNextVideoForConditionalGeneration",
+        "transformers>=4.41": "PaliGemmaForConditionalGeneration "
+        "VideoLlavaForConditionalGeneration",
+        "transformers>=4.42": "LlavaNextVideoForConditionalGeneration",
         "transformers>=4.43": "EncoderDecoderCache",
         "transformers>=4.45": "Qwen2VLForConditionalGeneration MllamaForConditionalGeneration "
         "LlavaOnevisionForConditionalGeneration Qwen2AudioForConditionalGeneration",
@@ -37,16 +38,16 @@ _BY_RELEASE = {
     "huggingface-hub": {
         "huggingface_hub<0.26": "cached_download",
         "huggingface_hub<1": "HfFolder",
-        "huggingface_hub>=0.23": "split_torch_state_dict_into_shards",
+        "huggingface_hub>=0.21": "split_torch_state_dict_into_shards",
     },
     "peft": {
         "peft<0.10": "prepare_model_for_int8_training",
-        "peft>=0.11": "_enable_peft_forward_hooks",
+        "peft>=0.10": "_enable_peft_forward_hooks",
     },
     "setuptools": {"setuptools<70": "packaging"},
     "protobuf": {"protobuf>=3.20,<5": "builder"},
     "accelerate": {"accelerate>=0.32": "clear_device_cache"},
-    "datasets": {"datasets>=2.15": "SchemaInferenceError"},
+    "datasets": {"datasets>=2.7": "SchemaInferenceError"},
     "trl": {"trl>=0.14": "GRPOConfig GRPOTrainer"},
 }
 _PIN = {
@@ -70,7 +71,7 @@ _TYPES = {
     "4.53": "gemma3n glm4v smollm3 minimax dots1",
     "4.54": "glm4_moe ernie4_5 ernie4_5_moe deepseek_v2 deepseek_vl voxtral lfm2",
     "4.55": "gpt_oss cohere2_vision",
-    "4.56": "glm4v_moe ovis2 florence2 kosmos2_5 seed_oss",
+    "4.56": "glm4v_moe ovis2 florence2 kosmos-2.5 seed_oss",
     "4.57": "qwen3_vl qwen3_vl_moe qwen3_next qwen3_omni_moe lfm2_vl",
 }
 _SINCE = {name: since for since, names in _TYPES.items() for name in names.split()}

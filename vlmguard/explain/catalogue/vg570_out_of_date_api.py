@@ -117,7 +117,7 @@ FAILURE = Known(
         Sign(
             "not in ALL_PARALLEL_STYLES",
             where="trace",
-            releases="transformers 4.51, torch before 2.5",
+            releases="transformers 4.52, torch before 2.5",
         ),
         Sign("'NoneType' object has no attribute 'print_trainable_parameters'"),
         Sign("KeyError: 'prompt_input_ids'", releases="trl, of another release"),

@@ -1,6 +1,7 @@
 """Faults of libraries that their own threads settled, before a class's general steps.
 
-A table for each part of the world; of several that fit the first one speaks.
+A table for each part of the world; of several that fit the first one speaks. A release that a step
+names was looked up: in the wheels or tags on both sides of it, or in the thread that found it.
 """
 
 from __future__ import annotations

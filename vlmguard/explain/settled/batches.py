@@ -61,10 +61,10 @@ TABLE = (
     Settled(
         said=("module 'pyarrow' has no attribute 'PyExtensionType'",),
         steps=(
-            "python -m pip install -U 'datasets>=2.15': older ones ask pyarrow for what 21 took "
+            "python -m pip install -U 'datasets>=2.14.7': older ones ask pyarrow for what 21 took "
             "away; or 'pyarrow<21' beside the datasets that is here",
         ),
-        mended="datasets 2.15",
+        mended="datasets 2.14.7",
     ),
     Settled(
         said=("Feature type 'List' not found",),

@@ -197,24 +197,24 @@ TABLE = (
     Settled(
         said=("No module named 'triton.ops'",),
         trace=("bitsandbytes/",),
-        steps=("python -m pip install -U 'bitsandbytes>=0.45': triton 3.2 has no triton.ops",),
-        mended="bitsandbytes 0.45",
+        steps=("python -m pip install -U 'bitsandbytes>=0.45.1': it goes with triton 3.2",),
+        mended="bitsandbytes 0.45.1",
     ),
     Settled(
         said=("cannot import name 'is_offline_mode' from 'huggingface_hub'",),
         steps=(
-            "python -m pip install -U 'huggingface_hub>=1.0': transformers 5 wants it; or "
+            "python -m pip install -U 'huggingface_hub>=1.3': transformers 5 wants it; or "
             "python -m pip install 'transformers<5'",
         ),
-        mended="huggingface-hub 1.0",
+        mended="huggingface-hub 1.2",
     ),
     Settled(
         said=("CAS service error",),
         steps=(
             "HF_HUB_DISABLE_XET=1 in front of the same command: the plain download, which goes on "
             "where it stopped",
-            "HF_XET_NUM_CONCURRENT_RANGE_GETS=4 in front of the same command: fewer requests at "
-            "once, where Xet has to stay",
+            "HF_XET_FIXED_DOWNLOAD_CONCURRENCY=4 in front of the same command (hf_xet before 1.3: "
+            "HF_XET_NUM_CONCURRENT_RANGE_GETS=4): fewer requests at once, where Xet has to stay",
         ),
         why="the hub's Xet storage did not answer; the files are there by the plain way, too",
     ),

@@ -28,8 +28,8 @@ TABLE = (
     Settled(
         said=("'VisionAttention' object has no attribute 'head_dim'",),
         steps=(
-            "python -m pip install -U 'transformers>=4.45.1': 4.45.0.dev0 forgot it where torch is "
-            "older than 2.2 (or 'torch>=2.2.2')",
+            "python -m pip install -U 'transformers>=4.45.1': 4.45.0.dev0 forgot it in its eager "
+            "attention",
         ),
         mended="transformers 4.45.1",
     ),

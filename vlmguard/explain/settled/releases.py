@@ -9,8 +9,8 @@ TABLE = (
         said=("Optimizer", "object has no attribute 'train'"),
         trace=("accelerate/optimizer.py",),
         steps=(
-            "python -m pip install -U 'accelerate>=0.34' 'transformers>=4.46.2': their call of "
-            "optimizer.train() asks first whether there is one",
+            "python -m pip install -U 'accelerate>=0.34': its call of optimizer.train() asks first "
+            "whether there is one",
         ),
         mended="accelerate 0.34",
     ),
@@ -21,16 +21,6 @@ TABLE = (
             "unwrap_model knows since then",
         ),
         mended="accelerate 1.3",
-    ),
-    Settled(
-        said=("forward() got an unexpected keyword argument 'num_items_in_batch'",),
-        steps=(
-            "python -m pip install -U 'transformers>=4.49': 4.46 to 4.48 handed it to models that "
-            "do not take it",
-            "trainer.model_accepts_loss_kwargs = False: in front of trainer.train(), where this "
-            "transformers has to stay",
-        ),
-        mended="transformers 4.49",
     ),
     Settled(
         said=("forward() got an unexpected keyword argument 'num_items_in_batch'",),
@@ -50,23 +40,23 @@ TABLE = (
     Settled(
         said=("Accelerator.__init__() got an unexpected keyword argument 'use_seedable_sampler'",),
         steps=(
-            "python -m pip install -U 'accelerate>=0.28' 'transformers>=4.39': the two agree on "
+            "python -m pip install -U 'accelerate>=0.28' 'transformers>=4.40': the two agree on "
             "DataLoaderConfiguration from there on",
         ),
     ),
     Settled(
         said=("cannot import name 'log' from 'torch.distributed.elastic.agent.server.api'",),
         steps=(
-            "python -m pip install -U 'deepspeed>=0.14.2': torch 2.3 and later have no such name, "
+            "python -m pip install -U 'deepspeed>=0.14.1': torch 2.4 and later have no such name, "
             "and older DeepSpeed asks for it",
         ),
-        mended="deepspeed 0.14.2",
+        mended="deepspeed 0.14.1",
     ),
     Settled(
         said=("No module named 'torch._six'",),
         trace=("deepspeed/",),
-        steps=("python -m pip install -U 'deepspeed>=0.9': torch 2 has no torch._six",),
-        mended="deepspeed 0.9",
+        steps=("python -m pip install -U 'deepspeed>=0.8.2': torch 2 has no torch._six",),
+        mended="deepspeed 0.8.2",
     ),
     Settled(
         said=("cannot import name 'DTensor' from 'torch.distributed.tensor'",),
@@ -81,7 +71,7 @@ TABLE = (
         trace=("ALL_PARALLEL_STYLES",),
         steps=(
             "python -m pip install -U 'torch>=2.5' torchvision: this transformers has no parallel "
-            "styles beside an older torch; or python -m pip install 'transformers<4.51'",
+            "styles beside an older torch; or python -m pip install 'transformers<4.52'",
         ),
         mended="torch 2.5",
     ),
@@ -124,10 +114,10 @@ TABLE = (
     Settled(
         said=("got an unexpected keyword argument 'softcap'",),
         steps=(
-            "python -m pip install --no-build-isolation -U 'flash-attn>=2.6.3': older ones do not "
+            "python -m pip install --no-build-isolation -U 'flash-attn>=2.6': older ones do not "
             'know Gemma 2\'s softcap; or attn_implementation="eager" in from_pretrained',
         ),
-        mended="flash-attn 2.6.3",
+        mended="flash-attn 2.6",
     ),
     Settled(
         said=("gradient_checkpointing_enable() got an unexpected keyword argument",),
@@ -171,8 +161,8 @@ TABLE = (
     Settled(
         said=("VLProcessor.__init__() got multiple values for argument",),
         steps=(
-            "python -m pip install -U 'transformers>=4.51': the processor's files were saved by a "
-            "newer one; or preprocessor_config.json of the base model over that of the checkpoint",
+            "python -m pip install -U transformers: the processor's files were saved by a newer "
+            "one; or preprocessor_config.json of the base model over that of the checkpoint",
         ),
     ),
 )

@@ -27,8 +27,7 @@ TABLE = (
         steps=(
             f"{_WEIGHTS}: vLLM's engine then lives in this process, where the weights can be "
             "reached; else it has no model_executor here",
-            "python -m pip install -U trl: a newer one sets it by itself, and names the vLLM "
-            "that it goes with (trl[vllm])",
+            "python -m pip install -U 'trl[vllm]': a newer one, and the vLLM that it goes with",
         ),
         why=(
             "the trainer hands its weights to vLLM's model directly, and this vLLM (V1) runs that "

@@ -190,7 +190,7 @@ TABLE = (
         said=("KeyError: None",),
         trace=("_state_dict_type_to_config",),
         steps=(
-            "python -m pip install -U 'transformers>=4.35' 'accelerate>=0.24': older ones load "
+            "python -m pip install -U 'transformers>=4.34' accelerate: older ones load "
             "the checkpoint before FSDP has wrapped the model",
         ),
         code="VG550",
@@ -210,7 +210,7 @@ TABLE = (
         said=("must match the existing size (0)",),
         trace=("_embeddings",),
         steps=(
-            "python -m pip install -U 'transformers>=4.35' deepspeed: whose "
+            "python -m pip install -U 'transformers>=4.32' deepspeed: whose "
             "resize_token_embeddings gathers the table under ZeRO-3 first",
             "zero2",
         ),

@@ -5,15 +5,16 @@ from __future__ import annotations
 from vlmguard.explain.settled.fault import Settled
 
 _BEST = "requires the save and eval"
-_GONE = ("deepspeed", "sharded_ddp", "do_grad_scaling", "use_cuda_amp", "use_apex")
-_OLD_TRAINER = (
-    "python -m pip install 'transformers==4.28.1': a Trainer of your own is a copy of that time; "
-    "4.30 gave {attribute} to Accelerate",
-    "{place}: take the branch of {attribute} out, where this transformers has to stay",
-)
+# Attributes of the Trainer that a copy of an older one still asks for → a release that has them,
+# and the first without.
+_GONE = {
+    **dict.fromkeys(("sharded_ddp", "do_grad_scaling", "use_cuda_amp"), ("==4.28.1", "4.35")),
+    "deepspeed": ("==4.28.1", "4.30"),
+    "use_apex": ("<5", "5"),
+}
 
 
-# Arguments that TRL's trainers handed to their configurations, in 0.13 (DPO) and 0.15 (SFT).
+# Arguments that TRL's trainers handed to their configurations, in 0.13.
 _CONFIGURED = {
     "SFT": "dataset_text_field max_seq_length packing dataset_num_proc dataset_batch_size "
     "num_of_sequences chars_per_token neftune_noise_alpha model_init_kwargs dataset_kwargs "
@@ -23,7 +24,6 @@ _CONFIGURED = {
     "precompute_ref_log_probs dataset_num_proc model_init_kwargs ref_model_init_kwargs "
     "model_adapter_name ref_adapter_name reference_free force_use_ref_model",
 }
-_OLDER = {"SFT": "0.13", "DPO": "0.12"}
 
 
 def _configured() -> tuple[Settled, ...]:
@@ -35,7 +35,7 @@ def _configured() -> tuple[Settled, ...]:
             step = (
                 f"args={kind}Config({field}=…, …){renamed} for the trainer, in place of {name}=… "
                 f"in {kind}Trainer(…): TRL's newer ones take it there; for the script as it is: "
-                f"python -m pip install 'trl<{_OLDER[kind]}'"
+                "python -m pip install 'trl<0.13'"
             )
             said = f"{kind}Trainer.__init__() got an unexpected keyword argument '{name}'"
             found.append(Settled(said=(said,), steps=(step,)))
@@ -131,8 +131,8 @@ TABLE = (
         steps=(
             'dataset_text_field="text" in SFTConfig(…): the column that holds the text (print('
             "dataset.column_names)); or formatting_func=… for the trainer",
-            "python -m pip install 'trl==0.9.6': for a script of that time that gives "
-            'dataset_kwargs={"skip_prepare_dataset": True}',
+            "python -m pip install 'trl==0.10.1': for a script that gives "
+            'dataset_kwargs={"skip_prepare_dataset": True}, which 0.9 refuses so by mistake',
         ),
     ),
     Settled(
@@ -165,7 +165,14 @@ TABLE = (
         ),
     ),
     *(
-        Settled(said=(f"Trainer' object has no attribute '{name}'",), steps=_OLD_TRAINER)
-        for name in _GONE
+        Settled(
+            said=(f"Trainer' object has no attribute '{name}'",),
+            steps=(
+                f"python -m pip install 'transformers{has}': a Trainer of your own is a copy of "
+                f"that time; {lacks} took {name} away",
+                f"{{place}}: take the branch of {name} out, where this transformers has to stay",
+            ),
+        )
+        for name, (has, lacks) in _GONE.items()
     ),
 )
