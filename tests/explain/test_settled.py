@@ -29,6 +29,14 @@ NESTED = "ValueError: Unable to create tensor, you should probably activate trun
 
 # log → the beginning of the first step
 ROWS = (
+    ("swift sft --deepspeed zero3 --model Qwen/Qwen2.5-VL-7B\n" + log("ValueError: DeepSpeed is not compatible with `device_map`. n_gpu: 3, local_world_size: 1."), "NPROC_PER_NODE=3 in front"),
+    ("swift sft --deepspeed zero3 --torch_dtype bfloat16 --model Qwen/Qwen2.5-VL-7B\n" + log("TypeError: output tensor must have the same type as input tensor", ("torch/distributed/distributed_c10d.py", "all_gather_into_tensor", "x")), "--deepspeed zero2"),
+    ("swift sft --deepspeed zero3 --model Qwen/Qwen2.5-VL-7B\n" + log("TypeError: output tensor must have the same type as input tensor", ("torch/distributed/distributed_c10d.py", "all_gather_into_tensor", "x")), "--torch_dtype bfloat16"),
+    (log("ValueError: The model you want to train is loaded in 8-bit precision.  if you want to fine-tune an 8-bit model, please make sure that you have installed `bitsandbytes>=0.37.0`."), "--model_name_or_path FOLDER_OF_THE_UNQUANTISED_MODEL"),
+    (log("ImportError: /root/anaconda3/lib/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /root/.cache/torch_extensions/py39_cu117/cpu_adam/cpu_adam.so)"), "conda install -y -c conda-forge libstdcxx-ng"),
+    (log("ImportError: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /root/.cache/torch_extensions/py39_cu117/cpu_adam/cpu_adam.so)"), "LD_LIBRARY_PATH=$CONDA_PREFIX/lib"),
+    (log("ValueError: Some specified arguments are not used by the HfArgumentParser: ['--scale_factor', '2']", first='File "/a/TokenPacker/llava/train/train_mem.py", line 13, in <module>\n    train()\n  File "/a/LLaVA/llava/train/train.py", line 793, in train\n    x\n'), "python -m pip uninstall -y llava; python -m pip install -e /a/TokenPacker"),
+    (log("ValueError: Some specified arguments are not used by the HfArgumentParser: ['--scale_factor', '2']", first='File "/a/LLaVA/llava/train/train_mem.py", line 13, in <module>\n    train()\n  File "/a/LLaVA/llava/train/train.py", line 793, in train\n    x\n'), "grep -rn"),
     (log("RuntimeError: You can't use batches of different size with `dispatch_batches=True` or when using an `IterableDataset`.", TRAINER, DISPATCHED), "--accelerator_config '{\"dispatch_batches\": false}'"),
     (log("RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 6 but got size 9 for tensor number 1 in the list.", DISPATCHED, JOINED), "Accelerator(dataloader_config=DataLoaderConfiguration(dispatch_batches=False))"),
     (log("KeyError: 0", ZERO), "/app/train.py:88: engine.backward(loss)"),

@@ -31,6 +31,7 @@ _SO: dict[str, Callable[[Facts], bool]] = {
     "tower_checkpointing": lambda f: _said(f, "true", "vit_gradient_checkpointing") or _frozen(f),
     "no_tower_checkpointing": lambda f: _said(f, "false", "vit_gradient_checkpointing"),
     "freeze_tower": lambda f: _frozen(f),
+    "load_half": lambda f: _said(f, "bfloat16", "torch_dtype", "dtype"),
     "zero1": lambda f: f.zero == 1,
     "zero2": lambda f: f.zero == 2,
     "zero3": lambda f: f.zero == 3,

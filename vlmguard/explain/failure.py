@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from vlmguard.explain import already, lost, named, settled
+from vlmguard.explain import already, lost, named, settled, twins
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.settled.fault import Settled
 
@@ -193,7 +193,8 @@ class Known:
         found = tuple(d for d in found if not already.so(d.action, facts)) or found
         late = [d for d in found if already.by_default(d.action, facts)]
         told = [replace(d, cost=f"{d.cost}; the default: only if you changed it") for d in late]
-        mended = lost.step(self.code, facts)  # before all that reads the flags
+        # before all that reads the flags
+        mended = lost.step(self.code, facts) or twins.step(self.code, facts)
         first = (Do(mended, "none"),) if mended else ()
         fault = settled.of(facts)
         sharp = settled_steps(facts)

@@ -47,6 +47,7 @@ _ASSIGNED = re.compile(
     r"Attempted to assign (?:[\d+ ]{1,200}= )?(\d{1,7}) multimodal tokens to (\d{1,7}) placeholders"
 )
 _PARALLEL = re.compile(r"tensor_parallel_size \((\d{1,4})\) must divide world size \((\d{1,5})\)")
+_CARDS = re.compile(r"n_gpu: (\d{1,3}), local_world_size: 1\b")
 HELD = 0.25  # of a card; with less of it free no engine starts
 
 
@@ -56,6 +57,8 @@ def fitting(said: str) -> dict[str, str]:
     if match := _ROUND.search(said):
         steps, each = int(match[1]), max(int(match[2]), 1)
         found["savesteps"] = str(max(round(steps / each), 1) * each)
+    if match := _CARDS.search(said):
+        found["cardsseen"] = match[1]
     if match := _LONGEST.search(said):
         found["fitlength"] = match[1]
     if match := _FREE.search(said):

@@ -235,4 +235,28 @@ TABLE = (
             "neither; no merge_and_unload() in front of it",
         ),
     ),
+    Settled(
+        said=("The model you want to train is loaded in 8-bit precision",),
+        steps=(
+            "--model_name_or_path FOLDER_OF_THE_UNQUANTISED_MODEL: the weights that were stored in "
+            "8 or 4 bits are not trained by this Trainer; for QLoRA load_in_4bit=True and "
+            "prepare_model_for_kbit_training(model) on the whole ones",
+            "python -m pip install -U 'bitsandbytes>=0.37' transformers: where the script itself "
+            "loads them with load_in_8bit=True",
+        ),
+        why=(
+            "the Trainer takes 8- or 4-bit weights only from a loader that marks them as fit for "
+            "training, and then under adapters"
+        ),
+        code="VG577",
+    ),
+    Settled(
+        said=("conda", "libstdc++.so.6: version `GLIBCXX"),
+        steps=(
+            "conda install -y -c conda-forge libstdcxx-ng: conda's own libstdc++ is the one that "
+            "was found, and is older than the compiler that built it",
+            "LD_PRELOAD=$(gcc -print-file-name=libstdc++.so.6) in front of the same command: the "
+            "library of the compiler that built it",
+        ),
+    ),
 )

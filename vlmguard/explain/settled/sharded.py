@@ -216,4 +216,28 @@ TABLE = (
         ),
         code="VG523",
     ),
+    Settled(
+        said=("DeepSpeed is not compatible with `device_map`", "n_gpu: "),
+        steps=(
+            "NPROC_PER_NODE={cardsseen} in front of the same command: one process for each card, "
+            "as DeepSpeed wants it",
+            "CUDA_VISIBLE_DEVICES=0 in front of the same command: one card; or the command without "
+            "--deepspeed: one process lays the model over all of them",
+        ),
+        why=(
+            "one process sees several cards and would lay the model over them (device_map), which "
+            "does not go with DeepSpeed: it wants one process for each card"
+        ),
+        code="VG575",
+    ),
+    Settled(
+        said=("output tensor must have the same type as input tensor",),
+        trace=("all_gather_into_tensor",),
+        steps=("load_half", "zero2"),
+        why=(
+            "a gathered piece has another dtype than its place: parameters of two dtypes in one "
+            "model (an adapter or a head in float32 beside weights in bfloat16)"
+        ),
+        more=True,
+    ),
 )
