@@ -165,7 +165,7 @@ FIRST = {
     "scores, not classes": ("VG587", "ValueError: operands could not be broadcast together with shapes (94984467,2) (94984467,)", "", "in compute_metrics: preds = preds[0]"),
     "what to switch to": ("VG590", "sbatch: error: Parameter --gres=gpu:1 no longer acceptable, please switch to --gpus=1", "", "the options behind 'switch to'"),
     "an old GRPOTrainer": ("VG570", "TypeError: GRPOTrainer._get_train_sampler() takes 1 positional argument but 2 were given", "TRL", "python -m pip install -U trl"),
-    "a folder that every rank renames": ("VG580", "FileNotFoundError: [Errno 2] No such file or directory: 'out/tmp-checkpoint-1000' -> 'out/checkpoint-1000'", "", "python -m pip install -U 'transformers>=4.38'"),
+    "a folder that every rank renames": ("VG580", "FileNotFoundError: [Errno 2] No such file or directory: 'out/tmp-checkpoint-1000' -> 'out/checkpoint-1000'", "", "python -m pip install -U 'transformers>=4.37.2'"),
     "ranks that gather different weights": ("VG505", "RuntimeError: disagreement between rank0 and rank1: rank0: [36, 37, 38], rank1: [36, 38, 40]", "ms-swift", "--deepspeed zero2"),
     "ms-swift and TRL": ("VG570", "AttributeError: 'GRPOTrainer' object has no attribute 'vllm_client'", "ms-swift", "python -m pip install -U ms-swift trl"),
     "a step that is written small": ("VG532", "slurmstepd: error: Detected 2 oom-kill event(s) in step 3756240.batch cgroup.", "", "#SBATCH --mem=0"),

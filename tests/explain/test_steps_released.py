@@ -23,7 +23,7 @@ PROCESSOR = "ValueError: Processor was not found, please check and update your p
 ROWS = (
     ("", "VG566", "NotImplementedError: ", VLLM, "python -m pip install 'vllm==0.7.1'"),
     ("vllm  0.7.2\ntrl                                      0.17.0\n", "VG566", "TypeError: EngineArgs.__init__() got an unexpected keyword argument 'worker_extension_cls'", "", "python -m pip install 'trl[vllm]==0.17.0'"),
-    ("", "VG566", "TypeError: EngineArgs.__init__() got an unexpected keyword argument 'worker_extension_cls'", "", "python -m pip install -U 'vllm>=0.8'"),
+    ("", "VG566", "TypeError: EngineArgs.__init__() got an unexpected keyword argument 'worker_extension_cls'", "", "python -m pip install -U 'vllm>=0.8.3'"),
     ("", "VG570", "TypeError: Qwen2_5_VLForConditionalGeneration.forward() got an unexpected keyword argument 'decoder_input_ids'", PEFT, 'LoraConfig(…, task_type="CAUSAL_LM")'),
     ("", "VG570", "TypeError: ViTModel.forward() got an unexpected keyword argument 'inputs_embeds'", PEFT, "LoraConfig(…, task_type=None)"),
     ("", "VG570", "RuntimeError: Unsloth: Could not find an embedding module", "", "python -m pip install -U --no-cache-dir unsloth unsloth_zoo; rm -rf unsloth_compiled_cache"),

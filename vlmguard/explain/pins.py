@@ -6,8 +6,8 @@ import re
 
 from vlmguard.explain.logfacts import Facts
 
-# haotian-liu/LLaVA: pyproject.toml of 1.0.1 to 1.1.3, and of 1.2.2 (the first one in 1.2.0 was
-# 4.36.2); forks that kept its classes kept these, too.
+# haotian-liu/LLaVA: pyproject.toml of 1.0.1 to 1.1.3, and of its main branch since 2024-02 (the
+# tags from 1.2.0 on: 4.36.2); forks that kept its classes kept these, too.
 _OLDER = "'transformers==4.31.0' 'tokenizers>=0.12.1,<0.14'"
 _NEWER = "'transformers==4.37.2' 'tokenizers==0.15.1'"
 _CLASS = re.compile(r"\bLlava(?:Llama|Mistral|Mpt|MPT)(?:ForCausalLM|Model)\b")

@@ -136,7 +136,7 @@ STEPS = (
         when=("Trainer.__init__() got an unexpected keyword argument 'processing_class'",),
     ),
     Do(
-        "python -m pip install -U 'accelerate>=0.34.2': older ones call train() of any optimizer "
+        "python -m pip install -U 'accelerate>=0.34': older ones call train() of any optimizer "
         "for transformers 4.45 and later, whether it has one or not",
         "none",
         when=(

@@ -72,7 +72,7 @@ _STEPS = (
         kind="asks",
     ),
     Do(
-        "python -m pip install -U 'vllm>=0.8': worker_extension_cls came with it (in TRL: "
+        "python -m pip install -U 'vllm>=0.8.3': older ones lack worker_extension_cls (in TRL: "
         "python -m pip install -U 'trl[vllm]')",
         "none",
         when=("worker_extension_cls",),

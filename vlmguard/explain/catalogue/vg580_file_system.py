@@ -13,8 +13,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 
 
 _FOLDERS = Do(
-    "python -m pip install -U 'transformers>=4.38.2': 4.37 and 4.38.0 open the checkpoint's folder "
-    "as a file, which Windows refuses",
+    "python -m pip install -U 'transformers>=4.37.2': 4.37.0 and 4.37.1 open the checkpoint's "
+    "folder as a file, which Windows refuses",
     "none",
 )
 _WINDOWS = tuple(f"Permission denied: '{drive}:" for drive in "CDEFGH")
@@ -28,8 +28,8 @@ _STEPS = (
         kind="look",
     ),
     Do(
-        "python -m pip install -U 'transformers>=4.38': 4.36 and 4.37 let every rank rename "
-        "that folder; on nodes with disks of their own --save_on_each_node true",
+        "python -m pip install -U 'transformers>=4.37.2': 4.36 lets every rank rename that "
+        "folder; on nodes with disks of their own --save_on_each_node true",
         "none",
         when=("tmp-checkpoint",),
         kind="look",
