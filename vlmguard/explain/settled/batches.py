@@ -89,8 +89,9 @@ TABLE = (
         said=("unexpected keyword argument 'trust_remote_code'",),
         trace=("datasets/",),
         steps=(
-            "{place}: take trust_remote_code=… out of load_dataset(…): datasets 4 knows it no "
-            "more; a data set with a script of its own wants python -m pip install 'datasets<4'",
+            "{place}: take trust_remote_code=… out of the call: datasets has it from 2.16 to 3 "
+            "alone; a data set with a script of its own wants python -m pip install "
+            "'datasets>=2.16,<4'",
         ),
     ),
     Settled(
