@@ -29,6 +29,7 @@ NESTED = "ValueError: Unable to create tensor, you should probably activate trun
 
 # log → the beginning of the first step
 ROWS = (
+    (log("TypeError: Couldn't cast array of type list<item: string> to null", ("llamafactory/data/loader.py", "_get_preprocessed_dataset", "dataset = dataset.map("), ("datasets/table.py", "array_cast", "raise TypeError(")), "preprocessing_num_workers: 1"),
     ("swift sft --deepspeed zero3 --model Qwen/Qwen2.5-VL-7B\n" + log("ValueError: DeepSpeed is not compatible with `device_map`. n_gpu: 3, local_world_size: 1."), "NPROC_PER_NODE=3 in front"),
     ("swift sft --deepspeed zero3 --torch_dtype bfloat16 --model Qwen/Qwen2.5-VL-7B\n" + log("TypeError: output tensor must have the same type as input tensor", ("torch/distributed/distributed_c10d.py", "all_gather_into_tensor", "x")), "--deepspeed zero2"),
     ("swift sft --deepspeed zero3 --model Qwen/Qwen2.5-VL-7B\n" + log("TypeError: output tensor must have the same type as input tensor", ("torch/distributed/distributed_c10d.py", "all_gather_into_tensor", "x")), "--torch_dtype bfloat16"),

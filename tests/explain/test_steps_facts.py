@@ -66,6 +66,8 @@ ROWS = (
     ("", "VG537", "The NVIDIA driver on your system is too old (found version 11040).", "", "", ("python -m pip install --force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/cu118: the driver goes up to CUDA 11.4 (torchaudio, too, where it is installed); or update the driver to 525 or newer", "docker run")),
     ("", "VG537", "The NVIDIA driver on your system is too old (found version 10020).", "", "", ("update the driver to 525 or newer: CUDA 10.2",)),
     ("", "VG537", "The NVIDIA driver on your system is too old (found version 12040).", "", "", ("python -m pip install --force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/cu124",)),
+    (FACTORY, "VG515", BAD, BAD, "", ("torch.autograd.set_detect_anomaly(True)", "flash_attn: sdpa")),
+    (FACTORY + "--fp16 true\n", "VG515", BAD, BAD, "", ("bf16: true, fp16: false",)),
     (FACTORY, "VG515", BAD, LOST, "", ('"overlap_comm": false in DeepSpeed\'s config (the file behind deepspeed', "flash_attn: sdpa", "debug: underflow_overflow")),
     (FACTORY, "VG515", BAD_FORWARD, LOST, "", ("bf16: true", "flash_attn: sdpa", "the model's own checkpoint")),
     ("transformers/trainer.py\n", "VG515", BAD_FORWARD, LOST, "", ("print(trainer.model.cuda().float()",)),

@@ -26,6 +26,14 @@ def _stepped(facts: Facts) -> bool:
     return _SOUND.search(facts.message) is not None and _SPOILT.search(facts.trace) is not None
 
 
+def _alone(facts: Facts) -> bool:
+    """Whether the loss stays sound and the gradient alone is none: no weight takes it up."""
+    said = facts.message
+    sound = _SOUND.search(said) is not None and "'grad_norm'" in said
+    spoilt = _SPOILT.search(facts.trace) is not None or _broken(facts)
+    return sound and not spoilt and facts.said.get("fp16") != "true"
+
+
 def _broken(facts: Facts) -> bool:
     """Whether the very first loss is far above what any vocabulary's cross-entropy can be."""
     first = _FIRST.search(facts.message)
@@ -47,6 +55,13 @@ def _why(facts: Facts) -> str:
             "they are written (DeepSpeed's overlap_comm), an attention kernel, a row without a "
             "label"
         )
+    if _alone(facts):
+        return (
+            "the loss stays sound and the gradient is none: its backward is wrong (an operation "
+            "whose gradient is 0/0 or overflows, a part that was newly initialised, gradients "
+            "that are summed while they are written). A step with it would spoil the weights and "
+            "the next loss: so none is taken, or the norm alone is; stop the run until it is known"
+        )
     half = "" if facts.said.get("bf16") == "true" else "overflow in float16, "
     return (
         f"from the first such step on the weights are spoilt or no step is taken: {half}"
@@ -63,6 +78,11 @@ _ONE = Do(
     'attn_implementation="sdpa"); a loss below 20: it is the dtype or the kernel; absurd again: '
     "the weights",
     "none",
+)
+_BACKWARD = Do(
+    "torch.autograd.set_detect_anomaly(True) in front of the training's start, for a few steps: it "
+    "ends at the first nan and prints the line of the forward pass whose backward made it",
+    "slow: for a few steps",
 )
 _LOADED = Do(
     "the model's own checkpoint (the Instruct one for a chat template), by the class that its "
@@ -127,6 +147,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             *_attention(facts),
             _LOADED,
             Do("first_nan", "slow: for a few steps"),
+        )
+    if _alone(facts):
+        return (
+            _BACKWARD,
+            *_overlap(facts),
+            *_attention(facts),
+            half,
+            Do("clip", "slower learning"),
         )
     first = () if _stepped(facts) or "cudnn_sdpa" in facts.said else (half,)
     overlap = _overlap(facts)

@@ -25,6 +25,22 @@ _MIXED = (
 TABLE = (
     *(
         Settled(
+        said=("Couldn't cast array of type", " to null"),
+        trace=("llamafactory/",),
+        steps=(
+            "preprocessing_num_workers: 1 (--preprocessing_num_workers 1), and under dataset: the "
+            "one with images and videos first: a piece of the rows that has none makes an empty "
+            "column, into which the next piece's paths do not go",
+            "streaming: true with max_steps: no table is made of all rows",
+        ),
+        why=(
+            "the rows' pieces (one for each process, a thousand rows each) do not agree: where no "
+            "row has an image or a video, the column has no type, and another piece's paths "
+            "cannot be put beside it"
+        ),
+        code="VG554",
+    ),
+    Settled(
             said=said,
             steps=((f"{_TYPES}{{data}}{_ONE_TYPE}", f"{_TYPES}FILE.json{_ONE_TYPE}"),),
             why=_MIXED,
