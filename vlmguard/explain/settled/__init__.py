@@ -1,7 +1,8 @@
 """Faults of libraries that their own threads settled, before a class's general steps.
 
 A table for each part of the world; of several that fit the first one speaks. A release that a step
-names was looked up: in the wheels or tags on both sides of it, or in the thread that found it.
+names was looked up: in the wheels or tags on both sides of it, or in the thread that found it (most
+of models.py, and bitsandbytes built for CUDA 12.5, have a thread alone).
 """
 
 from __future__ import annotations

@@ -23,8 +23,7 @@ _MIXED = (
     "others, which a table's column cannot hold"
 )
 TABLE = (
-    *(
-        Settled(
+    Settled(
         said=("Couldn't cast array of type", " to null"),
         trace=("llamafactory/",),
         steps=(
@@ -40,7 +39,8 @@ TABLE = (
         ),
         code="VG554",
     ),
-    Settled(
+    *(
+        Settled(
             said=said,
             steps=((f"{_TYPES}{{data}}{_ONE_TYPE}", f"{_TYPES}FILE.json{_ONE_TYPE}"),),
             why=_MIXED,
