@@ -29,6 +29,9 @@ NESTED = "ValueError: Unable to create tensor, you should probably activate trun
 
 # log → the beginning of the first step
 ROWS = (
+    (log("ValueError: zip() argument 2 is longer than argument 1", ("torch/optim/lr_scheduler.py", "_update_lr", "for param_group, lr in zip(self.optimizer.param_groups, values, strict=True):")), "python -m pip install 'torch<2.10' torchvision"),
+    (log("safetensors_rust.SafetensorError: Error while serializing: I/O error: Invalid argument (os error 22)", ("safetensors/torch.py", "save_file", "serialize_file(_flatten(tensors), filename, metadata=metadata)")), "--output_dir FOLDER_ON_A_LOCAL_DISK"),
+    (log("OSError: Unable to load weights from pytorch checkpoint file for 'LLaVA-7B-v0/pytorch_model-00001-of-00002.bin' at 'LLaVA-7B-v0/pytorch_model-00001-of-00002.bin'. If you tried"), "ls -l LLaVA-7B-v0; head -c 130 LLaVA-7B-v0/pytorch_model-00001-of-00002.bin"),
     (log("TypeError: Couldn't cast array of type list<item: string> to null", ("llamafactory/data/loader.py", "_get_preprocessed_dataset", "dataset = dataset.map("), ("datasets/table.py", "array_cast", "raise TypeError(")), "preprocessing_num_workers: 1"),
     ("swift sft --deepspeed zero3 --model Qwen/Qwen2.5-VL-7B\n" + log("ValueError: DeepSpeed is not compatible with `device_map`. n_gpu: 3, local_world_size: 1."), "NPROC_PER_NODE=3 in front"),
     ("swift sft --deepspeed zero3 --torch_dtype bfloat16 --model Qwen/Qwen2.5-VL-7B\n" + log("TypeError: output tensor must have the same type as input tensor", ("torch/distributed/distributed_c10d.py", "all_gather_into_tensor", "x")), "--deepspeed zero2"),
@@ -89,7 +92,7 @@ ROWS = (
     (log("AttributeError: 'Gemma3Config' object has no attribute 'vocab_size'", ("peft/peft_model.py", "x", "y")), "python -m pip install -U peft"),
     (log("pyarrow.lib.ArrowInvalid: JSON parse error: Column(/a/[]/value) changed from string to array in row 5", ("datasets/packaged_modules/json/json.py", "_generate_tables", "x")), "python -c $'import json, sys\\nt, k = open(sys.argv[1]).read(), {}"),
     (log("ValueError: Due to a serious vulnerability issue in `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6", ("transformers/utils/import_utils.py", "check_torch_load_is_safe", "x")), "python -m pip install -U 'torch>=2.6' torchvision"),
-    (log("AssertionError", ("deepspeed/runtime/state_dict_factory.py", "check_ckpt_list", "assert len(self.ckpt_list) > 0")), "ls CHECKPOINT/global_step*/mp_rank_00_model_states.pt"),
+    (log("AssertionError", ("deepspeed/runtime/state_dict_factory.py", "check_ckpt_list", "assert len(self.ckpt_list) > 0")), "ls CHECKPOINT/global_step*"),
     (log("TypeError: flash_attn_varlen_func() got an unexpected keyword argument 'softcap'"), "python -m pip install --no-build-isolation -U 'flash-attn>=2.6'"),
     (log("ValueError: InternVLChatModel does not support gradient checkpointing.", ("transformers/trainer.py", "train", "x")), "--gradient_checkpointing false"),
     (log("ValueError: M does not support an attention implementation through torch.nn.functional.scaled_dot_product_attention yet."), 'attn_implementation="eager"'),

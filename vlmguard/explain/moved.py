@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from vlmguard.explain.settled import fault
+
 # Package → its releases → the names that only these have. As pip wants them.
 _BY_RELEASE = {
     "transformers": {
@@ -93,6 +97,30 @@ PYTHONS = {
 def type_pin(name: str) -> str:
     """The transformers that a model of this type wants, "" where it is not known."""
     return f"transformers>={_SINCE[name]}" if name in _SINCE else ""
+
+
+# A model's name on the hub → its type.
+_REPOS = {
+    r"internvl[23][\w.]{0,4}-\w{1,8}(?:-\w{1,12})?-hf$": "internvl",
+    r"qwen2-vl-": "qwen2_vl",
+    r"qwen2\.5-vl-": "qwen2_5_vl",
+    r"qwen2\.5-omni-": "qwen2_5_omni",
+    r"qwen3-vl-": "qwen3_vl",
+    r"gemma-3-\d": "gemma3",
+    r"gemma-3n-": "gemma3n",
+    r"llama-4-": "llama4",
+    r"smolvlm": "smolvlm",
+    r"idefics3-": "idefics3",
+    r"glm-4\.1v-": "glm4v",
+}
+
+
+def repo_pin(repo: str, told: str) -> str:
+    """The transformers that the model of this name wants, "" where it is not known or there."""
+    kind = next((t for name, t in _REPOS.items() if re.search(name, repo.lower())), "")
+    since = _SINCE.get(kind, "")
+    there = bool(told) and fault.numbers(told) >= fault.numbers(since)
+    return f"transformers>={since}" if since and not there else ""
 
 
 def pin(package: str, name: str) -> str:

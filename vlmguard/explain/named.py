@@ -239,6 +239,9 @@ def _of(facts: Facts) -> dict[str, str]:
     served = re.fullmatch(r"(?:0\.(?:1[4-9]|[2-9]\d)|[1-9]\d?\.\d{1,3})(?:\.\d{1,3})?", trl)
     found["trlpin"] = f"trl[vllm]=={trl}" if served else ""
     found["typepin"] = moved.type_pin(found["modeltype"].lower())
+    found["modelpin"] = moved.repo_pin(
+        found.get("modelrepo", ""), facts.releases.get("transformers", "")
+    )
     told = {name: safe for name, value in found.items() if value and (safe := quoted(value))}
     program = given.program(facts, said)
     if newer := upstream.of_trace(facts.trace):

@@ -16,6 +16,7 @@ _FILES = [
                r"unable to open file|Failed to fetch video idx \d{1,9} from|image file is truncated"
                r"|while deserializing header|found in directory|Error opening)"
                r":? ['\"]?(/[\w./@+~-]{1,220}|[\w.@+~-][\w./@+~-]{1,200}\.\w{1,12})"),
+    re.compile(r"checkpoint file for '[^'\n]{1,220}' at ['\"]?([\w./@+~-]{1,220}\w)"),
     re.compile(r"found in directory:? ['\"]?([\w.@+~:/\\][\w./\\@+~:-]{1,220})"),
     re.compile(rf"Error: {_PATH} does not appear to have"),
     re.compile(r"configuration file `([\w./@+~-]{1,220})`"),

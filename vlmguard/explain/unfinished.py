@@ -198,7 +198,10 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
         yield from _file(texts)
     if found.links:
         yield from links.steps(digests, found.links)
-    if (nodes := _nodes(answer, digests)) > 1:
+    met = any(
+        "Init START" in told for told in found.said
+    )  # NCCL starts where all have come to the first one's port
+    if (nodes := _nodes(answer, digests)) > 1 and not met:
         yield _OTHERS.format(
             nodes=nodes - 1,
             s="s" if nodes > 2 else "",

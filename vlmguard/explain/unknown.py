@@ -26,7 +26,10 @@ _UNBOUND = re.compile(
     r"local variable '(\w{1,60})' referenced before assignment"
     r"|cannot access local variable '(\w{1,60})' where it is not associated"
 )
-_DIVISOR = re.compile(r"[\w)\]] {0,2}(?://?|%) {0,2}((?:[A-Za-z_][\w.]{0,60})(?:\([^()]{0,80}\))?)")
+_DIVISOR = re.compile(
+    r"[\w)\]] {0,2}(?://?|%) {0,2}"
+    r"((?:[A-Za-z_][\w.]{0,60})(?:\([^()]{0,80}\)|\[[^\[\]]{1,60}\])?)"
+)
 # Of two names; the bounds of a stage, a range or a schedule.
 _DIFFERENCE = re.compile(r"(?://?|%) {0,2}\(([A-Za-z_][\w.]{0,40}) ?- ?([A-Za-z_][\w.]{0,40})\)")
 # A state that only goes on, asked of the next one.

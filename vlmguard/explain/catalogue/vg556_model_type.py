@@ -166,6 +166,12 @@ _STEPS = (
         when=("Should have a `model_type`", "config.json"),
         kind="folder",
     ),
+    Do(
+        "python -m pip install -U {modelpin}: this model's classes came with it (a framework "
+        "that refuses it: its own newest release)",
+        "other defaults: see vlmguard compat",
+        when=("Processor was not found",),
+    ),
     *(
         Do(
             "python -c 'import sys; from transformers import AutoProcessor; "

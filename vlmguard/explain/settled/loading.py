@@ -6,9 +6,10 @@ from vlmguard.explain.settled.fault import Settled
 
 _TOKENIZERS = {"Qwen2Tokenizer": "4.37", "GemmaTokenizer": "4.38", "LlamaTokenizer": "4.28"}
 _STATES = (
-    "ls CHECKPOINT/global_step*/mp_rank_00_model_states.pt: on every node: this rank's node does "
-    "not have it: rsync -a FIRST_NODE:CHECKPOINT/ CHECKPOINT/, and an --output_dir that all nodes "
-    "share from now on",
+    "ls CHECKPOINT/global_step*: on every node: mp_rank_00_model_states.pt, or under ZeRO-3 "
+    "zero_pp_rank_N_… of each rank, is not on this rank's node: rsync -a FIRST_NODE:CHECKPOINT/ "
+    "CHECKPOINT/, from each node that has some, and an --output_dir that all nodes share from now "
+    "on; they are nowhere: the checkpoint before",
 )
 TABLE = (
     Settled(
@@ -258,5 +259,31 @@ TABLE = (
             "LD_PRELOAD=$(gcc -print-file-name=libstdc++.so.6) in front of the same command: the "
             "library of the compiler that built it",
         ),
+    ),
+    Settled(
+        said=("Unable to load weights from pytorch checkpoint file for",),
+        steps=(
+            'ls -l {folder}; head -c 130 {path}: it begins with "version": a git-lfs pointer: git '
+            "-C {folder} lfs pull; shorter than its neighbours or than the model's page says: that "
+            "file anew (hf download NAME --local-dir {folder} --force-download, or made again with "
+            "enough disk and memory)",
+        ),
+        why="the file is cut or is no file of weights: a download, a copy or a save broke off",
+        code="VG541",
+        more=True,
+    ),
+    Settled(
+        said=("Invalid argument (os error 22)",),
+        trace=("safetensors/torch.py",),
+        steps=(
+            "--output_dir FOLDER_ON_A_LOCAL_DISK (--save of Megatron's scripts), and copy it from "
+            "there afterwards: the file system of the folder (FUSE, an object store) refuses how "
+            "safetensors writes a file; the disk is not full",
+            "python -c 'import sys, torch; from safetensors.torch import save_file; "
+            'save_file({"x": torch.zeros(9)}, sys.argv[1])\' FOLDER/x.safetensors: in that folder: '
+            "the same error in a second, without a run",
+        ),
+        why="the file system of that folder does not take the call with which a file is written",
+        code="VG580",
     ),
 )

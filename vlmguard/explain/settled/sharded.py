@@ -240,4 +240,19 @@ TABLE = (
         ),
         more=True,
     ),
+    Settled(
+        said=("zip() argument 2 is longer than argument 1",),
+        trace=("torch/optim/lr_scheduler.py",),
+        steps=(
+            "python -m pip install 'torch<2.10' torchvision: from 2.10 on its schedules refuse an "
+            "optimizer with fewer groups than they began with; DeepSpeed drops a group that is "
+            "empty (LoRA: none of its weights is without decay)",
+            "the same command without DeepSpeed: adapters alone fit under plain DDP",
+        ),
+        why=(
+            "DeepSpeed dropped an empty group of parameters, and torch's learning-rate schedule "
+            "counts its groups strictly since 2.10"
+        ),
+        code="VG570",
+    ),
 )

@@ -72,6 +72,8 @@ SPELT: dict[str, dict[str, str]] = {
         "": _CALL.format("broadcast_buffers=False"),
     },
     "checkpointing": {
+        # Its model is no PreTrainedModel, so DDP looks for unused parameters: reentry crashes.
+        "FlagEmbedding": f"--gradient_checkpointing true {_KWARGS.format(value='false')}",
         "hf": "--gradient_checkpointing true",
         "LLaMA-Factory": "disable_gradient_checkpointing: false",
         "axolotl": "gradient_checkpointing: true",
