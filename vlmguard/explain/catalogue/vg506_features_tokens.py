@@ -44,6 +44,12 @@ def _why(facts: Facts) -> str:
             "in number, usually cut by max_length"
         )
     tokens, features = counts
+    if tokens == 0 and facts.framework == "LLaMA-Factory":
+        return (
+            f"the text has no image placeholder left, the image has {features} features: "
+            "LLaMA-Factory 0.9 refuses rows whose <image> and images differ in number, so it was "
+            "cut in front of its image by the limit of its length"
+        )
     if tokens == 0:
         return (
             f"the text has no image placeholder, the image has {features} "
@@ -81,6 +87,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     pixels = Do("max_pixels", "smaller images", limits.fewer_pixels(facts))
     if "while the number of image given to the model" in facts.message:
         return (_NEWER, raised)
+    if counts is not None and counts[0] == 0 and facts.framework == "LLaMA-Factory":
+        longer = f"{cost}; overwrite_cache: true beside it, where rows are kept from before"
+        return (
+            Do(_longer(facts), longer, limits.longer(facts, counts[1] * 2)),
+            Do(looks.ROWS, "none", kind="rows"),
+            Do(looks.ROWS_OF_FILE, "none", kind="rows"),
+            Do("drop_long", "the longest rows are not trained on"),
+        )
     if counts is not None and counts[0] == 0:
         return (
             Do(looks.ROWS, "none", kind="rows"),

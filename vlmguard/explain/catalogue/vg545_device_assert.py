@@ -51,6 +51,19 @@ _IDS = (
     ),
     Do(_LARGEST.format("batch") + f", in front of the model's call{_LESS}", "none", kind="ids"),
 )
+# Of a framework's command, whose code is not the user's.
+_SIZES = tuple(
+    Do(
+        "python -c 'import sys; from transformers import AutoConfig as C, AutoTokenizer as T; "
+        "c = C.from_pretrained(sys.argv[1], trust_remote_code=True); print(len(T.from_pretrained("
+        'sys.argv[1], trust_remote_code=True)), getattr(c, "vocab_size", None) or '
+        f"c.text_config.vocab_size)' {model}: tokens, and rows of the embedding's table: the first "
+        "number must not be the larger one; it is: the next step",
+        "a minute",
+        kind="ids",
+    )
+    for model in ("{modelfolder}", "{modelrepo}", "MODEL")
+)
 _RESIZE = (
     Do(
         "model.resize_token_embeddings(len(tokenizer)) in {main}, behind the line that adds tokens "
@@ -124,7 +137,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (*_gathered(facts), _BLOCKING, _CPU)
     own = facts.framework not in ("ms-swift", "LLaMA-Factory", "axolotl")
     trainer = "/trainer" in facts.trace or facts.framework in ("transformers", "TRL")
-    ids = _IDS if own and trainer else _IDS[1:]
+    ids = (_IDS if trainer else _IDS[1:]) if own else _SIZES
     if facts.framework == "LLaMA-Factory":
         resize: tuple[Do, ...] = (Do("resize_vocab: true, where add_tokens added some", "none"),)
     else:
@@ -133,7 +146,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if "addedtokens" in facts.said:
         return (_OUTSIDE, *resize, *ids, _BLOCKING)
     if rows:
-        return (_OUTSIDE, *ids, *resize[-1:], _BLOCKING, _CPU)
+        return (_OUTSIDE, *ids, *resize[-1:], _BLOCKING, *((_CPU,) if own else ()))
     return (_OUTSIDE, _BLOCKING, *ids, *resize[-1:], _LABELS, _CPU)
 
 
