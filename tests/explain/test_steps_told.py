@@ -22,7 +22,7 @@ MINE = 'File "/w/sft.py", line 7, in <module> trainer.train() '
 REWARD = 'File "/e/site-packages/trl/trainer/grpo_trainer.py", line 9, in _calculate_rewards File "/w/sft.py", line 71, in iou File "/w/sft.py", line 44, in box'
 LORA = "size mismatch for base_model.model.model.layers.0.q_proj.lora_{}.default.weight: copying a param with shape torch.Size([{}, {}]) from checkpoint, the shape in current model is torch.Size([{}, {}])."
 CONFIG = "loading configuration file {}/config.json\n"
-HUB = CONFIG.format("/root/.cache/huggingface/hub/models--Qwen--Qwen2-VL-7B-Instruct/snapshots/0a1b2c")
+HUB = CONFIG.format("/home/u/.cache/huggingface/hub/models--Qwen--Qwen2-VL-7B-Instruct/snapshots/0a1b2c")
 FACTORY = "llamafactory-cli train x.yaml\n"
 HALF = "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.cuda.BFloat16Tensor) should be the same"
 PREFIX = "There were missing keys in the checkpoint model loaded: model.visual.a.weight, and unexpected keys in the checkpoint: visual.a.weight"
@@ -41,7 +41,7 @@ Current thread 0x00007f1e5c3b0740 (most recent call first):
   File "/env/lib/python3.10/site-packages/{}/reader.py", line 176 in get
   File "/w/data.py", line 88 in load_video
 """
-EXTENSIONS = "Using /root/.cache/torch_extensions/py312_cu126 as PyTorch extensions root...\n"
+EXTENSIONS = "Using /home/u/.cache/torch_extensions/py312_cu126 as PyTorch extensions root...\n"
 KEYS = "RuntimeError: Error(s) in loading state_dict for M: Missing key(s) in state_dict: {}. Unexpected key(s) in state_dict: {}. "
 OLD_TRL = 'File "/e/site-packages/trl/trainer/sft_trainer.py", line 290, in train File "/e/site-packages/transformers/trainer.py", line 1555, in train'
 

@@ -131,7 +131,7 @@ CALLED = 'File "/e/site-packages/transformers/trainer.py", line 9, in log return
 RAISED = (
     ("NameError", "/app/ms-swift/swift/trainers/mixin.py", "git -C /app/ms-swift pull; python -m pip install -e /app/ms-swift: "),
     ("IndexError", "/e/lib/python3.11/site-packages/llamafactory/data/mm_plugin.py", "python -m pip install -U llamafactory: "),
-    ("KeyError", "/root/verl/recipe/norm/adv.py", "sed -n 1,12p /root/verl/recipe/norm/adv.py"),
+    ("KeyError", "/home/u/verl/recipe/norm/adv.py", "sed -n 1,12p /home/u/verl/recipe/norm/adv.py"),
     ("SMTPAuthenticationError", "/opt/conda/lib/python3.10/smtplib.py", "/job/train.py:7: try: … except"),
 )  # fmt: skip
 # An unknown failure's type and message, its own line of code → the first step.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from vlmguard.explain import packages
+
 # A start script's own prints: torch.__version__, torch.version.cuda, cuDNN's or is_available().
 _PRINTED = re.compile(
     r"(?m)^(\d\.\d{1,2}\.\d{1,2})(?:\+cu\d{3})?\n(1[0-3]\.\d)\n(?:\d{4,6}|True|False)$"
@@ -27,7 +29,6 @@ _PACKAGES = {
     "cublasLt": "cublas",
     "nvJitLink": "nvjitlink",
 }
-_PACKAGE = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 # Folders of torch's wheels for a CUDA.
 _FOLDERS = {"11": "cu118", "12": "cu121"}
 
@@ -61,7 +62,7 @@ def package(message: str) -> str:
 
 def asker(facts: Any) -> str:
     """The package, as it is imported, whose import missed the library; not torch itself."""
-    found = _PACKAGE.findall(facts.trace)
+    found = packages.INSIDE.findall(facts.trace)
     return found[-1] if found and found[-1] not in ("torch", "transformers") else ""
 
 

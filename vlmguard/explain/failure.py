@@ -197,7 +197,7 @@ class Known:
         mended = lost.step(self.code, facts) or twins.step(self.code, facts)
         first = (Do(mended, "none"),) if mended else ()
         fault = settled.of(facts)
-        sharp = settled_steps(facts)
+        sharp = remedies_of(fault, facts) if fault is not None else ()
         if fault is not None and sharp and not fault.more:
             return (*first, *sharp)
         return (*first, *sharp, *(d for d in found if d not in late), *told)

@@ -25,6 +25,18 @@ _OLD_CELL = re.compile(
     r"^\[?([~/A-Za-z][^\s:\]]{0,300}\.py)(?:\]\([^)\s]{0,200}\))? in (())?([\w<>]{1,80})\("
 )
 
+_PATH = re.compile(r"File \"([^\"\n]{1,200})\", line \d{1,7}")
+
+
+def paths(trace: str) -> list[str]:
+    """The files of a traceback's text, outermost first."""
+    return _PATH.findall(trace)
+
+
+def foreign(path: str) -> bool:
+    """Whether a file is an installed package's or Python's own."""
+    return "-packages/" in path or "/lib/python" in path
+
 
 def of(text: str) -> Frame | None:
     """The frame that a line names."""

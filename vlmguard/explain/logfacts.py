@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from vlmguard.explain import told
 
-MAX_MATCHES = 200
-
 
 @dataclass(frozen=True)
 class Facts:

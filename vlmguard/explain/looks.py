@@ -20,14 +20,6 @@ _ROWS = (
     '("images", "image", "videos", "video") for v in [x.get(k) or []]); '
     "print([(n, m(x)[:9]) for n, x in enumerate(r) if len(m(x)) != c(x)][:20])' "
 )
-# Rows of text alone among rows with images.
-KINDS = (
-    "python -c 'import json, sys, collections; t = open(sys.argv[1]).read(); r = json.loads(t) if "
-    't[:1] == "[" else [json.loads(x) for x in t.splitlines() if x]; '
-    'print(collections.Counter(bool(x.get("images") or x.get("image") or x.get("videos") or '
-    'x.get("video")) for x in r))\' {data}: True beside False: rows with and without an image; '
-    "without vlmguard a run for each kind"
-)
 # A blank image in each row of text alone; the last word: a file of rows.
 _BLANK = (
     "python -c $'import json, os, sys\\nfrom PIL import Image\\nt = open(sys.argv[1]).read()\\n"

@@ -40,7 +40,6 @@ _INSTALL = re.compile(
     r"([A-Za-z][\w-]{1,40})"
 )
 _MODELING = re.compile(r"/modeling_(\w{2,40})\.py")
-_FRAME = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")
 MODELS = re.compile(
     r"\w{2,60}(?:Model|ForConditionalGeneration|ForCausalLM|Processor|TokenizerFast|Config)"
 )
@@ -82,7 +81,7 @@ def argument(said: str) -> str:
 
 def owner(trace: str) -> str:
     """The package whose code raised it: of the last of the traceback's frames that has one."""
-    found = [name for name in _FRAME.findall(trace) if name != "torch"]
+    found = [name for name in packages.INSIDE.findall(trace) if name != "torch"]
     return packages.of(found[-1]) if found else ""
 
 

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from vlmguard.explain import named_code
+from vlmguard.explain.settled import fault
 
 _NEWER = {
     "ms-swift": frozenset(
@@ -104,8 +105,7 @@ def upgrade(facts: Any) -> str:
     if argument not in _NEWER.get(facts.framework, ()):
         return ""
     package = _PACKAGES[facts.framework]
-    told = re.match(r"(\d{1,3})\.(\d{1,3})", facts.releases.get(package, ""))
-    if told and (int(told[1]), int(told[2])) >= _TOLD[facts.framework]:
+    if fault.numbers(facts.releases.get(package, "")) >= _TOLD[facts.framework]:
         return ""
     command = f"python -m pip install -U {package}"
     if checkout := _CHECKOUT.search(facts.trace):

@@ -6,6 +6,7 @@ repository's own, or a stranger's package of the same name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 _OTHER_NAME = """
@@ -46,9 +47,7 @@ PYPI: dict[str, str] = {name: name for name in _SAME_NAME.split()}
 PYPI.update(pair.split("=") for pair in _OTHER_NAME.split())  # type: ignore[misc]
 
 SHOWN = 4  # packages
-
-# What is built against the torch that is there.
-BUILT = ("flash-attn", "causal-conv1d", "mamba-ssm", "xformers", "deepspeed")
+INSIDE = re.compile(r"-packages/([A-Za-z_]\w{1,40})/")  # an installed package's file, its module
 
 
 def of(module: str) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
-from vlmguard.explain import named
+from vlmguard.explain import frames, named
 from vlmguard.explain.logfacts import Facts
 
 _CODES = ("VG552", "VG553", "VG570")  # names and arguments that the other one lacks
-_FRAME = re.compile(r"File \"(/[^\"\n]{1,200}\.py)\", line \d{1,7}")
 _NO_PACKAGE = frozenset(("src", "lib", "code", "scripts", "train", "tools", "examples"))
 
 
 def step(code: str, facts: Facts) -> str:
     """The command that installs the clone in which the script lies, in place of the other; ""."""
-    files = [path.split("/") for path in _FRAME.findall(facts.trace) if not _installed(path)]
+    own = (path for path in frames.paths(facts.trace) if not frames.foreign(path))
+    files = [path.split("/") for path in own if path.startswith("/") and path.endswith(".py")]
     if code not in _CODES or not files:
         return ""
     for other in files[1:]:
@@ -35,7 +33,3 @@ def _words(package: str, here: str, there: str) -> str:
         f"python -m pip uninstall -y {package}; python -m pip install -e {here}: the script of "
         f"{here} runs with the {package} of {there}, which is installed"
     )
-
-
-def _installed(path: str) -> bool:
-    return "-packages/" in path or "/lib/python" in path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vlmguard.explain import asserted, clean, edits, given, named, slight, slips, upstream
+from vlmguard.explain import asserted, clean, edits, frames, given, named, slight, slips, upstream
 from vlmguard.explain.event import Event
 from vlmguard.explain.failure import flat
 
@@ -51,8 +51,9 @@ def steps(event: Event) -> Iterator[str]:
         yield staged
     if newer := upstream.update(event):
         yield newer
-    frames = event.frames
-    raised_here = bool(where) and bool(frames) and own.rpartition(":")[0] == frames[-1][0]
+    raised_here = (
+        bool(where) and bool(event.frames) and own.rpartition(":")[0] == event.frames[-1][0]
+    )
     if passed := slight.mended(said, trace, where, event):
         yield passed
     elif raised_here and (edit := edits.edit(said, given.own_line(trace), where)):
@@ -222,5 +223,5 @@ def _hint(said: str, trace: str) -> str:
 def _script(event: Event) -> str:
     """The user's script that was started: the outermost frame of its own."""
     first = next((path for path, _, name in event.frames if name == "<module>"), "")
-    own = first.endswith(".py") and "-packages/" not in first and "/lib/python" not in first
+    own = first.endswith(".py") and not frames.foreign(first)
     return named.quoted(first) if own else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import named
+from vlmguard.explain import frames, named
 from vlmguard.explain.event import Event
 
 # Frameworks that are run by a command of their own, by their package.
@@ -39,20 +39,17 @@ def update(event: Event) -> str:
     """The command that brings a newer release, or ""."""
     if event.type not in _SLIPS and _SIZES not in event.message:
         return ""
-    frames = event.cause.frames if event.cause is not None and event.cause.frames else event.frames
-    path = next((p for p, _, _ in reversed(frames) if not _standard(p)), "").replace("\\", "/")
+    told = event.cause.frames if event.cause is not None and event.cause.frames else event.frames
+    path = next((p for p, _, _ in reversed(told) if not _standard(p)), "").replace("\\", "/")
     found = _newer(path)
     said = f"it was raised in its own code ({path.rpartition('/')[2]}), mostly mended by now; if "
     said += "not, an issue there with this traceback; until then the argument that led there"
     return f"{found}: {said}" if found else ""
 
 
-_FRAME = re.compile(r"File \"([^\"\n]{1,200})\", line \d{1,7}")
-
-
 def of_trace(trace: str) -> str:
     """The command that brings a newer release of what raised it, of a traceback's text."""
-    paths = [p for p in _FRAME.findall(trace) if not _standard(p)]
+    paths = [p for p in frames.paths(trace) if not _standard(p)]
     return _newer(paths[-1].replace("\\", "/")) if paths else ""
 
 
@@ -64,7 +61,7 @@ _BEFORE_1_3 = re.compile(
 
 def clone(trace: str, module: str) -> str:
     """The clone of the package of ``module`` that the traceback runs through, ""."""
-    for path in reversed(_FRAME.findall(trace)):
+    for path in reversed(frames.paths(trace)):
         match = _CLONE.match(path)
         if match is not None and module and match[2].lower() == module.partition(".")[0].lower():
             return match[1]

@@ -20,15 +20,16 @@ OPENED = (
     'safetensors.safe_open(sys.argv[1], "pt")\' "$f" '
 )
 _RESUMING = ("load_checkpoint", "_load_from_checkpoint", "_load_optimizer", "_load_rng_state")
-_PACKED = (
+# Words of a pack that does not open.
+PACKED = (
     "PytorchStreamReader",
     "central directory",
     "Unpickling",
     "EOFError",
     "invalid magic",
     "invalid load key",
-    "unexpected EOF",
 )
+_CUT_SHORT = (*PACKED, "unexpected EOF")
 _RANK = re.compile(r"(?<![a-z0-9])rank_?(\d{1,5})(?!\d)")
 
 
@@ -37,7 +38,7 @@ def steps(facts: Facts) -> tuple[Do, ...]:
     folder = given.files(facts).get("checkpoint", "")
     resumed = any(words in facts.trace for words in _RESUMING)
     whole = "SafetensorError" in facts.message
-    if not resumed or not (whole or any(words in facts.message for words in _PACKED)):
+    if not resumed or not (whole or any(words in facts.message for words in _CUT_SHORT)):
         return ()
     safe, number = named.quoted(folder), re.search(r"^(.{1,200}/)?checkpoint-(\d{1,9})$", folder)
     if not safe or number is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
+_RESUME = Do("resume", "the steps since it was written")
+_OFTEN = "a priorityClassName that is not preempted, or save more often"
 _STEPS = (
     Do(
         "kubectl get events --sort-by=.lastTimestamp | grep -i -E 'preempt|evict': by which "
@@ -12,7 +14,7 @@ _STEPS = (
         "none",
         when=("pod", "Pod", "kube"),
     ),
-    Do("resume", "the steps since it was written"),
+    _RESUME,
     Do(
         "sacct -j {job} --format=JobID,State%30,Reason,End: a person, or preemption?",
         "none",
@@ -24,15 +26,15 @@ _STEPS = (
         unless=("pod", "Pod", "kube"),
     ),
     Do(
-        "a priorityClassName that is not preempted, or save more often",
+        _OFTEN,
         "more disk",
         when=("pod", "Pod", "kube"),
     ),
     Do("a queue or an instance that is not preempted"),
 )
 _ON_PODS = (
-    Do("resume", "the steps since it was written"),
-    Do("a priorityClassName that is not preempted, or save more often", "more disk"),
+    _RESUME,
+    Do(_OFTEN, "more disk"),
     Do(
         "nodes that are not spot or preemptible, in the pod's nodeSelector and tolerations",
         "a dearer node",

@@ -14,7 +14,17 @@ _DEBUG = Do(
     "a long log",
 )
 
-
+# Words of the fabric, of ssh and of names: another step's, no matter of a socket's interface.
+_ELSEWHERE = (
+    "IB",
+    "ibv",
+    "mlx",
+    "publickey",
+    "ssh",
+    "authentication",
+    "client socket",
+    "Name or service",
+)
 _STEPS = (
     Do(
         "ssh {host} hostname: it must answer without asking for a password (ssh-copy-id "
@@ -101,31 +111,13 @@ _STEPS = (
     Do(
         looks.NETWORK,
         "none",
-        unless=(
-            "IB",
-            "ibv",
-            "mlx",
-            "publickey",
-            "ssh",
-            "authentication",
-            "client socket",
-            "Name or service",
-        ),
+        unless=_ELSEWHERE,
         kind="interface",
     ),
     Do(
         looks.ROUTE,
         "none",
-        unless=(
-            "IB",
-            "ibv",
-            "mlx",
-            "publickey",
-            "ssh",
-            "authentication",
-            "client socket",
-            "Name or service",
-        ),
+        unless=_ELSEWHERE,
         kind="interface",
     ),
     _DEBUG,

@@ -152,17 +152,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         Do(
             cut_checkpoint_steps.CUT + "{modelfolder}: those that it prints are cut",
             "none",
-            when=(
-                "PytorchStreamReader",
-                "central directory",
-                "Unpickling",
-                "EOFError",
-                "invalid magic",
-                "invalid load key",
-                ".bin'",
-                ".pt'",
-                ".pth'",
-            ),
+            when=(*cut_checkpoint_steps.PACKED, ".bin'", ".pt'", ".pth'"),
             kind="which",
         ),
         Do(
@@ -176,14 +166,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             cut_checkpoint_steps.CUT + "FOLDER: those that it prints are cut (FOLDER: the model's "
             "or the checkpoint's)",
             "none",
-            when=(
-                "PytorchStreamReader",
-                "central directory",
-                "Unpickling",
-                "EOFError",
-                "invalid magic",
-                "invalid load key",
-            ),
+            when=cut_checkpoint_steps.PACKED,
             kind="which",
         ),
         Do(
