@@ -218,3 +218,5 @@ def test_a_first_step_under_zero3_is_watched_and_asked_at_once(tmp_path):
     first, second = text(*explain([str(path)])).partition("type next:\n  - ")[2].split("\n  - ")[:2]
     assert first.startswith(f"timeout 600 tail -n 2 -f {path}; pip install py-spy; for p in ")
     assert second.startswith("--deepspeed zero2  # where the stacks stand in all_gather")
+    path.write_text(path.read_text().replace(" --deepspeed", " --freeze_vit false --deepspeed", 1))
+    assert "  - --deepspeed zero2 --freeze_vit true  # where the stacks" in text(*explain([str(path)]))

@@ -16,6 +16,7 @@ from vlmguard.explain import (
     writing,
 )
 from vlmguard.explain.answer import Answer
+from vlmguard.explain.catalogue import ranks_steps
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Do
 from vlmguard.explain.lines import Line
@@ -246,7 +247,7 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
         yield from links.steps(digests, len(hosts) + 1)
     if stuck and answer.facts.world != 1:
         if gathers:
-            yield flags.say(Do("zero2"), answer.facts) + _MIXED
+            yield flags.say(ranks_steps.stage_2(answer.facts), answer.facts) + _MIXED
         yield _FIRST.replace("{p2p}", "" if links.shared(digests) else _P2P)
     yield _ALIVE
     yield _GONE.replace("{job}", _job(digests) or "JOBID")

@@ -118,3 +118,18 @@ def logs(facts: Facts) -> tuple[Do, ...]:
     """A log for each rank, unless that is what was read."""
     known = "rank files" in facts.seen or "here" in facts.said
     return () if known or meeting(facts) else (RANK_LOGS,)
+
+
+def stage_2(facts: Facts) -> Do:
+    """It gathers no weights; but the gradients of a tower that trains hang there as well: so did
+    each cell of our matrix in which one rank alone had images."""
+    if facts.freeze_tower is not False:
+        cost = "more memory: each rank holds all weights"
+        if not facts.freeze_tower and facts.framework not in _FROZEN:  # there it is the default
+            cost += "; with the tower frozen: one that trains waits there"
+        return Do("zero2", cost)
+    then = _FROZEN.get(facts.framework, ", with the vision tower frozen")
+    return Do("zero2", "more memory; the tower no longer learns", (("then", then),))
+
+
+_FROZEN = {"ms-swift": " --freeze_vit true", "LLaMA-Factory": ", freeze_vision_tower: true"}

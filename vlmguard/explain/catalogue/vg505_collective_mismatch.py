@@ -200,28 +200,12 @@ def _by_rows(facts: Facts) -> tuple[Do, ...]:
     if not gathers(facts):
         return (*looks.BLANK, Do("freeze_tower", "the tower no longer learns"), _GUARD)
     trains = facts.freeze_tower is False
-    ways = (*looks.BLANK, _stage2(facts)) if trains else (_stage2(facts), *looks.BLANK)
+    ways = (*looks.BLANK, ranks.stage_2(facts)) if trains else (ranks.stage_2(facts), *looks.BLANK)
     ways = (_GUARD, *ways) if spelling.lacks_blank(facts) else (*ways, _GUARD)
     return (*_experts(facts)[:1], *ways)
 
 
 _GUARD = Do("dummy_image", "one small forward of the tower in batches of text")
-
-
-def _stage2(facts: Facts) -> Do:
-    """It gathers no weights; but the gradients of a tower that trains hang there as well: so did
-    each cell of our matrix in which one rank alone had images."""
-    if facts.freeze_tower is not False:
-        default = facts.framework in ("ms-swift", "LLaMA-Factory")  # frozen, unless told
-        told = "" if facts.freeze_tower or default else "; with the tower frozen: one that trains "
-        return Do(
-            "zero2", f"more memory: each rank holds all weights{told and told + 'waits there'}"
-        )
-    then = _FROZEN.get(facts.framework, ", with the vision tower frozen")
-    return Do("zero2", "more memory; the tower no longer learns", (("then", then),))
-
-
-_FROZEN = {"ms-swift": " --freeze_vit true", "LLaMA-Factory": ", freeze_vision_tower: true"}
 
 
 def _elsewhere(facts: Facts) -> tuple[Do, ...]:
