@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from vlmguard.explain import told
 
+CARDS = 8  # of a machine, at most
+
 
 @dataclass(frozen=True)
 class Facts:

@@ -10,12 +10,11 @@ from vlmguard.explain import placed, settled
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known
-from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.logfacts import CARDS, Facts
 
 _NOT_GATHERED, _CACHE = "VG523", "VG524"
 _DRIVER, _HUB, _REWARDS = "VG537", "VG540", "VG581"
 _HARDWARE = "VG534"
-CARDS = 8  # of a machine
 _REWARD = re.compile(r"reward|judge|grader", re.I)
 _NO_CARD = ("VG529", "VG559")
 _CARD = re.compile(r"\b(?:CUDA|GPU|NCCL|cuda|gpu|bf16)\b")
@@ -34,26 +33,27 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     empty = "IndexError" in said and _EMPTY.search(said.rstrip()) is not None
     known = answer.known
     if known is None and empty and answer.facts.zero == 3:
-        answer.known = next(k for k in catalogue if k.code == _NOT_GATHERED)
-        answer.verdict = "explained"
+        _tell(answer, _NOT_GATHERED, catalogue)
     fault = settled.of(answer.facts)
     if fault is not None and fault.code:
-        answer.known = next(k for k in catalogue if k.code == fault.code)
-        answer.verdict = "explained"
+        _tell(answer, fault.code, catalogue)
     if answer.known is None and _switched_off(said, digests):
-        answer.known = next(k for k in catalogue if k.code == _CACHE)
-        answer.verdict = "explained"
+        _tell(answer, _CACHE, catalogue)
     if known is not None and known.code == _HUB and _REWARD.search(_functions(answer)):
-        answer.known = next(k for k in catalogue if k.code == _REWARDS)  # its own server's
+        _tell(answer, _REWARDS, catalogue)  # its own server's
     if answer.known is not None:
         answer.facts = _with_place(answer, digests)
     if answer.known is not None and answer.known.code == _HARDWARE:
         answer.facts = _with_card(answer)
     if _no_driver(answer, digests):
-        answer.known = next(k for k in catalogue if k.code == _DRIVER)
-        answer.verdict = "explained"
+        _tell(answer, _DRIVER, catalogue)
         answer.facts = _with_warning(answer.facts, digests)
     return answer
+
+
+def _tell(answer: Answer, code: str, catalogue: Sequence[Known]) -> None:
+    answer.known = next(k for k in catalogue if k.code == code)
+    answer.verdict = "explained"
 
 
 def _with_warning(facts: Facts, digests: Sequence[Digest]) -> Facts:

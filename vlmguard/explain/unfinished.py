@@ -20,6 +20,7 @@ from vlmguard.explain.catalogue import ranks_steps
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Do
 from vlmguard.explain.lines import Line
+from vlmguard.explain.logfacts import CARDS
 
 _JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
 _SAID = re.compile(r"(?m)^(?:Job |SLURM_JOB_ID=|Submitted batch job )(\d{4,12})\b")
@@ -70,7 +71,6 @@ _MIXED = (
     "or rows of one kind, or a blank image in each row of text"
 )
 _SINCE = "it has gone on since: it runs, wait; it stands still: the next steps"
-CARDS = 8  # of a machine, at most
 _OTHERS = (
     "nc -vz {address} {port}, on the other {nodes} node{s}: refused or silent: a wrong address "
     "(127.0.0.1 is each node's own) or a firewall; it answers: the same command has to run there, "

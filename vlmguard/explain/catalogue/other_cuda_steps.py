@@ -23,8 +23,7 @@ def steps(facts: Facts) -> tuple[Do, ...]:
     """What decides: two CUDAs that differ, or a package that only runs beside torch's own."""
     wanted, mine = cudas.of_library(facts.message), cudas.of_torch(facts)
     asker = cudas.asker(facts)
-    other = bool(wanted and mine) and mine.partition(".")[0] != wanted
-    if other and _EXTENSIONS.fullmatch(asker):
+    if differs(facts) and _EXTENSIONS.fullmatch(asker):
         return (_rebuilt(facts, asker, wanted, mine), _torch_of(wanted, mine), *_without(asker))
     if wanted and not mine and asker == "flash_attn":
         return (_rebuilt(facts, asker, wanted, ""),)

@@ -31,7 +31,7 @@ from vlmguard.explain.catalogue.out_of_memory_parts import (
     smaller_images,
 )
 from vlmguard.explain.failure import Do
-from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.logfacts import CARDS, Facts
 
 MOST = 6  # steps
 SMALL = 33  # GiB: cards on which a model that trains as a whole needs the host's memory
@@ -87,7 +87,6 @@ def _others(facts: Facts) -> tuple[Do, ...]:
     )
 
 
-CARDS = 8  # of a machine
 # Processes that hold as much of one card as this one: a script that knows of no LOCAL_RANK.
 _ONE_CARD = Do(
     'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) in {main}, in front of everything that '

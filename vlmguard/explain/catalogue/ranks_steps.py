@@ -6,9 +6,8 @@ First what costs a minute (logs that exist, the kernel's), last a run with a log
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do
-from vlmguard.explain.logfacts import Facts
+from vlmguard.explain.logfacts import CARDS, Facts
 
-CARDS = 8  # of a machine
 _PODS = ("-master-", "-worker-", "-launcher-")
 
 POD = Do(
