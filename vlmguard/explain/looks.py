@@ -10,6 +10,20 @@ CHECK = Do(
     silent=True,
 )
 
+# The names of transformers that differ by their case alone.
+SPELT_ALIKE = (
+    "python -c 'import transformers as t; print(t.__version__, [n for n in dir(t) if "
+    'n.lower() == "{name}".lower()])\': a name is printed: spell it like that; none: '
+    "python -m pip install -U transformers, or an older one, as the program's "
+    "requirements say"
+)
+# Who names the first folder of a path that is not there.
+WHOSE_FOLDER = (
+    "grep -rnF {top} --include=*.py --include=*.y*ml --include=*.json --include=*.sh "
+    ". | head: where that folder's name comes from, if it is another's: write yours "
+    "there"
+)
+
 # Every spelling of an image's or video's place, and content as parts; one for each file.
 _ROWS = (
     "python -c 'import json, re, sys; t = open(sys.argv[1]).read(); r = json.loads(t) if "

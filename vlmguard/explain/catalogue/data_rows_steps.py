@@ -162,9 +162,7 @@ STEPS = (
         ),
     ),
     Do(
-        "grep -rnF {top} --include=*.py --include=*.y*ml --include=*.json --include=*.sh "
-        ". | head: where that folder's name comes from, if it is another's: write yours "
-        "there",
+        looks.WHOSE_FOLDER,
         "none",
         when=(
             "No such file",

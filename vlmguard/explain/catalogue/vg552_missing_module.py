@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.moved import PYTHONS
 
@@ -101,10 +102,7 @@ FAILURE = Known(
             kind="part",
         ),
         Do(
-            "python -c 'import transformers as t; print(t.__version__, [n for n in dir(t) if "
-            'n.lower() == "{name}".lower()])\': a name is printed: spell it like that; none: '
-            "python -m pip install -U transformers, or an older one, as the program's "
-            "requirements say",
+            looks.SPELT_ALIKE,
             "none",
             when=("from 'transformers'",),
             kind="name",

@@ -125,10 +125,7 @@ _STEPS = (
         kind="newer",
     ),
     Do(
-        "python -c 'import transformers as t; print(t.__version__, [n for n in dir(t) if "
-        'n.lower() == "{name}".lower()])\': a name is printed: spell it like that; none: '
-        "python -m pip install -U transformers, or an older one, as the program's "
-        "requirements say",
+        looks.SPELT_ALIKE,
         "none",
         when=("from 'transformers'",),
         kind="newer",
