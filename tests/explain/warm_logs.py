@@ -12,13 +12,14 @@ import os
 import random
 import re
 import signal
-import socket
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 from make_logs import VISION, clean
+
+from vlmguard.ranks import ports
 
 FOLDER = Path(__file__).parent / "logs" / "more"
 KEPT: dict[str, object] = {}
@@ -35,12 +36,6 @@ def warm() -> None:
             importlib.import_module(name)
         except Exception as error:
             print(f"not warm: {name}: {type(error).__name__}: {str(error)[:80]}")
-
-
-def free_port() -> int:
-    with socket.socket() as some:
-        some.bind(("127.0.0.1", 0))
-        return some.getsockname()[1]
 
 
 def rank_main(path: Path, rank: int, ranks: int, port: int, out: int) -> None:
@@ -78,7 +73,7 @@ def make(script: str, ranks: int) -> str:
         path = Path(folder) / "train.py"
         path.write_text(script, encoding="utf-8")
         out = os.open(Path(folder) / "log", os.O_CREAT | os.O_RDWR | os.O_APPEND)
-        port, pids = free_port(), []
+        port, pids = ports.free(), []
         for rank in range(ranks):
             if (pid := os.fork()) == 0:
                 os.setpgid(0, 0)

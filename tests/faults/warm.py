@@ -16,7 +16,6 @@ import json
 import os
 import resource
 import runpy
-import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -30,7 +29,7 @@ sys.path = [each for each in sys.path if each != str(Path(__file__).parent)]
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # frameworks print
-    from vlmguard.ranks import fork
+    from vlmguard.ranks import fork, ports
 
     for line in sys.stdin:
         job = json.loads(line)
@@ -38,7 +37,7 @@ def main() -> None:
             _preload(job)
             print(json.dumps(_wrappers()), file=answers, flush=True)
             continue
-        job["port"], before = _free_port(), _processor()
+        job["port"], before = ports.free(), _processor()
         done = fork.run(lambda rank, job=job: work(job, rank), job.get("ranks", 2), "none",
                         job["limit"])  # fmt: skip
         told = {
@@ -152,12 +151,6 @@ def _processor() -> float:
     """Seconds of processor time of all ranks that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

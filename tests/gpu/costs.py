@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +11,8 @@ from typing import Any
 import machine
 import model as models
 import torch
+
+from vlmguard.ranks import ports
 
 
 class Bed:
@@ -137,11 +138,8 @@ def blank(bed: Bed, turns: int) -> Any:
 @contextmanager
 def _alone() -> Iterator[None]:
     """A process group of one rank."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    where = f"tcp://127.0.0.1:{port}"
+    where = f"tcp://127.0.0.1:{ports.free()}"
     torch.distributed.init_process_group("gloo", init_method=where, rank=0, world_size=1)
     try:
         yield

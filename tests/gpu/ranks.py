@@ -6,13 +6,14 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from vlmguard.ranks import ports
 
 CASES = {
     "lora": "LoRA in both towers, reentrant checkpointing, DDP",
@@ -35,11 +36,9 @@ def run(case: str, device: str, guard: bool, limit: float) -> dict[str, Any]:
     """
     import rank  # all that a rank needs, before it forks
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
     common = {
-        "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+        "WORLD_SIZE": "2", "LOCAL_RANK": "0",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports.free()),
         "GLOO_SOCKET_IFNAME": "lo", "HF_HUB_OFFLINE": "1", "VLMGUARD": "on" if guard else "off",
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.kit import ports, runs, trainers
+from tests.kit import runs, trainers
 from tests.kit.standins.vlmguard_capture import Rank, read
+from vlmguard.ranks import ports
 
 PROGRAMS = ("train", "language")
 START, EACH = 300, 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,11 +33,20 @@ class Pace:
         """Note what each thread has used, in ticks of 10 ms; whether one runs or is about to."""
         self._ticks, waits = {}, False
         for pid in pids:
-            for file in Path(f"/proc/{pid}/task").glob("*/stat"):
+            for thread in _threads(pid):
                 try:
-                    fields = file.read_text().rpartition(")")[2].split()
+                    told = Path(f"/proc/{pid}/task/{thread}/stat").read_text()
                 except OSError:
                     continue
-                self._ticks[file.parent.name] = int(fields[11]) + int(fields[12])
+                fields = told.rpartition(")")[2].split()
+                self._ticks[thread] = int(fields[11]) + int(fields[12])
                 waits = waits or fields[0] in "RD"
         return waits
+
+
+def _threads(pid: int) -> list[str]:
+    """A process may end at any moment, and be looked for once more."""
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []

@@ -25,10 +25,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kit import envs, ports, processes
+from tests.kit import envs, processes
 from tests.kit.models.families import FAMILIES
 from tests.kit.standins.vlmguard_capture import Rank, read
 from tests.kit.turns import turn
+from vlmguard.ranks import ports
 
 KIT = Path(__file__).resolve().parent
 CACHE = envs.HOME / ".cache"

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.kit import processes
+from tests.kit import pace, processes
 from tests.kit.pace import Pace
 from tests.kit.processes import watch
 
@@ -46,7 +46,7 @@ def test_a_hang_is_told_and_ended_in_every_session(tmp_path) -> None:
 
 
 def test_a_clock_stands_still_for_what_waits_for_its_turn() -> None:
-    pace = Pace()
+    clock = Pace()
     own = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(own)})
     code = "while True: pass"
@@ -57,27 +57,35 @@ def test_a_clock_stands_still_for_what_waits_for_its_turn() -> None:
         ends = time.monotonic() + 1.5
         while time.monotonic() < ends:
             time.sleep(0.1)
-            pace.look([both[1].pid])
-        used = sum(pace._ticks.values()) / 100
+            clock.look([both[1].pid])
+        used = sum(clock._ticks.values()) / 100
     finally:
         for each in both:
             each.kill()
             each.wait()
     if used > 1.2:
         pytest.skip(f"the other process did not take its turn: {used:.1f} of 1.5 s were left")
-    assert pace.seconds < used + 0.3
+    assert clock.seconds < used + 0.3
+
+
+def test_a_clock_runs_on_past_what_ended_while_it_was_looked_at() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    assert pace._threads(ended.pid) == []
+    assert pace._threads(os.getpid())
+    assert not Pace()._read([ended.pid])
 
 
 def test_a_clock_runs_for_what_sleeps() -> None:
     sleeping = subprocess.Popen(["sleep", "30"])
-    pace = Pace()
+    clock = Pace()
     until = time.monotonic() + 20
-    while pace.seconds < 0.8 and time.monotonic() < until:
+    while clock.seconds < 0.8 and time.monotonic() < until:
         time.sleep(0.1)
-        pace.look([sleeping.pid])
+        clock.look([sleeping.pid])
     sleeping.kill()
     sleeping.wait()
-    assert pace.seconds >= 0.8
+    assert clock.seconds >= 0.8
 
 
 WAITS = "import time; print('waits', flush=True); time.sleep(60)"

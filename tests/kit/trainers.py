@@ -19,8 +19,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.kit import envs, ports, runs, warm
+from tests.kit import envs, runs, warm
 from tests.kit.runs import KIT, Outcome
+from vlmguard.ranks import ports
 
 PROGRAMS = KIT / "programs"
 COMMON = shlex.split("""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -74,8 +73,10 @@ def _rank(
     train: Callable[[list[str]], None], argv: list[str], folder: Path, guard: str
 ) -> Callable[[int], list[str]]:
     """One rank's work: the environment that torchrun would make, then the framework's command."""
+    from vlmguard.ranks import ports
+
     folder.mkdir()
-    port = _free_port()
+    port = ports.free()
 
     def work(rank: int) -> list[str]:
         os.environ["MASTER_PORT"] = str(port)
@@ -94,12 +95,6 @@ def _said(rank: int) -> list[str]:
     sys.stderr.flush()
     with open(f"/proc/self/fd/{sys.stderr.fileno()}", encoding="utf-8", errors="replace") as file:
         return [line.rstrip() for line in file if line.startswith("vlmguard: ")] if not rank else []
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _findings(folder: Path) -> list[dict[str, Any]]:

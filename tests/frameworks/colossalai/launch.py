@@ -23,9 +23,10 @@ from typing import Any
 
 import torch
 
-from tests.kit import envs, overlays, ports, processes, runs
+from tests.kit import envs, overlays, processes, runs
 from tests.kit.standins.vlmguard_capture import Rank, digest
 from tests.kit.turns import turn
+from vlmguard.ranks import ports
 
 HERE = Path(__file__).parent
 LIMIT = 240.0

@@ -10,11 +10,12 @@ import importlib
 import json
 import os
 import runpy
-import socket
 import sys
 import traceback
 from pathlib import Path
 from typing import Any
+
+from vlmguard.ranks import ports
 
 
 def main(jobs: list[dict[str, Any]]) -> None:
@@ -35,7 +36,7 @@ def _train(job: dict[str, Any]) -> int:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     os.chdir(folder)
-    os.environ.update(job["environment"], MASTER_PORT=str(_free_port()))
+    os.environ.update(job["environment"], MASTER_PORT=str(ports.free()))
     os.environ["VLMGUARD_TEST_CAPTURE"] = str(folder / "capture")
     os.environ["VLMGUARD_REPORT"] = str(folder / "report" / "findings.jsonl")
     if os.environ.get("VLMGUARD_TEST_FAULT"):
@@ -52,12 +53,6 @@ def _train(job: dict[str, Any]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     return 0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

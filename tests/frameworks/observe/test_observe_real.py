@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import envs, ports, runs
+from tests.kit import envs, runs
 from tests.kit.full_configs import CONFIGS
 from tests.kit.turns import turn
+from vlmguard.ranks import ports
 from vlmguard_torch import observed
 
 pytestmark = pytest.mark.frameworks

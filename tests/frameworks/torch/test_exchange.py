@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import envs, ports
+from tests.kit import envs
+from vlmguard.ranks import ports
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 SCRIPT = str(Path(__file__).with_name("exchanging.py"))

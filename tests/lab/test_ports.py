@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from tests.kit import ports
+from vlmguard.ranks import ports
 
 
 def test_it_lies_below_what_the_kernel_offers():
