@@ -10,6 +10,7 @@ from typing import Any, Literal
 from vlmguard.explain import absent, phases, watchdog
 from vlmguard.explain.candidates import Candidate
 from vlmguard.explain.digest import Digest
+from vlmguard.explain.event import Event
 from vlmguard.explain.failure import Known, flat
 from vlmguard.explain.lines import Line
 from vlmguard.explain.logfacts import Facts
@@ -84,12 +85,16 @@ def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
     return facts.at(flat(f"{event.type}: {event.message}")[:6000], trace, phase)
 
 
-def _of_assert(pick: Candidate, digests: Sequence[Digest]) -> str:
-    """The traceback behind a kernel's assertion: maybe a later call's, but of the same program."""
+def asserted(pick: Candidate, digests: Sequence[Digest]) -> Event | None:
+    """The exception behind a kernel's assertion: maybe a later call's, but of the same program."""
     if "Assertion" not in pick.line.raw or pick.line.source >= len(digests):
-        return ""
+        return None
     events = (e for e in digests[pick.line.source].events if "device-side assert" in e.message)
-    event = next(events, None)
+    return next(events, None)
+
+
+def _of_assert(pick: Candidate, digests: Sequence[Digest]) -> str:
+    event = asserted(pick, digests)
     return flat(" ".join(event.trace)) if event is not None else ""
 
 

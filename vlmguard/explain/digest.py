@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from vlmguard.explain import (
     clean,
     events,
+    gist,
     launcher,
     lines,
     progress,
@@ -58,6 +59,7 @@ class Digest:
         before: how many runs stand in this file before the one that is told; ``ended_before``: the
             line with which the last of them ended, where that is told.
         first: the line, from 1, where the one that is told begins.
+        gist: the lines that tell what the run did.
     """
 
     source: Source
@@ -81,6 +83,7 @@ class Digest:
     before: int = 0
     ended_before: Line | None = None
     first: int = 1
+    gist: gist.Gist = field(default_factory=gist.Gist)
 
     @functools.cached_property
     def ends(self) -> list[int]:
@@ -125,6 +128,7 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
     digest.events = raised if len(raised) <= MAX_EVENTS else raised[:100] + raised[-300:]
     digest.exits = launcher.exits(kept)
+    digest.gist = gist.of(kept, shape)
     digest.watched = list(_watched(kept))
     digest.stacks = stacks.of(kept)
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _STOPPING)]

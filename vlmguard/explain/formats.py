@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vlmguard.core.annotations import annotation
-from vlmguard.explain import clean, flags, show
+from vlmguard.explain import around, clean, flags, show
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.lines import Line
@@ -50,6 +50,8 @@ def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
         "followed": [clean.shown(f) for f in answer.followed],
         "ranks_side_by_side": answer.table.rows() if answer.table else [],
         "evidence": [_evidence(line, digests) for line in answer.evidence],
+        "context": [_evidence(line, digests) for line in around.of(answer, digests)],
+        "frames": [clean.shown(frame) for frame in around.frames_of(answer, digests)],
         "guard": [_said(one) for one in answer.guard],
     }
     return json.dumps(data, ensure_ascii=False, indent=2) + "\n"

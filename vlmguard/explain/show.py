@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from vlmguard.core.findings import Finding
 from vlmguard.explain import (
     absent,
+    around,
     clean,
     codeline,
     flags,
@@ -28,6 +29,7 @@ from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
 
 LONGEST = 480  # characters of an evidence line
+SAID, COMMAND = 240, 900  # of a line round it; of the run's command
 SIDE = 32  # ranks
 _BY = ("torchrun's first", "its place", "the ranks' clocks", "its exit code", "the logged")
 _OF_OTHERS = ("it did not answer", "it never came", "it is the one that")  # who waited says so
@@ -98,9 +100,10 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield from _own_logs(answer.table, digests)
     if answer.followed:
         yield f"what followed: {'; '.join(clean.shown(f) for f in answer.followed)}"
-    if answer.verdict != "unfinished":
-        yield "evidence:"
-        yield from (f"  {evidence(line, digests)}" for line in answer.evidence)
+    shown = list(_shown(answer, digests))
+    if shown:
+        yield "evidence:" if answer.verdict != "unfinished" else "the log before that:"
+        yield from shown
     notes = list(_notes(digests))
     if notes:
         yield "also seen:"
@@ -177,6 +180,19 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
             f"raised in {names[0]}; is each of a release that the others ask for?"
         )
     yield _RELEASES
+
+
+def _shown(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
+    """The lines that show it and those round them, a traceback's frames among them."""
+    event = around.traced(answer, digests)
+    own = {(line.source, line.number) for line in answer.evidence}
+    commands = {(line.source, line.number) for d in digests for line in d.gist.commands}
+    for line in around.of(answer, digests):
+        place = line.source, line.number
+        longest = COMMAND if place in commands else LONGEST if place in own else SAID
+        yield f"  {evidence(line, digests, longest)}"
+        if event is not None and line.number == event.line.number:
+            yield from (f"      {clean.shown(frame)}" for frame in around.through(event))
 
 
 def _guard(answer: Answer) -> Iterator[str]:
@@ -321,21 +337,21 @@ def _unfinished(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield f"  … and {len(lines) - 16} more"
 
 
-def evidence(line: Line, digests: Sequence[Digest]) -> str:
+def evidence(line: Line, digests: Sequence[Digest], longest: int = LONGEST) -> str:
     """``train.log:1234 | the line``."""
     name = digests[line.source].source.name if line.source < len(digests) else "?"
     said = clean.shown(line.raw).strip()
-    cut = said if len(said) <= LONGEST else _cut(said)
+    cut = said if len(said) <= longest else _cut(said, longest)
     return f"{clean.shown(name)}:{line.number} | {cut}"
 
 
-def _cut(said: str) -> str:
+def _cut(said: str, longest: int) -> str:
     """The beginning of a long line, and of those that compare two things the second as well."""
     at = said.find(_SECOND)
-    if at < LONGEST - 2 * len(_SECOND) or at > 2 * LONGEST:
+    if at < longest - 2 * len(_SECOND) or at > 2 * longest:
         at = 0
-    tail = f" … {said[at : at + LONGEST // 3]}" if at else ""
-    return said[: LONGEST - 2 - len(tail)] + tail + " …"
+    tail = f" … {said[at : at + longest // 3]}" if at else ""
+    return said[: longest - 2 - len(tail)] + tail + " …"
 
 
 _SECOND = "recomputed metadata: "

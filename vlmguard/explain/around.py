@@ -1,0 +1,113 @@
+"""What shows an answer: the run's command, what was said before the failure, the frames."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from vlmguard.explain import frames
+from vlmguard.explain.answer import Answer, asserted
+from vlmguard.explain.digest import Digest
+from vlmguard.explain.event import Event
+from vlmguard.explain.lines import Line
+
+BEFORE = 5  # lines before the failure
+TELLING = 6  # lines elsewhere that speak of trouble
+AFTER = 3  # behind a line that is no exception
+OWN, INNER = 4, 3  # frames: the user's, and the last
+CODE = 120  # characters
+_TELLING = re.compile(
+    r"(?i)\b(?:error|fail\w{0,4}|cannot|can't|could ?n[o']t|unable|not found|no such|missing"
+    r"|mismatch\w{0,2}|invalid|skip\w{0,4}|ignor\w{0,4}|dropp\w{0,3}|truncat\w{0,4}|empty|nan|inf"
+    r"|unexpected|newly initialized|not (?:used|supported?|recogni[sz]e\w?|installed|available)"
+    r"|not (?:compatible|enough)|fall\w{0,3} ?back|overflow|killed|denied|retr(?:y|ies|ying)"
+    r"|timed? ?out|unused|does ?n[o']t|instead|conflict\w{0,4}|incompatib\w{0,4}|disabl\w{0,3}"
+    r"|warning|refus\w{0,3}|corrupt\w{0,3}|exceed\w{0,3}|longer than"
+    r"|0 (?:rows|samples|examples|images)|out of memory)\b"
+    r"|WARN|错误|失败|警告"
+)
+
+
+def of(answer: Answer, digests: Sequence[Digest]) -> list[Line]:
+    """The lines of the log that are shown with an answer, its evidence among them, in order."""
+    if not digests:  # reports of ours alone
+        return []
+    pick = answer.pick.line if answer.pick else None
+    lines: list[Line] = [one for d in digests for one in d.gist.commands][:2]
+    told = digests[pick.source] if pick and pick.source < len(digests) else _longest(digests)
+    lines += _near(told, pick, answer.pick.event if answer.pick else None)
+    event = traced(answer, digests)
+    lines += [event.line] if event is not None else []
+    kept = {(line.source, line.number): line for line in lines}
+    own = {(line.source, line.number): line for line in answer.evidence}
+    if answer.verdict == "unfinished":  # those are shown by rank
+        return [kept[at] for at in sorted(kept.keys() - own.keys())]
+    kept |= own  # which are whole
+    return [kept[at] for at in sorted(kept)]
+
+
+def _longest(digests: Sequence[Digest]) -> Digest:
+    """The log that tells most: a rank's may hold its warnings alone."""
+    return max(digests, key=lambda digest: len(digest.gist.lines))
+
+
+def traced(answer: Answer, digests: Sequence[Digest]) -> Event | None:
+    """The exception whose frames are shown."""
+    if answer.pick is None:
+        return None
+    event = answer.pick.event or asserted(answer.pick, digests)
+    return event if event is not None and event.frames else None
+
+
+def _near(digest: Digest, pick: Line | None, event: Event | None) -> Iterator[Line]:
+    told = digest.gist.lines
+    rank = pick.rank if pick else None
+    if rank is not None:
+        told = [line for line in told if line.rank in (None, rank)]
+    before = [line for line in told if pick is None or line.at < pick.at]
+    trouble = [line for line in before[:-BEFORE] if _TELLING.search(line.raw)]
+    yield from trouble[:2] + trouble[2:][-(TELLING - 2) :]
+    yield from before[-BEFORE:]
+    if pick is not None and event is None:
+        yield from [line for line in told if line.at > pick.at][:AFTER]
+
+
+def frames_of(answer: Answer, digests: Sequence[Digest]) -> list[str]:
+    """The frames that are shown, none where there was no traceback."""
+    event = traced(answer, digests)
+    return through(event) if event is not None else []
+
+
+def through(event: Event) -> list[str]:
+    """The frames of a traceback: the user's own and the innermost; the others are counted."""
+    every = [(frame, _code(event.trace, n)) for n, text in enumerate(event.trace)
+             if (frame := frames.of(text)) is not None]  # fmt: skip
+    own = [n for n, (frame, _) in enumerate(every) if not frames.foreign(frame[0])]
+    wanted = {*own[:1], *own[-OWN:], *range(max(len(every) - INNER, 0), len(every))}
+    said: list[str] = []
+    for chosen, some in groupby(enumerate(every), key=lambda one: one[0] in wanted):
+        part = list(some)
+        if not chosen:
+            packages = dict.fromkeys(_package(frame[0]) for _, (frame, _) in part)
+            said.append(f"… {len(part)} in {', '.join(list(packages)[:4])}")
+            continue
+        said += [f"{_path(f[0])}:{f[1]} in {f[2]}{f': {code}' if code else ''}"
+                 for _, (f, code) in part]  # fmt: skip
+    return said
+
+
+def _code(trace: Sequence[str], number: int) -> str:
+    following = trace[number + 1].strip() if number + 1 < len(trace) else ""
+    if not following or frames.is_frame(following) or not trace[number + 1].startswith(" "):
+        return ""
+    return following if len(following) <= CODE else f"{following[: CODE - 2]} …"
+
+
+def _path(path: str) -> str:
+    return path.replace("\\", "/").rpartition("-packages/")[2]
+
+
+def _package(path: str) -> str:
+    inside = _path(path)
+    return inside.partition("/")[0] if inside != path else inside.rpartition("/")[2]
