@@ -76,6 +76,21 @@ def test_frames_are_the_users_own_and_the_innermost(tmp_path, capfd):
     assert "curriculum.py:52 in stage_of: return bisect" in shown
 
 
+def test_the_frames_of_what_it_came_from_are_shown_as_well(tmp_path, capfd):
+    again = LOG + """
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/home/me/vlm/train.py", line 400, in outer
+    run()
+RuntimeError: the pool ended
+"""
+    shown = explained(tmp_path, capfd, again.replace("[rank0]: ", "")).partition("evidence:")[2]
+    assert "curriculum.py:52 in stage_of" in shown
+    assert "ZeroDivisionError: division by zero" in shown
+    assert "train.py:400 in outer: run()" in shown
+
+
 def test_json_has_both(tmp_path, capfd):
     data = json.loads(explained(tmp_path, capfd, LOG, "--format", "json"))
     assert any("hard 0 rows" in line["text"] for line in data["context"])

@@ -17,6 +17,7 @@ TELLING = 6  # lines elsewhere that speak of trouble
 AFTER = 3  # behind a line that is no exception
 OWN, INNER = 4, 3  # frames: the user's, and the last
 CODE = 120  # characters
+CHAIN = 8  # exceptions, each from the one before
 _TELLING = re.compile(
     r"(?i)\b(?:error|fail\w{0,4}|cannot|can't|could ?n[o']t|unable|not found|no such|missing"
     r"|mismatch\w{0,2}|invalid|skip\w{0,4}|ignor\w{0,4}|dropp\w{0,3}|truncat\w{0,4}|empty|nan|inf"
@@ -37,8 +38,7 @@ def of(answer: Answer, digests: Sequence[Digest]) -> list[Line]:
     lines: list[Line] = [one for d in digests for one in d.gist.commands][:2]
     told = digests[pick.source] if pick and pick.source < len(digests) else _longest(digests)
     lines += _near(told, pick, answer.pick.event if answer.pick else None)
-    event = traced(answer, digests)
-    lines += [event.line] if event is not None else []
+    lines += [line for e in traced(answer, digests) for line in (e.line, e.last) if line]
     kept = {(line.source, line.number): line for line in lines}
     own = {(line.source, line.number): line for line in answer.evidence}
     if answer.verdict == "unfinished":  # those are shown by rank
@@ -52,12 +52,16 @@ def _longest(digests: Sequence[Digest]) -> Digest:
     return max(digests, key=lambda digest: len(digest.gist.lines))
 
 
-def traced(answer: Answer, digests: Sequence[Digest]) -> Event | None:
-    """The exception whose frames are shown."""
+def traced(answer: Answer, digests: Sequence[Digest]) -> list[Event]:
+    """The exceptions whose frames are shown: what the told one came from, and itself."""
     if answer.pick is None:
-        return None
+        return []
     event = answer.pick.event or asserted(answer.pick, digests)
-    return event if event is not None and event.frames else None
+    first = event
+    for _ in range(CHAIN):
+        first = first.cause if first is not None and first.cause is not None else first
+    both = [first, event] if first is not event else [event]
+    return [each for each in both if each is not None and each.frames]
 
 
 def _near(digest: Digest, pick: Line | None, event: Event | None) -> Iterator[Line]:
@@ -75,8 +79,7 @@ def _near(digest: Digest, pick: Line | None, event: Event | None) -> Iterator[Li
 
 def frames_of(answer: Answer, digests: Sequence[Digest]) -> list[str]:
     """The frames that are shown, none where there was no traceback."""
-    event = traced(answer, digests)
-    return through(event) if event is not None else []
+    return [frame for event in traced(answer, digests) for frame in through(event)]
 
 
 def through(event: Event) -> list[str]:

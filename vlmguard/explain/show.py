@@ -184,15 +184,15 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
 
 def _shown(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     """The lines that show it and those round them, a traceback's frames among them."""
-    event = around.traced(answer, digests)
+    events = {(e.line.source, e.line.number): e for e in around.traced(answer, digests)}
     own = {(line.source, line.number) for line in answer.evidence}
     commands = {(line.source, line.number) for d in digests for line in d.gist.commands}
     for line in around.of(answer, digests):
         place = line.source, line.number
         longest = COMMAND if place in commands else LONGEST if place in own else SAID
         yield f"  {evidence(line, digests, longest)}"
-        if event is not None and line.number == event.line.number:
-            yield from (f"      {clean.shown(frame)}" for frame in around.through(event))
+        if place in events:
+            yield from (f"      {clean.shown(frame)}" for frame in around.through(events[place]))
 
 
 def _guard(answer: Answer) -> Iterator[str]:
