@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from vlmguard.runtime import report
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.stop import bring_down
 
+_RELEASE = ".".join(__version__.split(".")[:2])
 Changes = Mapping[str, Sequence[str]]
 """What was changed, as "what: from → to": by "variant", "freeze", "loss" and "blank"."""
 Apply = Callable[[Plan], Changes]
@@ -342,7 +344,19 @@ def first_step(state: RunState) -> None:
     rules = len(registry.get().applying(state.run.framework))
     facts = list(state.run.unjudged)
     number = state.counts["unjudged"] + len(facts)
-    report.write("summary", {"rules": rules, "unjudged": number, "assumed": facts})
+    counted = {"fixed": sorted(state.fixed), "set": sorted(state.set)}
+    report.write("summary", {"rules": rules, "unjudged": number, "assumed": facts, **counted})
     loud = state.speaks or state.counts.total()
     if loud and report.rank() == 0 and report.worker() is None:
-        report.line(f"{'.'.join(__version__.split('.')[:2])}: {report.summary(rules, state)}")
+        report.line(f"{_RELEASE}: {report.summary(rules, state)}")
+    state.at_close(functools.partial(_last_word, state, tuple(state.fixed)))
+
+
+def _last_word(state: RunState, known: Sequence[str]) -> None:
+    """At the run's end: what has held since its first step was summed up."""
+    since = [code for code in state.fixed if code not in known]
+    if not since:
+        return
+    report.write("end", {"fixed": sorted(state.fixed), "set": sorted(state.set)})
+    if report.rank() == 0 and report.worker() is None:
+        report.line(f"{_RELEASE}: at the end {report.mended(state)}")

@@ -322,6 +322,24 @@ def test_the_first_step_is_summed_up_once(capsys):
     assert said.count("rules watched, 1 fixed (VG101)") == 1
 
 
+def test_what_held_later_is_summed_up_at_the_end(capsys):
+    state = Framework(BROKEN).guarded()
+    state.set["VG106"] = Finding("VG106", "error", "idle")
+    guard.first_step(state)
+    assert "1 fixed (VG101), 1 set (VG106)" in capsys.readouterr().err
+    guard.held(state, "a blank input ran")
+    guard.close(state)
+    assert "at the end 2 fixed (VG101, VG106)\n" in capsys.readouterr().err
+
+
+def test_nothing_is_said_at_the_end_where_nothing_came_after(capsys):
+    state = Framework(BROKEN).guarded()
+    guard.first_step(state)
+    capsys.readouterr()
+    guard.close(state)
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("speaks", "counted", "rank", "said"),
     [(True, 0, "0", 1), (False, 0, "0", 0), (False, 1, "0", 1), (True, 1, "1", 0)],

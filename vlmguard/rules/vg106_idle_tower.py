@@ -131,8 +131,8 @@ def _collectives(run: Run) -> Finding | None:
     return _finding(
         "error" if certain else "note",
         (
-            f"Text-only rows skip {names} under {run.strategy}{gathers}, and some ranks will have "
-            f"them: the ranks will wait for each other for ever{cannot}"
+            f"Text-only rows skip {names} under {run.strategy}{gathers}: in a step in which some "
+            f"ranks have them and others do not, they wait for each other for ever{cannot}"
         )
         if certain
         else (
@@ -148,8 +148,8 @@ def _media_apart(run: Run, names: str) -> Finding:
     cannot = f"; no blank input can be made here ({run.cannot_pad})" if run.cannot_pad else ""
     return _finding(
         "error",
-        f"Images and videos run {names} once each, and some ranks will have both where others have "
-        f"one: under {run.strategy} the ranks will wait for each other for ever{cannot}",
+        f"Images and videos run {names} once each: in a step in which some ranks have both and "
+        f"others one, they wait for each other for ever under {run.strategy}{cannot}",
         (PadWithBlank(),) if run.can_pad else (),
         (PadWithBlank(), *_other(run)),
     )

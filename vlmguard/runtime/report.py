@@ -118,13 +118,18 @@ def text(
 
 def summary(rules: int, state: RunState) -> str:
     """The line of the first step."""
-    codes = f" ({', '.join(sorted(state.fixed))})" if state.fixed else ""
-    placed = f", {len(state.set)} set ({', '.join(sorted(state.set))})" if state.set else ""
     warnings = state.counts["warning"] + state.counts["warned"]
     return (
-        f"{rules} rules watched, {len(state.fixed)} fixed{codes}{placed}, "
+        f"{rules} rules watched, {mended(state)}, "
         f"{warnings} warning{'' if warnings == 1 else 's'}{unjudged(state)}"
     )
+
+
+def mended(state: RunState) -> str:
+    """What was fixed, and what was set and has yet to show that it holds."""
+    codes = f" ({', '.join(sorted(state.fixed))})" if state.fixed else ""
+    placed = f", {len(state.set)} set ({', '.join(sorted(state.set))})" if state.set else ""
+    return f"{len(state.fixed)} fixed{codes}{placed}"
 
 
 def unjudged(state: RunState) -> str:

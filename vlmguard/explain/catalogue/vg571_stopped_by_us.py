@@ -41,9 +41,10 @@ FAILURE = Known(
         Example(
             "vlmguard.core.errors.Stop: vlmguard stopped this run (rank "
             "0). VG106: Text-only rows skip "
-            "the vision tower, and some ranks will have them: the ranks "
-            "will wait for each other for "
-            "ever. freeze vision. To go on regardless: VLMGUARD_RULES=VG106=warn",
+            "the vision tower under zero3: in a step in which some ranks "
+            "have them and others do not, "
+            "they wait for each other for ever. freeze vision. To go on "
+            "regardless: VLMGUARD_RULES=VG106=warn",
             "vlmguard/guard.py, 0.1.0",
         ),
     ),
