@@ -77,6 +77,9 @@ def bare(words: str) -> str:
     return less if " " in less and len(less) >= BARE else words
 
 
+_PIP = "python -m pip install "
+
+
 @dataclass(frozen=True)
 class Do:
     """One thing to change: an action that `flags` spells for the framework, or plain words.
@@ -121,6 +124,15 @@ def _first_of_kind(steps: tuple[Do, ...]) -> tuple[Do, ...]:
     """Without those that say less exactly what an earlier one says."""
     firsts = {step.kind: step for step in reversed(steps)}
     return tuple(step for step in steps if not step.kind or firsts[step.kind] is step)
+
+
+def _in_kernel(steps: tuple[Do, ...], facts: Facts) -> tuple[Do, ...]:
+    """A package that a notebook has imported stays as it was until its kernel is started anew."""
+    if not steps or "notebook" not in facts.said or not steps[0].action.startswith(_PIP):
+        return steps
+    more = "then restart the notebook's kernel: what it has imported stays as it was"
+    joined = "; " if ": " in steps[0].action else ": "
+    return (replace(steps[0], action=f"{steps[0].action}{joined}{more}"), *steps[1:])
 
 
 def remedies_of(fault: Settled, facts: Facts) -> tuple[Do, ...]:
@@ -199,8 +211,8 @@ class Known:
         fault = settled.of(facts)
         sharp = remedies_of(fault, facts) if fault is not None else ()
         if fault is not None and sharp and not fault.more:
-            return (*first, *sharp)
-        return (*first, *sharp, *(d for d in found if d not in late), *told)
+            return _in_kernel((*first, *sharp), facts)
+        return _in_kernel((*first, *sharp, *(d for d in found if d not in late), *told), facts)
 
     def steps(self) -> tuple[Do, ...]:
         """Every step that is written down for a failure of which nothing is told, for its page."""

@@ -50,7 +50,16 @@ _BY_RELEASE = {
     },
     "setuptools": {"setuptools<70": "packaging"},
     "protobuf": {"protobuf>=3.20,<5": "builder"},
-    "accelerate": {"accelerate>=0.32": "clear_device_cache"},
+    "accelerate": {
+        "accelerate>=0.17": "PartialState",
+        "accelerate>=0.18": "GradientAccumulationPlugin",
+        "accelerate>=0.20": "is_xpu_available",
+        "accelerate>=0.21": "is_npu_available",
+        "accelerate>=0.22": "AutocastKwargs",
+        "accelerate>=0.28": "DataLoaderConfiguration",
+        "accelerate>=0.29": "is_mlu_available",
+        "accelerate>=0.32": "clear_device_cache",
+    },
     "datasets": {"datasets>=2.7": "SchemaInferenceError"},
     "trl": {"trl>=0.14": "GRPOConfig GRPOTrainer"},
 }

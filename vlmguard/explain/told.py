@@ -77,7 +77,7 @@ _ADAPTERS = re.compile(
     r"\btrainable params: [\d,]{1,18} \|\| all params: [\d,]{1,18} \|\| trainable%: \d(?!\d)"
 )
 _METHOD = re.compile(r"Fine-tuning method: (Full|Freeze|LoRA|DoRA|OFT)\b")
-_NOTEBOOK = re.compile(r"(?m)^Cell In\s?\[\d|<ipython-input-|^/tmp/ipykernel_\d")
+_NOTEBOOK = re.compile(r"(?m)^Cell In\s?\[\d|<ipython-input-|/tmp/ipykernel_\d")
 _TYPED = re.compile(r"(?<!\S)['\"]?--([a-z][a-z0-9_-]{2,48})(?=['\" =\n]|$)")
 # LLaVA's word of a row all of which it masks, its --version and its class of model.
 _MASKED = re.compile(r"tokenization mismatch: (\d{1,6}) vs\. (\d{1,6})")

@@ -44,6 +44,12 @@ _NAMES = Do(
     "under one torch.autocast), another shape is data or a cache that changed in between",
     "slow",
 )
+_FUSED = Do(
+    "grep -rnE 'xformers|SwiGLU|apex|autograd[.]Function|torch[.]compile' --include='*.py' .: a "
+    "fused operator in the block, which saves other tensors in the second forward: torch's own in "
+    "its place",
+    "slower, more memory",
+)
 _DEVICES = re.compile(r"device\(type='(\w+)'")
 _MOVED = Do(
     "no offloading of activations (torchtune: enable_activation_offloading=False): the first "
@@ -94,6 +100,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             return (*_KEPT, *_DRAWN, _NAMES)
         if "dropped" in facts.said and "'shape'" in facts.message:
             return (*_DRAWN, _NAMES, cache)
+        theirs = facts.framework or "transformers" in facts.trace
+        if not theirs and "Number of tensors saved" in facts.message:
+            return (_NAMES, _FUSED, plain)  # no model of theirs, so no cache
         if facts.fsdp:
             return (cache, Do("fsdp_checkpointing", "none: FSDP wraps the blocks itself"), plain)
         return (cache, plain, _NAMES) if facts.strategy != "ddp" else (cache, _NAMES, plain)

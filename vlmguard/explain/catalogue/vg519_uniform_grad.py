@@ -64,9 +64,25 @@ def _of_arguments(facts: Facts) -> tuple[Do, ...]:
     return ()
 
 
+_INTEGERS = {
+    "axolotl": Do(
+        "load_in_8bit: false (adapter: lora); or adapter: qlora, load_in_4bit: true, "
+        "load_in_8bit: false: axolotl then keeps the 4 bits as bfloat16, which FSDP can flatten",
+        "more memory without 8 bits",
+    ),
+    "LLaMA-Factory": Do(
+        "quantization_bit: 4 (not 8) with bf16: true, which it keeps as bfloat16 under FSDP; or "
+        "without quantization_bit",
+        "more memory without it",
+    ),
+}
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     if "integer dtype" in facts.message:
+        spelt = _INTEGERS.get(facts.framework)
         return (
+            *((spelt,) if spelt is not None else ()),
             _STORED,
             Do("no load_in_8bit under FSDP", "more memory"),
         )

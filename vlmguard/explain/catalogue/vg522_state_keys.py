@@ -234,6 +234,15 @@ def _enlarged(facts: Facts) -> tuple[Do, ...]:
     return (Do(step, "none", unless=("torch.Size([0])",)),)
 
 
+_ADAPTERS_FILE = Do(
+    "grep -E '\"(r|target_modules|base_model_name_or_path|peft_type)\"' "
+    "ADAPTER/adapter_config.json: it says another rank than the weights beside it, which have "
+    "{savedrank}: of another run or of another peft; put that run's file back, or "
+    '"r": {savedrank} in it, where all else is right',
+    "none",
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """An adapter's own rank, where that is what differs."""
     found = shapes.of_adapter(facts.message, "")
@@ -245,6 +254,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         )
         return (Do(step, "none", kind="adapter"), *_STEPS)
     rank = (Do("adapter_rank", "none", tuple(found.items())),) if "savedrank" in found else ()
+    if rank and "peft/peft_model.py" in facts.trace and "in from_pretrained" in facts.trace:
+        rank = (_ADAPTERS_FILE,)  # its file makes the adapter, not the run's own LoraConfig
     other = _of_another_size(facts)
     return other if len(other) > 1 else (*_enlarged(facts), *other, *rank, *_STEPS)
 

@@ -23,11 +23,25 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         "none",
     )
     given, rows = int(sizes[1]), micro * accumulation
+    if facts.said.get("train_batch_size") == sizes[1] and "train_batch_size" in facts.typed:
+        return (_typed(given, micro, accumulation, ranks),)
     if ranks == 1 and given > rows and given % rows == 0:
         if (facts.world or 1) == 1:
             return (_planned(given, micro, accumulation), by_hand)
         return _counted(facts, given, micro, accumulation)
     return (by_hand, auto) if not facts.framework else (auto, by_hand)
+
+
+def _typed(given: int, micro: int, accumulation: int, ranks: int) -> Do:
+    """The program makes the configuration of what its command gives (OpenRLHF)."""
+    step = micro * ranks
+    below, above = given // step * step, (given // step + 1) * step
+    return Do(
+        f"--train_batch_size {below or above}: in place of {given} (or {above}): it must divide by "
+        f"{micro} rows × {ranks} ranks = {step}; or a number of ranks that divides "
+        f"{given // micro}",
+        "little: another global batch",
+    )
 
 
 def _planned(given: int, micro: int, accumulation: int) -> Do:

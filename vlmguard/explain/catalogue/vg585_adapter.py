@@ -107,7 +107,17 @@ _STEPS = (
 )
 
 
+_MADE = Do(
+    "python -m pip install -U peft: the code gives {argument} to the adapter's configuration, "
+    "which this older peft does not know",
+    "none",
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    refused = "Config.__init__() got an unexpected keyword" in facts.message
+    if refused and facts.trace and "from_pretrained" not in facts.trace:
+        return (_MADE,)
     dora = Do(
         "without DoRA: use_dora: false (--use_dora false, LoraConfig(use_dora=False))",
         "LoRA's own quality",

@@ -73,6 +73,35 @@ TABLE = (
         mended="torch 2.5",
     ),
     Settled(
+        said=("`.to` is not supported for `4-bit` or `8-bit` bitsandbytes models",),
+        trace=("in dispatch_model",),
+        steps=(
+            "python -m pip install 'accelerate<1.2': 1.2 and later move a model of 4 bits to its "
+            "card, which transformers before 4.45 refuses; or python -m pip install -U "
+            "'transformers>=4.45' 'bitsandbytes>=0.43.2'",
+        ),
+        mended="transformers 4.45",
+    ),
+    Settled(
+        said=("`.to` is not supported for `4-bit` or `8-bit` models",),
+        trace=("in dispatch_model",),
+        steps=(
+            "python -m pip install -U transformers accelerate bitsandbytes: the three together: "
+            "this accelerate does not see that the model is quantised, and moves it",
+        ),
+    ),
+    Settled(
+        said=("is on the meta device, we need a `value` to put in",),
+        trace=("transformers/modeling_utils.py", "dispatch_model("),
+        unless=("/peft/",),
+        steps=(
+            "from_pretrained(…, low_cpu_mem_usage=True): in {place}: (transformers' examples: "
+            "--low_cpu_mem_usage) so each weight is put on its card as it is read",
+            "python -m pip install -U transformers accelerate: newer ones load so by themselves",
+        ),
+        why="a weight was still empty (meta) when accelerate was to put it on its card",
+    ),
+    Settled(
         said=("with `device_map='auto'` in any distributed mode",),
         steps=(
             'device_map={"": int(os.environ.get("LOCAL_RANK", 0))}: in from_pretrained, in place '

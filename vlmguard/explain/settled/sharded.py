@@ -24,6 +24,28 @@ _TRANSFORMERS = (
 )
 TABLE = (
     Settled(
+        said=("'NoneType' object has no attribute 'next_functions'",),
+        trace=("count_used_parameters_in_backward",),
+        steps=(
+            "python -m pip install -U 'deepspeed>=0.18.7': 0.18.3 to 0.18.6 ask torch 2.4 and "
+            "older for a gradient's place in the graph in a way that fails there; or python -m pip "
+            "install 'deepspeed<0.18.3'",
+        ),
+        why="DeepSpeed 0.18.3 to 0.18.6 do not bear torch 2.4 and older",
+        mended="deepspeed 0.18.7",
+        code="VG570",
+    ),
+    Settled(
+        said=("count_used_parameters_in_backward requires internal PyTorch APIs",),
+        steps=(
+            "python -m pip install 'deepspeed<0.18.3': newer ones want torch 2.3; or python -m pip "
+            "install -U 'torch>=2.3' torchvision",
+        ),
+        why="DeepSpeed from 0.18.3 on asks torch for what it has since 2.3",
+        mended="torch 2.3",
+        code="VG570",
+    ),
+    Settled(
         said=("KeyError: ",),
         trace=("has_overflow_partitioned_grads_serial",),
         steps=_ENGINE,
@@ -185,6 +207,57 @@ TABLE = (
             "load the weights before fully_shard(model)",
         ),
         why="the model's weights are cut (DTensor), and those of the checkpoint are whole",
+    ),
+    Settled(
+        said=("got mixed torch.Tensor and DTensor",),
+        trace=("in generate",),
+        steps=(
+            "python -m pip install -U 'transformers>=5': whose Trainer lets FSDP2 gather the "
+            "weights in generate(), too; where it has to stay: fsdp_version: 1, or "
+            'torch.distributed.fsdp.register_fsdp_forward_method(model, "generate") after '
+            "accelerator.prepare",
+        ),
+        why=(
+            "FSDP2 gathers its weights in forward alone, and here generate() was called: it finds "
+            "them cut (DTensor) beside whole inputs"
+        ),
+        mended="transformers 5",
+        more=True,
+    ),
+    Settled(
+        said=("_foreach_", "got mixed torch.Tensor and DTensor"),
+        trace=("clip_grad",),
+        steps=(
+            "--max_grad_norm 0: (TrainingArguments(max_grad_norm=0)) no norm is taken: some "
+            "parameters are cut (DTensor: tensor parallel or FSDP2), others are whole, and one "
+            "norm of both is not",
+            "print([n for n, p in model.named_parameters() if type(p.data).__name__ != "
+            '"DTensor"][:9]): the whole ones: were they meant to be left out?',
+        ),
+        why="the gradients' norm is asked of parameters that are cut and of whole ones together",
+    ),
+    Settled(
+        said=("must match the size of tensor b",),
+        trace=("deepspeed/ops/adam/",),
+        steps=(
+            (
+                "ls {checkpoint}/global_step*/*optim_states.pt | wc -l: so many ranks saved it, "
+                "one file each: as many now (--num_gpus, --nproc_per_node), and the same "
+                "trainable parameters",
+                "ls CHECKPOINT/global_step*/*optim_states.pt | wc -l: so many ranks saved it, "
+                "one file each: as many now (--num_gpus, --nproc_per_node), and the same "
+                "trainable parameters",
+            ),
+            "resume_weights",
+            "python -m deepspeed.checkpoint.ds_to_universal --input_folder CHECKPOINT/global_stepN "
+            '--output_folder CHECKPOINT/global_stepN_universal, then "checkpoint": '
+            '{"load_universal": true} in DeepSpeed\'s config: for any number of ranks',
+        ),
+        why=(
+            "the optimizer's state in the checkpoint is as long as a rank's part was then: it was "
+            "saved by another number of ranks, or with other parameters trained"
+        ),
+        code="VG550",
     ),
     Settled(
         said=("KeyError: None",),

@@ -56,9 +56,34 @@ def _strategies() -> tuple[Settled, ...]:
     return tuple(found)
 
 
+# TRL's trainers take processing_class since 0.12; before, they hand tokenizer to transformers'.
+_TRAINERS = "SFT DPO KTO ORPO CPO BCO GKD Reward PPO PPOv2 RLOO XPO NashMD OnlineDPO".split()
 TABLE = (
     *_strategies(),
     *_configured(),
+    *(
+        Settled(
+            said=(
+                f" {kind}Trainer.__init__() got an unexpected keyword argument 'processing_class'",
+            ),
+            steps=(
+                f"python -m pip install -U 'trl>=0.12': whose {kind}Trainer takes it; or "
+                "tokenizer=tokenizer for the one that is here",
+            ),
+            mended="trl 0.12",
+        )
+        for kind in _TRAINERS
+    ),
+    Settled(
+        said=(" Trainer.__init__() got an unexpected keyword argument 'tokenizer'",),
+        trace=("-packages/trl/trainer/",),
+        steps=(
+            "python -m pip install -U 'trl>=0.12': and processing_class=tokenizer in {place}: "
+            "older ones hand tokenizer to transformers' Trainer, which 5 does not take any more; "
+            "for the script as it is: python -m pip install 'transformers<4.46'",
+        ),
+        mended="trl 0.12",
+    ),
     Settled(
         said=("load_best_model_at_end requires the saving steps to be a round multiple",),
         steps=("save_steps_round",),
