@@ -141,7 +141,7 @@ FIRST = {
     "a step's number": ("VG569", "slurmstepd: error: *** STEP 853574.0 ON u20 CANCELLED AT 2023-04-27T19:13:46 ***", "", "sacct -j 853574 "),
     "a signal outside of a cluster": ("VG569", "torch/distributed/elastic/agent/server/api.py:753] Received 15 death signal, shutting down workers", "", "last -x | head -5"),
     "a Trainer of one's own": ("VG570", "TypeError: compute_loss() got an unexpected keyword argument 'num_items_in_batch'", "", "def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None)"),
-    "who defines it": ("VG570", "TypeError: process_vision_info() got an unexpected keyword argument 'image_patch_size'", "", "grep -rn 'def process_vision_info(' "),
+    "who defines it": ("VG570", "TypeError: process_mine() got an unexpected keyword argument 'image_patch_size'", "", "grep -rn 'def process_mine(' "),
     "a range of releases": ("VG570", "ImportError: transformers>=4.41.2,<=4.45.0 is required for a normal functioning of this module, but found transformers==4.45.2.", "", "python -m pip install 'transformers>=4.41.2,<=4.45.0'"),
     "a part taken for the root": ("VG576", "AssertionError: Non-root FSDP instance's `_is_root` should not have been set yet", "", "call model(…), the wrapped one"),
     "a mount": ("VG580", "RuntimeError: write(): fd 29 failed with Input/output error", "", "id; df -h . /tmp ~"),

@@ -60,7 +60,7 @@ THREADS = {
     "miraclewkf/multilabel-MXNet#3 a script's own call": (traced("train_multilabel.py|67|train_model|sym, arg_params, args.num_classes, 'flatten0', args.batch_size)", "TypeError: get_fine_tune_model() takes 4 positional arguments but 5 were given"), "unknown"),
     "huggingface/transformers#25191 a class without a forward": ("TypeError: _forward_unimplemented() got an unexpected keyword argument 'input_ids'\n", "unknown"),
     "vllm-project/vllm#8668 a tokenizer's file": (traced("~transformers/models/auto/tokenization_auto.py|671|get_tokenizer_config|result = json.load(reader)\n/usr/lib/python3.10/json/decoder.py|355|raw_decode|raise JSONDecodeError", "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"), "VG541"),
-    "om-ai-lab/VLM-R1#264 an assertion alone": ("assert self.img_context_token_id is not None\nAssertionError\n", "unknown"),
+    "om-ai-lab/VLM-R1#264 an assertion alone": ("assert self.img_context_token_id is not None\nAssertionError\n", "VG510"),
     "datawhalechina/self-llm#175 no adapter in the folder": ("ValueError: Can't find 'adapter_config.json' at './output/Index-1.9B-Chat-lora/checkpoint-600'\n", "VG585"),
     "songwsx/RFSong-7993#1 a line of another form": (traced("/job/SSD-YOLO/voc0712.py|120|__init__|img_id, value = line.split()", "ValueError: not enough values to unpack (expected 2, got 1)"), "VG554"),
     "WangKan0128/MPN#3 a batch of other parts": ("File \"train_mpn_no_ca.py\", line 110, in train_model\ninputs, labels, masks, tops, bottoms = data\nValueError: not enough values to unpack (expected 5, got 2)\n", "unknown"),

@@ -108,7 +108,8 @@ def _named(match: re.Match[str]) -> str:
     """``--hub_token abc…``, ``password=…``; not "pad_token: <|end|>" or "token: 151655"."""
     name, value = match[1], match[2]
     word = name.strip(" \t=:,'\"").lower()
-    harmless = value.lower() in ("none", "null", "false", "true") or value.startswith(("<", "█"))
+    bare = value.rstrip(".:").lower()  # words may follow
+    harmless = bare in ("none", "null", "false", "true") or value.startswith(("<", "█"))
     plain = word.endswith("token") and not re.search(
         r"(?:hub|hf|api|access|auth|wandb|git\w*|refresh|session|bot|"
         r"sdk|modelscope|ms|id|user)[_-]?token$",

@@ -22,6 +22,7 @@ from vlmguard.explain import (
     named_numbers,
     packages,
     shapes,
+    templates,
     upstream,
     wheels,
 )
@@ -150,6 +151,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "key": _first(_KEY, said),
         "modeltype": _first(_MODEL, said),
         "template": _first(_TEMPLATE, said),
+        "seeing": templates.seeing(facts.model),
         "choice": _first(_CHOICE, said) or _first(_REWARD, said),
         "line": _first(_LINE, said),
         **_refusals(said),
@@ -210,6 +212,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "operand": given.operand(facts.trace, _first(_KEY, said)),
         **given.check(facts.trace),
         **given.files(facts),
+        "longer": str(2 * (facts.number("model_max_length") or 0) or ""),
         "rows": given.rows(facts),
         "numbers": named_numbers.numbers(said),
         **named_numbers.fitting(said),

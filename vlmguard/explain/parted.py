@@ -17,8 +17,8 @@ _PROGRAMS = frozenset(
     """.split()
 )
 _ENGLISH = re.compile(
-    r"(?:free|head|tail|last|cut|sort|which) -|find [^\s;]{1,240} -(?:name|type|size)\b|cat [/~$-]|"
-    r"env \||timeout \d|unset [A-Z]|"
+    r"(?:free|head|tail|last|cut|sort|which) -|"
+    r"find [^\s;]{1,240} -(?:name|type|size|path)\b|cat [/~$-]|env \||timeout \d|unset [A-Z]|"
     r"for \w{1,10} in [^\n]{1,300}; do |\w=\$"
 )
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]{2,40}=\S* ")  # a variable in front of a command

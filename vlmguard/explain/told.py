@@ -156,7 +156,7 @@ NAMES = frozenset(
     max_completion_length max_slice_nums max_dynamic_patch plugin
     dataset_name save_steps strict vllm_server_host vllm_server_port
     rlhf_type model_name quantization_bit quant_bits load_in_4bit bits deepspeed_config
-    adam_offload offload_optimizer_device use_unsloth
+    adam_offload offload_optimizer_device use_unsloth truncation_strategy cached_dataset
     """.split()
 ).union(_ALIASES, prepared.FLAGS)
 

@@ -134,7 +134,8 @@ STEPS = (
         when=("eval_dataset be provided", "specify `eval_dataset`"),
     ),
     Do(
-        "--use_liger_kernel false: this release of it does not know the model",
+        "--use_liger False (or --use_liger_kernel False, as the command has it): its kernels are "
+        "not made for this model",
         "more memory",
         when=("Liger is not supported",),
         kind="help",

@@ -44,8 +44,20 @@ _IN_FILE = Do(
 )
 
 
+# Where positions are counted, the pictures are there, and their tokens may have been cut off.
+_CUT = Do(
+    "--truncation_strategy delete: left and right cut a long row within its image tokens, so that "
+    "an image has fewer than its grid says, or a begin and nothing behind it; or a larger "
+    "--max_length",
+    "rows that are too long are not trained on",
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """LLaMA-Factory keeps rows that it has read, and takes columns by a file of its own."""
+    cuts = facts.said.get("truncation_strategy", "") in ("left", "right")
+    if cuts and facts.framework == "ms-swift" and "get_rope_index" in facts.trace:
+        return (_CUT, *_STEPS)
     return (*_STEPS[:-1], _IN_FILE) if facts.framework == "LLaMA-Factory" else _STEPS
 
 

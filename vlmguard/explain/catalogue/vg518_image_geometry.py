@@ -11,7 +11,10 @@ from vlmguard.explain.logfacts import Facts
 
 _TABLE = re.compile(r"size of tensor a \((\d{1,6})\) must match the size of tensor b \((\d{1,6})\)")
 _FACTOR = re.compile(r"must be larger than factor:? ?(\d{1,3})")
-_PATCHES = re.compile(r"cannot reshape array of size (\d{1,12}) into shape \(([\d,]{5,60})\)")
+_PATCHES = re.compile(
+    r"cannot reshape array of size (?P<size>\d{1,12}) into shape \((?P<shape>[\d,]{5,60})\)"
+    r"|shape '\[(?P<wanted>[\d, ]{5,80})\]' is invalid for input of size (?P<had>\d{1,12})"
+)
 
 
 def _why(facts: Facts) -> str:
@@ -22,9 +25,10 @@ def _why(facts: Facts) -> str:
         )
     if match := _PATCHES.search(facts.message):
         return (
-            f"the processor divides an image into patches ({match[2]}) and got an array of "
-            f"{match[1]} values, which these do not make: the image was not resized to multiples "
-            "of the patches, or the row names a size that is not the image's"
+            f"the processor divides an image into patches ({match['shape'] or match['wanted']}) "
+            f"and got an array of {match['size'] or match['had']} values, which these do not make: "
+            "the image was not resized to multiples of the patches, or the row names a size that "
+            "is not the image's"
         )
     if match := _TABLE.search(facts.message):
         return (
@@ -43,6 +47,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return looks.EDGES
     if _PATCHES.search(facts.message):
         return (
+            *(_CACHED if "cached_dataset" in facts.said else ()),
             Do(
                 "grep -n -E 'do_resize|size|pixels|patch' {modelfolder}/preprocessor_config.json: "
                 "do_resize must be true, unless every image is resized before",
@@ -89,6 +94,17 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             ),
         )
     return _small(facts) if "must be larger than" in facts.message else _rows(facts)
+
+
+# ms-swift: what `swift export --to_cached_dataset` counted is taken as it is.
+_CACHED = (
+    Do(
+        "MAX_PIXELS=N in front of the training command (and MIN_PIXELS, IMAGE_MAX_TOKEN_NUM, "
+        "VIDEO_MAX_PIXELS, FPS_MAX_FRAMES), each as swift export had it: the cached rows were "
+        "counted with these, and the images are resized by what is set now",
+        "none",
+    ),
+)
 
 
 def _rows(facts: Facts) -> tuple[Do, ...]:

@@ -36,7 +36,8 @@ _LOOK = Do(
     "isinstance(m, torch.nn.Linear)})), and take names from there",
     "none",
 )
-_NONE_LEFT = ("set()", "{}", "[]")  # every part that could have an adapter is frozen
+# Every part that could have an adapter is frozen.
+_NONE_LEFT = ("set()", "{}", "[]", "No modules were targeted for adaptation")
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:

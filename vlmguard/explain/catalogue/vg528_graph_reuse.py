@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -44,10 +46,19 @@ _SCATTER = Do(
 _BUFFERS = Do("no_broadcast", "none: buffers that never change need no broadcast")
 
 
+# "hidden_states[i][a + 1 : b] = images[idx]", the line that failed.
+_SLICE = re.compile(
+    r", in \w{1,60} ([A-Za-z_]\w{0,60})(?:\[[^\[\]]{1,80}\]){1,3} [-+*/]?= [^\n]{1,200}$"
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """DDP writes buffers anew at each forward: two forwards before one backward meet that."""
     ranks = facts.strategy == "ddp" or (facts.world or 1) > 1
     changed = "modified by an inplace operation" in facts.message
+    if "leaf" in facts.message.lower() and (match := _SLICE.search(facts.trace)):
+        clone = f"{match[1]} = {match[1]}.clone(), on a line of its own in front of {{place}}: what"
+        return (Do(f"{clone} is written into needs a gradient itself", "a little memory"),)
     if "scatter_(" in facts.trace and "leaf" in facts.message.lower():
         return (_SCATTER, *_STEPS)
     return (_BUFFERS, *_STEPS) if ranks and changed and facts.zero is None else _STEPS

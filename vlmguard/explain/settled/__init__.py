@@ -10,11 +10,13 @@ from __future__ import annotations
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.settled import (
     batches,
+    factory,
     images,
     loading,
     models,
     releases,
     rollouts,
+    scripts,
     sharded,
     trainer,
 )
@@ -24,6 +26,8 @@ TABLE: tuple[Settled, ...] = (
     *sharded.TABLE,
     *trainer.TABLE,
     *images.TABLE,
+    *factory.TABLE,
+    *scripts.TABLE,
     *batches.TABLE,
     *loading.TABLE,
     *rollouts.TABLE,
