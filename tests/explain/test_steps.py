@@ -227,7 +227,7 @@ RUNS = (
     ("x transformers/trainer.py x\n", "VG506", "value tensor of shape [640, 4096] cannot be broadcast to indexing result of shape [577, 4096]", MINE, "grep -niE 'max_(seq_|model_)?len' /w/sft.py"),
     ("python train.py --max_seq_len 512\n", "VG506", "value tensor of shape [640, 4096] cannot be broadcast to indexing result of shape [577, 4096]", MINE, "--max_seq_len 1024"),
     ("x\n", "VG544", "RuntimeError: DataLoader worker (pid 7) is killed by signal: Segmentation fault.", "", "PYTHONFAULTHANDLER=1 in front of the command, and DataLoader(num_workers=0)"),
-    ("x transformers/trainer.py x\n", "VG544", "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.", "", "--dataloader_num_workers 0"),
+    ("x transformers/trainer.py x\n", "VG544", "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.", "", "dmesg -T | grep -i -E 'killed process|oom' | tail"),
     ("x colossalai x\n", "VG508", "RuntimeError: ('ZERO DDP error', 'Reduction failed at followed parameters:\\n\\tvision_tower.layers.2.w')", "", "Image.new(\"RGB\", (336, 336)), in the collator"),
     ("x colossalai x\n", "VG509", "The plugin GeminiPlugin does not support lora.", MINE, "model = peft.get_peft_model(model, lora_config) in place of booster.enable_lora(…) in /w/sft.py:7"),
     ("Saving model checkpoint to out/run1/checkpoint-400\n", "VG530", "DUE TO TIME LIMIT", "", "--resume_from_checkpoint out/run1/checkpoint-400 "),

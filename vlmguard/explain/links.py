@@ -13,7 +13,7 @@ from vlmguard.explain.digest import Digest
 
 _USED = re.compile(
     r"(?m)^([A-Za-z][\w.-]{0,60}):\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL INFO Bootstrap : Using "
-    r"(\w{1,15}):(\d{1,3}(?:\.\d{1,3}){3})<"
+    r"([\w-]{1,15}):(\d{1,3}(?:\.\d{1,3}){3})<"
 )
 _GIVEN = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to ([\w.^=,-]{1,40})")
 _CARDS = (
@@ -48,6 +48,23 @@ def shown(digests: Sequence[Digest]) -> str:
     by = f", as NCCL_SOCKET_IFNAME={given} asks" if given else ""
     each = ", ".join(f"{host} {name} {at}" for host, (name, at) in hosts.items())
     return f"NCCL goes by {each}{by}"
+
+
+def bridged(digests: Sequence[Digest], real: str) -> Iterator[str]:
+    """Where NCCL began on a machine's own bridge of containers, and there are several machines."""
+    own = [name for name, _ in used(digests).values() if name.startswith(_OWN)]
+    several = len(used(digests)) > 1 or any(_SEVERAL.search(d.text) for d in digests)
+    given = any(_GIVEN.search(digest.text) for digest in digests)
+    if own and several and real and not given:
+        yield (
+            f"NCCL_SOCKET_IFNAME={real} GLOO_SOCKET_IFNAME={real} in front of the command, on "
+            f"every node: NCCL began on {own[0]}, this machine's own bridge, which no other node "
+            "reaches"
+        )
+
+
+_OWN = ("docker", "br-", "virbr", "veth", "cni", "flannel", "lo")
+_SEVERAL = re.compile(r"(?:--nnodes|--num_machines)[= ](?:[2-9]|\d\d)|--(?:machine|node)_rank[= ]\d")
 
 
 def shared(digests: Sequence[Digest]) -> bool:

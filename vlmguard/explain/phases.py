@@ -12,7 +12,12 @@ _PHASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "evaluation",
-        ("evaluate", "evaluation_loop", "prediction_step", "prediction_loop", "validation_step"),
+        (
+            *("evaluate", "evaluation_loop", "prediction_step", "prediction_loop"),
+            *("validation_step", "validate", "validation", "evaluation"),
+            *(f"{what}_{how}" for what in ("eval", "val", "valid") for how in ("epoch", "step")),
+            *("evaluate_model", "eval_model", "validate_one_epoch", "evaluate_one_epoch"),
+        ),
     ),
     (
         "save",
@@ -75,11 +80,12 @@ _PHASES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 _MODULE = "torch/nn/modules/module.py"
+_HTTP = "requests/models.py"  # whose generate() yields what it downloads
 
 
 def of(event: Event) -> str:
     """One of the phases of `logfacts.Facts`, or ""."""
-    names = {name for _, _, name in event.frames}
+    names = {name for path, _, name in event.frames if not path.endswith(_HTTP)}
     files = " ".join(path for path, _, _ in event.frames)
     if "training_step" in names and "optimizer_step" in names and "backward" not in names:
         return "forward"  # Lightning's closure: its optimizer's step holds the whole step

@@ -51,6 +51,7 @@ _ELSEWHERE = re.compile(
 # The Trainer's own line of a step whose rows had no label; a reward's loss may be 0.0, too.
 _ZERO = re.compile(r"['\"]loss['\"]: ['\"]?(?:0|0\.0{1,8})['\"]?[,}]")
 _SOUND = re.compile(r"['\"]loss['\"]: ['\"]?-?(?:[1-9]|0\.0{0,12}[1-9])")
+_NOTHING = re.compile(r"0(?:\.0{1,8})?")
 _NO_SFT = ("reward", "kl", "logp", "advantage", "completion", "teacher", "entropy")
 _MASKED = "tokenization mismatch: "  # LLaVA's: all of this row is masked
 _MISFIT = "vit_embeds.shape="  # InternVL's warning: it cuts the features and goes on
@@ -251,7 +252,10 @@ def of(lines: Iterable[Line]) -> Progress:
         if logged and not _WHOLE.search(text) and (said := _LOSS.findall(text)):
             losses = [value.lower() for name, value in said if name.lower() == "loss"]
             norms = [value.lower() for name, value in said if name.lower() != "loss"]
-            zero = losses[-1:] in (["0.0"], ["0"]) and norms[-1:] in (["nan"], ["inf"])
+            nothing = bool(_NOTHING.fullmatch("".join(losses[-1:])))
+            if nothing and not norms and told.losses and told.losses[-1][1]:
+                continue  # a line of nan again, as a callback prints it without its gradient
+            zero = nothing and norms[-1:] in (["nan"], ["inf"])
             broken = zero or any(value in ("nan", "inf", "-inf") for value in losses)
             gradient = "loss" in text and norms[-1:] == ["nan"]
             told.losses.append((line, 2 if broken else 1 if gradient else 0))

@@ -51,6 +51,9 @@ _ADAPTERS = re.compile(r"NET/IB : Using \[0\][^\n\[]{3,40}\[1\]")
 _NAMES = re.compile(r"\[\d{1,2}\]([\w.-]{1,20}):")
 _VIRTUAL = ("br-", "veth", "docker", "virbr", "cni", "flannel", "cali", "lo:")
 _BRIDGE = re.compile(r"Bootstrap : Using (\w{2,15}:172\.17\.\d{1,3}\.\d{1,3})<")
+# The hub's name or address is not to be reached from where the log was written.
+_NO_NAME = re.compile(r"Failed to resolve '(?:[\w-]{1,20}\.)?huggingface\.co'")
+_NO_WAY = re.compile(r"Connection to (?:[\w-]{1,20}\.)?huggingface\.co timed out")
 # wandb's own words: whose key it has, whose project the run asked for.
 _ACCOUNT = re.compile(r"wandb: Currently logged in as: ([\w.-]{1,60})")
 _PROJECT = re.compile(r"wandb\.ai/[\w.-]{1,60}/([\w.-]{1,60})")
@@ -76,6 +79,9 @@ def passing(text: str, said: dict[str, str]) -> None:
             said.setdefault("realif", real[0])
     if found := _BRIDGE.search(text):
         said.setdefault("bridge", found[1])
+    for name, pattern in (("noname", _NO_NAME), ("noway", _NO_WAY)):
+        if pattern.search(text):
+            said.setdefault(name, "true")
     if found := _ACCOUNT.search(text):
         said.setdefault("wandb_account", found[1])
     if found := _PROJECT.search(text):

@@ -193,6 +193,7 @@ def _alone(answer: Answer) -> Iterator[str]:
 def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -> Iterator[str]:
     if answer.facts.steps is None:
         yield from _alone(answer)
+        yield from links.bridged(digests, answer.facts.said.get("realif", ""))
     yield from _grows(answer, digests)
     texts = [line.text for line in found.lines] or [line.text for line in answer.evidence]
     if len(found.lines) > 0 or len(answer.evidence) == 1:

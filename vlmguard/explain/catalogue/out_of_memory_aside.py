@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from vlmguard.explain import memory
@@ -19,6 +20,11 @@ _NO_GRAD = Do(
     "with torch.no_grad(): round {place}, if it is not there: else each batch keeps what a "
     "backward would need",
     "none",
+)
+# A script's own frame of an evaluation: what it calls is the model.
+_EVALUATES = re.compile(
+    r'File "(?![^"\n]{0,200}-packages/)([\w./@+~-]{1,200})", line (\d{1,6}), in '
+    r"(?:\w{0,20}_)?(?:eval|val|valid|validate|validation|evaluate|evaluation)(?:_\w{0,20})?\s"
 )
 # Frames of an evaluation that hold or gather logits.
 _LOGITS = (
@@ -83,6 +89,14 @@ def saving(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     return (less,)
 
 
+def _no_grad(facts: Facts) -> Do:
+    """Round the call in the function that evaluates, not within the model that it calls."""
+    last = (_EVALUATES.findall(facts.trace) or [("", "")])[-1]
+    if not last[0]:
+        return _NO_GRAD
+    return replace(_NO_GRAD, action=_NO_GRAD.action.replace("{place}", ":".join(last)))
+
+
 def evaluation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     """The logits of all rows so far are kept on the card: not to keep them is the remedy."""
     batch = Do("eval_batch", "slower evaluation")
@@ -90,7 +104,7 @@ def evaluation(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     loss = Do("loss_only", "no metrics from logits")
     none = Do("fewer_evals", "no loss of held-out rows")
     whole = facts.framework in _WITHOUT_GRADIENTS or "/trainer" in facts.trace
-    first = () if whole else (_NO_GRAD,)
+    first = () if whole else (_no_grad(facts),)
     segments = (SEGMENTS,) if told.scattered else ()
     gathered = any(words in facts.trace for words in _LOGITS)
     if gathered and facts.framework in ("transformers", "TRL") and "trainer.py" in facts.trace:

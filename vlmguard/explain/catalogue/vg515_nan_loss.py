@@ -9,7 +9,7 @@ from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
 _RATE = re.compile(r"'learning_rate': (\d(?:\.\d{1,20})?(?:e[-+]?\d{1,3})?)[,}]")
-FASTEST = 0.1  # no fine-tuning that was seen takes a larger step
+FASTEST = 0.03  # no fine-tuning that was seen takes a larger step, but of a prompt alone
 
 
 _SOUND = re.compile(r"'loss': '?(?!0(?:\.0{1,8})?['},])\d")

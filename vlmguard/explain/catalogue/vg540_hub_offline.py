@@ -23,6 +23,18 @@ _THEN_MODELSCOPE = (
     " where there is a network (a login node), then MODELSCOPE_CACHE=/SHARED/ms" + _TWICE
 )
 
+_ASK = Do(
+    "curl -sSI https://huggingface.co | head -1, on the node itself: an answer means that the "
+    "network is there",
+    "none",
+    unless=("swanlab", "wandb", "modelscope"),
+)
+_MIRROR = Do(
+    "HF_ENDPOINT=https://hf-mirror.com in front of the command (a public mirror, for what is not "
+    "gated), or HTTPS_PROXY=…, where your site has one",
+    "none",
+    unless=("swanlab", "wandb", "modelscope"),
+)
 _STEPS = (
     Do(
         "the same command without {offline}, once, where there is a network: it switches the "
@@ -124,12 +136,7 @@ _STEPS = (
         ),
         kind="load",
     ),
-    Do(
-        "curl -sSI https://huggingface.co | head -1, on the node itself: an answer means that "
-        "the network is there",
-        "none",
-        unless=("swanlab", "wandb", "modelscope"),
-    ),
+    _ASK,
     Do(
         "curl -sSI https://www.modelscope.cn | head -1, on the node itself: an answer "
         "means that "
@@ -150,20 +157,23 @@ _STEPS = (
         unless=("swanlab", "wandb"),
     ),
     Do("local_model", "none", unless=("swanlab", "wandb")),
-    Do(
-        "HF_ENDPOINT=https://hf-mirror.com in front of the command (a public mirror, for what "
-        "is not gated), or HTTPS_PROXY=…, where your site has one",
-        "none",
-        unless=("swanlab", "wandb", "modelscope"),
-    ),
+    _MIRROR,
 )
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
-    """A login node is where Slurm is."""
+    """Nobody need ask again whether the hub is to be reached, where the log has it that it is not.
+
+    A login node is where Slurm is.
+    """
+    steps = _STEPS
+    if "noname" in facts.said:
+        steps = tuple(do for do in _STEPS if do != _ASK)
+    elif "noway" in facts.said:
+        steps = tuple(_MIRROR if do == _ASK else do for do in _STEPS if do != _MIRROR)
     if "slurm" in facts.said or not facts.trace:
-        return _STEPS
-    return tuple(replace(do, action=do.action.replace("a login node", _ELSEWHERE)) for do in _STEPS)
+        return steps
+    return tuple(replace(do, action=do.action.replace("a login node", _ELSEWHERE)) for do in steps)
 
 
 FAILURE = Known(

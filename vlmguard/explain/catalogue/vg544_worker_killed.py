@@ -65,22 +65,35 @@ _STEPS = (
 )
 
 
+_LOOK = Do(
+    "dmesg -T | grep -i -E 'killed process|oom' | tail: a line with python: it was memory",
+    "none",
+)
+
+_KILLED = (
+    _LOOK,
+    Do("workers", "slower loading; each worker holds rows and its own copy of what it was given"),
+    Do(
+        "more of the host's memory for the job (#SBATCH --mem=0; docker run --memory; limits: "
+        "memory of a pod), or rows that are read one by one, not kept in a list (VG532)",
+        "none",
+    ),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """Many workers of many ranks fill a host's memory: fewer of them before none."""
     many = facts.number("dataloader_num_workers", "num_workers") or 0
+    killed = "by signal: Killed" in facts.message  # only the kernel, or a person, does that
     told = ("Killed", "exited unexpectedly")
     if many < 4 or (facts.world or 1) < 2 or not any(words in facts.message for words in told):
-        return _STEPS
+        return _KILLED if killed else _STEPS
     cost = (
         f"slower loading; {facts.world} ranks × {many} workers held their rows and images in the "
         "host's memory at once; 0 shows an exception that a worker kept to itself"
     )
     fewer = Do("workers_fewer", cost, (("few", str(max(many // 4, 1))),))
-    look = Do(
-        "dmesg -T | grep -i -E 'killed process|oom' | tail: a line with python: it was memory",
-        "none",
-    )
-    return (fewer, look, *(do for do in _STEPS if "dmesg" not in do.action))
+    return (fewer, _LOOK, *(do for do in _STEPS if "dmesg" not in do.action))
 
 
 FAILURE = Known(
