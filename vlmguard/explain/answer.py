@@ -126,7 +126,7 @@ def _context(pick: Candidate, digests: Sequence[Digest]) -> str:
         if behind and bar is not None and not _OF_A_STEP.search(bar.text[:120]):
             return "evaluation"  # a bar of something else than the training, behind its last step
         if not steps and bar is not None and "Loading checkpoint shards" in bar.text:
-            return "load"
+            return "" if "Time to load cpu_adam op" in digest.text else "load"
         start = max(told.evaluating, told.saving)
         if start < 0 or told.resumed(start):
             continue

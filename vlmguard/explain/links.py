@@ -64,7 +64,9 @@ def bridged(digests: Sequence[Digest], real: str) -> Iterator[str]:
 
 
 _OWN = ("docker", "br-", "virbr", "veth", "cni", "flannel", "lo")
-_SEVERAL = re.compile(r"(?:--nnodes|--num_machines)[= ](?:[2-9]|\d\d)|--(?:machine|node)_rank[= ]\d")
+_SEVERAL = re.compile(
+    r"(?:--nnodes|--num_machines)[= ](?:[2-9]|\d\d)|--(?:machine|node)_rank[= ]\d"
+)
 
 
 def shared(digests: Sequence[Digest]) -> bool:

@@ -51,6 +51,7 @@ _ELSEWHERE = re.compile(
 # The Trainer's own line of a step whose rows had no label; a reward's loss may be 0.0, too.
 _ZERO = re.compile(r"['\"]loss['\"]: ['\"]?(?:0|0\.0{1,8})['\"]?[,}]")
 _SOUND = re.compile(r"['\"]loss['\"]: ['\"]?-?(?:[1-9]|0\.0{0,12}[1-9])")
+_NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,12})?")
 _NOTHING = re.compile(r"0(?:\.0{1,8})?")
 _NO_SFT = ("reward", "kl", "logp", "advantage", "completion", "teacher", "entropy")
 _MASKED = "tokenization mismatch: "  # LLaVA's: all of this row is masked
@@ -64,6 +65,8 @@ NEAR = 12  # lines
 SOON = 10  # lines: words for an end right behind an exception are printed whatever happened
 KEPT = 64
 CLOCKS = 8
+NEARLY = 0.05  # of the first loss: how far the others are from it
+LASTED = 20  # steps
 ZEROS = 5  # losses of 0.0 in a row, from the first on
 MASKED = 3  # rows
 LASTING = 10  # losses of 0.0 in a row, to the last
@@ -90,6 +93,7 @@ class Progress:
         final: the last line with any text.
         evaluating, saving: where an evaluation, a checkpoint last began; `began` is that line.
         synced: where wandb last said that it has all of the run.
+        still: lines with a gradient of 0.0, and their losses; moved: that one had another.
         full: that the end is told by a full bar only.
     """
 
@@ -104,6 +108,8 @@ class Progress:
     since: int = 0
     masked: int = 0
     misfits: list[Line] = field(default_factory=list)
+    still: list[tuple[Line, float]] = field(default_factory=list)
+    moved: bool = False
     loading: Line | None = None
     preparing: Line | None = None
     clocks: list[Line] = field(default_factory=list)
@@ -184,6 +190,24 @@ class Progress:
             return True
         return len(self.zeros) >= enough and not self.sound
 
+    @property
+    def flat(self) -> bool:
+        """Whether every logged gradient is 0.0 and the loss stays where it began."""
+        losses = [value for _, value in self.still]
+        near = all(abs(value - losses[0]) < NEARLY * losses[0] for value in losses)
+        many = len(losses) >= ZEROS and bool(self.steps) and self.steps[-1][1] >= LASTED
+        return not self.moved and many and near
+
+    def gradient(self, line: Line, losses: list[str], norms: list[str], text: str) -> None:
+        """Note a gradient that is 0.0, or is not."""
+        if not norms or not _of_sft(text):
+            return
+        zero, sound = _NOTHING.fullmatch(norms[-1]), losses and _NUMBER.fullmatch(losses[-1])
+        if not zero or not sound:
+            self.moved = True
+        elif not self.moved:
+            self.still = [*self.still[: ZEROS * 4], (line, float(losses[-1]))]
+
     def loss(self, line: Line, text: str) -> None:
         """Note a loss that is 0.0, or is not."""
         if _SOUND.search(text):
@@ -258,6 +282,7 @@ def of(lines: Iterable[Line]) -> Progress:
             zero = nothing and norms[-1:] in (["nan"], ["inf"])
             broken = zero or any(value in ("nan", "inf", "-inf") for value in losses)
             gradient = "loss" in text and norms[-1:] == ["nan"]
+            told.gradient(line, losses, norms, text)
             told.losses.append((line, 2 if broken else 1 if gradient else 0))
             told.loss(line, text)
         elif ("失" in text or "손실" in text or "G " in text) and (

@@ -42,6 +42,8 @@ def silent(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
     ]
     if not failed and (empty := _unlabelled(digests, by_code)) is not None:
         return empty
+    if not failed and (flat := _flat(digests, by_code)) is not None:
+        return flat
     if not failed and (cut := _misfits(digests, by_code)) is not None:
         return cut
     if failed:
@@ -101,6 +103,17 @@ def _unlabelled(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer 
     known, lines = by_code["VG593"], told[0].zeros
     pick = Candidate(known, lines[0], None, lines[0].rank)
     return Answer("explained", known, pick, how="the logged losses", evidence=[lines[0], lines[-1]])
+
+
+def _flat(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
+    """Gradients of 0.0 in every step, beside a loss that stays where it began."""
+    told = [d.progress for d in digests if d.progress.still or d.progress.moved]
+    if not told or not all(progress.flat for progress in told):
+        return None
+    known, lines = by_code["VG507"], [line for line, _ in told[0].still]
+    pick = Candidate(known, lines[0], None, lines[0].rank)
+    how = "the logged gradients"
+    return Answer("explained", known, pick, how=how, evidence=[lines[0], lines[-1]])
 
 
 def _misfits(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:

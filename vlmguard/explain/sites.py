@@ -82,6 +82,8 @@ def passing(text: str, said: dict[str, str]) -> None:
     for name, pattern in (("noname", _NO_NAME), ("noway", _NO_WAY)):
         if pattern.search(text):
             said.setdefault(name, "true")
+    if "river/library version mismatch" in text:  # NVML's, and the container toolkit's
+        said.setdefault("mismatched", "true")
     if found := _ACCOUNT.search(text):
         said.setdefault("wandb_account", found[1])
     if found := _PROJECT.search(text):

@@ -69,7 +69,7 @@ _RANK_LOGS = {
 
 
 _STARTS = {"accelerate": "accelerate launch", "torchrun": "torchrun", "deepspeed": "deepspeed"}
-_GENERATING = re.compile(r"(?:grpo|rloo)_trainer\.py")
+_GENERATING = re.compile(r"(?:grpo|rloo)_trainer\.py|Unsloth(?:GRPO|RLOO)Trainer\.py")
 _ENCODER = re.compile(r"(?i)clip|siglip|eva|dino")
 _TOOLKITS = {
     "workers": {

@@ -152,6 +152,7 @@ NAMES = frozenset(
     """
     max_seq_length max_seq_len model_max_length max_len config_file lora_target target_modules
     image_folder model_id master_addr master_port nnodes freeze_language_model lora_target_modules r
+    rdzv_endpoint vllm_gpu_memory_utilization gpu_memory_utilization
     num_workers pretrain_mm_mlp_adapter tf32 disable_flash_attn2 num_generations
     max_completion_length max_slice_nums max_dynamic_patch plugin
     dataset_name save_steps strict vllm_server_host vllm_server_port
@@ -221,6 +222,7 @@ def passing(text: str, said: dict[str, str]) -> None:
     if found := _COMPUTE.search(text):
         said.setdefault("bf16" if found[1] == "b" else "fp16", "true")
     adam = "Adam Optimizer #" in text and "arithmetic capability" in text
+    adam = adam or "Time to load cpu_adam op" in text
     if adam or "CPU Offload: True" in text:
         said.setdefault("offload", "cpu")  # DeepSpeed's CPU Adam
     if found := _TOOLKIT.search(text):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from vlmguard.explain import (
     flags,
     links,
+    meets,
     named,
     parted,
     placed,
@@ -175,24 +176,10 @@ def _stands(answer: Answer, digests: Sequence[Digest]) -> str:
     return f"step {steps[0]} was taken; it stands behind that"
 
 
-_LOCAL = (
-    'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1) '
-    "MASTER_PORT=29500 in front of srun: {address} is each node's own, so that each of the {nodes} "
-    "waits for ranks at itself; and the script must not choose another port on each"
-)
-
-
-def _alone(answer: Answer) -> Iterator[str]:
-    """Several nodes that were each told that they are the first."""
-    said = answer.facts.said
-    address, nodes = said.get("master_addr", ""), said.get("nodes", "1")
-    if address in ("localhost", "127.0.0.1") and nodes not in ("0", "1"):
-        yield _LOCAL.format(address=address, nodes=nodes)
-
-
 def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -> Iterator[str]:
+    apart = list(meets.steps(answer.facts)) if answer.facts.steps is None else []
+    yield from apart
     if answer.facts.steps is None:
-        yield from _alone(answer)
         yield from links.bridged(digests, answer.facts.said.get("realif", ""))
     yield from _grows(answer, digests)
     texts = [line.text for line in found.lines] or [line.text for line in answer.evidence]
@@ -203,7 +190,7 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     met = any(
         "Init START" in told for told in found.said
     )  # NCCL starts where all have come to the first one's port
-    if (nodes := _nodes(answer, digests)) > 1 and not met:
+    if (nodes := _nodes(answer, digests)) > 1 and not met and not apart:
         yield _OTHERS.format(
             nodes=nodes - 1,
             s="s" if nodes > 2 else "",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import Facts
 
@@ -16,6 +18,50 @@ _ENGINE = (
     Do("nvidia-smi: end what else runs on this card, or take another one"),
 )
 
+# vLLM's own frames, and its allocator's words where it wakes up.
+_OF_ENGINE = (
+    "in _allocate_kv_cache",
+    "in initialize_cache",
+    "in initialize_kv_cache",
+    "in wake_up",
+    "cumem.py",
+)
+_SHARE = ("vllm_gpu_memory_utilization", "gpu_memory_utilization")
+
+
+def of_engine(facts: Facts) -> bool:
+    """Whether it was vLLM that asked for memory beside a training that holds the card."""
+    return "cumem_allocator" in facts.message or any(w in facts.trace for w in _OF_ENGINE)
+
+
+def beside(facts: Facts) -> tuple[Do, ...]:
+    """A smaller share for the engine: what the training holds beside it is not the engine's."""
+    told = next((n for n in _SHARE if n in facts.said), "")
+    share = float(facts.said[told]) if told and _NUMBER.fullmatch(facts.said[told]) else 0.0
+    less = Do("less_engine", "a smaller cache")
+    if told and share > 0.2:
+        why = f"a smaller cache; {share:g} now"
+        less = Do(f"--{told} {max(share - 0.2, 0.15):.2g}", why)
+    elif "nsloth" in facts.trace:
+        less = Do(
+            "gpu_memory_utilization=0.4 in FastLanguageModel.from_pretrained(…) (less than what it "
+            "has now), and python -m pip install -U unsloth unsloth_zoo",
+            "a smaller cache",
+        )
+    card = Do(
+        "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv: who holds the "
+        "card beside the engine",
+        "none",
+    )
+    return (
+        less,
+        Do("fewer_answers", "slower rollouts"),
+        Do("short_engine", "longer rows are refused"),
+        card,
+    )
+
+
+_NUMBER = re.compile(r"(?:0?\.\d{1,4}|1(?:\.0)?)")
 MUCH = 8.0  # GiB that no CUDA context takes
 CACHED = 2.0  # GiB of cache at least
 MOST = 0.95  # of the card

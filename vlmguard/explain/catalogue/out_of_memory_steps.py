@@ -149,6 +149,8 @@ def filled(facts: Facts, told: memory.Memory) -> bool:
 def steps(facts: Facts) -> tuple[Do, ...]:
     if any(words in facts.message for words in out_of_memory_engine.CACHE):
         return out_of_memory_engine.steps(facts)
+    if out_of_memory_engine.of_engine(facts):
+        return out_of_memory_engine.beside(facts)
     told = memory.read(facts.message)
     if resumes(facts):
         return _few((*_RESUMED, *_stepping(facts, told)), facts)

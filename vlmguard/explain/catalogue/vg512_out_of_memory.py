@@ -27,6 +27,11 @@ def _why(facts: Facts) -> str:
             "the weights (or on the card, for that share) does not hold the cache of one long row"
         )
     told = memory.read(facts.message)
+    if out_of_memory_engine.of_engine(facts):
+        return (
+            "vLLM asked for its part of the card (its cache, or its weights where it wakes up), "
+            "and the training that stands on the same card had left too little"
+        )
     phase = "save" if out_of_memory_aside.saves(facts) else facts.phase
     parts = [f"the GPU's memory ran out {_PHASE.get(phase, '')}".rstrip()]
     if told.asked is not None:

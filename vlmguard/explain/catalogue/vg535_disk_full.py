@@ -44,6 +44,42 @@ def _elsewhere(facts: Facts) -> tuple[Do, ...]:
     )
 
 
+_WHERE = Do(
+    'df -h . /tmp ~ "${HF_HOME:-$HOME/.cache}"; df -i . /tmp ~; quota -s: a line at 100 % '
+    "is the disk, or its inodes",
+    "none",
+    unless=_HUB,
+    kind="room",
+)
+_FILE_SIZE = Do(
+    "ulimit -f: anything but unlimited is the largest file that this shell's programs may "
+    "write: ulimit -f unlimited in front of the command; unlimited: the file system has a "
+    "largest file (FAT), take another disk",
+    "none",
+    when=("File too large",),
+    kind="room",
+)
+# What was being written is no checkpoint, but a file of the cache.
+_FETCHED = (
+    "in http_get",
+    "in hf_hub_download",
+    "in snapshot_download",
+    "in download_and_prepare",
+    "in _prepare_split",
+    "datasets/arrow_writer.py",
+)
+_CACHE = Do(
+    "HF_HOME=/LARGER/huggingface in front of the same command: /LARGER is a disk on which df -h "
+    "shows room; it was the cache of models and data that was being written, which is "
+    "~/.cache/huggingface where HF_HOME names no other",
+    "what is there is fetched again (or moved: mv ~/.cache/huggingface /LARGER/huggingface)",
+)
+_CACHE_OF_BOTH = Do(
+    "MODELSCOPE_CACHE=/LARGER/modelscope HF_HOME=/LARGER/huggingface in front of the same command: "
+    "/LARGER is a disk on which df -h shows room; it was the cache of models and data that was "
+    "being written, which is below ~/.cache otherwise",
+    "what is there is fetched again",
+)
 _STEPS = (
     Do(
         "--hub_private_repo false, or room on https://huggingface.co/settings/billing: "
@@ -59,14 +95,7 @@ _STEPS = (
         when=("ephemeral-storage",),
         kind="room",
     ),
-    Do(
-        "ulimit -f: anything but unlimited is the largest file that this shell's programs may "
-        "write: ulimit -f unlimited in front of the command; unlimited: the file system has a "
-        "largest file (FAT), take another disk",
-        "none",
-        when=("File too large",),
-        kind="room",
-    ),
+    _FILE_SIZE,
     Do(
         "quota -s; du -xh --max-depth=2 ~ 2>/dev/null | sort -h | tail -15: what fills it",
         "none",
@@ -88,13 +117,7 @@ _STEPS = (
         unless=_HUB,
         kind="room",
     ),
-    Do(
-        'df -h . /tmp ~ "${HF_HOME:-$HOME/.cache}"; df -i . /tmp ~; quota -s: a line at 100 % '
-        "is the disk, or its inodes",
-        "none",
-        unless=_HUB,
-        kind="room",
-    ),
+    _WHERE,
     Do(
         "ls -la {folder}: what was being written ({path}) is cut; delete that checkpoint "
         "before you resume",
@@ -122,6 +145,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     """Of a checkpoint only where it was being written."""
     if facts.phase == "save":
         return _STEPS
+    if any(words in facts.trace for words in _FETCHED) and "uota" not in facts.message:
+        swift = facts.framework == "ms-swift" or "modelscope" in facts.trace
+        return (_CACHE_OF_BOTH if swift else _CACHE, _WHERE, _FILE_SIZE)
     return (*_elsewhere(facts), *(do for do in _STEPS if do is not _CUT))
 
 

@@ -7,6 +7,20 @@ from vlmguard.explain.logfacts import Facts
 
 # Two libraries of CUDA's driver, of which the wrong one is found first.
 _OTHER_LIBCUDA = ("unsupported display driver", "forward compatibility was attempted")
+# The kernel still has the module that it loaded before the packages were updated.
+UPDATED = (
+    Do(
+        "sudo reboot, of the host: its driver was updated while the old one's module was loaded; "
+        "until then this job on another node",
+        "none",
+    ),
+    Do(
+        "sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia && sudo modprobe nvidia, on the "
+        "host, where it may not be started anew and nothing uses its cards (sudo lsof "
+        "/dev/nvidia*)",
+        "none",
+    ),
+)
 _STEPS = (
     Do(
         "python -c 'import torch; print(torch.__version__, torch.version.cuda)': +cpu, or a "
@@ -76,11 +90,6 @@ _STEPS = (
         when=("No CUDA GPUs", "no CUDA-capable", "No GPU", "no GPU"),
     ),
     Do(
-        "sudo reboot, or a new start of the container: the driver was updated under it",
-        "none",
-        when=("Driver/library version mismatch", "RmVersionMismatch"),
-    ),
-    Do(
         "LD_LIBRARY_PATH=$(printf %s \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -v compat | paste "
         "-sd:) in front of the command: the image's own libcuda (/usr/local/cuda/compat), which is "
         "for datacenter cards and older drivers than the image's, stands before the host's",
@@ -120,6 +129,8 @@ _GPUS = Do("docker run --gpus all … (the rest as it was): it was started witho
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if "RmVersionMismatch" in facts.message or "mismatched" in facts.said:
+        return UPDATED
     return (_GPUS, *_STEPS) if facts.said.get("docker") else _STEPS
 
 

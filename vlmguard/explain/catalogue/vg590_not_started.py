@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue import vg537_driver
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -187,6 +188,8 @@ _HOSTS = Do(
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if "mismatched" in facts.said:
+        return vg537_driver.UPDATED
     if _contained(facts.message):
         return _CONTAINER
     return (_HOSTS, *(_COMMAND if _absent(facts.message) else _SCHEDULER))
