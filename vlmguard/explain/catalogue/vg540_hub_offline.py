@@ -166,7 +166,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
 
     A login node is where Slurm is.
     """
-    steps = _STEPS
+    steps: tuple[Do, ...] = _STEPS
     if "noname" in facts.said:
         steps = tuple(do for do in _STEPS if do != _ASK)
     elif "noway" in facts.said:
