@@ -139,6 +139,18 @@ ROWS = (
     (log("RuntimeError: Error(s) in loading state_dict for PeftModel:\n\tsize mismatch for base_model.h.0.lora_A.default.weight: copying a param with shape torch.Size([16, 4096]) from checkpoint, the shape in current model is torch.Size([8, 4096]).", ("peft/peft_model.py", "from_pretrained", "x")), "grep -E"),
     ("accelerate launch -m axolotl.cli.train a.yml\n" + log("ValueError: Cannot flatten integer dtype tensors", ("axolotl/train.py", "train", "x"), ("torch/distributed/fsdp/_flat_param.py", "_validate_tensors_to_flatten", "x")), "load_in_8bit: false"),
     (log("torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\nNumber of tensors saved during forward: 27\nNumber of tensors saved during recomputation: 8", ("torch/utils/checkpoint.py", "unpack_hook", "x")), "with torch.utils.checkpoint.set_checkpoint_debug_enabled(True)"),
+    (log("AttributeError: 'MatmulLtState' object has no attribute 'memory_efficient_backward'", ("peft/tuners/lora/bnb.py", "dispatch_bnb_8bit", "x"), ("torch/nn/modules/module.py", "__getattr__", "x")), "python -m pip install -U 'peft>=0.14' bitsandbytes"),
+    (log("AttributeError: type object 'FullyShardedDataParallelPlugin' has no attribute 'get_module_class_from_name'", ("peft/utils/other.py", "fsdp_auto_wrap_policy", "x")), "python -m pip install -U 'peft>=0.11'"),
+    (log("AttributeError: 'FullyShardedDataParallelPlugin' object has no attribute 'activation_checkpointing'", TRAINER), "python -m pip install -U 'accelerate>=0.23'"),
+    (log("AttributeError: 'AcceleratorState' object has no attribute 'distributed_type'", first='File "/a/LLaVA/llava/train/train.py", line 97, in train\n    x\n'), "python -m pip install 'accelerate==0.21.0'"),
+    (log("AttributeError: 'AcceleratorState' object has no attribute 'distributed_type'"), "python -m pip install -U accelerate transformers"),
+    (log("AttributeError: 'GradientState' object has no attribute 'plugins'", TRAINER), "python -m pip install -U transformers accelerate"),
+    (log("ValueError: FP16 Mixed precision training with AMP or APEX (`--fp16`) and FP16 half precision evaluation (`--fp16_full_eval`) can only be used on CUDA devices."), "python -c 'import os, torch; print("),
+    (log("RuntimeError: module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on device: cuda:1", ("torch/nn/parallel/data_parallel.py", "forward", "raise RuntimeError(")), "CUDA_VISIBLE_DEVICES=0 in front"),
+    (log("StopIteration: Caught StopIteration in replica 0 on device 0.", ("transformers/models/x.py", "forward", "m = m.to(dtype=next(self.parameters()).dtype)")), "CUDA_VISIBLE_DEVICES=0 in front"),
+    (log("RuntimeError: expected mat1 and mat2 to have the same dtype, but got: c10::Half != c10::BFloat16", ("deepspeed/runtime/zero/linear.py", "forward", "x")), '"zero_quantized_weights": false'),
+    (log("RuntimeError: {'id': 1, 'status': 'INFLIGHT'} already in registry", first='File "/x/training/step3_rlhf_finetuning/ppo.py", line 98, in gen\n    x\n'), "python -m pip install -U 'deepspeed>=0.9.3'"),
+    (log("torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nImportError: cannot import name 'triton_key' from 'triton.compiler.compiler' (/env/x)"), 'python -m pip install --force-reinstall --no-deps "$(python -c'),
 )  # fmt: skip
 
 

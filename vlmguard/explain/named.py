@@ -235,6 +235,8 @@ def _of(facts: Facts) -> dict[str, str]:
             or named_code.owner(facts.trace)
             or ("transformers" if named_code.MODELS.fullmatch(match[1] or "") else "")
         )
+        asker = packages.asking(facts.trace)
+        found["asker"] = asker if asker != found["ownerpackage"] else ""
         found["attributepin"] = moved.pin(found["ownerpackage"], match[3])
     found["clone"] = upstream.clone(facts.trace, found.get("source", "") or found.get("part", ""))
     found["requirer"] = _first(_REQUIRER, said) if "<" in found.get("wanted", "") else ""

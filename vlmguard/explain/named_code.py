@@ -46,8 +46,16 @@ MODELS = re.compile(
 # Classes by whose name their package is known, whatever code asked them.
 _BROUGHT = (
     (re.compile(r"Lora(?:Model|Layer|Config)|Peft\w{0,40}|PromptEncoder\w{0,10}"), "peft"),
+    (
+        re.compile(
+            r"Accelerat(?:or|ed)\w{0,20}|(?:FullyShardedDataParallel|DeepSpeed)Plugin|"
+            r"(?:Partial|Gradient)State|DataLoader(?:Shard|Dispatcher|Configuration)"
+        ),
+        "accelerate",
+    ),
     (re.compile(r"DeepSpeed\w{0,40}"), "deepspeed"),
-    (re.compile(r"Accelerator\w{0,20}"), "accelerate"),
+    (re.compile(r"MatmulLtState|Params4bit|Int8Params|QuantState"), "bitsandbytes"),
+    (re.compile(r"Hf(?:Trainer)?DeepSpeedConfig|TrainingArguments"), "transformers"),
 )
 
 

@@ -88,6 +88,13 @@ def raised_in(frames: Sequence[tuple[str, int, str]]) -> list[str]:
     return [name for name in found if name][:SHOWN]
 
 
+def asking(trace: str) -> str:
+    """The package of the innermost installed frame, torch's own passed over; "" if not known."""
+    inside = INSIDE.findall(trace.replace("\\", "/"))
+    name = next((one for one in reversed(inside) if one != "torch"), "")
+    return of(name)
+
+
 def _module(path: str) -> str:
     if "/unsloth_compiled_cache/" in path:  # what unsloth writes of TRL's trainers
         return "unsloth"

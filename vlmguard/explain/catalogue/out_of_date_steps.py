@@ -215,6 +215,14 @@ STEPS = (
         kind="check",
     ),
     Do(
+        "python -m pip install -U {asker} {ownerpackage}: {asker} asks for {owner}.{attribute}, "
+        "which this {ownerpackage} does not have: one of the two is of another time (or both as "
+        "the program's requirements pin them)",
+        "other releases than those that are there",
+        unless=("'torch' has no", "'numpy' has no", "module 'torch", "module 'numpy"),
+        kind="check",
+    ),
+    Do(
         "python -m pip show {ownerpackage}; python -m pip check: this release has no "
         "{owner}.{attribute}; install the one in the requirements of the program that asks "
         "for it",

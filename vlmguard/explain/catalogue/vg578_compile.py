@@ -52,6 +52,15 @@ _STEPS = (
         when=("Failed to find C compiler", "Python.h", "gcc: not found", "directory: 'gcc'"),
         kind="gcc",
     ),
+    Do(
+        "python -m pip install --force-reinstall --no-deps \"$(python -c 'import "
+        'importlib.metadata as m; print(next(r for r in m.requires("torch") if "triton" in '
+        'r).split(";")[0].strip())\')": the triton that this torch asks for: another one, or '
+        "none, is here",
+        "none",
+        when=("triton_key", "working triton installation", "No module named 'triton"),
+        unless=("AttrsDescriptor",),
+    ),
     Do("no_compile", "slower steps"),
     Do(
         "a triton that belongs to this torch (pip show torch names it); "

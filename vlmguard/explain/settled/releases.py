@@ -6,6 +6,52 @@ from vlmguard.explain.settled.fault import Settled
 
 TABLE = (
     Settled(
+        said=("'MatmulLtState' object has no attribute 'memory_efficient_backward'",),
+        trace=("peft/",),
+        steps=(
+            "python -m pip install -U 'peft>=0.14' bitsandbytes: bitsandbytes 0.45 has it no more, "
+            "and older peft asks for it",
+        ),
+        why="the releases of peft and bitsandbytes do not fit each other",
+        mended="peft 0.14",
+        code="VG570",
+    ),
+    Settled(
+        said=("FullyShardedDataParallelPlugin' has no attribute 'get_module_class_from_name'",),
+        steps=(
+            "python -m pip install -U 'peft>=0.11': accelerate 0.30 moved it, and older peft looks "
+            "for it in the old place; or python -m pip install 'accelerate<0.30'",
+        ),
+        why="the releases of peft and accelerate do not fit each other",
+        mended="peft 0.11",
+        code="VG570",
+    ),
+    Settled(
+        said=("FullyShardedDataParallelPlugin' object has no attribute 'activation_check",),
+        steps=(
+            "python -m pip install -U 'accelerate>=0.23': this transformers asks FSDP's plugin for "
+            "what it has since then",
+        ),
+        mended="accelerate 0.23",
+    ),
+    Settled(
+        said=("'AcceleratorState' object has no attribute 'distributed_type'",),
+        trace=("/llava/",),
+        steps=(
+            "python -m pip install 'accelerate==0.21.0' 'transformers==4.37.2' "
+            "'deepspeed==0.12.6': the releases that LLaVA pins; others lose accelerate's state "
+            "between the arguments and the training",
+        ),
+    ),
+    Settled(
+        said=("'AcceleratorState' object has no attribute 'distributed_type'",),
+        steps=(
+            "python -m pip install -U accelerate transformers: the two together; still so: one "
+            "TrainingArguments(…) or Accelerator() for the process, made last before the trainer "
+            "(each new one puts accelerate's state back)",
+        ),
+    ),
+    Settled(
         said=("Optimizer", "object has no attribute 'train'"),
         trace=("accelerate/optimizer.py",),
         steps=(

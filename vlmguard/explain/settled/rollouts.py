@@ -7,6 +7,16 @@ from vlmguard.explain.settled.fault import Settled
 _WEIGHTS = "VLLM_ENABLE_V1_MULTIPROCESSING=0 in front of the command"
 TABLE = (
     Settled(
+        said=("already in registry",),
+        trace=("step3_rlhf_finetuning",),
+        steps=(
+            "python -m pip install -U 'deepspeed>=0.9.3': older ones fetch a weight twice there; "
+            "still so: the same command without --enable_hybrid_engine, or with zero stage 2 for "
+            "the actor",
+        ),
+        more=True,
+    ),
+    Settled(
         said=("has no attribute 'vllm_engine'",),
         steps=(
             (

@@ -155,6 +155,21 @@ TABLE = (
         ),
     ),
     Settled(
+        said=("to have the same dtype", "Half", "BFloat16"),
+        trace=("deepspeed/runtime/zero/linear.py",),
+        steps=(
+            (
+                '"zero_quantized_weights": false, "zero_quantized_gradients": false in {dsfile}: '
+                "ZeRO++ unpacks weights in float16, which does not go with bf16; not in it: one "
+                "dtype for the whole model",
+                '"zero_quantized_weights": false, "zero_quantized_gradients": false in '
+                "DeepSpeed's config: ZeRO++ unpacks weights in float16, which does not go with "
+                "bf16; not in it: one dtype for the whole model",
+            ),
+        ),
+        more=True,
+    ),
+    Settled(
         said=("expected there to be only one unique element", "all_gather_coalesced"),
         steps=(
             "load_in_8bit=True (load_in_4bit) out of from_pretrained(…) under ZeRO-3; with it: "

@@ -85,6 +85,50 @@ TABLE = (
         mended="trl 0.12",
     ),
     Settled(
+        said=("Mixed precision training", "can only be used on CUDA"),
+        steps=(
+            "python -c 'import os, torch; print(torch.__version__, torch.version.cuda, "
+            'torch.cuda.is_available(), os.environ.get("CUDA_VISIBLE_DEVICES"))\'; nvidia-smi -L: '
+            "+cpu or None: a torch without CUDA: python -m pip install --force-reinstall torch "
+            "torchvision --index-url https://download.pytorch.org/whl/cu126; a CUDA and False: "
+            "the driver is older, or CUDA_VISIBLE_DEVICES names a card that is not listed (the "
+            "first one is 0)",
+            "--fp16 false --bf16 false: where it is to run on the CPU",
+        ),
+        why="fp16 was asked for, and torch sees no GPU",
+        code="VG537",
+    ),
+    Settled(
+        said=("module must have its parameters and buffers on device", "on device: cuda:"),
+        trace=("parallel/data_parallel.py",),
+        steps=(
+            "CUDA_VISIBLE_DEVICES=0 in front of the command: where the model fits one card; for "
+            "all cards: torchrun --nproc_per_node $(nvidia-smi -L | wc -l) in place of python, "
+            'with device_map={"": int(os.environ["LOCAL_RANK"])}',
+            "python -m pip install -U 'transformers>=4.28' accelerate: where one model is to lie "
+            'over all cards (device_map="auto"): newer ones do not copy it to each of them',
+        ),
+        why=(
+            "one process sees several cards: the model lies over all of them (device_map), and "
+            "the Trainer also wrapped it in DataParallel, which wants it whole on the first"
+        ),
+    ),
+    Settled(
+        said=("StopIteration",),
+        trace=("next(self.parameters())",),
+        steps=(
+            "CUDA_VISIBLE_DEVICES=0 in front of the command: one card; for all of them: torchrun "
+            "--nproc_per_node $(nvidia-smi -L | wc -l) in place of python (DDP)",
+            "python -m pip install -U transformers: newer models do not ask a replica for its "
+            "parameters; in code of your own: the dtype or device of a buffer or of the input",
+        ),
+        why=(
+            "python with several cards wraps the model in DataParallel, whose replicas have no "
+            "parameters of their own since torch 1.5; this forward asks for the first of them"
+        ),
+        code="VG584",
+    ),
+    Settled(
         said=("load_best_model_at_end requires the saving steps to be a round multiple",),
         steps=("save_steps_round",),
     ),
