@@ -65,7 +65,7 @@ _REWARD = re.compile(r"reward_function ['\"]?([\w-]{1,60})")
 _KEY = re.compile(r"(?:KeyError:|Key) ['\"]([\w.-]{1,80})['\"]")
 _MODEL = re.compile(
     r"(?:model type ['\"`]|model_type: ?['\"]|model_type['\"]? ['\"]|architectures \[['\"]|"
-    r"KeyError: ['\"])([\w.-]{2,60})"
+    r"KeyError: ['\"]|No module named ['\"]transformers\.models\.)([\w.-]{2,60})"
 )
 _TEMPLATE = re.compile(r"[Tt]emplate ['\"`]?([\w.-]{1,60})['\"`]? (?:does not exist|is not)")
 _CHOICE = re.compile(r"invalid choice: ['\"]([\w.-]{1,60})['\"]")
@@ -238,12 +238,13 @@ def _of(facts: Facts) -> dict[str, str]:
         asker = packages.asking(facts.trace)
         found["asker"] = asker if asker != found["ownerpackage"] else ""
         found["attributepin"] = moved.pin(found["ownerpackage"], match[3])
+        found["askedin"] = named_code.asked_in(facts.trace, match[1] or "", match[3])
     found["clone"] = upstream.clone(facts.trace, found.get("source", "") or found.get("part", ""))
     found["requirer"] = _first(_REQUIRER, said) if "<" in found.get("wanted", "") else ""
     trl = facts.releases.get("trl", "")
     served = re.fullmatch(r"(?:0\.(?:1[4-9]|[2-9]\d)|[1-9]\d?\.\d{1,3})(?:\.\d{1,3})?", trl)
     found["trlpin"] = f"trl[vllm]=={trl}" if served else ""
-    found["typepin"] = moved.type_pin(found["modeltype"].lower())
+    found["typepin"] = moved.type_pin(found["modeltype"].partition(".")[0].lower())
     found["modelpin"] = moved.repo_pin(
         found.get("modelrepo", ""), facts.releases.get("transformers", "")
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.explain import moved, packages, swift
+from vlmguard.explain import given, moved, packages, swift
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.renamed import DROPPED, RENAMED
 
@@ -62,6 +62,16 @@ _BROUGHT = (
 def brings(name: str) -> str:
     """The package that is known to bring the class ``name``."""
     return next((package for pattern, package in _BROUGHT if pattern.fullmatch(name)), "")
+
+
+_MODEL = re.compile(r"\w{2,60}(?:Model|ForConditionalGeneration|ForCausalLM)")
+
+
+def asked_in(trace: str, owner: str, attribute: str) -> str:
+    """The line of the user's own code that asks a model for what it has not, as file:line."""
+    code = given.own_line(trace)
+    asked = f"model.{attribute}" in code and "getattr__" in trace
+    return given.place(trace) if asked and _MODEL.fullmatch(owner) else ""
 
 
 _ASKED = re.compile(

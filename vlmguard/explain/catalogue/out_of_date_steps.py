@@ -223,6 +223,14 @@ STEPS = (
         kind="check",
     ),
     Do(
+        "print(type(model), [n for n, _ in model.named_children()]), in front of {askedin}: no "
+        "{attribute} among them: the code is for another model than the one that was loaded "
+        "(another release of that family): --model_name_or_path as the code's README names it; "
+        "deeper within: model.model.{attribute}",
+        "a minute",
+        kind="check",
+    ),
+    Do(
         "python -m pip show {ownerpackage}; python -m pip check: this release has no "
         "{owner}.{attribute}; install the one in the requirements of the program that asks "
         "for it",

@@ -96,6 +96,13 @@ FAILURE = Known(
             kind="part",
         ),
         Do(
+            "python -m pip install -U {typepin}: {part} came with it (the caller's older release, "
+            "where this transformers has to stay)",
+            "other defaults: see vlmguard compat",
+            when=("No module named 'transformers.models.",),
+            kind="part",
+        ),
+        Do(
             "python -m pip show {partpackage}: it is there and this release has no {part}; install "
             "the release that the caller was written for (its requirements; python -m pip check)",
             "none",

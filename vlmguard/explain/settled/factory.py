@@ -96,6 +96,16 @@ _NAMED = (
     '"columns": {"prompt": "…", "response": "…"} (or "formatting": "sharegpt", "columns": '
     '{"messages": "…"})'
 )
+# Stages of pairs, by the folder of their workflow.
+_PAIRS = ("dpo", "rm", "orpo")
+_RANKED = (
+    '"ranking": true, "columns": {"prompt": "instruction", "query": "input", "chosen": "chosen", '
+    '"rejected": "rejected"}'
+)
+_WHICH = (
+    "grep -nE 'Invalid role tag|Invalid message count|Dropped (lengthy|invalid)' {log} | head -3: "
+    "LLaMA-Factory says there why it left each row out"
+)
 _SEES = "of the model's own family, which has a place for images, videos or sounds"
 TABLE = (
     *_tags(),
@@ -109,6 +119,34 @@ TABLE = (
         ),
         why="the data set's entry names no column for what is read here",
         code="VG554",
+    ),
+    *(
+        Settled(
+            said=("Cannot find valid samples",),
+            trace=(f"/llmtuner/train/{stage}/",),
+            steps=(
+                '"output": ["BETTER ANSWER", "WORSE ANSWER"] in each row (beside instruction and '
+                'input), and "ranking": true in its entry of data/dataset_info.json: before 0.8 '
+                "LLaMA-Factory knows no columns chosen and rejected",
+                "git pull in LLaMA-Factory's folder, python -m pip install -e . (0.8 and later): "
+                "which take chosen and rejected as columns",
+            ),
+            why="no row was left: pairs are read in another form by this release",
+        )
+        for stage in _PAIRS
+    ),
+    *(
+        Settled(
+            said=("Cannot find valid samples",),
+            trace=(f"/llamafactory/train/{stage}/",),
+            steps=(
+                _entry(_RANKED, "the columns of the rows' pairs, without which none is one"),
+                _WHICH,
+                _LOOK,
+            ),
+            why="no row was left: none had a better and a worse answer where the entry says",
+        )
+        for stage in _PAIRS
     ),
     *(
         Settled(
