@@ -124,8 +124,8 @@ TABLE = (
             steps=(
                 "python -m pip install 'transformers==4.33.3': newer ones add tokens in the "
                 "tokenizer's own __init__, before the model's code has set {attribute}",
-                "hf download MODEL --include 'tokenization_*.py' --force-download: the model's code "
-                "of today, where its page has a newer one",
+                "hf download MODEL --include 'tokenization_*.py' --force-download: the model's own "
+                "code of today, where its page has a newer one",
             ),
             since="transformers 4.34",
             code="VG570",
