@@ -31,6 +31,8 @@ KILLED = "E1118 10:14:55.202000 139 torch/distributed/elastic/multiprocessing/ap
 BRIDGE = "accelerate launch --machine_rank {} train.py\nn1:22:22 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\nn1:22:22 [0] NCCL INFO NET/Socket : Using [0]docker0:172.17.0.1<0> [1]eno1:10.0.3.11<0>\nNCCL version 2.10.3+cuda11.3\n"
 CALLBACK = "03/12/2024 11:24:33 - INFO - llmtuner.extras.callbacks - {{'loss': {0}, 'learning_rate': 4.9999e-02, 'epoch': 0.01}}\n{{'loss': {0}, 'grad_norm': nan, 'learning_rate': 0.04999, 'epoch': 0.01}}\n"
 AWAY = "urllib3.exceptions.ConnectTimeoutError: (<urllib3.connection.HTTPSConnection object at 0x7f>, 'Connection to huggingface.co timed out. (connect timeout=10)')\n"
+UNHANDLED = "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:825, unhandled system error, NCCL version 2.7.8\nncclSystemError: System call (socket, malloc, munmap, etc) failed."
+WRAPPED = ("torch/nn/parallel/distributed.py", "__init__", "dist._verify_model_across_ranks(self.process_group, parameters)")
 HUB = "huggingface_hub.utils._errors.LocalEntryNotFoundError: An error happened while trying to locate the file on the Hub and we cannot find the requested files in the local cache."
 
 ROWS = {
@@ -50,6 +52,15 @@ ROWS = {
     "the same, in docker's words": ("docker: Error response from daemon: failed to create task for container: OCI runtime create failed: runc create failed: error running hook #0: exit status 1\nnvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown.\n", "sudo reboot"),
     "vLLM's cache beside a training": ("trl grpo --x\n" + log(FULL, ("trl/trainer/grpo_trainer.py", "__init__", "self.llm = LLM("), ("vllm/worker/cache_engine.py", "_allocate_kv_cache", "x")), "--vllm_gpu_memory_utilization 0.4"),
     "vLLM wakes up": ("python ppo.py --vllm_gpu_memory_utilization 0.6\n" + log("RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62", ("vllm/device_allocator/cumem.py", "wake_up", "create_and_map(handle)")), "--vllm_gpu_memory_utilization 0.4"),
+    "a build that was broken off": ("torchrun t.py\n" + "Using /home/s/.cache/torch_extensions/py310_cu118 as PyTorch extensions root...\n" * 4, "pgrep -u $USER -af 'nvcc|ninja' || find /home/s/.cache/torch_extensions/py310_cu118 -name lock"),
+    "NCCL on one machine": ("dist_url: tcp://127.0.0.1:23456, world_size: 4\n" + log(UNHANDLED, WRAPPED), "df -h /dev/shm"),
+    "NCCL between machines": ("dist_url: tcp://10.0.0.1:23456, world_size: 4\n" + log(UNHANDLED, WRAPPED), "NCCL_SOCKET_IFNAME="),
+    "Lightning without srun": ("#SBATCH --nodes=2\nInitializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8\nhpc-25-14:18569:18835 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has already checked in\n", "srun python SCRIPT.py"),
+    "two nodes of one rank": ("n:18569:18835 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has already checked in\n", "echo $(hostname) RANK=$RANK"),
+    "a group that is made twice": (log("ValueError: trying to initialize the default process group twice!"), "grep -rn init_process_group"),
+    "an endpoint without a port": (log("ValueError: The port number of the rendezvous endpoint '10.0.0.1:' must be an integer between 0 and 65536."), 'echo "$MASTER_ADDR:$MASTER_PORT"'),
+    "Slurm names the limit": ("slurmstepd: error: Step 1141810.0 exceeded memory limit (52917772 > 20971520), being killed\nsrun: error: falkor7: task 0: Killed\n", "#SBATCH --mem=0"),
+    "a launch that failed": (log("RuntimeError: CUDA error: unspecified launch failure"), "dmesg -T | grep -i xid"),
     "nothing learns": ("swift sft --tuner_type lora\n[INFO:swift] x\n" + "".join(step(n, f"1.8{n}", "0.0") for n in range(1, 8)), "--gradient_checkpointing_kwargs '{\"use_reentrant\": false}'"),
     "it learns, and its gradients are not told": ("swift sft --tuner_type lora\n[INFO:swift] x\n" + "".join(step(n, f"1.{9 - n}", "0.0") for n in range(1, 8)), "tail -n 2"),
 }  # fmt: skip

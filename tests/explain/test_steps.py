@@ -276,7 +276,7 @@ RUNS = (
     ("FullyShardedDataParallel\n", "VG523", "'weight' must be 2-D", MINE, "/w/sft.py:7: call the wrapped model itself"),
     ("", "VG527", "at least two devices, cuda:0 and cpu! (when checking argument for argument index in method wrapper_CUDA__index_select)", MINE, "/w/sft.py:7: batch = {k: v.to(model.device)"),
     ("", "VG527", "at least two devices, cuda:0 and cpu! (when checking argument for argument mat2 in method wrapper_CUDA_mm)", MINE, "/w/sft.py:7: model.to(\"cuda\")"),
-    ("", "VG535", "The node was low on resource: ephemeral-storage.", "", "resources: limits: ephemeral-storage"),
+    ("", "VG535", "The node was low on resource: ephemeral-storage.", "", "resources.limits.ephemeral-storage"),
     ("", "VG537", "The NVIDIA driver on your system is too old (found version 11040).", "", "python -m pip install --force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/cu118"),
     ("OutOfMemoryError  Traceback\nCell In[12], line 1\nFile x/transformers/trainer.py:2245\n", "VG512", "CUDA out of memory", "", "TrainingArguments(gradient_checkpointing=True)"),
     ("", "VG536", "Gloo connectFullMesh failed with pair.cc", "", "GLOO_SOCKET_IFNAME=$(ip route"),

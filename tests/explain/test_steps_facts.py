@@ -64,7 +64,7 @@ ROWS = (
     ("config.py:1001:print]   fp16_enabled ................. True\nfp16_enabled .... True\n", "VG515", LOST, "", "", ("bf16=True in",)),
     ("", "VG512", OOM.format(0.02, 0.4), 'File "/w/eval.py", line 12, in evaluate', "evaluation", ("with torch.no_grad(): round /w/eval.py:12", "an evaluation batch of 1", "keep the loss", "evaluate the checkpoints", "AutoProcessor")),
     (FACTORY + "--fp16 true\n", "VG515", BAD, LOST, "", ("bf16: true, fp16: false",)),
-    ("", "VG532", "Reason:       OOMKilled", "", "", ("resources: limits: memory: 256Gi", "DataLoader")),
+    ("", "VG532", "Reason:       OOMKilled", "", "", ("resources.limits.memory: 256Gi", "DataLoader")),
     ("", "VG540", "OSError: We couldn't connect to 'https://huggingface.co' to load the files", 'File "/w/t.py", line 5, in <module> tok = AutoTokenizer.from_pretrained("org/name")', "", ("HF_HOME=/SHARED/hf hf download org/name",)),
     ("", "VG537", "The NVIDIA driver on your system is too old (found version 11040).", "", "", ("python -m pip install --force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/cu118: the driver goes up to CUDA 11.4 (torchaudio, too, where it is installed); or update the driver to 525 or newer", "docker run")),
     ("", "VG537", "The NVIDIA driver on your system is too old (found version 10020).", "", "", ("update the driver to 525 or newer: CUDA 10.2",)),

@@ -54,6 +54,8 @@ _BRIDGE = re.compile(r"Bootstrap : Using (\w{2,15}:172\.17\.\d{1,3}\.\d{1,3})<")
 # The hub's name or address is not to be reached from where the log was written.
 _NO_NAME = re.compile(r"Failed to resolve '(?:[\w-]{1,20}\.)?huggingface\.co'")
 _NO_WAY = re.compile(r"Connection to (?:[\w-]{1,20}\.)?huggingface\.co timed out")
+# Where the ranks of one machine meet.
+_LOOPBACK = re.compile(r"tcp://(?:127\.0\.0\.1|localhost):|master_addr[= ]+(?:127\.|localhost)")
 # wandb's own words: whose key it has, whose project the run asked for.
 _ACCOUNT = re.compile(r"wandb: Currently logged in as: ([\w.-]{1,60})")
 _PROJECT = re.compile(r"wandb\.ai/[\w.-]{1,60}/([\w.-]{1,60})")
@@ -82,6 +84,12 @@ def passing(text: str, said: dict[str, str]) -> None:
     for name, pattern in (("noname", _NO_NAME), ("noway", _NO_WAY)):
         if pattern.search(text):
             said.setdefault(name, "true")
+    if "pytorch_lightning/" in text or "/lightning/pytorch/" in text or "GLOBAL_RANK: 0, M" in text:
+        said.setdefault("lightning", "true")
+    if _LOOPBACK.search(text):
+        said.setdefault("loopback", "true")
+    if "exceeded memory limit (" in text or "xceeded job memory limit" in text:
+        said.setdefault("overmemory", "true")
     if "river/library version mismatch" in text:  # NVML's, and the container toolkit's
         said.setdefault("mismatched", "true")
     if found := _ACCOUNT.search(text):

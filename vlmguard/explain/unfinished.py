@@ -26,7 +26,15 @@ from vlmguard.explain.logfacts import CARDS
 _JOB = re.compile(r"(?i)slurm[-_](\d{2,12})(?:_\d{1,6})?\b")
 _SAID = re.compile(r"(?m)^(?:Job |SLURM_JOB_ID=|Submitted batch job )(\d{4,12})\b")
 _POD = re.compile(r"^([a-z0-9][a-z0-9-]{1,60}-(?:worker|master|launcher)-\d{1,4})\b")
-_FILE = re.compile(r"(?<![\w./:<])(/[\w.@+~-]{1,80}/[\w./@+~-]{1,200}\.[A-Za-z0-9]{2,8})\b")
+_FILE = re.compile(
+    r"(?<![\w./:<])(/[\w.@+~-]{1,80}/[\w./@+~-]{1,200}\.[A-Za-z0-9]{2,8})(?![\w/.-])"
+)
+_BUILDS = re.compile(r"^Using (\S{1,200}torch_extensions\S{0,80}) as PyTorch extensions root")
+_LOCKED = (
+    "pgrep -u $USER -af 'nvcc|ninja' || find {folder} -name lock -print -delete: something is "
+    "printed by the first: it builds, wait; by the second alone: a build that was broken off had "
+    "left its lock, for which every rank waits: start again"
+)
 _VIDEO = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".flv")
 _IMAGE = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tiff")
 _SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h", ".yaml", ".json", ".log")
@@ -185,6 +193,9 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     texts = [line.text for line in found.lines] or [line.text for line in answer.evidence]
     if len(found.lines) > 0 or len(answer.evidence) == 1:
         yield from _file(texts)
+    if builds := next((match for text in texts if (match := _BUILDS.search(text.strip()))), None):
+        rooted = builds[1].startswith(("/", "~"))
+        yield _LOCKED.format(folder=builds[1] if rooted else "~/.cache/torch_extensions")
     if found.links:
         yield from links.steps(digests, found.links)
     met = any(

@@ -139,7 +139,7 @@ _STEPS = (
         when=("MemoryError", "bad_alloc", "allocate memory"),
     ),
     Do(
-        "resources: limits: memory: 256Gi in the pod's specification (kubectl describe pod NAME "
+        "resources.limits.memory: 256Gi in the pod's specification (kubectl describe pod NAME "
         "says how much it had)",
         "none",
         when=("OOMKilled", "low on resource", "MemoryPressure"),
@@ -227,6 +227,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (_WITHOUT, *_STEPS)
     if facts.steps is not None and facts.steps[0] >= facts.steps[1] > 0:
         return (*_OVER, *_STEPS, _OFFLOAD)
+    if "overmemory" in facts.said:  # Slurm says so: nobody need ask the kernel
+        steps = tuple(do for do in _STEPS if do.kind != "who")
+        return (*steps, _WORKERS, _LOAD)
     if _proven(facts):
         rest = tuple(do for do in _STEPS if do.kind != "who")
         who = tuple(do for do in _STEPS if do.kind == "who")

@@ -89,7 +89,7 @@ _STEPS = (
         when=("storage limit",),
     ),
     Do(
-        "resources: limits: ephemeral-storage: 200Gi in the pod's specification, or checkpoints "
+        "resources.limits.ephemeral-storage: 200Gi in the pod's specification, or checkpoints "
         "and caches on a volume (kubectl describe pod NAME says how much it had)",
         "none",
         when=("ephemeral-storage",),

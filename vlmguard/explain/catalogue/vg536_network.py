@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vlmguard.explain import looks, named
 from vlmguard.explain.catalogue import fabric_steps, pods_steps
 from vlmguard.explain.catalogue import ranks_steps as ranks
@@ -170,6 +172,47 @@ _SHOWN = (
 _LOST = ("closed by remote peer", "onnection reset by peer", "remote process exited")
 
 
+# Ranks of one machine: their data goes by shared memory, or from card to card.
+_WITHIN = (
+    Do(
+        "df -h /dev/shm: 64M is a container's default, which NCCL fills: docker run --ipc=host … "
+        "(the rest as it was; in Kubernetes an emptyDir with medium: Memory on /dev/shm)",
+        "none",
+    ),
+    replace(
+        _DEBUG,
+        action="NCCL_DEBUG=INFO in front of the command: the line with WARN in front of the "
+        "exception names the call that failed",
+    ),
+    Do("NCCL_P2P_DISABLE=1 in front of the command, as a test: it runs: it is the cards' way"),
+    Do("NCCL_SHM_DISABLE=1 in front of the command, as a test: it runs: /dev/shm is too small"),
+)
+
+
+def _one_machine(facts: Facts) -> bool:
+    said = facts.said
+    several = said.get("nnodes", "1") not in ("0", "1") or said.get("nodes", "1") not in ("0", "1")
+    return "loopback" in said and not several
+
+
+def _why(facts: Facts) -> str:
+    if _within(facts):
+        return (
+            "a call of the system failed while NCCL joined the ranks of one machine: mostly shared "
+            "memory (/dev/shm) in which there is no room; no other machine is asked"
+        )
+    return (
+        "NCCL or gloo could not use the network: a wrong or missing interface, a link that went "
+        "down, a firewall, or containers without the fabric"
+    )
+
+
+def _within(facts: Facts) -> bool:
+    """Whether NCCL failed on one machine, and says nothing of where."""
+    told = "NCCL INFO" in facts.message or "nccl_debug" in facts.said
+    return _one_machine(facts) and not told and "ystem error" in facts.message
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     """A completion error of InfiniBand is told by NCCL already: what decides is a run without."""
     if any(words in facts.message for words in fabric_steps.COMPLETION):
@@ -178,6 +221,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     shown = tuple(do for do in _SHOWN if named.wants(do.action) <= named.of(facts).keys())
     steps = tuple(do for do in _STEPS if do is not _DEBUG) if told else _STEPS
     shown = (*pods_steps.early(facts), *shown)
+    if _within(facts):
+        return (*shown, *_WITHIN)
     if "any network address" in facts.message:  # torch's store, before NCCL or a fabric
         return (*shown, *(do for do in steps if do.when))
     if any(words in facts.message for words in _LOST):  # whoever was there a moment ago has ended
@@ -190,9 +235,7 @@ FAILURE = Known(
     name="explain-network",
     title="The network between the ranks failed",
     zh="rank 之间的网络（InfiniBand / socket）出错",
-    why="NCCL or gloo could not use the network: a wrong or missing "
-    "interface, a link that went down, a firewall, or containers "
-    "without the fabric",
+    why=_why,
     do=_do,
     wrong="If another rank failed first (its exception is in the log), "
     "the connection is a victim, not the cause.",

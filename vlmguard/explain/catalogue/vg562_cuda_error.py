@@ -102,6 +102,13 @@ FAILURE = Known(
             kind="blocking",
         ),
         Do(
+            "dmesg -T | grep -i xid | tail -3, on that machine: Xid 13, 31 or 43 is the program "
+            "(next step); 48, 62 to 64, 74, 79, 92, 94, 95, 119 the card or its driver: another "
+            "node, or sudo reboot (VG534)",
+            "none",
+            when=("unspecified launch failure",),
+        ),
+        Do(
             "CUDA_LAUNCH_BLOCKING=1 in front of the command: the traceback then names the line",
             "slow",
             unless=_AT_ONCE,

@@ -2,7 +2,95 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
+
+_TASKS = Do(
+    "under srun: one torchrun for each node (--ntasks-per-node=1), or in each task "
+    "export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS "
+    "MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -1) "
+    "MASTER_PORT=29500",
+    "none",
+)
+_ONCE = Do(
+    "grep -rn init_process_group . : one place only makes the group, before the first "
+    "collective; not both the script and the framework",
+    "none",
+)
+_STEPS = (Do("trainer_group", "none"), _TASKS, _ONCE)
+# Lightning reads Slurm's own variables, of which each task has its own.
+_LIGHTNING = Do(
+    "srun python {main} … (the rest as it was) in the job's script, with #SBATCH "
+    "--ntasks-per-node= as many as Trainer(devices=…): without srun one process a node is started, "
+    "and each makes the same ranks",
+    "none",
+    kind="tasks",
+)
+_LIGHTNING_ANY = replace(_LIGHTNING, action=_LIGHTNING.action.replace("{main}", "SCRIPT.py"))
+# Of these messages each has its own answer.
+_OWN = (
+    (
+        ("has already checked in", "improper usage of ncclCommInitRank"),
+        Do(
+            "echo $(hostname) RANK=$RANK NODE_RANK=$NODE_RANK, in front of the start, on each "
+            "node: two processes came with the same rank: --node_rank (--machine_rank) 0 on the "
+            "first node, 1 on the second; under Slurm --node_rank $SLURM_NODEID, started by srun",
+            "none",
+        ),
+    ),
+    (
+        ("default process group twice",),
+        _ONCE,
+    ),
+    (
+        ("process group has been destroyed",),
+        Do(
+            "grep -rn destroy_process_group --include='*.py' . : it comes once, behind the last "
+            "save, evaluation and log",
+            "none",
+        ),
+    ),
+    (
+        ("rendezvous endpoint",),
+        Do(
+            'echo "$MASTER_ADDR:$MASTER_PORT", in the job, in front of the start: a part of it is '
+            "empty or no number: --rdzv_endpoint $(hostname):29500 on one machine (--standalone "
+            "for torchrun)",
+            "none",
+        ),
+    ),
+    (
+        ("KeyError: 'SLURM_",),
+        Do(
+            "srun --ntasks-per-node=$(nvidia-smi -L | wc -l) … (the rest as it was), in a job: the "
+            "script reads its rank from Slurm's variables; without Slurm: torchrun, where the "
+            "script has a flag for it (--launcher pytorch)",
+            "none",
+        ),
+    ),
+    (
+        ("Distributed package doesn't have",),
+        Do(
+            '--ddp_backend gloo (in code init_process_group("gloo")): torch of Windows and macOS '
+            "has no NCCL; on Linux this torch is +cpu: python -m pip install --force-reinstall "
+            "torch --index-url https://download.pytorch.org/whl/cu126",
+            "slower between cards",
+        ),
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """What its own message asks for, before what starts ranks at all."""
+    own = tuple(do for words, do in _OWN if any(said in facts.message for said in words))
+    twice = "has already checked in" in facts.message or "KeyError: 'SLURM_" in facts.message
+    if twice and "slurm" in facts.said and "lightning" in facts.said:
+        return (_LIGHTNING, _LIGHTNING_ANY, *own, _TASKS)
+    rest = (do for do in _STEPS if do not in own and not twice)
+    return (*own, *rest)
+
 
 FAILURE = Known(
     code="VG584",
@@ -14,21 +102,7 @@ FAILURE = Known(
         "WORLD_SIZE, MASTER_ADDR, LOCAL_RANK), or a collective came before "
         "init_process_group (or after its end, or it was made twice)"
     ),
-    do=(
-        Do("trainer_group", "none"),
-        Do(
-            "under srun: one torchrun for each node (--ntasks-per-node=1), or in each task "
-            "export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS "
-            "MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -1) "
-            "MASTER_PORT=29500",
-            "none",
-        ),
-        Do(
-            "grep -rn init_process_group . : one place only makes the group, before the first "
-            "collective; not both the script and the framework",
-            "none",
-        ),
-    ),
+    do=_do,
     wrong=(
         "Setting RANK=0 WORLD_SIZE=1 by hand trains on one card alone, and four "
         "such processes train four models."
