@@ -151,6 +151,12 @@ ROWS = (
     (log("RuntimeError: expected mat1 and mat2 to have the same dtype, but got: c10::Half != c10::BFloat16", ("deepspeed/runtime/zero/linear.py", "forward", "x")), '"zero_quantized_weights": false'),
     (log("RuntimeError: {'id': 1, 'status': 'INFLIGHT'} already in registry", first='File "/x/training/step3_rlhf_finetuning/ppo.py", line 98, in gen\n    x\n'), "python -m pip install -U 'deepspeed>=0.9.3'"),
     (log("torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nImportError: cannot import name 'triton_key' from 'triton.compiler.compiler' (/env/x)"), 'python -m pip install --force-reinstall --no-deps "$(python -c'),
+    (log("ModuleNotFoundError: No module named 'transformers.modeling_layers'", ("peft/tuners/lora/model.py", "<module>", "x")), "python -m pip install 'peft<0.18'"),
+    (log("AttributeError: 'BloomForCausalLM' object has no attribute 'get_submodule'", ("peft/mapping.py", "get_peft_model", "return MODEL_TYPE_TO_PEFT_MODEL_MAPPING[t](model)"), ("torch/nn/modules/module.py", "__getattr__", "x")), "python -m pip install -U 'torch>=1.9'"),
+    (log("AttributeError: 'TinyLlava' object has no attribute 'peft_config'"), '/app/train.py:88: getattr(model, "peft_config", None)'),
+    (log("UnicodeDecodeError: 'utf-8' codec can't decode byte 0x8b in position 1: invalid start byte", ("datasets/load.py", "dataset_module_factory", "x")), "python -m pip install -U 'datasets>=3,<4' huggingface_hub"),
+    (log("RuntimeError: The size of tensor a (70) must match the size of tensor b (69) at non-singleton dimension 3", ("transformers/trainer_seq2seq.py", "prediction_step", "self.model.generate("), ("transformers/models/q.py", "forward", "attn_weights + causal_mask")), "the same command without deepspeed"),
+    ("bash tools/dist_train.sh configs/p.py 4\n" + log("RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has parameters that were not used in producing loss.", ("mmcv/parallel/distributed.py", "train_step", "x")), "--cfg-options find_unused_parameters=True"),
 )  # fmt: skip
 
 

@@ -71,14 +71,23 @@ _RANK_LOGS = {
 _STARTS = {"accelerate": "accelerate launch", "torchrun": "torchrun", "deepspeed": "deepspeed"}
 _GENERATING = re.compile(r"(?:grpo|rloo)_trainer\.py|Unsloth(?:GRPO|RLOO)Trainer\.py")
 _ENCODER = re.compile(r"(?i)clip|siglip|eva|dino")
+_UNUSED = {
+    "mmf": "training.find_unused_parameters=True behind the command",
+    "mmengine": "--cfg-options find_unused_parameters=True behind the command",
+    "mmcv": "--cfg-options find_unused_parameters=True behind the command",
+    "fairseq": "--find-unused-parameters behind the command",
+}
 _TOOLKITS = {
     "workers": {
         "mmf": "training.num_workers=0 behind the command",
         "detectron2": "DATALOADER.NUM_WORKERS 0 behind the command",
         "mmengine": "--cfg-options train_dataloader.num_workers=0 "
         "train_dataloader.persistent_workers=False behind the command",
+        "mmcv": "--cfg-options data.workers_per_gpu=0 behind the command",
         "fairseq": "--num-workers 0 behind the command",
     },
+    "find_unused": _UNUSED,
+    "find_unused_safe": _UNUSED,
 }
 
 

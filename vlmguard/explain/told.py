@@ -67,7 +67,7 @@ _DUMPED = re.compile(
     r"\b(b?)(?:float|fp)16_(?:enabled|config) \.{3,60} (?:enabled=)?(True|False)\b"
 )
 # Toolkits with arguments of their own, by their loggers and files.
-_TOOLKIT = re.compile(r"(?:^|[\s|/\"])(mmf|detectron2|mmengine|fairseq)[./][a-z]")
+_TOOLKIT = re.compile(r"(?:^|[\s|/\"])(mmf|detectron2|mmengine|mmcv|fairseq)[./][a-z]")
 _NODE = re.compile(r"(?m)srun: error: ([\w.-]{1,60}): task|^ {2}host {6}: ([\w.-]{1,60})$")
 _LORA = re.compile(
     r"(?<!\S)--(?:lora_enable|use_lora|use_peft|use_llm_lora)(?! {0,3}(?:[Ff]alse|0\b))"

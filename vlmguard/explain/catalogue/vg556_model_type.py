@@ -268,7 +268,7 @@ FAILURE = Known(
         Sign(
             "Unable to load tokenizer model",
         ),
-        Sign("has no attribute", also=("MODEL_MAPPING",)),
+        Sign("has no attribute", also=("MODEL_MAPPING",), no=("PEFT_MODEL_MAPPING",)),
         Sign(
             "is not supported for this kind of AutoModel",
         ),

@@ -11,6 +11,7 @@ from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.settled import (
     batches,
     factory,
+    fsdp,
     images,
     loading,
     models,
@@ -24,6 +25,7 @@ from vlmguard.explain.settled.fault import Settled
 
 TABLE: tuple[Settled, ...] = (
     *sharded.TABLE,
+    *fsdp.TABLE,
     *trainer.TABLE,
     *images.TABLE,
     *factory.TABLE,

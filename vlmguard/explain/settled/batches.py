@@ -24,6 +24,16 @@ _MIXED = (
 )
 TABLE = (
     Settled(
+        said=("can't decode byte 0x8b in position 1",),
+        trace=("in dataset_module_factory",),
+        steps=(
+            "python -m pip install -U 'datasets>=3,<4' huggingface_hub fsspec: older ones of the "
+            "three together read the data set's script packed (gzip); no data is at fault",
+        ),
+        why="the script of a data set came packed from the hub, and was read as text",
+        code="VG570",
+    ),
+    Settled(
         said=("Couldn't cast array of type", " to null"),
         trace=("llamafactory/",),
         steps=(

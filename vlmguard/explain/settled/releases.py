@@ -6,6 +6,33 @@ from vlmguard.explain.settled.fault import Settled
 
 TABLE = (
     Settled(
+        said=("No module named 'transformers.modeling_layers'",),
+        trace=("peft/",),
+        steps=(
+            "python -m pip install 'peft<0.18': newer ones ask for what transformers has since "
+            "4.52; or python -m pip install -U 'transformers>=4.52', where the code bears it",
+        ),
+        mended="transformers 4.52",
+    ),
+    Settled(
+        said=("has no attribute 'get_submodule'",),
+        steps=(
+            "python -m pip install -U 'torch>=1.9' torchvision: Module.get_submodule is torch's, "
+            "since 1.9; or the peft of that time",
+        ),
+        mended="torch 1.9",
+        code="VG570",
+    ),
+    Settled(
+        said=("object has no attribute 'peft_config'",),
+        unless=("-packages/peft/", "-packages/trl/", "-packages/transformers/trainer"),
+        steps=(
+            '{place}: getattr(model, "peft_config", None) in place of model.peft_config (the name '
+            "that stands there): a model without an adapter has none",
+        ),
+        why="the code asks a model for its adapters' configuration, and it has no adapter yet",
+    ),
+    Settled(
         said=("'MatmulLtState' object has no attribute 'memory_efficient_backward'",),
         trace=("peft/",),
         steps=(

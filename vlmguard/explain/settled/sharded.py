@@ -213,43 +213,15 @@ TABLE = (
         code="VG575",
     ),
     Settled(
-        said=("aten.copy_.default: got mixed torch.Tensor and DTensor",),
+        said=("must match the size of tensor b", "at non-singleton dimension 3"),
+        trace=("trainer_seq2seq.py", "generate", "causal_mask"),
         steps=(
-            "set_model_state_dict(model, full_state, options=StateDictOptions("
-            "full_state_dict=True, broadcast_from_rank0=True)): from "
-            "torch.distributed.checkpoint.state_dict, in place of model.load_state_dict: FSDP2 "
-            "takes whole tensors by that way only",
-            "load the weights before fully_shard(model)",
+            "the same command without deepspeed (take deepspeed: … out of the YAML, --deepspeed "
+            "out of the command): predicting under ZeRO-3 is not made for generate()",
+            "per_device_eval_batch_size: 1, where it is without DeepSpeed already",
         ),
-        why="the model's weights are cut (DTensor), and those of the checkpoint are whole",
-    ),
-    Settled(
-        said=("got mixed torch.Tensor and DTensor",),
-        trace=("in generate",),
-        steps=(
-            "python -m pip install -U 'transformers>=5': whose Trainer lets FSDP2 gather the "
-            "weights in generate(), too; where it has to stay: fsdp_version: 1, or "
-            'torch.distributed.fsdp.register_fsdp_forward_method(model, "generate") after '
-            "accelerator.prepare",
-        ),
-        why=(
-            "FSDP2 gathers its weights in forward alone, and here generate() was called: it finds "
-            "them cut (DTensor) beside whole inputs"
-        ),
-        mended="transformers 5",
-        more=True,
-    ),
-    Settled(
-        said=("_foreach_", "got mixed torch.Tensor and DTensor"),
-        trace=("clip_grad",),
-        steps=(
-            "--max_grad_norm 0: (TrainingArguments(max_grad_norm=0)) no norm is taken: some "
-            "parameters are cut (DTensor: tensor parallel or FSDP2), others are whole, and one "
-            "norm of both is not",
-            "print([n for n, p in model.named_parameters() if type(p.data).__name__ != "
-            '"DTensor"][:9]): the whole ones: were they meant to be left out?',
-        ),
-        why="the gradients' norm is asked of parameters that are cut and of whole ones together",
+        why="under ZeRO-3 all ranks generate until the last is done, and the masks run apart",
+        code="VG587",
     ),
     Settled(
         said=("must match the size of tensor b",),
@@ -271,15 +243,6 @@ TABLE = (
         why=(
             "the optimizer's state in the checkpoint is as long as a rank's part was then: it was "
             "saved by another number of ranks, or with other parameters trained"
-        ),
-        code="VG550",
-    ),
-    Settled(
-        said=("KeyError: None",),
-        trace=("_state_dict_type_to_config",),
-        steps=(
-            "python -m pip install -U 'transformers>=4.34' accelerate: older ones load "
-            "the checkpoint before FSDP has wrapped the model",
         ),
         code="VG550",
     ),
