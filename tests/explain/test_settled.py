@@ -157,6 +157,13 @@ ROWS = (
     (log("UnicodeDecodeError: 'utf-8' codec can't decode byte 0x8b in position 1: invalid start byte", ("datasets/load.py", "dataset_module_factory", "x")), "python -m pip install -U 'datasets>=3,<4' huggingface_hub"),
     (log("RuntimeError: The size of tensor a (70) must match the size of tensor b (69) at non-singleton dimension 3", ("transformers/trainer_seq2seq.py", "prediction_step", "self.model.generate("), ("transformers/models/q.py", "forward", "attn_weights + causal_mask")), "the same command without deepspeed"),
     ("bash tools/dist_train.sh configs/p.py 4\n" + log("RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has parameters that were not used in producing loss.", ("mmcv/parallel/distributed.py", "train_step", "x")), "--cfg-options find_unused_parameters=True"),
+    (log("ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group", ("torch/optim/optimizer.py", "load_state_dict", "x"), first='File "/app/main.py", line 189, in main\n    optimizer.load_state_dict(checkpoint["optimizer"])\n'), "/app/main.py:189: leave optimizer.load_state_dict(…) out"),
+    (log("ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group", ("torch/optim/optimizer.py", "load_state_dict", "x")), "print(sum(p.requires_grad"),
+    (log("AttributeError: 'list' object has no attribute 'keys'", ("accelerate/utils/dataclasses.py", "__post_init__", "{list(FSDP_AUTO_WRAP_POLICY.keys())}")), "fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP"),
+    (log("Exception: Could not find the transformer layer class to wrap in the model.", ("accelerate/test_utils/scripts/test_script.py", "main", "x")), "accelerate launch --config_file FSDP.yaml YOUR_SCRIPT.py"),
+    (log("RuntimeError: Some tensors share memory, this will lead to duplicate memory on disk", ("accelerate/checkpointing.py", "save_accelerator_state", "x")), "accelerator.save_state(FOLDER, safe_serialization=False)"),
+    (log("TypeError: __init__() got an unexpected keyword argument 'enable_lora'", ("peft/config.py", "from_pretrained", "x")), "sed -i.bak -E"),
+    (log("ImportError: cannot import name 'flash_attn_func' from 'flash_attn' (/env/flash_attn/__init__.py)"), "python -m pip install -U --no-build-isolation 'flash-attn>=2'"),
 )  # fmt: skip
 
 

@@ -108,6 +108,12 @@ def own_line(trace: str) -> str:
     return re.sub(r"^, in [\w.<>]{1,80} ?", "", behind)
 
 
+def own_load(trace: str) -> str:
+    """The line of the user's own code that loads an optimizer's state."""
+    line = own_line(trace)
+    return place(trace) if "load_state_dict(" in line and "optim" in line else ""
+
+
 def operand(trace: str, key: str) -> str:
     """What the failing line of the user's own code looks ``key`` up in, as it is called there."""
     own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]

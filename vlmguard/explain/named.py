@@ -187,6 +187,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "bucket": _first(_BUCKET, said),
         "divisors": named_numbers.divisors(said),
         "place": given.place(facts.trace),
+        "ownload": given.own_load(facts.trace),
         "reward": given.reward(facts.trace),
         "internvl": given.internvl(facts.trace),
         "exception": _first(_TYPE, said) or "Exception",

@@ -91,6 +91,13 @@ _STEPS = (
         when=("optimizer's group", "of parameter groups"),
     ),
     Do(
+        "{ownload}: leave optimizer.load_state_dict(…) out: the weights are taken, the optimizer "
+        "begins anew (it was kept for another set of parameters: another size of the model, or "
+        "another freeze)",
+        "the optimizer's state",
+        when=("optimizer's group", "of parameter groups"),
+    ),
+    Do(
         "print(sum(p.requires_grad for p in model.parameters())) in both runs: freeze, and "
         "name LoRA's modules, as in the run that saved it; or leave its optimizer out",
         "none",

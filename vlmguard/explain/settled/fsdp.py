@@ -4,7 +4,34 @@ from __future__ import annotations
 
 from vlmguard.explain.settled.fault import Settled
 
+_BY_LAYERS = "fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP (or SIZE_BASED_WRAP, NO_WRAP)"
 TABLE = (
+    Settled(
+        said=("'list' object has no attribute 'keys'",),
+        trace=("FSDP_AUTO_WRAP_POLICY",),
+        steps=(
+            f'{_BY_LAYERS} in accelerate\'s config; auto_wrap_policy="transformer_based_wrap" '
+            "(size_based_wrap, no_wrap) in FullyShardedDataParallelPlugin(…): the value that is "
+            "there is none of them",
+        ),
+        why="the name of FSDP's wrapping is not known, and accelerate stumbled while it said so",
+        code="VG576",
+    ),
+    Settled(
+        said=("Could not find the transformer layer class",),
+        trace=("accelerate/test_utils/scripts/",),
+        steps=(
+            (
+                "accelerate launch --config_file {config} YOUR_SCRIPT.py: accelerate test trains a "
+                "model of its own, which has not your model's blocks: its failure says nothing of "
+                "your run",
+                "accelerate launch --config_file FSDP.yaml YOUR_SCRIPT.py: accelerate test trains a "
+                "model of its own, which has not your model's blocks: its failure says nothing of "
+                "your run",
+            ),
+        ),
+        why="accelerate test trains a small model of its own, without the class that is named",
+    ),
     Settled(
         said=("aten.copy_.default: got mixed torch.Tensor and DTensor",),
         steps=(

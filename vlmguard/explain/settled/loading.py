@@ -102,6 +102,35 @@ TABLE = (
         why="a weight was still empty (meta) when accelerate was to put it on its card",
     ),
     Settled(
+        said=("got an unexpected keyword argument 'enable_lora'",),
+        trace=("from_pretrained",),
+        steps=(
+            "sed -i.bak -E '/\"(enable_lora|merge_weights)\"/d' ADAPTER/adapter_config.json: the "
+            "adapter is of peft 0.2, and these have no meaning any more where they are null or "
+            "false; enable_lora is a list there: python -m pip install 'peft==0.2.0', which alone "
+            "reads it",
+        ),
+        why="the adapter was saved by peft 0.2, whose configuration newer ones do not know",
+        code="VG585",
+    ),
+    Settled(
+        said=("Some tensors share memory",),
+        trace=("accelerate/checkpointing.py",),
+        steps=(
+            "accelerator.save_state(FOLDER, safe_serialization=False): in {place}: torch's own "
+            "format bears two names for one tensor",
+        ),
+        more=True,
+    ),
+    Settled(
+        said=("cannot import name 'flash_attn", "from 'flash_attn'"),
+        steps=(
+            "python -m pip install -U --no-build-isolation 'flash-attn>=2': 1.x has no such name; "
+            "or python -m pip uninstall -y flash-attn, where the model may go without",
+        ),
+        mended="flash-attn 2",
+    ),
+    Settled(
         said=("with `device_map='auto'` in any distributed mode",),
         steps=(
             'device_map={"": int(os.environ.get("LOCAL_RANK", 0))}: in from_pretrained, in place '
