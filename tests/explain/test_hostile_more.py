@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.explain import compose
-from vlmguard.explain import clean, show, sources
+from vlmguard.explain import clean, lines, reader, show, sources, watchdog
 from vlmguard.explain.command import explain, main
 
 LOG = compose.traced("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", None)
@@ -149,3 +149,28 @@ def test_a_thousand_ranks_are_not_all_shown(tmp_path, capfd):
     assert "rank 999 waits in ALLREDUCE #9" in out
     assert main([str(path), "--format", "json"]) == 1
     assert len(json.loads(capfd.readouterr().out)["ranks_side_by_side"]) == 1000
+
+
+NUMBERS = {
+    "machines": "torchrun --nproc_per_node 99999 --nnodes 9999 train.py\n" + LOG,
+    "no number": "torchrun --nproc_per_node 8 --nnodes ² train.py\nready\n",
+    "rows": "--per_device_train_batch_size 999999999989 --gradient_accumulation_steps 999999999989\n" + LOG,
+    "port": "torchrun --master_port $MASTER_PORT train.py\n"
+    + compose.traced("RuntimeError: The server socket has failed to listen on any local network address. port: $MASTER_PORT, useIpv6: 0, code: -98, name: EADDRINUSE, message: address already in use", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_is_none_or_beyond_all_bounds(tmp_path, name):
+    path = tmp_path / "train.log"
+    path.write_text(NUMBERS[name], encoding="utf-8")
+    started = time.monotonic()
+    assert show.text(*explain([str(path)]))
+    assert time.monotonic() - started < 5
+
+
+def test_a_watchdog_table_of_more_ranks_than_there_are():
+    raw = "[rank{0}]: [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600003 milliseconds"
+    two = list(lines.lines([reader.Piece(0, 1, "\n".join(raw.format(n) for n in (0, 1)).encode())]))
+    assert watchdog.table(two, 3).late == (2,)
+    assert watchdog.table(two, 10**9).late == ()

@@ -29,6 +29,11 @@ NESTED = "ValueError: Unable to create tensor, you should probably activate trun
 
 # log → the beginning of the first step
 ROWS = (
+    (log("KeyError: 'blocks.0.mlp.gate_proj.weight'", ("trl/trainer/grpo_trainer.py", "_move_model_to_vllm", "llm_model.load_weights(x)"), ("vllm/model_executor/models/qwen3_vl.py", "load_weights", "param = params_dict[name]")), "python -m pip install -U vllm trl transformers"),
+    (log("RuntimeError: use_libuv was requested but PyTorch was build without libuv support", ("torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py", "next_rendezvous", "self._store = TCPStore(")), "python TRAIN.py …  # or without FORCE_TORCHRUN"),
+    (log("RuntimeError: use_libuv was requested but PyTorch was build without libuv support", ("torch/distributed/rendezvous.py", "_create_c10d_store", "return TCPStore(")), "USE_LIBUV=0 in front"),
+    (log("RuntimeError: Failed to find function HcclCommInitRootInfoConfig", ("torch/distributed/distributed_c10d.py", "barrier", "work = group.barrier(opts=opts)")), "cat /usr/local/Ascend/ascend-toolkit/latest/"),
+    ("torchrun train.py --bits 4 --deepspeed scripts/zero3.json\n" + log("NotImplementedError: Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead", ("accelerate/big_modeling.py", "dispatch_model", "model.to(device)")), '"stage": 2 under "zero_optimization" in scripts/zero3.json'),
     (log("ValueError: zip() argument 2 is longer than argument 1", ("torch/optim/lr_scheduler.py", "_update_lr", "for param_group, lr in zip(self.optimizer.param_groups, values, strict=True):")), "python -m pip install 'torch<2.10' torchvision"),
     (log("safetensors_rust.SafetensorError: Error while serializing: I/O error: Invalid argument (os error 22)", ("safetensors/torch.py", "save_file", "serialize_file(_flatten(tensors), filename, metadata=metadata)")), "--output_dir FOLDER_ON_A_LOCAL_DISK"),
     (log("OSError: Unable to load weights from pytorch checkpoint file for 'LLaVA-7B-v0/pytorch_model-00001-of-00002.bin' at 'LLaVA-7B-v0/pytorch_model-00001-of-00002.bin'. If you tried"), "ls -l LLaVA-7B-v0; head -c 130 LLaVA-7B-v0/pytorch_model-00001-of-00002.bin"),

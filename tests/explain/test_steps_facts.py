@@ -141,6 +141,7 @@ KILLED = "[ERROR] [launch.py:325:sigkill_handler] ['python', 'train.py'] exits w
 HOST = "[INFO] [utils.py:789:see_memory_usage] CPU Virtual Memory:  used = 141.07 GB, percent = {}%\n"
 ADAM = "Adam Optimizer #0 is created with AVX512 arithmetic capability.\n"
 INVALID = "ValueError: The generation config instance is invalid"
+RERANKER = "torchrun -m FlagEmbedding.llm_reranker.finetune_for_instruction.run --use_lora True"
 ROWS += (
     ("swift/cli/sft.py --sft_type lora --preprocess_num_proc 1\n", "VG517", "", "", "data", ("--preprocess_num_proc $(nproc)", "--lazy_tokenize true")),
     ("2024-10-02 09:41:57 [INFO:swift] x\nswift sft --preprocess_num_proc 1\n", "VG517", "", "", "data", ("--ddp_timeout 18000 --preprocess_num_proc $(nproc)",)),
@@ -163,6 +164,10 @@ ROWS += (
     ("llamafactory-cli train x.yaml\n", "VG592", INVALID, "", "save", ("python -c 'import json, sys; p = sys.argv[1]",)),
     ("llamafactory-cli train x.yaml --model_name_or_path meta-llama/Llama-2-7b-hf\n", "VG592", INVALID, "", "save", ("python -c 'import json, sys; p = sys.argv[1]",)),
     ("", "VG592", INVALID, "", "save", ("model.generation_config.do_sample = True",)),
+    (f"{RERANKER} --train_group_size 16 --passage_max_len 512\n", "VG512", OOM.format(6.1, 0.2), "", "backward", ("--gradient_checkpointing true", "--train_group_size 8: 16 now", "--passage_max_len 256")),
+    (f"{RERANKER}\n/e/torch/utils/checkpoint.py:464: UserWarning: torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended\n", "VG512", OOM.format(6.1, 0.2), "", "backward", ("--train_group_size 4: 8 by default", "half of --passage_max_len")),
+    (f"{RERANKER}\n", "VG512", OOM.format(6.1, 0.2), "in cross_entropy", "forward", ("--train_group_size 4",)),
+    ("ERROR: This container was built for NVIDIA Driver Release 560.35 or later, but\n       version 525.147.05 was detected and compatibility mode is UNAVAILABLE.\n", "VG537", "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver combination", "", "load", ("an older tag of this image in docker run: one whose greeting asks for no newer driver than 525.147.05",)),
 )  # fmt: skip
 
 
@@ -211,6 +216,9 @@ PACE = " 62%|██████▏   | 3242/5198 [{}, 13.07s/it]\n"
 STALLED = "[E ProcessGroupNCCL.cpp:475] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1250, OpType=ALLREDUCE, NumelIn=2028, NumelOut=2028, Timeout(ms)=1800000) ran for 180051{} milliseconds before timing out.\n"
 LIMIT = "slurmstepd: error: *** JOB 49 ON g-1 CANCELLED AT 2026-01-12T09:14:14 DUE TO TIME LIMIT ***\n"
 STEPPED = "{'loss': 0.9, 'learning_rate': 9.3e-06, 'epoch': 0.6}\n" + PACE.format("1:00:00<2:00:00")
+ENDED = "".join(f"W0708 01:47:25.316000 1946 site-packages/torch/distributed/elastic/multiprocessing/api.py:900] Sending process {n} closing signal SIGTERM\n" for n in (1, 2, 3))
+ABORTED = TABLE.format("g1", 3, 3).replace(": 1 (pid", ": -6 (pid")
+VERBS = "Call to ibv_reg_mr_iova2 failed with error Invalid argument"
 # Logs by name → what the answer's text holds.
 LOGS = (
     ({"a.log": STEPPED + PACE.format("11:48:54<7:05:48") + LIMIT}, "the same limit is enough: 7:05:48 were left"),
@@ -223,6 +231,11 @@ LOGS = (
     ({"a.log": compose.traced(f"RuntimeError: {ECC}", 9) + TABLE.format("g1", 9, 1)}, "grep -vx 1 | paste -sd,) in front of the command"),
     ({"a.log": STALLED.format(0, 0) + STALLED.format(1, 1) + STALLED.format(3, 3) + TABLE.format("g1", 3, 3)}, "1. pip install py-spy; for p in $(pgrep -u $USER python); do grep -qzx RANK=2 "),
     ({"a.log": STALLED.format(0, 0) + STALLED.format(3, 3) + TABLE.format("g1", 11, 3)}, "OTHER_LOG"),
+    ({"a.log": STALLED.format(3, 3) + ENDED + ABORTED}, "py-spy dump --pid $p; done  # at the next stall, before the time-out: the one that is elsewhere"),
+    ({"a.log": STALLED.format(3, 3) + ENDED + ABORTED.replace("-6", "-9")}, "dmesg -T | grep -i -E 'killed process|oom|xid'"),
+    ({"a.log": f"[node1] misc/ibvwrap.cc:182 NCCL WARN {VERBS}\n" + compose.traced("RuntimeError: NCCL Error 2: unhandled system error (run with NCCL_DEBUG=INFO for details)", 8)}, "1. NCCL_NET_GDR_LEVEL=LOC in front"),
+    ({"a.log": "".join(f"Epoch 0:   0%|          | {n}/2413 [00:27<2:24:12,  3.60s/it, loss={loss}]\n" for n, loss in enumerate((2.9, 3.1, 2.7, 3.5, 8.1, *["nan"] * 12), 1))}, "1. a tenth of the learning rate"),
+    ({"a.log": "".join(f"Epoch 0:   0%|          | {n}/2413 [00:27<2:24:12,  3.60s/it, loss={loss}]\n" for n, loss in enumerate((2.9, 2.8, 2.7, 2.5, 2.4, *["nan"] * 12), 1))}, "1. bf16=True"),
     ({"a.log": "10.0.0.7: Loading checkpoint shards:  20%|██        | 3/15 [00:36<02:07, 12.31s/it]\n10.0.0.7: [2026-01-12 10:25:19,873] [ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py', '--local_rank=7'] exits with return code = -9\n"}, "| tail  # on 10.0.0.7: "),
 )  # fmt: skip
 

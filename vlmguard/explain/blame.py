@@ -59,9 +59,9 @@ def by_absence(
     named = {e.rank for d in digests for e in d.exits if e.rank is not None}
     named |= {d.source.rank for d in digests if d.source.rank is not None}
     told, world = world, world or max(heard | named, default=-1) + 1
-    others = set(range(world)) - heard
     if not heard or world > MANY:
         return
+    others = set(range(world)) - heard
     first = launcher.first([e for d in digests for e in d.exits])
     if first is not None and first.rank is not None and first.rank not in heard:
         answer.ranks, answer.sure = (first.rank,), True

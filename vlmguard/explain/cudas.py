@@ -21,6 +21,10 @@ _LOCAL = re.compile(r"\+cu(1[0-3])(\d)$")
 _LIBRARY = re.compile(
     r"\blib(cudart|cublas|cublasLt|nvrtc|cupti|cusparse|nvJitLink)\.so\.(1[0-3])\b"
 )
+# The greeting of NVIDIA's own images.
+_IMAGE = re.compile(
+    r"built for NVIDIA Driver Release ([\d.]{3,12}) or later, but\s{1,20}version ([\d.]{3,14}) was"
+)
 # NVIDIA's packages of them, but for the CUDA in their names.
 _PACKAGES = {
     "cudart": "cuda-runtime",
@@ -40,6 +44,9 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("torchcuda", found[2])
     elif found := _TOLD.search(text):
         said.setdefault("torchcuda", found[1])
+    if found := _IMAGE.search(text):
+        said.setdefault("imagedriver", found[1])
+        said.setdefault("hostdriver", found[2])
 
 
 def of_torch(facts: Any) -> str:

@@ -72,6 +72,7 @@ _RECORD = re.compile(
     r"|^\[ERROR(?!\] \d{4}-[\d:-]{14,16} \(PID:)"  # torch_npu's own is part of its message
     r"|^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,80}:"  # Python's own format
     r"|^(?:DEBUG|INFO|WARNING|ERROR|FATAL): {2,8}\S"  # Apptainer's
+    r"|^(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) {1,9}\| "  # loguru's
     r"|^(?:srun|slurmstepd): "
     r"|^[IWE]\d{4} |^Traceback \(|^vlmguard: "
     r"|^(?:/|[A-Za-z]:\\|<)\S{1,300}:\d{1,7}: [A-Z]\w{0,40}Warning: "
@@ -144,7 +145,7 @@ def _step(lane: _Lane, line: Line) -> Event | None:
         lane.done.caught = True
     source = not text.strip() or text.startswith("│") or _NUMBERED.match(text)  # rich's, too
     lane.behind += 0 if source else 1
-    if line.raw[4:5] == "-" and line.raw[:4].isdigit():
+    if line.raw[4:5] == "-" and line.raw[:4].isdecimal():
         lane.tracker = TRACKER.match(line.raw) is not None
     if text.startswith("Stack (most recent call last)"):
         lane.stack = True

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vlmguard.explain import absent, launcher, victims, watchdog, whose
+from vlmguard.explain import absent, launcher, living, victims, watchdog, whose
 from vlmguard.explain.answer import Answer, evidence, facts_of
 from vlmguard.explain.blame import by_absence, by_table
 from vlmguard.explain.candidates import Candidate, collected, of_engine, with_parting
@@ -83,6 +83,8 @@ def _seen(answer: Answer, digests: Sequence[Digest]) -> frozenset[str]:
         seen.add("everywhere")
     if alone(digests):
         seen.add("alone")
+    if living.all_of_them(answer.facts, digests):
+        seen.add("none killed")
     if absent.each_its_own(digests):
         seen.add("rank files")
     return frozenset(seen)

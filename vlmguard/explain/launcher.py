@@ -205,7 +205,7 @@ def _just_killed(ended: Exit) -> bool:
 
 def _task(match: re.Match[str]) -> int | None:
     """The rank in srun's words on one task; of several none is told."""
-    return int(match[2]) if match[2].isdigit() else None
+    return int(match[2]) if match[2].isdecimal() else None
 
 
 def _srun(what: str, cancelled: bool = False) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from vlmguard.explain import told
 
 CARDS = 8  # of a machine, at most
+MOST = 100_000  # ranks, or rows of a step
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Facts:
         said: lower-case names of arguments → their text, as printed.
         typed: those of them that a command line in the log has as flags.
         seen: what the ranks' lines tell together: "all wait" (each in a collective), "everywhere"
-            (all ranks failed alike), "alone" (the others wait for the main process); "rank files":
-            each rank's output was read from a file of its own.
+            (all ranks failed alike), "alone" (the others wait for the main process), "none killed"
+            (the launcher ended them); "rank files": each rank's output was read from its own file.
     """
 
     framework: str = ""
@@ -84,6 +85,11 @@ class Facts:
             if re.fullmatch(r"\d{1,12}", value):
                 return int(value)
         return None
+
+    def few(self, *names: str) -> int | None:
+        """The same of what is counted: ranks, rows of a step. None for what no run has."""
+        value = self.number(*names)
+        return value if value is not None and value <= MOST else None
 
 
 _SEEING = frozenset(
@@ -188,13 +194,14 @@ def of_text(texts: Iterable[str]) -> Facts:
     votes = dict.fromkeys((name for name, _ in _FRAMEWORKS), 0)
     ours = None
     strategy = ""
-    for text in texts:
+    for whole in texts:
+        text = told.unadvised(whole)
         for match in (*_FLAG.finditer(text), *_VALUE.finditer(text), *_DOTTED.finditer(text)):
             name = match[1].lower().replace("-", "_")
             if name in _WANTED:
                 said.setdefault(name, match[match.lastindex or 2].strip("'\"` "))
         _trainer(text, said)
-        told.passing(text, said)
+        told.passing(whole, said)
         typed |= told.typed(text, _WANTED)
         if ranks := _WORLD.search(text):
             said.setdefault("world_size", ranks[1] or ranks[2])
@@ -256,7 +263,7 @@ def _from(
     own = max(_OWN, key=lambda name: votes[name])
     framework = own if votes[own] else next((name for name in votes if votes[name]), "")
     facts = Facts(framework=framework, releases=releases, said=said)
-    micro = facts.number(
+    micro = facts.few(
         "per_device_train_batch_size", "train_micro_batch_size_per_gpu", "micro_batch_size"
     )
     text = said.get("use_reentrant", said.get("use_reentrant_gc", ""))
@@ -268,9 +275,9 @@ def _from(
     return replace(
         facts,
         strategy=_strategy(said, seen),
-        world=facts.number("world_size", "num_processes") or _started(facts),
+        world=facts.few("world_size", "num_processes") or _started(facts),
         micro=micro,
-        accumulation=facts.number("gradient_accumulation_steps"),
+        accumulation=facts.few("gradient_accumulation_steps"),
         use_reentrant=_TRUTH.get(text.lower()),
         find_unused=truth.get("ddp_find_unused_parameters"),
         static_graph=truth.get("ddp_static_graph"),
@@ -292,8 +299,10 @@ def _from(
 
 def _started(facts: Facts) -> int | None:
     """Ranks by torchrun's own arguments: those of a machine, times the machines."""
-    each, machines = facts.number("nproc_per_node"), facts.said.get("nnodes", "1")
-    return each * int(machines) if each and re.fullmatch(r"[1-9]\d{0,3}", machines) else None
+    each, machines = facts.few("nproc_per_node"), facts.said.get("nnodes", "1")
+    if not each or not re.fullmatch(r"[1-9]\d{0,3}", machines):
+        return None
+    return each * int(machines) if each * int(machines) <= MOST else None
 
 
 def _checkpointing(truth: dict[str, bool | None]) -> bool | None:

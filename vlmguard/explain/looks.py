@@ -166,3 +166,9 @@ UNSLOTH = Do(
     "both patch trl and transformers, must be of one day, and bring the trl that they know",
     "none",
 )
+# Every process that the run's launcher gave a rank, each with its stack.
+SPY = (
+    "pip install py-spy; for p in $(pgrep -u $USER -f '[p]ython'); do r=$(tr '\\0' '\\n' < "
+    "/proc/$p/environ | sed -n 's/^RANK=//p'); echo \"== rank $r, process $p\"; py-spy dump --pid "
+    "$p; done"
+)

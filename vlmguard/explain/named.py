@@ -134,6 +134,8 @@ def _of(facts: Facts) -> dict[str, str]:
         "absent": facts.said.get("absent", ""),
         "offline": facts.said.get("offline", ""),
         "peer": facts.said.get("peer", ""),
+        "imagedriver": facts.said.get("imagedriver", ""),
+        "hostdriver": facts.said.get("hostdriver", ""),
         "pod": facts.said.get("peer", "").partition(".")[0],
         "tower": architectures.tower(facts),
         "experts": architectures.experts(facts),
@@ -224,7 +226,8 @@ def _of(facts: Facts) -> dict[str, str]:
     }
     if blank := named_files.BLANK.search(found["path"]):
         found.update(unblanked=found["path"].replace(blank[0], blank[1]), ending=blank[1][1:])
-    found["otherport"] = named_numbers.other_port(int(found["port"])) if found["port"] else ""
+    port = found["port"]
+    found["otherport"] = named_numbers.other_port(int(port)) if port.isdecimal() else ""
     top = re.match(r"/[\w.@+~-]{1,80}/[\w.@+~-]{1,80}", found["path"])
     found["top"] = top[0] if top else ""
     found["folder"] = found["path"].rpartition("/")[0] if found["path"][:1] != "-" else ""

@@ -14,7 +14,8 @@ from vlmguard.explain.logfacts import CARDS, Facts
 
 _NOT_GATHERED, _CACHE = "VG523", "VG524"
 _DRIVER, _HUB, _REWARDS = "VG537", "VG540", "VG581"
-_HARDWARE = "VG534"
+_HARDWARE, _NETWORK = "VG534", "VG536"
+_VERBS = re.compile(r"NCCL WARN Call to ibv_reg_\w{1,40} failed[^\n]{0,200}")
 _REWARD = re.compile(r"reward|judge|grader", re.I)
 _NO_CARD = ("VG529", "VG559")
 _CARD = re.compile(r"\b(?:CUDA|GPU|NCCL|cuda|gpu|bf16)\b")
@@ -32,6 +33,8 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     said = answer.facts.message
     empty = "IndexError" in said and _EMPTY.search(said.rstrip()) is not None
     known = answer.known
+    if known is not None and known.code == _NETWORK:
+        answer.facts = _with_nccl(answer.facts, digests)
     if known is None and empty and answer.facts.zero == 3:
         _tell(answer, _NOT_GATHERED, catalogue)
     fault = settled.of(answer.facts)
@@ -54,6 +57,13 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
 def _tell(answer: Answer, code: str, catalogue: Sequence[Known]) -> None:
     answer.known = next(k for k in catalogue if k.code == code)
     answer.verdict = "explained"
+
+
+def _with_nccl(facts: Facts, digests: Sequence[Digest]) -> Facts:
+    """What InfiniBand's own call said, where the exception says that the system failed."""
+    found = (match for d in digests if (match := _VERBS.search(d.text)))
+    called = next(found, None)
+    return replace(facts, message=f"{facts.message} {called[0]}") if called else facts
 
 
 def _with_warning(facts: Facts, digests: Sequence[Digest]) -> Facts:

@@ -135,7 +135,7 @@ def _source(path: Path, root: Path) -> Source:
     for before, part in itertools.pairwise(parts):
         if match := _ATTEMPT.match(before):
             attempt = int(match[1])
-            rank = int(part) if part.isdigit() else None
+            rank = int(part) if part.isdecimal() else None
     if rank is None and (match := _RANK.search(path.name.lower().removesuffix(".gz"))):
         rank = int(match[1] or match[2])
     if rank is None and (match := _OF_RANK.fullmatch(path.parent.name.lower())):

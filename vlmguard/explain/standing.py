@@ -151,7 +151,7 @@ def _reached(line: Line, common: str, same: list[int], wanted: list[str]) -> boo
         return False
     numbers = _numbers(line.text)
     pairs = [(numbers[n], want) for n, want in zip(same, wanted, strict=True) if n < len(numbers)]
-    return all(a == b or (a.isdigit() and b.isdigit() and int(a) > int(b)) for a, b in pairs)
+    return all(a == b or (a.isdecimal() and b.isdecimal() and int(a) > int(b)) for a, b in pairs)
 
 
 def _slower(lanes: list[_Lane]) -> tuple[list[_Lane], str] | None:

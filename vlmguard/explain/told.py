@@ -139,6 +139,12 @@ _CHECKPOINTING = ("is incompatible with gradient checkpointing",)
 _REENTRANT = (
     "None of the inputs have requires_grad=True",
     "please pass in use_reentrant=True or use_reentrant=False explicitly",
+    "use_reentrant parameter should be passed explicitly",  # torch 2.4 on
+)
+# What the same warnings advise is no argument of the run.
+_ADVISED = re.compile(
+    r"use_reentrant=False is recommended|you can pass use_reentrant=True"
+    r"|pass in use_reentrant=True or use_reentrant=False"
 )
 
 # Other projects' names of an argument → ours, and whether they mean the contrary.
@@ -157,9 +163,15 @@ NAMES = frozenset(
     max_completion_length max_slice_nums max_dynamic_patch plugin
     dataset_name save_steps strict vllm_server_host vllm_server_port
     rlhf_type model_name quantization_bit quant_bits load_in_4bit bits deepspeed_config
+    train_group_size query_max_len passage_max_len
     adam_offload offload_optimizer_device use_unsloth truncation_strategy cached_dataset
     """.split()
 ).union(_ALIASES, prepared.FLAGS)
+
+
+def unadvised(text: str) -> str:
+    """``text`` without what torch's warnings say of arguments that were not passed."""
+    return _ADVISED.sub("", text) if "use_reentrant" in text else text
 
 
 def typed(text: str, wanted: Collection[str]) -> set[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from vlmguard.explain import (
     flags,
     links,
+    looks,
     meets,
     named,
     parted,
@@ -40,12 +41,6 @@ _IMAGE = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tiff")
 _SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h", ".yaml", ".json", ".log")
 _DOWNLOAD = re.compile(
     r"(?i)^\s{0,8}(?:downloading|fetching)\b|\.(?:safetensors|bin|zip|tar\.gz): "
-)
-# Every process that the run's launcher gave a rank, each with its stack.
-SPY = (
-    "pip install py-spy; for p in $(pgrep -u $USER -f '[p]ython'); do r=$(tr '\\0' '\\n' < "
-    "/proc/$p/environ | sed -n 's/^RANK=//p'); echo \"== rank $r, process $p\"; py-spy dump --pid "
-    "$p; done"
 )
 _READ = (
     "who stands where (twice, a minute apart: the same lines: it hangs there; in a container it "
@@ -124,7 +119,7 @@ def _nodes(answer: Answer, digests: Sequence[Digest]) -> int:
     heard = any(rank is not None for d in digests for rank in d.finals)
     quiet = answer.facts.steps is None and not heard
     quiet = quiet and all(d.progress.loading is None for d in digests)
-    return int(said) if quiet and said.isdigit() and len(said) < 6 else 1
+    return int(said) if quiet and said.isdecimal() and len(said) < 6 else 1
 
 
 def _work(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
@@ -219,7 +214,7 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     ranks = f", {watchdog.ranks(first)} first" if first and not hosts else ""
     where = f"on the machine of {logs} first, " if logs else where
     nodes_in_all = answer.facts.said.get("nnodes", "1")
-    if not where and nodes_in_all not in ("0", "1") and nodes_in_all.isdigit():
+    if not where and nodes_in_all not in ("0", "1") and nodes_in_all.isdecimal():
         where = f"on each of the {nodes_in_all} nodes, "
     # It may only have been read too early, where nothing tells of a rank that stands elsewhere.
     told = found.said or ranks or hosts or "writing" in _stands(answer, digests)
@@ -232,12 +227,12 @@ def _next(answer: Answer, digests: Sequence[Digest], found: standing.Standing) -
     before = answer.facts.steps is None and not found.links
     direct = list(links.direct(digests)) if before else []
     if names and plain and (gathers or direct) and "pod" not in answer.facts.said:
-        yield f"timeout 600 tail -n 2 -f {names}; {SPY}: {where}{_BOTH}"
+        yield f"timeout 600 tail -n 2 -f {names}; {looks.SPY}: {where}{_BOTH}"
     else:
         if names and plain:
             yield f"{_look(answer, digests, names)}: {_SINCE}"
         yield from work if downloads else ()
-        yield f"{SPY}: {where}{_READ}{ranks}"
+        yield f"{looks.SPY}: {where}{_READ}{ranks}"
     yield from direct
     yield from work if writing.unsaved(digests) or writing.all_saved(digests) else ()
     if _MAPPED.search(_stands(answer, digests)):

@@ -97,7 +97,7 @@ def _staged(said: str, trace: str, event: Event) -> str:
 
 def _frame(place: str) -> tuple[str, int] | None:
     file, _, line = place.rpartition(":")
-    return (file, int(line)) if line.isdigit() else None
+    return (file, int(line)) if line.isdecimal() else None
 
 
 def _looked(said: str, trace: str, where: str, event: Event) -> str:

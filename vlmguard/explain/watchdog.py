@@ -160,10 +160,9 @@ def _judged(
     heard = {w.rank for w in waits if w.rank is not None}
     if not world and len(heard) > 1:
         world = max(heard) + 1  # at least
-    late = (
-        tuple(sorted(set(range(world)) - heard)) if world and heard and max(heard) < world else ()
-    )
-    if len(late) >= max(len(heard), 1) and len(late) > 1:
-        late = ()  # more silent than heard: the log does not hold all ranks
+    silent = world - len(heard) if world and heard and max(heard) < world else 0
+    late: tuple[int, ...] = ()
+    if world and 0 < silent < max(len(heard), 2):  # else the log does not hold all ranks
+        late = tuple(sorted(set(range(world)) - heard))
     behind = [r for r, (enqueued, _) in status.items() if r is not None and enqueued < common[0]]
     return Table(tuple(waits), late or tuple(sorted(behind)), odd, len(kinds) == 1)

@@ -33,7 +33,7 @@ def steps(facts: Facts) -> tuple[Do, ...]:
     if _NONE not in said and not _ROWS.search(said):
         return ()
     told = _ROWS.search(said)
-    wanted = int(told[2]) if told else facts.number("num_generations") or USUAL
+    wanted = int(told[2]) if told else facts.few("num_generations") or USUAL
     if None in (facts.world, micro, gradual):
         return (_ANY,)
     ranks, micro, gradual = facts.world or 1, micro or 1, gradual or 1

@@ -100,7 +100,29 @@ def smaller_images(facts: Facts) -> Do:
     return Do("max_pixels", cost, limits.fewer_pixels(facts))
 
 
+GROUP = 8  # passages of a query, FlagEmbedding's default
+
+
+def fewer_passages(facts: Facts) -> Do:
+    """FlagEmbedding's forward takes all passages of the micro-batch's queries at once."""
+    told = facts.number("train_group_size")
+    now = f"{told} now" if told else f"{GROUP} by default"
+    group = max((told or GROUP) // 2, 2)
+    return Do(
+        f"--train_group_size {group}: {now}; all passages of a query are in one forward",
+        "fewer negatives for each query",
+    )
+
+
+def _passages(facts: Facts) -> Do:
+    told = facts.number("passage_max_len")
+    length = f"--passage_max_len {told // 2}" if told else "half of --passage_max_len"
+    return Do(length, f"longer passages are cut{f'; {told} now' if told else ''}")
+
+
 def shorter_rows(facts: Facts) -> Do:
+    if facts.framework == "FlagEmbedding":
+        return _passages(facts)
     project = projects.of(facts)
     if project is not None and project.cuts:
         row = facts.number("longrow") or 0

@@ -23,6 +23,7 @@ from vlmguard.explain.catalogue.out_of_memory_parts import (
     adapts,
     alone,
     deepspeed,
+    fewer_passages,
     late,
     own_loop,
     sharded,
@@ -270,7 +271,7 @@ def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
         if (facts.number("longrow") or 0) >= LONG:  # no batch is smaller than that one row
             images = (smaller_images(facts),) if facts.vision or not facts.model else ()
             rows, liger = (liger, *images), length
-        found: tuple[Do, ...] = (*rows, liger, *sharded(facts), *training)
+        found: tuple[Do, ...] = (*_passages(facts), *rows, liger, *sharded(facts), *training)
     elif in_tower(facts) and not begins(facts):
         frames = (_FRAMES,) if "video" in facts.trace.lower() else ()
         tower = Do("tower_checkpointing", "the tower's forward runs twice")
@@ -284,11 +285,15 @@ def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     return (*segments, *found[:1], *between, *found[1:])
 
 
+def _passages(facts: Facts) -> tuple[Do, ...]:
+    return (fewer_passages(facts),) if facts.framework == "FlagEmbedding" else ()
+
+
 def _huge(facts: Facts) -> tuple[Do, ...]:
     length, training = shorter_rows(facts), _training(facts)
     if any(words in facts.trace for words in _VOCABULARY):
         liger = Do("liger", "none: the logits are not kept as a whole")
-        return (*smaller_batch(facts), length, liger, *training)
+        return (*_passages(facts), *smaller_batch(facts), length, liger, *training)
     row = (smaller_images(facts), length) if facts.vision or not facts.model else (length,)
     return (*row, *training)
 
@@ -304,7 +309,7 @@ def _training(facts: Facts) -> tuple[Do, ...]:
     less = Do("checkpointing", "about a third slower")
     tower = Do("tower_checkpointing", "the tower's forward runs twice")
     if facts.framework == "FlagEmbedding":  # whose loss knows the rows of the micro-batch
-        return (less, length, *batch, *shard)
+        return (less, *_passages(facts), length, *batch, *shard)
     known = facts.micro is not None
     if "rowimages" in facts.said and late(facts):
         return (FEWER_IMAGES, *(batch if known else ()), less, length, *shard, tower)

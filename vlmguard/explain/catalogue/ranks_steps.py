@@ -5,6 +5,7 @@ First what costs a minute (logs that exist, the kernel's), last a run with a log
 
 from __future__ import annotations
 
+from vlmguard.explain import looks
 from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import CARDS, Facts
 
@@ -75,6 +76,18 @@ HERE = Do(
     "decoder or processor: its row's file; a forward: its row has no image, or many)",
     "as long as another stall",
 )
+_LIVED = "the launcher ended all of them, so none had been killed"
+SILENT = Do(
+    "pip install py-spy; for p in $(pgrep -u $USER python); do grep -qzx RANK={absent} "
+    "/proc/$p/environ && py-spy dump --pid $p; done, at the next stall, before the time-out: where "
+    f"rank {{absent}} is ({_LIVED})",
+    "as long as another stall",
+)
+WATCH = Do(
+    f"{looks.SPY}, at the next stall, before the time-out: the one that is elsewhere than the "
+    f"others ({_LIVED})",
+    "as long as another stall",
+)
 RANK_LOGS = Do("rank_logs", "a run as long as this one")
 
 
@@ -106,6 +119,8 @@ def others(facts: Facts) -> tuple[Do, ...]:
 
 def late(facts: Facts) -> tuple[Do, ...]:
     """What ended the rank that did not come, or any of them."""
+    if "none killed" in facts.seen:
+        return (SILENT if "absent" in facts.said else WATCH,)
     if "absent" not in facts.said:
         return (KILLED,)
     if "here" in facts.said and "absentlast" not in facts.said:

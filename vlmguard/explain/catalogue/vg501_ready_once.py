@@ -27,7 +27,7 @@ def _static(facts: Facts) -> bool:
     if (facts.accumulation or 1) > 1:
         return False
     major = facts.releases.get("transformers", "").partition(".")[0]
-    return facts.framework not in _TRAINER or (major.isdigit() and int(major) >= 5)
+    return facts.framework not in _TRAINER or (major.isdecimal() and int(major) >= 5)
 
 
 def _why(facts: Facts) -> str:

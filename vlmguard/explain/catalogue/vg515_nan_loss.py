@@ -62,6 +62,11 @@ def _why(facts: Facts) -> str:
             "that are summed while they are written). A step with it would spoil the weights and "
             "the next loss: so none is taken, or the norm alone is; stop the run until it is known"
         )
+    if "lossrose" in facts.said:
+        return (
+            "the loss rose before it was no number: the steps were too large (learning rate, no "
+            "clipping), or float16 overflowed; from the first such step on the weights are spoilt"
+        )
     half = "" if facts.said.get("bf16") == "true" else "overflow in float16, "
     return (
         f"from the first such step on the weights are spoilt or no step is taken: {half}"
@@ -135,6 +140,15 @@ def _attention(facts: Facts) -> tuple[Do, ...]:
     return (switched, _UNFUSED)
 
 
+_TOO_FAST = Do(
+    "a tenth of the learning rate, and gradients clipped at 1.0 (--lr, --learning_rate; "
+    "--grad_clip 1.0, --max_grad_norm 1.0, or torch.nn.utils.clip_grad_norm_(model.parameters(), "
+    "1.0) before optimizer.step()): the loss rose before it was no number; stop this run and start "
+    "again",
+    "slower learning",
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     rate = _RATE.search(facts.message)
     fast = rate is not None and float(rate[1]) > FASTEST
@@ -161,6 +175,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     advised = (_ASKED,) if "eager_advised" in facts.said else ()
     return (
         *((Do("slower", "none"),) if fast else ()),
+        *((_TOO_FAST,) if "lossrose" in facts.said and not fast else ()),
         *advised,
         *first,
         *(overlap if "cudnn_sdpa" not in facts.said else ()),

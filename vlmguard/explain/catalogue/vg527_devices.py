@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import bits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -18,6 +19,12 @@ _AT_PLACE = (
         "none",
         when=("input to be on cuda", "is on cpu, different from other tensors"),
     ),
+)
+
+
+_FULL = Do(
+    "zero3 without the argument that quantises (--bits, quantization_bit, load_in_4bit)",
+    "more memory for the weights, which the ranks share",
 )
 
 
@@ -39,6 +46,11 @@ def _why(facts: Facts) -> str:
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     if _meta(facts):
+        if facts.zero == 3 and bits.few(facts):
+            return (
+                Do("zero2", "more memory: every rank holds all weights, in a few bits"),
+                _FULL,
+            )
         return (
             Do('leave out device_map="auto" and low_cpu_mem_usage where several ranks run', "none"),
             Do("zero2 instead of zero3, where the model is quantised (QLoRA)", "more memory"),

@@ -125,12 +125,20 @@ _STEPS = (
         "none",
     ),
 )
+_IMAGE = Do(
+    "an older tag of this image in docker run: one whose greeting asks for no newer driver than "
+    "{hostdriver} (this one: {imagedriver}); or the host's driver to {imagedriver} or later, and "
+    "sudo reboot",
+    "none",
+)
 _GPUS = Do("docker run --gpus all … (the rest as it was): it was started without a card", "none")
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     if "RmVersionMismatch" in facts.message or "mismatched" in facts.said:
         return UPDATED
+    if "imagedriver" in facts.said:
+        return (_IMAGE, *_STEPS)
     return (_GPUS, *_STEPS) if facts.said.get("docker") else _STEPS
 
 

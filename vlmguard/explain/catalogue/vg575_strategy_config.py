@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain import bits
 from vlmguard.explain.catalogue.strategy_config_steps import STEPS
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -19,16 +20,10 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     given = facts.said.get("deepspeed", "")
     if facts.framework == "ms-swift" and re.fullmatch(r"[a-z]\w{0,30}", given):
         return (_OWN, *known) if "(char 0)" in facts.message else known
-    if "`device_map`" in facts.message and _few_bits(facts):
+    if "`device_map`" in facts.message and bits.few(facts):
         fewer = "more memory: every rank holds all parameters, in 4 or 8 bits"
         return (Do("zero2", fewer), *(do for do in known if do.action != "zero2"))
     return known
-
-
-def _few_bits(facts: Facts) -> bool:
-    """Whether the model is loaded in 4 or 8 bits, which wants a device_map."""
-    given = [facts.said.get(name, "") for name in ("bits", "quantization_bit", "quant_bits")]
-    return bool({"4", "8"} & set(given)) or facts.said.get("load_in_4bit", "").lower() == "true"
 
 
 FAILURE = Known(

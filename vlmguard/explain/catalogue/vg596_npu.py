@@ -54,6 +54,15 @@ FAILURE = Known(
             when=_HELD,
             kind="log",
         ),
+        Do(
+            "cat /usr/local/Ascend/ascend-toolkit/latest/*/ascend_toolkit_install.info; pip show "
+            "torch_npu | grep ^Version: this CANN lacks a function that torch_npu calls: install "
+            "the newer CANN (toolkit and kernels) that Ascend's table names for this torch_npu, "
+            "or the torch_npu of the one that is here",
+            "an installation",
+            when=("Failed to find function",),
+            kind="log",
+        ),
         Do("fp16", "watch for overflow", when=_NO_BF16),
         Do(
             "cp -rL MODEL MODEL-fp16; python -c 'import sys, glob; from safetensors.torch "
@@ -126,6 +135,8 @@ FAILURE = Known(
     ),
     signs=(
         *(Sign(f"{code}: 2", where="line", no=("arning",)) for code in _CODES),
+        Sign("Failed to find function Hccl", releases="torch_npu"),
+        Sign("Failed to find function acl", releases="torch_npu"),
         Sign("NPU function error", no=_ELSE, releases="torch_npu ≥ 2.1"),
         Sign("NPU error", also=("error code is",), no=_ELSE, releases="torch_npu ≤ 2.1"),
         Sign("HCCL function error", no=_ELSE),

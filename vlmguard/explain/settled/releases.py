@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vlmguard.explain.settled.fault import Settled
 
+_LIBUV = "torch for Windows is built without libuv, which 2.4 and later take by default"
 TABLE = (
     Settled(
         said=("No module named 'transformers.modeling_layers'",),
@@ -77,6 +78,27 @@ TABLE = (
             "TrainingArguments(…) or Accelerator() for the process, made last before the trainer "
             "(each new one puts accelerate's state back)",
         ),
+    ),
+    Settled(
+        said=("use_libuv was requested",),
+        trace=("static_tcp_rendezvous.py",),
+        steps=(
+            "python TRAIN.py …, or without FORCE_TORCHRUN (PowerShell: Remove-Item "
+            "Env:FORCE_TORCHRUN; $env:CUDA_VISIBLE_DEVICES = '0'): one card needs no torchrun, "
+            "whose own store asks for libuv on Windows and does not look at USE_LIBUV",
+            "the same command in WSL 2 or on Linux: several cards",
+        ),
+        why=_LIBUV,
+        code="VG584",
+    ),
+    Settled(
+        said=("use_libuv was requested",),
+        steps=(
+            "USE_LIBUV=0 in front of the command (PowerShell: $env:USE_LIBUV = '0'; cmd: set "
+            "USE_LIBUV=0)",
+        ),
+        why=_LIBUV,
+        code="VG584",
     ),
     Settled(
         said=("Optimizer", "object has no attribute 'train'"),

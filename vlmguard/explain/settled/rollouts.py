@@ -17,6 +17,19 @@ TABLE = (
         more=True,
     ),
     Settled(
+        said=("KeyError: '", ".weight'"),
+        trace=("vllm/model_executor/models/", "load_weights"),
+        steps=(
+            "python -m pip install -U vllm trl transformers: the trainer hands weights over under "
+            "names that this vLLM's class of the model does not have",
+            "print(type(model)) where the model is loaded: it must be the class that the page of "
+            "the model names (…ForConditionalGeneration), not one of text or of a kin",
+            "use_vllm=False (--use_vllm false): the rollouts by the trainer itself, more slowly",
+        ),
+        why="vLLM was handed weights by names that its own class of this model does not have",
+        code="VG566",
+    ),
+    Settled(
         said=("has no attribute 'vllm_engine'",),
         steps=(
             (

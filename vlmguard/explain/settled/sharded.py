@@ -24,6 +24,24 @@ _TRANSFORMERS = (
 )
 TABLE = (
     Settled(
+        said=("Call to ibv_reg_",),
+        steps=(
+            "NCCL_NET_GDR_LEVEL=LOC in front of the same command, on every node: it runs: the "
+            "card's own memory cannot be registered with the InfiniBand card (lsmod | grep "
+            "peermem; virtual machines and containers often lack it), keep it so; else next step",
+            "ulimit -l, in the job: not unlimited: docker run --ulimit memlock=-1, or memlock in "
+            "/etc/security/limits.conf; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, where it "
+            "is set, taken away",
+            "NCCL_IB_DISABLE=1 in front of the same command, on every node: it runs: InfiniBand is "
+            "at fault (slower between nodes)",
+        ),
+        why=(
+            "NCCL could not register memory with the InfiniBand card: the way to the other node is "
+            "there, and the memory that is to be sent is refused"
+        ),
+        code="VG536",
+    ),
+    Settled(
         said=("'NoneType' object has no attribute 'next_functions'",),
         trace=("count_used_parameters_in_backward",),
         steps=(

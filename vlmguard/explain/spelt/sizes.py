@@ -61,7 +61,7 @@ SPELT: dict[str, dict[str, str]] = {
         "ms-swift": "--max_length {length}",
         "TRL": "--max_length {length} (None switches truncation off)",
         "LLaMA-Factory": "cutoff_len: {length}",
-        "FlagEmbedding": "--query_max_len {length} --passage_max_len {length}",
+        "FlagEmbedding": "--passage_max_len {length}",
         "axolotl": "sequence_len: {length}",
         "": "max_length={length}",
     },
