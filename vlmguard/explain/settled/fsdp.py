@@ -25,9 +25,9 @@ TABLE = (
                 "accelerate launch --config_file {config} YOUR_SCRIPT.py: accelerate test trains a "
                 "model of its own, which has not your model's blocks: its failure says nothing of "
                 "your run",
-                "accelerate launch --config_file FSDP.yaml YOUR_SCRIPT.py: accelerate test trains a "
-                "model of its own, which has not your model's blocks: its failure says nothing of "
-                "your run",
+                "accelerate launch --config_file FSDP.yaml YOUR_SCRIPT.py: accelerate test trains "
+                "a model of its own, which has not your model's blocks: its failure says nothing "
+                "of your run",
             ),
         ),
         why="accelerate test trains a small model of its own, without the class that is named",
