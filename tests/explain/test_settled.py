@@ -169,6 +169,10 @@ ROWS = (
     (log("RuntimeError: Some tensors share memory, this will lead to duplicate memory on disk", ("accelerate/checkpointing.py", "save_accelerator_state", "x")), "accelerator.save_state(FOLDER, safe_serialization=False)"),
     (log("TypeError: __init__() got an unexpected keyword argument 'enable_lora'", ("peft/config.py", "from_pretrained", "x")), "sed -i.bak -E"),
     (log("ImportError: cannot import name 'flash_attn_func' from 'flash_attn' (/env/flash_attn/__init__.py)"), "python -m pip install -U --no-build-isolation 'flash-attn>=2'"),
+    (log("RuntimeError: linalg.svd: The input tensor A must have at least 2 dimensions.", ("peft/tuners/lora/layer.py", "pissa_init", "x")), "python -m pip install -U 'peft>=0.12'"),
+    (log("TypeError: LlamaForCausalLM.__init__() got an unexpected keyword argument 'load_in_8bit'", ("transformers/modeling_utils.py", "from_pretrained", "model = cls(config, *model_args, **model_kwargs)")), "quantization_config=BitsAndBytesConfig(load_in_8bit=True)"),
+    ("llamafactory-cli train a.yaml\nRunning tokenizer on dataset (num_proc=512):  98%|###| 81273/82730 [01:36<00:01, 843.85 examples/s]\n" + log("RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable multiprocessing."), "preprocessing_num_workers: 8"),
+    ("deepspeed finetune.py --preprocessing_num_workers 2\n" + log("TypeError: cannot pickle 'torch._C._distributed_c10d.ProcessGroup' object", ("datasets/arrow_dataset.py", "map", "x"), ("dill/_dill.py", "save", "x")), "--preprocessing_num_workers 1"),
 )  # fmt: skip
 
 

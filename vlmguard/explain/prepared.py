@@ -25,6 +25,8 @@ def own(action: str, facts: Any) -> str:
     name = next((n for n in FLAGS if n in facts.typed), "")
     if action == "map_workers" and name and facts.framework not in _YAML:
         return f"--{name} 1"
+    if action == "map_few" and name and facts.framework not in _YAML:
+        return f"--{name} 8"
     if action not in ("map_more", "map_and_wait") or facts.framework in _YAML or not name:
         return ""
     more = f"--{name} $(nproc)"

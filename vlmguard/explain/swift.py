@@ -38,6 +38,7 @@ _SPELT = {
         "no_offload": "--deepspeed default-zero3",
         "model_name_or_path": "--model_id_or_path MODEL_OR_FOLDER behind the command",
         "map_workers": "--preprocess_num_proc 1",
+        "map_few": "--preprocess_num_proc 8",
         "map_more": "--preprocess_num_proc $(nproc)",
         "map_and_wait": "--preprocess_num_proc $(nproc)",
         "preprocess": "--lazy_tokenize true",

@@ -175,7 +175,7 @@ STEPS = (
     ),
     Do(
         'parser.add_argument("--local_rank", "--local-rank", type=int, default=0): the '
-        "launcher hands it over; torchrun sets LOCAL_RANK instead",
+        "launcher hands it over; torchrun, and deepspeed --no_local_rank, set LOCAL_RANK alone",
         "none",
         when=("arguments: --local_rank", "arguments: --local-rank"),
         kind="help",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain import prepared
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -18,6 +19,18 @@ def _why(facts: Facts) -> str:
         "a worker process of the data loader ended without an exception: killed for memory, "
         "crashed in a decoder, or stuck"
     )
+
+
+MANY = 32  # processes that prepare data: more than that share a machine's memory badly
+
+
+def _fewer(facts: Facts) -> tuple[Do, ...]:
+    """Fewer processes, where very many prepared the data."""
+    many = (facts.number("map_workers", *prepared.FLAGS) or 0) >= MANY
+    if many and "map operation" in facts.message:
+        said = "none; it was memory, most often: so many processes share the machine's"
+        return (Do("map_few", said),)
+    return ()
 
 
 _STEPS = (
@@ -87,7 +100,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     killed = "by signal: Killed" in facts.message  # only the kernel, or a person, does that
     told = ("Killed", "exited unexpectedly")
     if many < 4 or (facts.world or 1) < 2 or not any(words in facts.message for words in told):
-        return _KILLED if killed else _STEPS
+        return _KILLED if killed else (*_fewer(facts), *_STEPS)
     cost = (
         f"slower loading; {facts.world} ranks × {many} workers held their rows and images in the "
         "host's memory at once; 0 shows an exception that a worker kept to itself"

@@ -8,6 +8,8 @@ from vlmguard.explain.logfacts import Facts
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     """What a data loader cannot send to its workers need not be sent."""
+    if "ickle" in facts.message and "datasets/arrow_dataset.py" in facts.trace:
+        return (Do("map_workers", "slower preparation, in this process alone"), *_STEPS)
     sent = "ickle" in facts.message and "dataloader.py" in facts.trace
     return (Do("workers", "slower batches"), *_STEPS) if sent else _STEPS
 

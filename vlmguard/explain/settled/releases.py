@@ -7,6 +7,31 @@ from vlmguard.explain.settled.fault import Settled
 _LIBUV = "torch for Windows is built without libuv, which 2.4 and later take by default"
 TABLE = (
     Settled(
+        said=("linalg.svd: The input tensor A must have at least 2 dimensions",),
+        trace=("in pissa_init",),
+        steps=(
+            "python -m pip install -U 'peft>=0.12': which gathers the weight under ZeRO-3 before "
+            "it is taken apart",
+            "init_lora_weights=True in LoraConfig(…), where this peft has to stay: LoRA's own "
+            "beginning, not PiSSA's",
+        ),
+        why="under ZeRO-3 the weight that PiSSA takes apart is empty on this rank",
+        mended="peft 0.12",
+        code="VG523",
+    ),
+    *(
+        Settled(
+            said=(f"__init__() got an unexpected keyword argument '{name}'",),
+            trace=("in from_pretrained", "cls(config, *model_args, **model_kwargs)"),
+            steps=(
+                f"quantization_config=BitsAndBytesConfig({name}=True) in from_pretrained, in place "
+                f"of {name}=True: transformers 5 takes it so alone; before {since}: python -m pip "
+                "install -U transformers accelerate bitsandbytes",
+            ),
+        )
+        for name, since in (("load_in_8bit", "4.22"), ("load_in_4bit", "4.30"))
+    ),
+    Settled(
         said=("No module named 'transformers.modeling_layers'",),
         trace=("peft/",),
         steps=(

@@ -208,6 +208,13 @@ SPELT: dict[str, dict[str, str]] = {
         "axolotl": "dataset_processes: 1",
         "": "dataset.map(…, num_proc=1)",
     },
+    "map_few": {
+        "ms-swift": "--dataset_num_proc 8",
+        "TRL": "--dataset_num_proc 8",
+        "LLaMA-Factory": "preprocessing_num_workers: 8",
+        "axolotl": "dataset_processes: 8",
+        "": "dataset.map(…, num_proc=8)",
+    },
     "map_more": {
         "ms-swift": "--dataset_num_proc $(nproc)",
         "TRL": "--dataset_num_proc $(nproc)",
