@@ -76,7 +76,7 @@ def asked_in(trace: str, owner: str, attribute: str) -> str:
 
 _ASKED = re.compile(
     r"(?:requires?|needs|install|Error:|The) [`'\"]?"
-    r"(([A-Za-z][\w-]{1,40})[<>=!]=?[\w.]{1,20}(?:,[<>=!]=?[\w.]{1,20}){0,2})"
+    r"(([A-Za-z][\w-]{1,40})[<>=!]=?[\w.]{1,20}(?:, ?[<>=!]=?[\w.]{1,20}){0,9})"
 )
 
 

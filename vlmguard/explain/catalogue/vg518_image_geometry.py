@@ -23,6 +23,8 @@ def _why(facts: Facts) -> str:
             "the model's preprocessor_config.json gives its size by other keys than this release "
             "of transformers takes"
         )
+    if match := _FRAMES.search(facts.message):
+        return f"a video has {match[1]} frames, and {match[2]} are asked for"
     if match := _PATCHES.search(facts.message):
         return (
             f"the processor divides an image into patches ({match['shape'] or match['wanted']}) "
@@ -42,7 +44,24 @@ def _why(facts: Facts) -> str:
     )
 
 
+# Qwen's utilities: of a video that has fewer frames than are asked for.
+_FRAMES = re.compile(
+    r"nframes should (?:be )?in interval \[\d{1,3}, (\d{1,6})\], but got (\d{1,6})"
+)
+
+
+def _frames(has: int, asked: int) -> tuple[Do, ...]:
+    if has < 2:
+        said = "take videos of one frame out of the rows, or have them as images"
+        return (Do(f"{said}: two frames are the least that Qwen's tower takes", "those rows"),)
+    fewer = f"{has // 2 * 2} as nframes (max_frame_num, num_frames, …: as command and rows call it)"
+    said = f"the video has {has} frames, and {asked} are asked for; or fps in its place, which goes"
+    return (Do(f"{fewer}: {said} by the video's length", "fewer frames of each video"),)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if match := _FRAMES.search(facts.message):
+        return _frames(int(match[1]), int(match[2]))
     if "must contain 'shortest_edge' and 'longest_edge' keys" in facts.message:
         return looks.EDGES
     if _PATCHES.search(facts.message):

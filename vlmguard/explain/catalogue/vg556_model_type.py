@@ -145,6 +145,13 @@ _STEPS = (
         kind="newer",
     ),
     Do(
+        "hf download BASE_MODEL --include '*.py' --local-dir {path}: the model's own code was not "
+        "saved with the weights (a base model on this disk: copy its *.py into {path})",
+        "none",
+        when=(".py. Checkout", ".py'. Checkout"),
+        kind="newer",
+    ),
+    Do(
         "ls {path}: adapter_config.json is there: an adapter: "
         "PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(BASE), {path}), "
         "BASE by grep base_model {path}/adapter_config.json; else it is no whole model: "

@@ -148,4 +148,19 @@ TABLE = (
             "beside it); or python -m pip install 'datasets<4'",
         ),
     ),
+    *(
+        Settled(
+            said=("the number of samples", "test_size="),
+            trace=(place,),
+            steps=(f"{off}: no row is left for training beside the evaluation's",),
+            why="of so few rows a part for the evaluation was to be split off",
+            code="VG554",
+        )
+        for place, off in (
+            ("swift/llm/utils/dataset.py", "--dataset_test_ratio 0"),
+            ("/swift/", "--split_dataset_ratio 0"),
+            ("/llamafactory/", "val_size: 0"),
+            ("/llmtuner/", "--val_size 0"),
+        )
+    ),
 )

@@ -150,6 +150,21 @@ TABLE = (
     ),
     *(
         Settled(
+            said=(f"The number of {kind}s does not match the number of <{kind}> tokens",),
+            steps=(
+                _entry(
+                    f'"columns": {{"messages": "messages", "{kind}s": "{kind}s"}}',
+                    f"(with the rows' own names) without {kind}s among the columns no row has one; "
+                    "it is there: the next step",
+                ),
+            ),
+            code="VG510",
+            more=True,
+        )
+        for kind in ("video", "audio")
+    ),
+    *(
+        Settled(
             said=(f"This model does not support {kind} input",),
             steps=(
                 (

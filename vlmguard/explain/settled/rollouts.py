@@ -5,6 +5,12 @@ from __future__ import annotations
 from vlmguard.explain.settled.fault import Settled
 
 _WEIGHTS = "VLLM_ENABLE_V1_MULTIPROCESSING=0 in front of the command"
+_RENAMED = (
+    "python -m pip install -U 'vllm>=0.9.1': which knows the names that transformers 4.52 and "
+    "later give the weights of Qwen2-VL and Qwen2.5-VL (model.language_model., model.visual.)",
+    "python -m pip install 'transformers<4.52', and the model saved again with it (for a training "
+    "that hands its weights to vLLM: the same training), where this vLLM has to stay",
+)
 TABLE = (
     Settled(
         said=("already in registry",),
@@ -138,5 +144,16 @@ TABLE = (
             "trl vllm-serve --model MODEL in place of vllm serve: only TRL's own server takes "
             "weights (/init_communicator/, /update_named_param/)",
         ),
+    ),
+    *(
+        Settled(
+            said=(f"KeyError: '{name}",),
+            trace=("vllm/model_executor/models/",),
+            steps=_RENAMED,
+            why="the weights have the names of a newer transformers than this vLLM knows",
+            mended="vllm 0.9.1",
+            code="VG522",
+        )
+        for name in ("language_model.embed_tokens.", "language_model.layers.", "visual.patch_emb")
     ),
 )

@@ -83,56 +83,6 @@ TABLE = (
         steps=("python -m pip install -U 'qwen-vl-utils>=0.0.14': which takes {argument}",),
     ),
     Settled(
-        said=("token count between text and `input_ids`", "truncation="),
-        trace=("unsloth_zoo/vision_utils.py",),
-        steps=(
-            "UnslothVisionDataCollator(model, tokenizer, max_seq_length=8192): and max_seq_length="
-            "8192 in SFTConfig(…), too: the collator cuts by a limit of its own",
-        ),
-        code="VG506",
-    ),
-    Settled(
-        said=("argument 'padding_value'", "must be float, not NoneType"),
-        steps=(
-            "tokenizer.pad_token = tokenizer.eos_token: behind from_pretrained, in front of the "
-            "trainer: rows are padded with a token that the tokenizer does not name",
-        ),
-        why="the tokenizer has no padding token, so that rows cannot be padded with it",
-        code="VG574",
-    ),
-    *(
-        Settled(
-            said=("unsupported operand type(s) for //: 'int' and 'NoneType'",),
-            trace=(f"/processing_{name}.py",),
-            steps=(
-                "processor.patch_size = model.config.vision_config.patch_size; "
-                "processor.vision_feature_select_strategy = "
-                "model.config.vision_feature_select_strategy: behind from_pretrained: the folder's "
-                "processor_config.json is of before transformers 4.46, and lacks both",
-                "hf download REPO processor_config.json --local-dir MODEL: the newer file of the "
-                "same model, which has them",
-            ),
-            why="the processor counts an image's tokens itself, and was told no size of a patch",
-            code="VG556",
-        )
-        for name in ("llava", "llava_next", "llava_next_video")
-    ),
-    *(
-        Settled(
-            said=(f"object has no attribute '{name}'",),
-            trace=("transformers/tokenization_utils.py", "in __init__"),
-            steps=(
-                "python -m pip install 'transformers==4.33.3': newer ones add tokens in the "
-                "tokenizer's own __init__, before the model's code has set {attribute}",
-                "hf download MODEL --include 'tokenization_*.py' --force-download: the model's own "
-                "code of today, where its page has a newer one",
-            ),
-            since="transformers 4.34",
-            code="VG570",
-        )
-        for name in ("IMAGE_ST", "sp_model", "tokenizer", "sp_tokenizer", "tokenizer_model")
-    ),
-    Settled(
         said=("Union[arg, ...]: each arg must be a type. Got Ellipsis",),
         steps=(
             "{place}: Tuple[…, ...] in place of Union[…, ...] (from typing import Tuple): a type "

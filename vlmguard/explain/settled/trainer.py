@@ -244,4 +244,13 @@ TABLE = (
         )
         for name, (has, lacks) in _GONE.items()
     ),
+    Settled(
+        said=("The features should include `input_ids_chosen`",),
+        steps=(
+            "python -m pip install -U 'trl>=0.12': whose RewardTrainer turns chosen and rejected "
+            "into tokens itself",
+        ),
+        mended="trl 0.12",
+        code="VG554",
+    ),
 )
