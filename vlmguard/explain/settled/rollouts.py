@@ -22,6 +22,17 @@ TABLE = (
         ),
         more=True,
     ),
+    *(
+        Settled(
+            said=(f"KeyError: '{name}",),
+            trace=("vllm/model_executor/models/",),
+            steps=_RENAMED,
+            why="the weights have the names of a newer transformers than this vLLM knows",
+            mended="vllm 0.9.1",
+            code="VG522",
+        )
+        for name in ("language_model.embed_tokens.", "language_model.layers.", "visual.patch_emb")
+    ),
     Settled(
         said=("KeyError: '", ".weight'"),
         trace=("vllm/model_executor/models/", "load_weights"),
@@ -144,16 +155,5 @@ TABLE = (
             "trl vllm-serve --model MODEL in place of vllm serve: only TRL's own server takes "
             "weights (/init_communicator/, /update_named_param/)",
         ),
-    ),
-    *(
-        Settled(
-            said=(f"KeyError: '{name}",),
-            trace=("vllm/model_executor/models/",),
-            steps=_RENAMED,
-            why="the weights have the names of a newer transformers than this vLLM knows",
-            mended="vllm 0.9.1",
-            code="VG522",
-        )
-        for name in ("language_model.embed_tokens.", "language_model.layers.", "visual.patch_emb")
     ),
 )
