@@ -33,6 +33,7 @@ CALLBACK = "03/12/2024 11:24:33 - INFO - llmtuner.extras.callbacks - {{'loss': {
 AWAY = "urllib3.exceptions.ConnectTimeoutError: (<urllib3.connection.HTTPSConnection object at 0x7f>, 'Connection to huggingface.co timed out. (connect timeout=10)')\n"
 UNHANDLED = "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:825, unhandled system error, NCCL version 2.7.8\nncclSystemError: System call (socket, malloc, munmap, etc) failed."
 WRAPPED = ("torch/nn/parallel/distributed.py", "__init__", "dist._verify_model_across_ranks(self.process_group, parameters)")
+WAITS = "[E ProcessGroupNCCL.cpp:828] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=18364, OpType={1}, Timeout(ms)=4800000) ran for 4804648 milliseconds before timing out.\n"
 HUB = "huggingface_hub.utils._errors.LocalEntryNotFoundError: An error happened while trying to locate the file on the Hub and we cannot find the requested files in the local cache."
 
 ROWS = {
@@ -61,6 +62,13 @@ ROWS = {
     "an endpoint without a port": (log("ValueError: The port number of the rendezvous endpoint '10.0.0.1:' must be an integer between 0 and 65536."), 'echo "$MASTER_ADDR:$MASTER_PORT"'),
     "Slurm names the limit": ("slurmstepd: error: Step 1141810.0 exceeded memory limit (52917772 > 20971520), being killed\nsrun: error: falkor7: task 0: Killed\n", "#SBATCH --mem=0"),
     "a launch that failed": (log("RuntimeError: CUDA error: unspecified launch failure"), "dmesg -T | grep -i xid"),
+    "a save under the main process alone": ("accelerate launch t.py\nepoch 0 step 99 loss 2.31\nINFO:accelerate.accelerator:Saving current state to ./out/state_100\n" + "".join(WAITS.format(rank, kind) for rank, kind in enumerate(("_ALLGATHER_BASE", "ALLGATHER", "ALLGATHER"))), "grep -nE 'is_main_process"),
+    "it says an exabyte": (log("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.", ("torch/distributed/fsdp/_optim_utils.py", "_optim_state_dict", "x"), ("torch/distributed/distributed_c10d.py", "all_gather_object", "input_tensor.resize_(max_object_size)")), "grep -nE 'is_main_process"),
+    "adapters on the first card": (log(FULL, ("peft/peft_model.py", "load_adapter", "adapters_weights = load_peft_weights(model_id, device=torch_device)"), ("peft/utils/save_and_load.py", "load_peft_weights", "x")), 'PeftModel.from_pretrained(…, torch_device="cpu")'),
+    "a pod that finds no node": ("  Warning  FailedScheduling  42m   default-scheduler  0/6 nodes are available: 4 Insufficient nvidia.com/gpu.\n", "kubectl describe nodes"),
+    "a taint": ("  Warning  FailedScheduling  42m   default-scheduler  0/6 nodes are available: 2 node(s) had untolerated taint {nvidia.com/gpu: present}, 4 Insufficient nvidia.com/gpu.\n", "tolerations: ["),
+    "it rose before it was none": ("torchrun t.py --bf16 True\nx transformers/trainer.py\n" + "".join(step(n, loss, norm) for n, (loss, norm) in enumerate(((0.9, 2.0), (0.8, 2.0), (4.1, 98.0), (9.8, 412.0), ("nan", "nan"), ("nan", "nan"), ("nan", "nan")))), "--learning_rate 5.0e-06 --max_grad_norm 1.0"),
+    "ModelScope's download": (log("requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('Remote end closed connection without response'))", ("modelscope/hub/file_download.py", "download_part_with_retry", "raise e")), "the same command again"),
     "nothing learns": ("swift sft --tuner_type lora\n[INFO:swift] x\n" + "".join(step(n, f"1.8{n}", "0.0") for n in range(1, 8)), "--gradient_checkpointing_kwargs '{\"use_reentrant\": false}'"),
     "it learns, and its gradients are not told": ("swift sft --tuner_type lora\n[INFO:swift] x\n" + "".join(step(n, f"1.{9 - n}", "0.0") for n in range(1, 8)), "tail -n 2"),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from vlmguard.explain import architectures, limits, looks, spelling
 from vlmguard.explain.catalogue import ranks_steps as ranks
@@ -29,6 +30,11 @@ def _why(facts: Facts) -> str:
             "one rank never entered: it does something alone (evaluates, saves, logs, uploads), "
             "left the loop earlier, or it failed or was killed, which its own log then tells; "
             "gradients are not what they wait for"
+        )
+    if _saves(facts):
+        return (
+            "the ranks wait where a model is saved, that lies on all of them: one rank gathers "
+            "what the others do not give, as it is alone there, or writes for too long"
         )
     start = (
         _ALIVE
@@ -116,6 +122,31 @@ _HUGE = Do(
 )
 
 
+# A model that lies on all ranks is saved by all of them.
+_MAIN = Do(
+    "grep -nE 'is_main_process|rank *== *0|rank\\(\\) *== *0' {main}: save_state, save_model and "
+    "state_dict of a model that lies on all ranks (FSDP, ZeRO-3) have to be called by all of them, "
+    "outside of it: here one rank stands in its save alone",
+    "none",
+    kind="main",
+)
+_MAIN_ANY = replace(_MAIN, action=_MAIN.action.replace("' {main}", "' -r --include='*.py' ."))
+_SHARDS = (
+    Do(
+        "FSDP_STATE_DICT_TYPE=SHARDED_STATE_DICT in front of the command, under FSDP: each rank "
+        "writes its part, accelerate merge-weights FOLDER OUT puts them together afterwards",
+        "one more step by hand",
+    ),
+)
+
+
+def _saves(facts: Facts) -> bool:
+    """Whether ranks that all live wait in a save, or gather behind the last step."""
+    over = facts.steps is not None and facts.steps[0] >= facts.steps[1] > 1
+    gathers = "GATHER" in facts.message
+    return gathers and (over or (facts.phase == "save" and "all wait" in facts.seen))
+
+
 def _find(facts: Facts) -> tuple[Do, ...]:
     """Who failed or stayed behind: what exists already first, then what costs another run."""
     smaller = Do("max_pixels", "smaller images", limits.fewer_pixels(facts))
@@ -129,6 +160,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (*ranks.late(facts), slow, *_LINKS, *ranks.logs(facts))
     if _FIRST.search(facts.message):
         return (*_LINKS, *ranks.logs(facts), *_FIND)
+    if _saves(facts):
+        return (_MAIN, _MAIN_ANY, *ranks.late(facts), *_SHARDS, *ranks.logs(facts), *_FIND)
     if "disagreement" in facts.message:  # ZeRO-3's own check of what it gathers
         ways = [do for do in _by_rows(facts) if do is not _LEAVES]
         return (*ways, _LEAVES, *_find(facts))

@@ -149,9 +149,22 @@ _TOO_FAST = Do(
 )
 
 
+def _smaller(facts: Facts, rate: float) -> Do:
+    """A tenth of the step by which the loss rose, where the log tells it."""
+    if not rate:
+        return _TOO_FAST
+    value = f"{rate / 10:.1e}"
+    spelt = {"LLaMA-Factory": f"learning_rate: {value}, max_grad_norm: 1.0"}
+    spelt[""] = f"learning_rate={value}, max_grad_norm=1.0"
+    typed = spelt.get(facts.framework, f"--learning_rate {value} --max_grad_norm 1.0")
+    why = "the loss rose before it was no number; stop this run and start again"
+    return Do(f"{typed}: a tenth of the rate that it had there, and clipped: {why}", "slower")
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
     rate = _RATE.search(facts.message)
-    fast = rate is not None and float(rate[1]) > FASTEST
+    told = float(rate[1]) if rate is not None else 0.0
+    fast = told > FASTEST
     half = Do("bf16", "none on cards from Ampere on; fp16 overflows in vision towers")
     if _broken(facts):
         own = facts.framework in ("", "transformers", "TRL", "accelerate")
@@ -175,7 +188,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     advised = (_ASKED,) if "eager_advised" in facts.said else ()
     return (
         *((Do("slower", "none"),) if fast else ()),
-        *((_TOO_FAST,) if "lossrose" in facts.said and not fast else ()),
+        *((_smaller(facts, told),) if "lossrose" in facts.said and not fast else ()),
         *advised,
         *first,
         *(overlap if "cudnn_sdpa" not in facts.said else ()),

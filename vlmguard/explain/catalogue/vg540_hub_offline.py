@@ -29,6 +29,7 @@ _ASK = Do(
     "none",
     unless=("swanlab", "wandb", "modelscope"),
 )
+_AGAIN = Do("the same command again: ModelScope's download goes on where it stopped", "none")
 _MIRROR = Do(
     "HF_ENDPOINT=https://hf-mirror.com in front of the command (a public mirror, for what is not "
     "gated), or HTTPS_PROXY=…, where your site has one",
@@ -167,6 +168,9 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     A login node is where Slurm is.
     """
     steps: tuple[Do, ...] = _STEPS
+    if "modelscope/hub/" in facts.trace and "modelscope" not in facts.message:
+        own = (replace(do, when=()) for do in _STEPS if "modelscope" in do.when)
+        return (_AGAIN, *own, *(do for do in _STEPS if do.action == "local_model"))
     if "noname" in facts.said:
         steps = tuple(do for do in _STEPS if do != _ASK)
     elif "noway" in facts.said:

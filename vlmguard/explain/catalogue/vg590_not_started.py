@@ -162,7 +162,39 @@ def _absent(line: str) -> bool:
     return any(word in line for word in words)
 
 
+def _pending(line: str) -> bool:
+    return "FailedScheduling" in line or "nodes are available" in line
+
+
+_PENDING = (
+    Do(
+        'tolerations: [{key: "nvidia.com/gpu", operator: "Exists"}] under spec: of the pod (its '
+        "template, in a job): the nodes with cards bear that taint, and this pod does not tolerate "
+        "it",
+        "none",
+        when=("taint {nvidia.com/gpu",),
+        kind="nodes",
+    ),
+    Do(
+        "kubectl describe nodes | grep -E '^Name:|nvidia.com/gpu|Taints:': how many cards each "
+        "node has and has given away: fewer in resources.limits, or wait until a job ends; none "
+        "anywhere: the device plugin does not run there",
+        "none",
+        kind="look",
+    ),
+    Do(
+        "kubectl get pods -A -o wide | grep -v -E 'Completed|kube-system': whose pods hold them",
+        "none",
+    ),
+)
+
+
 def _why(facts: Facts) -> str:
+    if _pending(facts.message):
+        return (
+            "the pod waits: no node has what it asks for and lets it in; nothing of the training "
+            "ran yet"
+        )
     if _contained(facts.message):
         return (
             "the container was not started: its image cannot be had, or the machine gives it no "
@@ -190,6 +222,8 @@ _HOSTS = Do(
 def _do(facts: Facts) -> tuple[Do, ...]:
     if "mismatched" in facts.said:
         return vg537_driver.UPDATED
+    if _pending(facts.message):
+        return _PENDING
     if _contained(facts.message):
         return _CONTAINER
     return (_HOSTS, *(_COMMAND if _absent(facts.message) else _SCHEDULER))
