@@ -14,6 +14,7 @@ from vlmguard.explain.settled import (
     fsdp,
     images,
     loading,
+    memory,
     models,
     processors,
     releases,
@@ -25,6 +26,7 @@ from vlmguard.explain.settled import (
 from vlmguard.explain.settled.fault import Settled
 
 TABLE: tuple[Settled, ...] = (
+    *memory.TABLE,
     *sharded.TABLE,
     *fsdp.TABLE,
     *trainer.TABLE,

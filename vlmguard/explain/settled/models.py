@@ -6,21 +6,6 @@ from vlmguard.explain.settled.fault import Settled
 
 TABLE = (
     Settled(
-        said=("out of memory",),
-        trace=("in _save_to_state_dict", "in undo_layout"),
-        steps=(
-            "python -m pip install bitsandbytes==0.39.1: from it on a model of 8 bits is saved as "
-            "it lies; 0.38 to 0.39.0 unpack each layer on the card for it and keep that",
-            "model.save_pretrained(…) of the PEFT model alone, after the training (--save_strategy "
-            "no): adapters are saved without the weights of 8 bits",
-        ),
-        why=(
-            "bitsandbytes 0.38 to 0.39.0 unpack each layer of 8 bits on the card where a "
-            "checkpoint is written: the training had room, the copy has not"
-        ),
-        mended="bitsandbytes 0.39.1",
-    ),
-    Settled(
         said=("NotImplementedError",),
         trace=("in is_async_output_supported",),
         steps=(

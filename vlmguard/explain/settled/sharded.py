@@ -42,41 +42,6 @@ TABLE = (
         code="VG536",
     ),
     Settled(
-        said=("more than 1EB memory",),
-        trace=("in all_gather_object", "state_dict"),
-        steps=(
-            (
-                "grep -nE 'is_main_process|rank *== *0' {main}: what saves at {place} has to be "
-                "called by all ranks, outside of it",
-                "grep -rnE 'is_main_process|rank *== *0' --include='*.py' . : what saves has to be "
-                "called by all ranks, outside of it",
-            ),
-        ),
-        why=(
-            "one rank gathers the sizes of all while the others do something else: it reads a size "
-            "that nobody sent (1EB), no card is full"
-        ),
-        code="VG551",
-    ),
-    Settled(
-        said=("out of memory",),
-        trace=("in load_peft_weights", "device=torch_device"),
-        steps=(
-            (
-                'PeftModel.from_pretrained(…, torch_device="cpu") at {place}: each process puts '
-                "the adapters onto card 0 first, where nobody says otherwise",
-                'PeftModel.from_pretrained(…, torch_device="cpu"): each process puts the adapters '
-                "onto card 0 first, where nobody says otherwise",
-            ),
-            'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) in front of the model, in place '
-            "of it: each process then takes its own card for card 0",
-        ),
-        why=(
-            "PEFT reads adapters onto the process's first card, and all processes have card 0 for "
-            "that: it is filled by the others"
-        ),
-    ),
-    Settled(
         said=("'NoneType' object has no attribute 'next_functions'",),
         trace=("count_used_parameters_in_backward",),
         steps=(
