@@ -173,6 +173,10 @@ ROWS = (
     (log("TypeError: LlamaForCausalLM.__init__() got an unexpected keyword argument 'load_in_8bit'", ("transformers/modeling_utils.py", "from_pretrained", "model = cls(config, *model_args, **model_kwargs)")), "quantization_config=BitsAndBytesConfig(load_in_8bit=True)"),
     ("llamafactory-cli train a.yaml\nRunning tokenizer on dataset (num_proc=512):  98%|###| 81273/82730 [01:36<00:01, 843.85 examples/s]\n" + log("RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable multiprocessing."), "preprocessing_num_workers: 8"),
     ("deepspeed finetune.py --preprocessing_num_workers 2\n" + log("TypeError: cannot pickle 'torch._C._distributed_c10d.ProcessGroup' object", ("datasets/arrow_dataset.py", "map", "x"), ("dill/_dill.py", "save", "x")), "--preprocessing_num_workers 1"),
+    (log("TypeError: output tensor must have the same type as input tensor", ("deepspeed/runtime/zero/partition_parameters.py", "_allgather_params_coalesced", "x"), ("torch/distributed/distributed_c10d.py", "all_gather_into_tensor", "x")), "python -m pip install -U 'deepspeed>=0.19.3'"),
+    (log("FileNotFoundError: [Errno 2] No such file or directory: 'rng_state_3.pth'", ("transformers/trainer.py", "_inner_training_loop", "shutil.rmtree(checkpoint)"), ("shutil.py", "_rmtree_safe_fd", "x")), "python -m pip install -U 'transformers>=4.26'"),
+    (log("FileNotFoundError: [Errno 2] No such file or directory: 'out/checkpoints/checkpoint_0'", ("accelerate/accelerator.py", "save_state", "shutil.rmtree(folder)")), "python -m pip install -U 'accelerate>=0.23'"),
+    (log("RuntimeError: expected scalar type Float but found BFloat16", first='File "/a/LLaVA/llava/model/llava_arch.py", line 96, in encode_images\n    x = self.get_model().mm_projector(image_features)\n'), "deepspeed llava/train/train_mem.py"),
 )  # fmt: skip
 
 

@@ -6,6 +6,16 @@ from vlmguard.explain.settled.fault import Settled
 
 TABLE = (
     Settled(
+        said=("expected scalar type Float but found BFloat16",),
+        trace=("llava_arch.py", "mm_projector"),
+        steps=(
+            "deepspeed llava/train/train_mem.py --deepspeed ./scripts/zero2.json … (the rest as it "
+            "was): DeepSpeed makes the projector bfloat16, too; under plain python: "
+            "model.get_model().mm_projector.to(torch.bfloat16) in front of trainer.train()",
+        ),
+        more=True,
+    ),
+    Settled(
         said=("NotImplementedError",),
         trace=("in is_async_output_supported",),
         steps=(

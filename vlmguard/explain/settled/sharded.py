@@ -301,6 +301,18 @@ TABLE = (
     ),
     Settled(
         said=("output tensor must have the same type as input tensor",),
+        trace=("_allgather_params_coalesced",),
+        steps=(
+            "python -m pip install -U 'deepspeed>=0.19.3': older ones make the room for all "
+            "gathered weights in the dtype of the first, and LoRA's are in float32 beside bfloat16",
+            "load_half",
+            "zero2",
+        ),
+        why="ZeRO-3 gathered weights of two dtypes at once (LoRA's in float32, the model's not)",
+        mended="deepspeed 0.19.3",
+    ),
+    Settled(
+        said=("output tensor must have the same type as input tensor",),
         trace=("all_gather_into_tensor",),
         steps=("load_half", "zero2"),
         why=(

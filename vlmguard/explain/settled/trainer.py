@@ -185,6 +185,28 @@ TABLE = (
         ),
     ),
     Settled(
+        said=("FileNotFoundError",),
+        trace=("transformers/trainer.py", "shutil.rmtree(checkpoint"),
+        steps=(
+            "python -m pip install -U 'transformers>=4.26': older ones let every rank delete the "
+            "last checkpoint; or --save_total_limit 2 (only with 1 does that happen)",
+            "--save_on_each_node false: where all nodes write into one shared folder",
+        ),
+        why="several ranks deleted the same old checkpoint, and one found a file gone already",
+        code="VG580",
+    ),
+    Settled(
+        said=("FileNotFoundError",),
+        trace=("accelerate/accelerator.py", "shutil.rmtree(folder"),
+        steps=(
+            "python -m pip install -U 'accelerate>=0.23': older ones let every rank delete what is "
+            "above total_limit; or ProjectConfiguration(total_limit=None)",
+        ),
+        why="several ranks deleted the same old checkpoint, and one found it gone already",
+        mended="accelerate 0.23",
+        code="VG580",
+    ),
+    Settled(
         said=("Sizes of tensors must match",),
         trace=("accelerate/utils/operations.py", "gather"),
         steps=(
