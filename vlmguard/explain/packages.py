@@ -17,6 +17,7 @@ _OTHER_NAME = """
     causal_conv1d=causal-conv1d mamba_ssm=mamba-ssm huggingface_hub=huggingface-hub
     rouge_score=rouge-score rouge_chinese=rouge-chinese sentence_transformers=sentence-transformers
     pkg_resources=setuptools distutils=setuptools deepspeed_kernels=deepspeed-kernels
+    dskernels=deepspeed-kernels
     pynvml=nvidia-ml-py grpc=grpcio bs4=beautifulsoup4 mpi4py=mpi4py tensorboardX=tensorboardX
     math_verify=math-verify latex2sympy2_extended=latex2sympy2_extended
     optimum=optimum awq=autoawq auto_gptq=auto-gptq unsloth_zoo=unsloth_zoo apex=

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from vlmguard.explain import given
 from vlmguard.explain.catalogue import empty_lists_steps
 from vlmguard.explain.catalogue.data_rows_steps import NOTHING, STEPS
 from vlmguard.explain.catalogue.refusals import MODEL_FILES
@@ -26,7 +27,14 @@ def _why(facts: Facts) -> str:
 
 _KEY = re.compile(r"KeyError: '(\w{1,60})'")
 _SOURCE = re.compile(r'File "(/[^"\n]{1,200}?)/swift/(?:llm|template|dataset)/')
+_OWN = {"ms-swift": "ms-swift", "LLaMA-Factory": "llamafactory", "axolotl": "axolotl"}
+_TENSORS = ("input_ids", "attention_mask", "position_ids", "labels")  # a batch's, never a row's
 _RENAMED = ("columns", "key", "form")  # kinds of steps that ask for the rows' keys
+
+
+def _of_framework(facts: Facts) -> bool:
+    """Whether no line of the user's own code is among those that failed."""
+    return facts.framework in _OWN and not given.place(facts.trace)
 
 
 def _do(facts: Facts) -> tuple[Do, ...]:
@@ -35,11 +43,15 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return empty
     key = _KEY.search(facts.message)
     columns = facts.said.get("columns", "").split(", ")
-    own = {"ms-swift": "ms-swift", "LLaMA-Factory": "llamafactory", "axolotl": "axolotl"}
-    if key is not None and "trl/trainer/" in facts.trace and facts.framework in own:
-        said = f"python -m pip install -U {own[facts.framework]}: its trainer hands the rows to a "
+    if key is not None and "trl/trainer/" in facts.trace and facts.framework in _OWN:
+        said = f"python -m pip install -U {_OWN[facts.framework]}: its trainer hands the rows to a "
         said += f"TRL of another time, which asks for {key[1]}; it is no column that you lack"
         return (Do(said, "other releases than those that are there"), *STEPS)
+    if key is not None and key[1] in _TENSORS and _of_framework(facts):
+        said = f"python -m pip install -U {_OWN[facts.framework]}: {key[1]} is made of the rows by "
+        said += "it, and no column of them: its hooks or what is patched in (liger) lost it"
+        left = (do for do in STEPS if do.kind not in _RENAMED)
+        return (Do(said, "other releases than those that are there"), *left)
     if key is None or key[1] not in columns or facts.framework != "ms-swift":
         return STEPS
     why = f"the log's rows have {key[1]} (features): it is the framework that loses it"

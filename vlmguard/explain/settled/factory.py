@@ -120,6 +120,16 @@ TABLE = (
         why="the data set's entry names no column for what is read here",
         code="VG554",
     ),
+    Settled(
+        said=("Input must be string or dict[str, str], got <class 'list'>",),
+        steps=(
+            '"output": "ONE ANSWER" in each row (a text), and "ranking": true out of the data '
+            "set's entry: with --stage sft; a list of answers is for --stage dpo or rm",
+            _LOOK,
+        ),
+        why="a row holds a list where this stage takes a text",
+        code="VG554",
+    ),
     *(
         Settled(
             said=("Cannot find valid samples",),

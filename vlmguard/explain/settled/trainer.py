@@ -267,6 +267,28 @@ TABLE = (
         for name, (has, lacks) in _GONE.items()
     ),
     Settled(
+        said=("KeyError: 'prompt_input_ids'",),
+        trace=("trl/trainer/dpo_trainer.py", "/swift/"),
+        steps=(
+            "python -m pip install 'trl<0.12' 'transformers<4.46': TRL's trainer takes other "
+            "columns since 0.12 than ms-swift 2 gives it",
+            "python -m pip install -U 'ms-swift>=3': which goes with a newer TRL; its arguments "
+            "have other names",
+        ),
+        mended="swift 3",
+        code="VG570",
+    ),
+    Settled(
+        said=("KeyError: 'input_ids'",),
+        trace=("liger_kernel/", "/swift/"),
+        steps=(
+            "--use_liger_kernel false: liger's forward of this model does not hand the tokens on "
+            "to ms-swift's hook",
+            "python -m pip install -U ms-swift liger-kernel: for a pair that goes together",
+        ),
+        code="VG570",
+    ),
+    Settled(
         said=("The features should include `input_ids_chosen`",),
         steps=(
             "python -m pip install -U 'trl>=0.12': whose RewardTrainer turns chosen and rejected "
