@@ -6,6 +6,25 @@ from vlmguard.explain.settled.fault import Settled
 
 TABLE = (
     Settled(
+        said=("out of memory",),
+        trace=("in _cuda_deserialize", "torch/serialization.py"),
+        unless=("transformers/trainer.py", "deepspeed/"),
+        steps=(
+            (
+                'torch.load(…, map_location="cpu") at {place}: without it a checkpoint is read '
+                "onto the card that it was saved from, by every rank",
+                'torch.load(…, map_location="cpu"): without it a checkpoint is read onto the card '
+                "that it was saved from, by every rank",
+            ),
+            "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv: ranks on "
+            "card 0 beside its own: torch.cuda.set_device(local_rank) in front of everything else",
+        ),
+        why=(
+            "torch.load puts each tensor onto the card from which it was saved, mostly card 0: all "
+            "ranks of a machine do it there at once"
+        ),
+    ),
+    Settled(
         said=("more than 1EB memory",),
         trace=("in all_gather_object", "state_dict"),
         steps=(
