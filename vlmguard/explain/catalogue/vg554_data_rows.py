@@ -50,7 +50,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     if key is not None and key[1] in _TENSORS and _of_framework(facts):
         said = f"python -m pip install -U {_OWN[facts.framework]}: {key[1]} is made of the rows by "
         said += "it, and no column of them: its hooks or what is patched in (liger) lost it"
-        left = (do for do in STEPS if do.kind not in _RENAMED)
+        left = tuple(do for do in STEPS if do.kind not in _RENAMED)
         return (Do(said, "other releases than those that are there"), *left)
     if key is None or key[1] not in columns or facts.framework != "ms-swift":
         return STEPS
