@@ -91,6 +91,24 @@ RuntimeError: the pool ended
     assert "train.py:400 in outer: run()" in shown
 
 
+DESCRIBED = """$ kubectl describe pod train-0
+Name:         train-0
+State:        Waiting
+Events:
+  Type     Reason   Age   From     Message
+  Warning  Failed   12s   kubelet  Error: failed to create containerd task: exec: "torchrun": executable file not found in $PATH
+Model config Qwen2VLConfig {
+  "hidden_size": 1536
+}
+"""
+
+
+def test_what_is_indented_is_shown_where_it_is_no_dump(tmp_path, capfd):
+    out = explained(tmp_path, capfd, DESCRIBED)
+    assert "executable file not found" in out
+    assert "hidden_size" not in out
+
+
 def test_json_has_both(tmp_path, capfd):
     data = json.loads(explained(tmp_path, capfd, LOG, "--format", "json"))
     assert any("hard 0 rows" in line["text"] for line in data["context"])

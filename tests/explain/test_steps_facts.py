@@ -219,6 +219,13 @@ STEPPED = "{'loss': 0.9, 'learning_rate': 9.3e-06, 'epoch': 0.6}\n" + PACE.forma
 ENDED = "".join(f"W0708 01:47:25.316000 1946 site-packages/torch/distributed/elastic/multiprocessing/api.py:900] Sending process {n} closing signal SIGTERM\n" for n in (1, 2, 3))
 ABORTED = TABLE.format("g1", 3, 3).replace(": 1 (pid", ": -6 (pid")
 VERBS = "Call to ibv_reg_mr_iova2 failed with error Invalid argument"
+PODS = """$ kubectl get pods
+vlm-ft-worker-0          0/1     RunContainerError   4 (31s ago)   2m6s
+$ kubectl describe pod vlm-ft-worker-0
+Events:
+  Normal   Pulled     117s                 kubelet            Successfully pulled image "reg.example/nccl-tests:latest" in 8.142s
+  Warning  Failed     31s (x5 over 117s)   kubelet            Error: failed to create containerd task: OCI runtime create failed: runc create failed: unable to start container process: exec: "torchrun": executable file not found in $PATH: unknown
+"""
 # Logs by name → what the answer's text holds.
 LOGS = (
     ({"a.log": STEPPED + PACE.format("11:48:54<7:05:48") + LIMIT}, "the same limit is enough: 7:05:48 were left"),
@@ -231,6 +238,7 @@ LOGS = (
     ({"a.log": compose.traced(f"RuntimeError: {ECC}", 9) + TABLE.format("g1", 9, 1)}, "grep -vx 1 | paste -sd,) in front of the command"),
     ({"a.log": STALLED.format(0, 0) + STALLED.format(1, 1) + STALLED.format(3, 3) + TABLE.format("g1", 3, 3)}, "1. pip install py-spy; for p in $(pgrep -u $USER python); do grep -qzx RANK=2 "),
     ({"a.log": STALLED.format(0, 0) + STALLED.format(3, 3) + TABLE.format("g1", 11, 3)}, "OTHER_LOG"),
+    ({"a.log": PODS}, "1. docker run --rm --entrypoint sh reg.example/nccl-tests:latest -c 'command -v torchrun python'"),
     ({"a.log": STALLED.format(3, 3) + ENDED + ABORTED}, "py-spy dump --pid $p; done  # at the next stall, before the time-out: the one that is elsewhere"),
     ({"a.log": STALLED.format(3, 3) + ENDED + ABORTED.replace("-6", "-9")}, "dmesg -T | grep -i -E 'killed process|oom|xid'"),
     ({"a.log": f"[node1] misc/ibvwrap.cc:182 NCCL WARN {VERBS}\n" + compose.traced("RuntimeError: NCCL Error 2: unhandled system error (run with NCCL_DEBUG=INFO for details)", 8)}, "1. NCCL_NET_GDR_LEVEL=LOC in front"),

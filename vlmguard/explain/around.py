@@ -74,7 +74,9 @@ def _near(digest: Digest, pick: Line | None, event: Event | None) -> Iterator[Li
     yield from trouble[:2] + trouble[2:][-(TELLING - 2) :]
     yield from before[-BEFORE:]
     if pick is not None and event is None:
-        yield from [line for line in told if line.at > pick.at][:AFTER]
+        after = [line for line in told if line.at > pick.at]
+        yield from after[:AFTER]
+        yield from [line for line in after[AFTER:] if _TELLING.search(line.raw)][:AFTER]
 
 
 def frames_of(answer: Answer, digests: Sequence[Digest]) -> list[str]:

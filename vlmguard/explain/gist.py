@@ -56,9 +56,10 @@ def of(kept: Sequence[Line], shape: Callable[[str], int]) -> Gist:
     """What is told by ``kept``; two lines of one ``shape`` say the same."""
     gist, first, last = Gist(), list[Line](), deque[Line](maxlen=LAST)
     known: set[int] = set()
+    inside: set[str] = set()
     for number, line in enumerate(kept):
         text = line.text
-        if not text.strip() or _framed(text):
+        if not text.strip() or _framed(text, line.lane, inside):
             continue
         one = shape(text)
         if "%|" in text:  # of a bar what it is of, once
@@ -77,11 +78,17 @@ def of(kept: Sequence[Line], shape: Callable[[str], int]) -> Gist:
     return gist
 
 
-def _framed(text: str) -> bool:
-    """Whether it is a traceback's, a box's or a configuration's."""
-    if text.startswith(("  ", "\t", "│", "╭", "╰", "{", "}", "Traceback (")):
-        return not text.startswith("{'")
-    return frames.is_frame(text)
+def _framed(text: str, lane: str, inside: set[str]) -> bool:
+    """Whether it is a traceback's, a box's or a configuration's; ``inside`` are lanes in one."""
+    if text.startswith(("│", "╭", "╰", "}", "]", "Traceback (")) or frames.is_frame(text):
+        inside.add(lane)
+        return True
+    if text[:1] in " \t" and lane in inside:
+        return True
+    inside.discard(lane)
+    if text.rstrip().endswith(("{", "[", "(")):
+        inside.add(lane)
+    return False
 
 
 def _continued(kept: Sequence[Line], number: int) -> str:

@@ -54,6 +54,7 @@ _LIB = re.compile(r"(lib[A-Za-z][\w.+-]{0,60}\.so[\w.]{0,12}): cannot open share
 _COMMAND = re.compile(
     r"(?:line \d{1,6}: |: command not found: )?([A-Za-z][\w.-]{1,40}): (?:command )?not found"
     r"|execve\(\): ([A-Za-z][\w.-]{1,40}):"
+    r"|exec: \"([A-Za-z][\w.-]{1,40})\": executable file not found"
 )
 _TYPE = re.compile(r"^([A-Z]\w{2,40}Error): ")
 _EMBEDDING = re.compile(r"in this process with sizes \[(\d{5,7}), \d{2,5}\] appears not to match")
@@ -134,6 +135,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "absent": facts.said.get("absent", ""),
         "offline": facts.said.get("offline", ""),
         "peer": facts.said.get("peer", ""),
+        "pulled": facts.said.get("pulled", ""),
         "imagedriver": facts.said.get("imagedriver", ""),
         "hostdriver": facts.said.get("hostdriver", ""),
         "pod": facts.said.get("peer", "").partition(".")[0],

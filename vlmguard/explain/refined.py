@@ -9,12 +9,14 @@ from dataclasses import replace
 from vlmguard.explain import placed, settled
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
-from vlmguard.explain.failure import Known
+from vlmguard.explain.failure import Known, flat
 from vlmguard.explain.logfacts import CARDS, Facts
 
 _NOT_GATHERED, _CACHE = "VG523", "VG524"
 _DRIVER, _HUB, _REWARDS = "VG537", "VG540", "VG581"
-_HARDWARE, _NETWORK = "VG534", "VG536"
+_HARDWARE, _NETWORK, _NOT_STARTED = "VG534", "VG536", "VG590"
+_STATE = re.compile(r"\b(?:RunContainer|CreateContainer|StartError)\w{0,9}\s")
+_EVENT = "Error: failed to "
 _VERBS = re.compile(r"NCCL WARN Call to ibv_reg_\w{1,40} failed[^\n]{0,200}")
 _REWARD = re.compile(r"reward|judge|grader", re.I)
 _NO_CARD = ("VG529", "VG559")
@@ -33,6 +35,8 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     said = answer.facts.message
     empty = "IndexError" in said and _EMPTY.search(said.rstrip()) is not None
     known = answer.known
+    if known is not None and known.code == _NOT_STARTED:
+        _by_its_reason(answer, digests)
     if known is not None and known.code == _NETWORK:
         answer.facts = _with_nccl(answer.facts, digests)
     if known is None and empty and answer.facts.zero == 3:
@@ -57,6 +61,17 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
 def _tell(answer: Answer, code: str, catalogue: Sequence[Known]) -> None:
     answer.known = next(k for k in catalogue if k.code == code)
     answer.verdict = "explained"
+
+
+def _by_its_reason(answer: Answer, digests: Sequence[Digest]) -> None:
+    """A pod's state says that it failed, a line of its events why."""
+    if answer.pick is None or not _STATE.search(answer.pick.line.raw):
+        return
+    told = (line for d in digests for line, _ in d.telling if _EVENT in line.raw)
+    line = next(told, None)
+    if line is not None:
+        answer.evidence = [answer.pick.line, line]
+        answer.facts = replace(answer.facts, message=flat(line.raw))
 
 
 def _with_nccl(facts: Facts, digests: Sequence[Digest]) -> Facts:

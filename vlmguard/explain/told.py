@@ -135,6 +135,7 @@ _ACCELERATE = re.compile(
 )
 
 # Words of a run that has checkpointing on; reentrant checkpointing alone says the others.
+_PULLED = re.compile(r"\bpulled image \"([\w./:@-]{3,200})\"")  # a pod's events
 _CHECKPOINTING = ("is incompatible with gradient checkpointing",)
 _REENTRANT = (
     "None of the inputs have requires_grad=True",
@@ -194,6 +195,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
     if pairs := {f"{name}={value}" for name, value in _GIVEN.findall(text)}:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
+    if found := _PULLED.search(text):
+        said.setdefault("pulled", found[1])
     if found := _UNDER_MAIN.search(text):
         said.setdefault("undermain", f"{found[1]}:{found[2]}")
     if found := _CACHE.search(text):

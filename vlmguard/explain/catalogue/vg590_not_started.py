@@ -99,6 +99,14 @@ _COMMAND = (
         kind="there",
     ),
     Do(
+        "docker run --rm --entrypoint sh {pulled} -c 'command -v {command} python': the image has "
+        "no {command}: another image (one with the framework), or the whole path of the program, "
+        "as command: of the pod; then kubectl apply again",
+        "none",
+        when=("executable file not found",),
+        kind="there",
+    ),
+    Do(
         "command -v {command}, in the job script: nothing: conda activate ENV (or source "
         "ENV/bin/activate) in front of that line; still nothing: python -m pip install "
         "{commandpackage}",
