@@ -177,6 +177,11 @@ ROWS = (
     (log("FileNotFoundError: [Errno 2] No such file or directory: 'rng_state_3.pth'", ("transformers/trainer.py", "_inner_training_loop", "shutil.rmtree(checkpoint)"), ("shutil.py", "_rmtree_safe_fd", "x")), "python -m pip install -U 'transformers>=4.26'"),
     (log("FileNotFoundError: [Errno 2] No such file or directory: 'out/checkpoints/checkpoint_0'", ("accelerate/accelerator.py", "save_state", "shutil.rmtree(folder)")), "python -m pip install -U 'accelerate>=0.23'"),
     (log("RuntimeError: expected scalar type Float but found BFloat16", first='File "/a/LLaVA/llava/model/llava_arch.py", line 96, in encode_images\n    x = self.get_model().mm_projector(image_features)\n'), "deepspeed llava/train/train_mem.py"),
+    (log("AttributeError: 'DynamicCache' object has no attribute 'get_max_length'. Did you mean: 'get_seq_length'?"), "python -m pip install 'transformers<4.49'"),
+    (log("AttributeError: 'DynamicCache' object has no attribute 'seen_tokens'"), "python -m pip install 'transformers<4.54'"),
+    ("transformers==4.52.4\n" + log("AttributeError: 'InternLM2ForCausalLM' object has no attribute 'generate'"), "python -m pip install 'transformers<4.52'"),
+    ("transformers==4.44.0\n" + log("AttributeError: 'InternLM2ForCausalLM' object has no attribute 'generate'"), "python -m pip show transformers"),
+    (log("TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'warmup_ratio'"), "warmup_steps instead of warmup_ratio"),
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 RENAMED = {
     "evaluation_strategy": "eval_strategy",
     "eval_strategy": "evaluation_strategy",
+    "warmup_ratio": "warmup_steps",  # below 1 it is a share, from transformers 5 on
     "no_cuda": "use_cpu",
     "use_cpu": "no_cuda",
     "tokenizer": "processing_class",

@@ -5,7 +5,35 @@ from __future__ import annotations
 from vlmguard.explain.settled.fault import Settled
 
 _LIBUV = "torch for Windows is built without libuv, which 2.4 and later take by default"
+# What transformers took from its cache, and the first release without it.
+_CACHE = {
+    "get_max_length": "4.49",
+    "seen_tokens": "4.54",
+    "get_usable_length": "4.54",
+    "from_legacy_cache": "5",
+}
 TABLE = (
+    *(
+        Settled(
+            said=(f"DynamicCache' object has no attribute '{name}'",),
+            steps=(
+                f"python -m pip install 'transformers<{gone}': the model's own code asks for "
+                f"{name}, which newer ones do not have; or from_pretrained(…) without "
+                "trust_remote_code, where transformers has the model itself (Phi-3, DeepSeek-V2)",
+            ),
+        )
+        for name, gone in _CACHE.items()
+    ),
+    Settled(
+        said=("ForCausalLM' object has no attribute 'generate'",),
+        steps=(
+            "python -m pip install 'transformers<4.52': newer ones give a model of its own code no "
+            "generate() by themselves; or class …(PreTrainedModel, GenerationMixin) in the file "
+            "that defines it",
+        ),
+        since="transformers 4.52",
+        more=True,
+    ),
     Settled(
         said=("linalg.svd: The input tensor A must have at least 2 dimensions",),
         trace=("in pissa_init",),
