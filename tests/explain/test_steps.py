@@ -184,7 +184,7 @@ FIRST = {
     "frames a second": ("VG510", "ValueError: The length of fps (3) must be equal to the length of video_grid_thw (1) or fps should be a single number.", "", "fps as one number"),
     "a toolkit of another release": ("VG557", "CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 11.8 does not match the version torch was compiled with 12.4, unable to compile", "", "ls -d /usr/local/cuda*: where cuda-12.4 is there"),
     "a pod that was preempted": ("VG531", "12s Warning Preempted pod/vlm-0 Preempted by pod 1d0c99c2 on node gpu-4", "", "kubectl get events"),
-    "a job that was": ("VG531", "slurmstepd: error: *** JOB 42424 ON n1 CANCELLED AT 2026-01-01 DUE TO PREEMPTION ***", "", "ls -td ./*/checkpoint-*"),
+    "a job that was": ("VG531", "slurmstepd: error: *** JOB 42424 ON n1 CANCELLED AT 2026-01-01 DUE TO PREEMPTION ***", "", "squeue -j 42424"),
     "a rate that is none": ("VG515", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.12}", "TRL", "--bf16 true"),
 }  # fmt: skip
 

@@ -7,6 +7,18 @@ import re
 _HOST = re.compile(r"(?:^|[\s|])([A-Za-z][\w.-]{1,60}):\d{1,8}:\d{1,8} \[\d{1,2}\]")
 _PEER = re.compile(r"ompletion from peer (\d{1,3}(?:\.\d{1,3}){3}|[A-Za-z][\w.-]{1,60})<")
 _CARD = re.compile(r"\bhca ([a-z][\w-]{1,30})")
+# The node that says that its own port went down; what the other one sees is a consequence.
+_PORT = re.compile(
+    r"(?m)^(?:\S{0,40}[ |])?([A-Za-z][\w.-]{1,60}):\d{1,8}:\d{1,8} \[\d{1,2}\] [^\n]{0,120}"
+    r"Got async event : port error"
+)
+
+
+def passing(text: str, said: dict[str, str]) -> None:
+    """Adds the node whose port went down, where it is one alone."""
+    if "async event : port error" in text:
+        found = set(_PORT.findall(text)) | set(said.get("portnode", "").split())
+        said["portnode"] = " ".join(sorted(found))
 
 
 def names(said: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from vlmguard.explain import alone, choices, crashed, cudas, lost, prepared, sites, swift
+from vlmguard.explain import alone, choices, crashed, cudas, fabric, lost, prepared, sites, swift
 
 # "Saving model checkpoint to out/checkpoint-400", "Configuration saved in …/checkpoint-400/…"
 _SAVED = re.compile(
@@ -136,6 +136,7 @@ _ACCELERATE = re.compile(
 
 # Words of a run that has checkpointing on; reentrant checkpointing alone says the others.
 _PULLED = re.compile(r"\bpulled image \"([\w./:@-]{3,200})\"")  # a pod's events
+_LLM = re.compile(r"\bLLM_type: [^,\n]{1,60}, version: (\w[\w.]{1,30})")  # of a LLaVA's kin
 _CHECKPOINTING = ("is incompatible with gradient checkpointing",)
 _REENTRANT = (
     "None of the inputs have requires_grad=True",
@@ -188,6 +189,7 @@ def passing(text: str, said: dict[str, str]) -> None:
     choices.passing(text, said)
     crashed.passing(text, said)
     cudas.passing(text, said)
+    fabric.passing(text, said)
     lost.passing(text, said)
     alone.passing(text, said)
     swift.passing(text, said)
@@ -293,7 +295,7 @@ def passing(text: str, said: dict[str, str]) -> None:
             said.setdefault("tag", match[2])
     if found := _MASKED.search(text):
         said.setdefault("mismatch", f"{found[1]} vs. {found[2]}")
-        if version := _VERSION.search(text):
+        if version := _VERSION.search(text) or _LLM.search(text):
             said.setdefault("version", version[1])
     if found := _DAY.search(text):
         said.setdefault("day", found[1])

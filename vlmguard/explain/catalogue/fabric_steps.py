@@ -34,6 +34,23 @@ _PORT = Do(
 _AGAIN = Do("resume", "none")
 
 
+def _of_port(node: str) -> tuple[Do, ...]:
+    """The log tells whose port went down: the other node's errors follow."""
+    return (
+        Do(
+            f"sbatch --exclude={node} with the same script, from its newest checkpoint: its "
+            "InfiniBand port went down in this log (without Slurm: the hostfile without it)",
+            "none",
+        ),
+        Do(
+            f"ibstat; perfquery -x; dmesg -T | grep -i mlx5 | tail, on {node}: a port that is not "
+            "Active, or LinkDowned that grows: its cable or port of the switch, to the "
+            "administrators",
+            "none",
+        ),
+    )
+
+
 def steps(facts: Facts) -> tuple[Do, ...]:
     direct = Do(
         "NCCL_NET_GDR_LEVEL=LOC in front of the same command: data goes by the host's memory, not "
@@ -88,6 +105,9 @@ def steps(facts: Facts) -> tuple[Do, ...]:
         else ()
     )
     # It worked for many steps: neither a setting nor the program, but a link that went.
+    node = facts.said.get("portnode", "")
+    if node and " " not in node:
+        return (*_of_port(node), _AGAIN, *between)
     worked = facts.steps is not None and facts.steps[0] > 1
     ports = (_PORTS, _PORT) if worked else ()
     again = (_AGAIN,) if worked else ()

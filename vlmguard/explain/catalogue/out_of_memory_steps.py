@@ -35,6 +35,7 @@ from vlmguard.explain.failure import Do
 from vlmguard.explain.logfacts import CARDS, Facts
 
 MOST = 6  # steps
+ONE_TENSOR = 2.0  # GiB: of a forward of all passages at once, far beyond a layer of one row
 SMALL = 33  # GiB: cards on which a model that trains as a whole needs the host's memory
 # Frames whose tensors have a number for each word of the vocabulary.
 _VOCABULARY = ("log_softmax", "cross_entropy", "logps", "in ForCausalLMLoss", "logits", "lm_head")
@@ -259,6 +260,9 @@ def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     segments = (SEGMENTS,) if told.fragmented else ()
     if one_row(facts, told):
         return (*segments, *_huge(facts))
+    if facts.framework == "FlagEmbedding" and (told.asked or 0) > ONE_TENSOR:
+        length = shorter_rows(facts)  # one tensor of a layer: recomputing it makes it no smaller
+        return (*segments, *_passages(facts), length, *_training(facts))
     training, batch, length = _training(facts), smaller_batch(facts), shorter_rows(facts)
     if filled(facts, told):
         shard = (ON_CPU,) if facts.zero != 3 and not alone(facts) else sharded(facts)

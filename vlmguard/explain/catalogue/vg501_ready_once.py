@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue import variants
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -66,7 +67,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         late = (off,) if others else ()  # torch's own default, outside of the Trainer
         tower = (freeze,) if facts.vision else ()
         return (*((off, *one) if _finds(facts) else (*one, *late)), plain, zero, *tower, own)
-    first = Do("non_reentrant", "none: the same numbers, and the memory saved is the same")
+    first = variants.non_reentrant(facts, "none: the same numbers, and the same memory is saved")
     extra = (off,) if _finds(facts) else ()
     return (first, *extra, *one, zero, freeze)
 

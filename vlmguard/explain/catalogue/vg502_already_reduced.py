@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue import variants
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -23,7 +24,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (*rest, Do("one backward for each forward: call the shared module once"))
     if old:
         return (*rest, Do("non_reentrant", "a newer code of the model, which takes it"))
-    return (Do("non_reentrant", "none: the same numbers"), *rest)
+    first = variants.non_reentrant(facts)
+    return (first, *(do for do in rest if do.action != first.action))
 
 
 FAILURE = Known(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard.explain.catalogue import variants
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
@@ -44,7 +45,7 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (own, off, look)
     if facts.use_reentrant and facts.framework == "":  # checkpoint() in code of its own
         return (*_OWN, look)
-    steps = (Do("non_reentrant", "none: the same numbers"), inputs)
+    steps = (variants.non_reentrant(facts), inputs)
     if facts.checkpointing is False or (facts.checkpointing is None and facts.framework in _BARE):
         return (look, *steps)  # nothing says that anything is checkpointed
     return (*steps, look)

@@ -14,6 +14,13 @@ _STEPS = (
         "none",
         when=("pod", "Pod", "kube"),
     ),
+    Do(
+        "squeue -j {job}: it is there, PENDING: Slurm put it back and starts it again by itself, "
+        "so that the script has to take its newest checkpoint up; not there: sbatch the same "
+        "script with it",
+        "none",
+        when=("PREEMPT",),
+    ),
     _RESUME,
     Do(
         "sacct -j {job} --format=JobID,State%30,Reason,End: a person, or preemption?",

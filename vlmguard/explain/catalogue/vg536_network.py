@@ -27,7 +27,25 @@ _ELSEWHERE = (
     "client socket",
     "Name or service",
 )
+_NO_ROUTE = "No route to host"
 _STEPS = (
+    Do(
+        "ping -c 2 {host}; sudo firewall-cmd --list-all || sudo iptables -L INPUT -n, on both "
+        "nodes: it answers, and rules reject ports: sudo firewall-cmd --permanent --zone=trusted "
+        "--add-source={host}, each node the other's address, and sudo firewall-cmd --reload: the "
+        "ranks meet on any port; no answer: another interface (next step)",
+        "none",
+        when=(_NO_ROUTE,),
+        kind="rejected",
+    ),
+    Do(
+        "sudo firewall-cmd --list-all || sudo iptables -L INPUT -n, on both nodes: where they "
+        "answer a ping, rules reject ports: sudo firewall-cmd --permanent --zone=trusted "
+        "--add-source=OTHER_NODE and sudo firewall-cmd --reload: the ranks meet on any port",
+        "none",
+        when=(_NO_ROUTE,),
+        kind="rejected",
+    ),
     Do(
         "ssh {host} hostname: it must answer without asking for a password (ssh-copy-id "
         "{host}); one machine: deepspeed --num_gpus N SCRIPT.py, with no hostfile",
@@ -215,7 +233,8 @@ def _within(facts: Facts) -> bool:
 
 def _do(facts: Facts) -> tuple[Do, ...]:
     """A completion error of InfiniBand is told by NCCL already: what decides is a run without."""
-    if any(words in facts.message for words in fabric_steps.COMPLETION):
+    went = "portnode" in facts.said
+    if went or any(words in facts.message for words in fabric_steps.COMPLETION):
         return fabric_steps.steps(facts)
     told = "NCCL INFO" in facts.message or "nccl_debug" in facts.said
     shown = tuple(do for do in _SHOWN if named.wants(do.action) <= named.of(facts).keys())

@@ -68,7 +68,31 @@ _STEPS = (
 _TOOLKIT = re.compile(r"Installed CUDA version [\d.]{1,8} does not match .{0,60}?([\d.]{2,8}\d)\b")
 
 
+# Its own builder's, into a folder of its own.
+_OF_COLOSSALAI = (
+    Do(
+        "grep -n -m5 -E 'error:|fatal error|not found' {log}: the compiler's own first words; an "
+        "option -std=c++… that it does not know: it is too old: conda install -y -c conda-forge "
+        "gxx_linux-64=11; export CC=$CONDA_PREFIX/bin/x86_64-conda-linux-gnu-gcc "
+        "CXX=$CONDA_PREFIX/bin/x86_64-conda-linux-gnu-g++; rm -rf ~/.cache/colossalai; and the "
+        "same command",
+        "none",
+    ),
+    Do(
+        "nvcc --version; python -c 'import torch; print(torch.version.cuda)': the toolkit in "
+        "CUDA_HOME must be torch's own major release; none: conda install -c nvidia cuda-toolkit",
+        "none",
+    ),
+    Do(
+        "torch.optim.AdamW in place of HybridAdam or CPUAdam: no op has to be built",
+        "slower where the optimizer's states are in the host's memory",
+    ),
+)
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if "colossalai/" in facts.trace:
+        return _OF_COLOSSALAI
     if (match := _TOOLKIT.search(facts.message)) is None:
         return _STEPS
     cuda = match[1]
@@ -85,7 +109,7 @@ FAILURE = Known(
     name="explain-op-build",
     title="DeepSpeed cannot build or load one of its ops",
     zh="DeepSpeed 编译算子失败",
-    why="DeepSpeed compiles optimizers and asynchronous I/O on first "
+    why="DeepSpeed and ColossalAI compile optimizers and asynchronous I/O on first "
     "use; here the compiler, CUDA's toolkit, ninja, or a lock file "
     "stands in the way",
     do=_do,

@@ -23,13 +23,20 @@ _TOKENIZER = (
 )
 # What v1 is the template of, and language models that have others.
 _VICUNA = re.compile(r"(?i)vicuna|llava-(?:v1|1)\.5|llama-2")
-_OTHERS = re.compile(r"(?i)llama-?3|qwen|phi|gemma|mistral|mixtral|mpt|\byi-|v1\.6-34b|minicpm")
+_OTHERS = re.compile(r"(?i)llama[-_]?3|qwen|phi|gemma|mistral|mixtral|mpt|\byi-|v1\.6-34b|minicpm")
 _CHATML = re.compile(r"(?i)llava-v1\.6-34b|nous-hermes-2-yi")
 _INSTALL = (
     "python -m pip install {pins}: stop the run, it learns nothing; LLaVA's own pins: other "
     "tokenizers count a token more or less in each turn (python -m pip show transformers "
     "tokenizers: these already? next step); of a fork or a later checkout: python -m pip install "
     "-e . in its folder takes those that it pins"
+)
+# Templates that LLaVA itself has not: a fork's, with a count of its own.
+_OWN = re.compile(r"(?i)llama_?3|qwen|phi|gemma")
+_COUNTS = (
+    "git pull, in the project's folder: its count for the template {version} (grep -n 'def "
+    "preprocess' llava/train/train.py) is {apart} off in each row; not mended there: by hand, the "
+    "tokens of the header or of <|begin_of_text|> that it counts twice or not at all"
 )
 _PINNED = (
     "python -m pip install -e . in the project's folder: the transformers and tokenizers that it "
@@ -99,11 +106,14 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         first, second = (int(n) for n in counts.split(" vs. "))
         apart = abs(first - second)
         more = f"{apart} token{'s' if apart > 1 else ''} apart ({counts}): "
-        pinned = "" if _OTHERS.search(facts.model) else pins.llava(facts)
+        version = facts.said.get("version", "")
+        pinned = "" if _OTHERS.search(f"{facts.model} {version}") else pins.llava(facts)
+        own = (Do(_COUNTS.format(version=version, apart=apart)),) if _OWN.match(version) else ()
         fits = facts.said.get("version") in ("v1", "vicuna_v1") and _VICUNA.search(facts.model)
         dear = "other releases than those that are there"
         return (
             *((Do(_INSTALL.format(pins=pinned), dear),) if pinned else ()),
+            *own,
             *(() if pinned and fits else (_template(facts),)),
             *(
                 Do(_TOKENIZER.format(model=model, more=more), "a minute", kind="tokenizer")
