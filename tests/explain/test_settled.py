@@ -29,6 +29,12 @@ NESTED = "ValueError: Unable to create tensor, you should probably activate trun
 
 # log → the beginning of the first step
 ROWS = (
+    ("ERROR 08-20 09:48:31 [pynccl_wrapper.py:229] Failed to load NCCL library from /w/libnccl.so.2.21.5. It is expected if you are not running on NVIDIA/AMD GPUs.\n", "unset VLLM_NCCL_SO_PATH"),
+    (log("AttributeError: 'list' object has no attribute 'read'", ("PIL/Image.py", "open", "fp = io.BytesIO(fp.read())")), "/app/train.py:88: print(image)"),
+    (log("ValueError: The dataset appears to be vision-related (contains 'image' or 'images' keys), but the provided model does not seem to be a vision-language model. Please check your model and dataset.", ("trl/trainer/sft_trainer.py", "__init__", "raise ValueError(")), "processing_class=processor"),
+    (log("FileNotFoundError: [Errno 2] No such file or directory: '/env/lib/python3.10/site-packages/colossalai/kernel/extensions/pybind/optimizer/optimizer.cpp'", ("torch/utils/_cpp_extension_versioner.py", "hash_source_files", "with open(filename) as file:")), "python -m pip uninstall -y colossalai"),
+    (log("torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:317, unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5 Last error: Failed to open libnvidia-ml.so.1", ("torch/distributed/distributed_c10d.py", "barrier", "work = group.barrier(opts=opts)")), "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
+    ("llamafactory-cli train --model_name_or_path /m/gemma-3-270m-it --template gemma3\n" + log("ValueError: Processor was not found, please check and update your model file."), "template: gemma"),
     (log("KeyError: 'blocks.0.mlp.gate_proj.weight'", ("trl/trainer/grpo_trainer.py", "_move_model_to_vllm", "llm_model.load_weights(x)"), ("vllm/model_executor/models/qwen3_vl.py", "load_weights", "param = params_dict[name]")), "python -m pip install -U vllm trl transformers"),
     (log("RuntimeError: use_libuv was requested but PyTorch was build without libuv support", ("torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py", "next_rendezvous", "self._store = TCPStore(")), "python TRAIN.py …  # or without FORCE_TORCHRUN"),
     (log("RuntimeError: use_libuv was requested but PyTorch was build without libuv support", ("torch/distributed/rendezvous.py", "_create_c10d_store", "return TCPStore(")), "USE_LIBUV=0 in front"),

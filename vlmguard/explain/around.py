@@ -87,7 +87,8 @@ def frames_of(answer: Answer, digests: Sequence[Digest]) -> list[str]:
 def through(event: Event) -> list[str]:
     """The frames of a traceback: the user's own and the innermost; the others are counted."""
     every = [(frame, _code(event.trace, n)) for n, text in enumerate(event.trace)
-             if (frame := frames.of(text)) is not None]  # fmt: skip
+             if (frame := frames.of(text)) is not None
+             and not frame[0].startswith("<frozen ")]  # fmt: skip
     own = [n for n, (frame, _) in enumerate(every) if not frames.foreign(frame[0])]
     wanted = {*own[:1], *own[-OWN:], *range(max(len(every) - INNER, 0), len(every))}
     said: list[str] = []

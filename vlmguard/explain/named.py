@@ -135,6 +135,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "absent": facts.said.get("absent", ""),
         "offline": facts.said.get("offline", ""),
         "peer": facts.said.get("peer", ""),
+        "texttemplate": templates.text_alone(facts.model),
         "pulled": facts.said.get("pulled", ""),
         "imagedriver": facts.said.get("imagedriver", ""),
         "hostdriver": facts.said.get("hostdriver", ""),

@@ -39,6 +39,13 @@ _TEMPLATES = {
     r"yi-vl": "yi_vl",
 }
 
+_TEXT = re.compile(r"gemma-3-(?:270m|1b)(?!\w)")
+
+
+def text_alone(model: str) -> str:
+    """The template of a model of text alone whose kin see, "" for another one."""
+    return "gemma" if _TEXT.search(model.lower().replace("_", "-")) else ""
+
 
 def seeing(model: str) -> str:
     """Its name, "" where the model's is not known."""

@@ -171,6 +171,12 @@ _STEPS = (
         kind="folder",
     ),
     Do(
+        "template: {texttemplate}: this size of the model is of text alone, and the template that "
+        "was given asks for images",
+        "none",
+        when=("Processor was not found",),
+    ),
+    Do(
         "python -m pip install -U {modelpin}: this model's classes came with it (a framework "
         "that refuses it: its own newest release)",
         "other defaults: see vlmguard compat",

@@ -258,6 +258,7 @@ FAILURE = Known(
         Sign("vllm", also=("Request failed:",)),
         Sign("vllm_mode"),
         Sign("SGLang"),
+        Sign("Failed to load NCCL library from", where="line", releases="vLLM"),
         Sign("vllm_client.py", where="raised"),
         Sign("vllm_generation.py", where="raised"),
         Sign("vllm/", where="raised"),

@@ -21,6 +21,19 @@ _TYPES = {
 }
 _TYPE = "is of a type that this processor does not take as a picture"
 TABLE = (
+    Settled(
+        said=("'list' object has no attribute",),
+        trace=("PIL/Image.py", "in open"),
+        steps=(
+            "{place}: print(image) in front of that line: it is a list; a row's images must be a "
+            'flat list of paths (["a.jpg", "b.jpg"], not [["a.jpg"]]), with one <image> each: '
+            "mend those rows in the file",
+            'a row\'s images as a flat list of paths (["a.jpg", "b.jpg"], not [["a.jpg"]]), with '
+            "one <image> each: mend those rows in the file",
+        ),
+        why="a row names its images in a list within a list: a list reaches where one path is read",
+        code="VG554",
+    ),
     *(
         Settled(
             said=("Invalid image type", f"but got <class '{kind}'>"),

@@ -13,6 +13,27 @@ _CACHE = {
     "from_legacy_cache": "5",
 }
 TABLE = (
+    Settled(
+        said=("No such file or directory", "colossalai/kernel/extensions/"),
+        steps=(
+            "python -m pip uninstall -y colossalai; git clone "
+            "https://github.com/hpcaitech/ColossalAI && cd ColossalAI && BUILD_EXT=1 python -m pip "
+            "install .: what is installed has neither the built op nor the sources of it",
+            "torch.optim.AdamW in place of HybridAdam or FusedAdam: no op has to be built",
+        ),
+        why="ColossalAI's op was not built when it was installed, and its sources are not there",
+        code="VG538",
+    ),
+    Settled(
+        said=("Failed to open libnvidia-ml.so",),
+        steps=(
+            "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …: the container "
+            "has not the driver's utilities, which NCCL asks (ldconfig -p | grep libnvidia-ml; "
+            "nvidia-smi must run in it); docker compose: capabilities: [gpu, utility]",
+        ),
+        why="NCCL could not open the driver's own library of management (NVML)",
+        code="VG537",
+    ),
     *(
         Settled(
             said=(f"DynamicCache' object has no attribute '{name}'",),

@@ -13,6 +13,18 @@ _RENAMED = (
 )
 TABLE = (
     Settled(
+        said=("Failed to load NCCL library from",),
+        steps=(
+            "unset VLLM_NCCL_SO_PATH, in front of the engine's command (trl vllm-serve, swift "
+            "rollout), and start it and the trainer anew: vLLM then loads the NCCL that pip "
+            "installed beside torch",
+            "ls -l {path}: it is not there, or of another machine: its right place in "
+            "VLLM_NCCL_SO_PATH",
+        ),
+        why="the engine could not load NCCL; the trainer waited for it to join, and timed out",
+        code="VG566",
+    ),
+    Settled(
         said=("already in registry",),
         trace=("step3_rlhf_finetuning",),
         steps=(

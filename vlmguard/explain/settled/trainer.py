@@ -59,6 +59,16 @@ def _strategies() -> tuple[Settled, ...]:
 # TRL's trainers take processing_class since 0.12; before, they hand tokenizer to transformers'.
 _TRAINERS = "SFT DPO KTO ORPO CPO BCO GKD Reward PPO PPOv2 RLOO XPO NashMD OnlineDPO".split()
 TABLE = (
+    Settled(
+        said=("appears to be vision-related", "does not seem to be a vision-language model"),
+        steps=(
+            "processing_class=processor, of AutoProcessor.from_pretrained(…), in place of "
+            "processor.tokenizer or a tokenizer: SFTTrainer takes the model for one that sees by "
+            "that; or no processing_class at all",
+        ),
+        why="TRL tells a model that sees by the processor that it is given, and got a tokenizer",
+        code="VG553",
+    ),
     *_strategies(),
     *_configured(),
     *(
