@@ -29,6 +29,10 @@ NESTED = "ValueError: Unable to create tensor, you should probably activate trun
 
 # log → the beginning of the first step
 ROWS = (
+    ("torchrun run_mlm.py --deepspeed ds.json\n" + log("NotImplementedError: Model data type and gradient accumulation data type must be equal to use ZeRO", ("deepspeed/runtime/engine.py", "_do_optimizer_sanity_check", "raise NotImplementedError(")), '"data_types": {"grad_accum_dtype": "bf16"} in ds.json'),
+    ("x.py: error: argument --coord_norm_type/--coord-norm-type: invalid choice: 'qwen2p5vl' (choose from q, w, e, n, 2, v, l, ,,  , q, w)\n", "choices of the field coord_norm_type"),
+    ("error: #error -- unsupported GNU version! gcc versions later than 12 are not supported!\n" + log("RuntimeError: Error building extension 'fused_adam'", ("torch/utils/cpp_extension.py", "_run_ninja_build", "raise RuntimeError(message) from e")), "CC=gcc-12 CXX=g++-12"),
+    ("WARNING User-specified max_model_len (40960) is greater than the derived max_model_len (max_position_embeddings=32768 or model_max_length=None in model's config.json).\n/tmp/x.py:29: unknown: block: [70,0,0], thread: [30,0,0] Assertion `index out of bounds: 0 <= tmp16 < 32768` failed.\n" + log("RuntimeError: CUDA error: device-side assert triggered"), "--vllm_max_model_len 32768"),
     ("ERROR 08-20 09:48:31 [pynccl_wrapper.py:229] Failed to load NCCL library from /w/libnccl.so.2.21.5. It is expected if you are not running on NVIDIA/AMD GPUs.\n", "unset VLLM_NCCL_SO_PATH"),
     (log("AttributeError: 'list' object has no attribute 'read'", ("PIL/Image.py", "open", "fp = io.BytesIO(fp.read())")), "/app/train.py:88: print(image)"),
     (log("ValueError: The dataset appears to be vision-related (contains 'image' or 'images' keys), but the provided model does not seem to be a vision-language model. Please check your model and dataset.", ("trl/trainer/sft_trainer.py", "__init__", "raise ValueError(")), "processing_class=processor"),

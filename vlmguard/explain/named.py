@@ -69,6 +69,11 @@ _MODEL = re.compile(
     r"KeyError: ['\"]|No module named ['\"]transformers\.models\.)([\w.-]{2,60})"
 )
 _TEMPLATE = re.compile(r"[Tt]emplate ['\"`]?([\w.-]{1,60})['\"`]? (?:does not exist|is not)")
+# Choices that are the letters of one string.
+_LETTERS = re.compile(
+    r"argument --(\w{2,60})[^:]{0,80}: invalid choice: [^\n]{1,80} "
+    r"\(choose from '?\w'?, '?\w'?, '?\w'?,"
+)
 _CHOICE = re.compile(r"invalid choice: ['\"]([\w.-]{1,60})['\"]")
 _LINE = re.compile(r"\bline (\d{1,9})(?: column \d{1,6})?")
 _ANY_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z_-]{1,60})(?![\w=-])")
@@ -157,6 +162,7 @@ def _of(facts: Facts) -> dict[str, str]:
         "modeltype": _first(_MODEL, said),
         "template": _first(_TEMPLATE, said),
         "seeing": templates.seeing(facts.model),
+        "letters": _first(_LETTERS, said),
         "choice": _first(_CHOICE, said) or _first(_REWARD, said),
         "line": _first(_LINE, said),
         **_refusals(said),

@@ -135,6 +135,8 @@ _ACCELERATE = re.compile(
 )
 
 # Words of a run that has checkpointing on; reentrant checkpointing alone says the others.
+_POSITIONS = re.compile(r"max_position_embeddings=(\d{3,7})\b")  # vLLM's warning
+_GCC = re.compile(r"unsupported GNU version! gcc versions later than (\d{1,2}) are not")
 _PULLED = re.compile(r"\bpulled image \"([\w./:@-]{3,200})\"")  # a pod's events
 _LLM = re.compile(r"\bLLM_type: [^,\n]{1,60}, version: (\w[\w.]{1,30})")  # of a LLaVA's kin
 _CHECKPOINTING = ("is incompatible with gradient checkpointing",)
@@ -197,6 +199,10 @@ def passing(text: str, said: dict[str, str]) -> None:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
     if pairs := {f"{name}={value}" for name, value in _GIVEN.findall(text)}:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
+    if found := _POSITIONS.search(text):
+        said.setdefault("positions", found[1])
+    if found := _GCC.search(text):
+        said.setdefault("gcc", found[1])
     if found := _PULLED.search(text):
         said.setdefault("pulled", found[1])
     if found := _UNDER_MAIN.search(text):

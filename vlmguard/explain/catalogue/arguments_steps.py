@@ -141,6 +141,14 @@ STEPS = (
         kind="help",
     ),
     Do(
+        "choices of the field {letters} in the script's own class of arguments: a list of names "
+        '(["a", "b"]) in place of one string, which is taken apart into its letters; then the '
+        "same command",
+        "none",
+        when=("invalid choice",),
+        kind="help",
+    ),
+    Do(
         "one of the values behind 'choose from' for --{argument}: {choice} is none of them",
         "none",
         when=("invalid choice",),

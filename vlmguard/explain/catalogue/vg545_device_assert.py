@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
@@ -124,6 +126,24 @@ def _why(facts: Facts) -> str:
     )
 
 
+_PLACES = re.compile(r"index out of bounds: 0 <= \w{1,12} < (\d{3,7})\b")  # inductor's kernels
+
+
+def _beyond(facts: Facts) -> tuple[Do, ...]:
+    """A table as long as the model's positions: the row is longer than the model."""
+    table, told = _PLACES.search(facts.message), facts.said.get("positions", "")
+    if table is None or table[1] != told:
+        return ()
+    return (
+        Do(
+            f"--vllm_max_model_len {told}, and --max_length with --max_completion_length together "
+            f"not above it: the model has {told} positions, and a row with its completion was "
+            "longer (unset VLLM_ALLOW_LONG_MAX_MODEL_LEN)",
+            "longer rows are refused",
+        ),
+    )
+
+
 _LATER = {True: "; steps before were right, so it is this row"}
 
 
@@ -135,6 +155,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
         return (_OUTSIDE, _TARGET, _LABELS, _BLOCKING, _CPU)
     if "ScatterGatherKernel" in told or "scatter_(" in facts.trace or ".gather(" in facts.trace:
         return (*_gathered(facts), _BLOCKING, _CPU)
+    if longer := _beyond(facts):
+        return (*longer, _BLOCKING)
     own = facts.framework not in ("ms-swift", "LLaMA-Factory", "axolotl")
     trainer = "/trainer" in facts.trace or facts.framework in ("transformers", "TRL")
     ids = (_IDS if trainer else _IDS[1:]) if own else _SIZES

@@ -90,7 +90,18 @@ _OF_COLOSSALAI = (
 )
 
 
+def _older(most: str) -> Do:
+    return Do(
+        f"CC=gcc-{most} CXX=g++-{most} in front of the same command, after rm -rf "
+        f"~/.cache/torch_extensions: this CUDA takes gcc up to {most} (sudo apt-get install "
+        f"gcc-{most} g++-{most}; conda install -c conda-forge gxx_linux-64={most})",
+        "none",
+    )
+
+
 def _do(facts: Facts) -> tuple[Do, ...]:
+    if gcc := facts.said.get("gcc"):
+        return (_older(gcc), *_STEPS)
     if "colossalai/" in facts.trace:
         return _OF_COLOSSALAI
     if (match := _TOOLKIT.search(facts.message)) is None:

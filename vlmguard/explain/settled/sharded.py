@@ -24,6 +24,20 @@ _TRANSFORMERS = (
 )
 TABLE = (
     Settled(
+        said=("Model data type and gradient accumulation data type must be equal to use ZeRO",),
+        steps=(
+            (
+                '"data_types": {"grad_accum_dtype": "bf16"} in {dsfile}, or "fp16", as the model',
+                '"data_types": {"grad_accum_dtype": "bf16"} in DeepSpeed\'s configuration, or '
+                '"fp16", as the model',
+            ),
+            "python -m pip install -U deepspeed, on every node: later ones accumulate in float32 "
+            "beside bf16",
+        ),
+        why="this DeepSpeed wants gradients accumulated in the model's own dtype under ZeRO",
+        code="VG575",
+    ),
+    Settled(
         said=("Call to ibv_reg_",),
         steps=(
             "NCCL_NET_GDR_LEVEL=LOC in front of the same command, on every node: it runs: the "
