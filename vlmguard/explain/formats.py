@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vlmguard.core.annotations import annotation
-from vlmguard.explain import around, clean, flags, show
+from vlmguard.explain import around, clean, excerpt, flags, show
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.lines import Line
@@ -74,7 +74,7 @@ def _changes(answer: Answer) -> list[dict[str, str]]:
 
 def _evidence(line: Line, digests: Sequence[Digest]) -> dict[str, Any]:
     name = digests[line.source].source.name if line.source < len(digests) else "?"
-    said = clean.shown(line.raw).strip()[: show.LONGEST]
+    said = clean.shown(line.raw).strip()[: excerpt.LONGEST]
     return {"file": clean.shown(name), "line": line.number, "rank": line.rank, "text": said}
 
 

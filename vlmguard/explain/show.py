@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from vlmguard.core.findings import Finding
 from vlmguard.explain import (
     absent,
-    around,
     clean,
     codeline,
+    excerpt,
     flags,
     inherited,
     packages,
@@ -25,11 +25,8 @@ from vlmguard.explain.candidates import Candidate, launchers
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import settled_steps
 from vlmguard.explain.language import chinese
-from vlmguard.explain.lines import Line
 from vlmguard.explain.notes import NOTES
 
-LONGEST = 480  # characters of an evidence line
-SAID, COMMAND = 240, 900  # of a line round it; of the run's command
 SIDE = 32  # ranks
 _BY = ("torchrun's first", "its place", "the ranks' clocks", "its exit code", "the logged")
 _OF_OTHERS = ("it did not answer", "it never came", "it is the one that")  # who waited says so
@@ -100,7 +97,7 @@ def _text(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
         yield from _own_logs(answer.table, digests)
     if answer.followed:
         yield f"what followed: {'; '.join(clean.shown(f) for f in answer.followed)}"
-    shown = list(_shown(answer, digests))
+    shown = list(excerpt.lines(answer, digests))
     if shown:
         yield "evidence:" if answer.verdict != "unfinished" else "the log before that:"
         yield from shown
@@ -127,7 +124,7 @@ def _own_logs(table: watchdog.Table, digests: Sequence[Digest]) -> Iterator[str]
     """How the own logs of those end that never came, where each rank has one."""
     for rank in table.gone[:4] if absent.each_its_own(digests) else ():
         last = absent.last_words(rank, digests)
-        line = f": {evidence(last, digests)}" if last is not None else ""
+        line = f": {excerpt.of(last, digests)}" if last is not None else ""
         yield f"  {absent.told(rank, digests)}{line}"
 
 
@@ -139,7 +136,7 @@ def _appended(digests: Sequence[Digest]) -> Iterator[str]:
             runs = f"{digest.before} earlier run{'s' if digest.before > 1 else ''}"
             yield f"this log: {name} holds {runs}; told is the last, from line {digest.first} on"
             if digest.ended_before is not None:
-                yield f"  the one before it ended: {evidence(digest.ended_before, digests)}"
+                yield f"  the one before it ended: {excerpt.of(digest.ended_before, digests)}"
 
 
 def _unknown(answer: Answer) -> str:
@@ -182,23 +179,10 @@ def _next(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     yield _RELEASES
 
 
-def _shown(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
-    """The lines that show it and those round them, a traceback's frames among them."""
-    events = {(e.line.source, e.line.number): e for e in around.traced(answer, digests)}
-    own = {(line.source, line.number) for line in answer.evidence}
-    commands = {(line.source, line.number) for d in digests for line in d.gist.commands}
-    for line in around.of(answer, digests):
-        place = line.source, line.number
-        longest = COMMAND if place in commands else LONGEST if place in own else SAID
-        yield f"  {evidence(line, digests, longest)}"
-        if place in events:
-            yield from (f"      {clean.shown(frame)}" for frame in around.through(events[place]))
-
-
 def _guard(answer: Answer) -> Iterator[str]:
     for one in answer.guard:
         who = f" [rank {one.rank}]" if one.rank is not None else ""
-        yield clean.shown(f"{one.code} {one.outcome}{who}: {one.why}")[:LONGEST]
+        yield clean.shown(f"{one.code} {one.outcome}{who}: {one.why}")[: excerpt.LONGEST]
 
 
 def _page(answer: Answer) -> str:
@@ -332,29 +316,9 @@ def _unfinished(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     lines = standing.shown(answer.evidence, digests)
     for line in lines[:16]:
         who = f"rank {line.rank}" if line.rank is not None else "log"
-        yield f"  {who}: {evidence(line, digests)}"
+        yield f"  {who}: {excerpt.of(line, digests)}"
     if len(lines) > 16:
         yield f"  … and {len(lines) - 16} more"
-
-
-def evidence(line: Line, digests: Sequence[Digest], longest: int = LONGEST) -> str:
-    """``train.log:1234 | the line``."""
-    name = digests[line.source].source.name if line.source < len(digests) else "?"
-    said = clean.shown(line.raw).strip()
-    cut = said if len(said) <= longest else _cut(said, longest)
-    return f"{clean.shown(name)}:{line.number} | {cut}"
-
-
-def _cut(said: str, longest: int) -> str:
-    """The beginning of a long line, and of those that compare two things the second as well."""
-    at = said.find(_SECOND)
-    if at < longest - 2 * len(_SECOND) or at > 2 * longest:
-        at = 0
-    tail = f" … {said[at : at + longest // 3]}" if at else ""
-    return said[: longest - 2 - len(tail)] + tail + " …"
-
-
-_SECOND = "recomputed metadata: "
 
 
 def _notes(digests: Sequence[Digest]) -> Iterator[str]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from vlmguard.explain import looks, named
 from vlmguard.explain.catalogue import fabric_steps, pods_steps
 from vlmguard.explain.catalogue import ranks_steps as ranks
-from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.catalogue.network_signs import SIGNS
+from vlmguard.explain.failure import Do, Example, Known
 from vlmguard.explain.logfacts import Facts
 
 _DEBUG = Do(
@@ -258,106 +259,7 @@ FAILURE = Known(
     do=_do,
     wrong="If another rank failed first (its exception is in the log), "
     "the connection is a victim, not the cause.",
-    signs=(
-        Sign(
-            "NCCL WARN Detected mixed local Net device counts", where="line", releases="NCCL ≥ 2.27"
-        ),
-        Sign("mlx5_core", where="line", also=("Link down",), releases="the kernel's"),
-        Sign("Got completion from peer"),
-        Sign("ibv_poll_cq"),
-        Sign("IBV_WC_RETRY_EXC_ERR"),
-        Sign("NET/IB : Got"),
-        Sign("ibv_"),
-        Sign("No route to host"),
-        Sign("Network is unreachable"),
-        Sign("socketStartConnect: Connect to"),
-        Sign("Bootstrap : no socket interface found"),
-        Sign("No socket interface found"),
-        Sign("Unable to find address for"),
-        Sign("Unable to find interface for", releases="gloo"),
-        Sign("gloo/transport/tcp/device.cc", no=("Connection closed",), releases="gloo"),
-        Sign("ss_family == ", releases="gloo: IPv4 on one node, IPv6 on another"),
-        Sign("failed to connect to the remote"),
-        Sign("makeDeviceForHostname(): unsupported gloo device"),
-        Sign("Name or service not known"),
-        Sign("Temporary failure in name resolution"),
-        Sign("unhandled system error"),
-        Sign("ncclSystemError"),
-        Sign("NCCL error in", also=("system error",)),
-        Sign(
-            "connectFullMesh failed",
-        ),
-        Sign("Connection refused", no=("huggingface", "HTTPS", "proxy", "http")),
-        Sign("IBV_WC_RETRY_EXC_ERR", where="line"),
-        Sign("Got async event : port error", where="line"),
-        Sign("NET/Socket : Connect to", where="line"),
-        Sign("No route to host", where="line"),
-        Sign("ibv_modify_qp failed", where="line"),
-        Sign("Network is unreachable", where="line", also=("WARN",), releases="NCCL"),
-        Sign("WARN Call to connect failed", where="line", releases="NCCL < 2.4"),
-        Sign("NCCL WARN ncclSocket", where="line", releases="NCCL ≥ 2.17: misc/socket.cc"),
-        Sign("NCCL WARN socketFinalize", where="line", releases="NCCL"),
-        Sign("NCCL WARN NET/IB", where="line", also=("incompatible",), releases="NCCL ≥ 2.20"),
-        Sign("NCCL WARN NET/IB", where="line", also=("Unable to open device",), releases="NCCL"),
-        Sign(
-            "NCCL WARN NET/IB", where="line", also=("Got CQE with error",), releases="NCCL ≥ 2.28"
-        ),
-        Sign("NCCL WARN NET/IB", where="line", also=("No IP interface",), releases="NCCL"),
-        Sign("NCCL WARN NET/IB", where="line", also=("Unable to query",), releases="NCCL"),
-        Sign("NCCL WARN no device found", where="line", releases="NCCL ≥ 2.25: an interface named"),
-        Sign("NCCL WARN Net : error encountered when getting address", where="line"),
-        Sign("NCCL WARN Net : Connection closed", where="line", releases="NCCL < 2.15"),
-        Sign(
-            "Failed to execute operation Connect from rank",
-            where="line",
-            also=("NCCL WARN",),
-            releases="NCCL ≥ 2.12: proxy.cc",
-        ),
-        Sign("NCCL WARN Message truncated", where="line", releases="NCCL: bootstrap.cc"),
-        Sign("NCCL WARN Bootstrap Root : mismatch in info", where="line", releases="NCCL"),
-        Sign("connectFullMesh failed", where="line", releases="gloo"),
-        Sign("NCCL WARN NET/OFI", where="line", also=("Couldn't",), releases="aws-ofi-nccl"),
-        Sign("NCCL WARN NET/OFI", where="line", also=("failed",), releases="aws-ofi-nccl"),
-        Sign("NET/IB: Got async", where="line"),
-        Sign("Got completion from peer", where="line"),
-        Sign("Got completion with error", where="line", releases="NCCL ≤ 2.9"),
-        Sign("NCCL WARN Call to connect", where="line", no=("retrying",)),
-        Sign("NCCL WARN Call to ibv_", where="line"),
-        Sign("NCCL WARN NET/Socket", where="line"),
-        Sign("ncclInternalError"),
-        Sign("socketPollConnect"),
-        Sign("socketStartConnect: Connect to", where="line"),
-        Sign("no socket interface found", where="line"),
-        Sign("NCCL WARN Error: network", where="line"),
-        Sign("NCCL WARN socketProgress", where="line"),
-        Sign("Network is down"),
-        Sign("Connection timed out ["),
-        Sign("gloo", also=("Connection timed out",)),
-        Sign(
-            "ssh: Could not resolve",
-        ),
-        Sign("ssh: Could not resolve hostname", where="line"),
-        Sign("got completion with error:", where="line", releases="mlx5"),
-        Sign("exceeded error retry count after", where="line", releases="NCCL"),
-        Sign("async fatal event", where="line", releases="NCCL ≥ 2.23"),
-        Sign("No transport found for rank", where="line", releases="NCCL"),
-        Sign("NET/Socket : no interface found", where="line"),
-        Sign("No usable listening interface found", where="line"),
-        Sign("Proxy Call to rank"),
-        Sign("NCCL WARN Bootstrap : no socket interface", where="line"),
-        Sign("NCCL error in", also=("internal error",)),
-        Sign("not reachable via ssh", releases="DeepSpeed's launcher"),
-        Sign("ssh exited with exit code 255", where="line", releases="pdsh"),
-        Sign("Permission denied (publickey", where="line", releases="ssh"),
-        Sign("No authentication methods available", releases="paramiko: colossalai run"),
-        Sign("No authentication methods available", where="line", releases="paramiko"),
-        Sign("Authentication (publickey) failed", where="line", releases="paramiko"),
-        Sign("Host key verification failed", where="line", releases="ssh"),
-        Sign("ORTE was unable to reliably start", where="line", releases="mpirun"),
-        Sign("An ORTE daemon has unexpectedly failed", where="line", releases="mpirun"),
-        Sign("oneCCL:"),
-        Sign("ProcessGroupCCL"),
-    ),
+    signs=SIGNS,
     examples=(
         Example(
             "gpu-node-17:4242:4300 [0] transport/net_ib.cc:1295 NCCL WARN "
