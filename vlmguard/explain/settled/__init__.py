@@ -2,7 +2,8 @@
 
 A table for each part of the world; of several that fit the first one speaks. A release that a step
 names was looked up: in the wheels or tags on both sides of it, or in the thread that found it (most
-of models.py, and bitsandbytes built for CUDA 12.5, have a thread alone).
+of models.py, bitsandbytes built for CUDA 12.5, datasets' packed scripts, vLLM 0.9.1, DeepSpeed
+0.9.3's hybrid engine and peft 0.2's adapters have a thread alone).
 """
 
 from __future__ import annotations

@@ -35,11 +35,11 @@ TABLE = (
             steps=(
                 (
                     f"{_PATCHED} {{modelfolder}}: its processor_config.json is of before "
-                    "transformers 4.46, and lacks both (14 and default: LLaVA 1.5 and 1.6)",
+                    "transformers 4.45, and lacks both (14 and default: LLaVA 1.5 and 1.6)",
                     "processor.patch_size = model.config.vision_config.patch_size; "
                     "processor.vision_feature_select_strategy = "
                     "model.config.vision_feature_select_strategy: behind from_pretrained: the "
-                    "processor_config.json is of before transformers 4.46, and lacks both",
+                    "processor_config.json is of before transformers 4.45, and lacks both",
                 ),
                 "hf download REPO processor_config.json --local-dir MODEL: the newer file of the "
                 "same model, which has them",
