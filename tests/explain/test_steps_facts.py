@@ -164,6 +164,8 @@ ROWS += (
     ("llamafactory-cli train x.yaml\n", "VG592", INVALID, "", "save", ("python -c 'import json, sys; p = sys.argv[1]",)),
     ("llamafactory-cli train x.yaml --model_name_or_path meta-llama/Llama-2-7b-hf\n", "VG592", INVALID, "", "save", ("python -c 'import json, sys; p = sys.argv[1]",)),
     ("", "VG592", INVALID, "", "save", ("model.generation_config.do_sample = True",)),
+    ("swift sft --sft_type lora\nfault kernel_name=FlashAttentionScoreGrad_3bdf1dd5d5a8ed8ae7d8ff0e2a6ce2f8_high_performance_200, program id=61\n", "VG596", "RuntimeError: NPU error, error code is 507015", "", "backward", ("--use_flash_attn false",)),
+    ("swift sft --sft_type lora\nfault kernel_name=MatMulV2_3bdf1dd5d5a8ed8ae7d8ff0e2a6ce2f8, program id=61\n", "VG596", "RuntimeError: NPU error, error code is 507015", "", "backward", ("cat /usr/local/Ascend/ascend-toolkit/latest",)),
     (f"{RERANKER} --train_group_size 16 --passage_max_len 512\n", "VG512", OOM.format(6.1, 0.2), "", "backward", ("--train_group_size 8: 16 now", "--passage_max_len 256", "--gradient_checkpointing true")),
     (f"{RERANKER}\n/e/torch/utils/checkpoint.py:464: UserWarning: torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended\n", "VG512", OOM.format(6.1, 0.2), "", "backward", ("--train_group_size 4: 8 by default", "half of --passage_max_len")),
     (f"{RERANKER}\n", "VG512", OOM.format(6.1, 0.2), "in cross_entropy", "forward", ("--train_group_size 4",)),

@@ -134,11 +134,12 @@ _ACCELERATE = re.compile(
     r"\baccelerate launch\b|accelerate/commands/launch\.py|/bin/accelerate\", line"
 )
 
-# Words of a run that has checkpointing on; reentrant checkpointing alone says the others.
+_NPU_KERNEL = re.compile(r"\bkernel_name=([A-Z][A-Za-z]{2,60}\d{0,2})[_,\s]")  # CANN's
 _POSITIONS = re.compile(r"max_position_embeddings=(\d{3,7})\b")  # vLLM's warning
 _GCC = re.compile(r"unsupported GNU version! gcc versions later than (\d{1,2}) are not")
 _PULLED = re.compile(r"\bpulled image \"([\w./:@-]{3,200})\"")  # a pod's events
 _LLM = re.compile(r"\bLLM_type: [^,\n]{1,60}, version: (\w[\w.]{1,30})")  # of a LLaVA's kin
+# Words of a run that has checkpointing on; reentrant checkpointing alone says the others.
 _CHECKPOINTING = ("is incompatible with gradient checkpointing",)
 _REENTRANT = (
     "None of the inputs have requires_grad=True",
@@ -199,6 +200,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
     if pairs := {f"{name}={value}" for name, value in _GIVEN.findall(text)}:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
+    if found := _NPU_KERNEL.search(text):
+        said.setdefault("npukernel", found[1])
     if found := _POSITIONS.search(text):
         said.setdefault("positions", found[1])
     if found := _GCC.search(text):

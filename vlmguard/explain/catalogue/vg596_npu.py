@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vlmguard.explain.failure import Do, Example, Known, Sign
+from vlmguard.explain.logfacts import Facts
 
 _HELD = ("EJ0001", "Failed to initialize the HCCP")  # says itself that another run is there
 _NO_BF16 = ("not implemented for DT_BFLOAT16",)
@@ -33,6 +34,109 @@ _CODES = (
     "EK0001",
 )
 
+_STEPS = (
+    Do(
+        "npu-smi info; pgrep -u $USER -af '[p]ython': the processes of an earlier run still "
+        "hold these cards: kill PID (-9 where it stays) for each of them, wait ten seconds, "
+        "and the same command again; foreign ones: ASCEND_RT_VISIBLE_DEVICES with the cards "
+        "that are free",
+        "none",
+        when=_HELD,
+        kind="log",
+    ),
+    Do(
+        "cat /usr/local/Ascend/ascend-toolkit/latest/*/ascend_toolkit_install.info; pip show "
+        "torch_npu | grep ^Version: this CANN lacks a function that torch_npu calls: install "
+        "the newer CANN (toolkit and kernels) that Ascend's table names for this torch_npu, "
+        "or the torch_npu of the one that is here",
+        "an installation",
+        when=("Failed to find function",),
+        kind="log",
+    ),
+    Do("fp16", "watch for overflow", when=_NO_BF16),
+    Do(
+        "cp -rL MODEL MODEL-fp16; python -c 'import sys, glob; from safetensors.torch "
+        "import load_file, save_file; [save_file({k: v.half() if "
+        "v.is_floating_point() else v for k, v in "
+        'load_file(f).items()}, f, {"format": "pt"}) for f in '
+        'glob.glob(sys.argv[1] + "/*.safetensors")]\' MODEL-fp16: where the cast fails with '
+        "fp16 too, the checkpoint itself is bfloat16: a copy made float16 on the CPU; in its "
+        'config.json "torch_dtype": "float16"; the run with that folder',
+        "a copy of the model",
+        when=_NO_BF16,
+        kind="log",
+    ),
+    Do(
+        "npu-smi info: Name 910A, 910B, 910ProA, 910ProB (the first 910) or 310: no bfloat16; "
+        "910B1 to 910B4: they have it, there CANN or its kernels package is too old",
+        "none",
+        when=_NO_BF16,
+    ),
+    Do(
+        "ls $ASCEND_OPP_PATH/built-in/op_impl/ai_core/tbe/kernel: the kernels package of "
+        "this card (Ascend-cann-kernels-910b for an A2) is not installed beside the "
+        "toolkit, or of another release: install it",
+        "an installation",
+        when=(
+            "does not has any binary",
+            "does not have any binary",
+        ),
+        kind="log",
+    ),
+    Do(
+        "npu-smi info: processes of an earlier run that still hold these cards, or a card "
+        "that is not healthy; end what is yours, wait ten seconds, start again",
+        "none",
+        when=(
+            "HcclCommInitRootInfo",
+            "error code is 7",
+        ),
+        kind="log",
+    ),
+    Do(
+        "grep -rh ERROR ~/ascend/log/debug/plog | tail -n 40, and the lines under the "
+        "error: the code (EZ: operator, EE and E3: runtime and "
+        "driver, EI and EJ: HCCL), Possible Cause and Solution",
+        "none",
+        unless=_NO_BF16,
+    ),
+    Do(
+        "ASCEND_LAUNCH_BLOCKING=1 in front of the command: calls are asynchronous, the "
+        "traceback "
+        "then names the line",
+        "slow",
+        unless=(*_HELD, *_NO_BF16),
+    ),
+    Do(
+        "driver, CANN toolkit, kernels package (the one for this card) and torch_npu of "
+        "one row of Ascend's table of versions; source set_env.sh before the run",
+        "an installation",
+    ),
+    Do(
+        "npu-smi info: health, memory and processes of each card; end what an earlier run "
+        "left there and wait ten seconds",
+        "none",
+        unless=(*_HELD, *_NO_BF16),
+    ),
+)
+
+
+def _do(facts: Facts) -> tuple[Do, ...]:
+    """The kernel that failed, where CANN names it: attention can be had without its fused one."""
+    kernel = facts.said.get("npukernel", "")
+    if not kernel:
+        return _STEPS
+    named = Do(
+        "cat /usr/local/Ascend/ascend-toolkit/latest/*/ascend_toolkit_install.info; pip show "
+        f"torch_npu | grep ^Version: {kernel} is the operator that failed: the CANN and kernels "
+        "package that belong to this torch_npu; they do: the same run with a micro-batch of 1",
+        "none",
+    )
+    if "Attention" not in kernel:
+        return (named, *_STEPS)
+    return (Do("sdpa", f"slower; tells whether {kernel}, which failed, is at fault"), *_STEPS)
+
+
 FAILURE = Known(
     code="VG596",
     name="explain-npu",
@@ -44,91 +148,7 @@ FAILURE = Known(
         "unhealthy, or releases of driver, CANN and torch_npu that do not belong together. "
         "ERR99999 at the end says nothing of its own: it follows every exception"
     ),
-    do=(
-        Do(
-            "npu-smi info; pgrep -u $USER -af '[p]ython': the processes of an earlier run still "
-            "hold these cards: kill PID (-9 where it stays) for each of them, wait ten seconds, "
-            "and the same command again; foreign ones: ASCEND_RT_VISIBLE_DEVICES with the cards "
-            "that are free",
-            "none",
-            when=_HELD,
-            kind="log",
-        ),
-        Do(
-            "cat /usr/local/Ascend/ascend-toolkit/latest/*/ascend_toolkit_install.info; pip show "
-            "torch_npu | grep ^Version: this CANN lacks a function that torch_npu calls: install "
-            "the newer CANN (toolkit and kernels) that Ascend's table names for this torch_npu, "
-            "or the torch_npu of the one that is here",
-            "an installation",
-            when=("Failed to find function",),
-            kind="log",
-        ),
-        Do("fp16", "watch for overflow", when=_NO_BF16),
-        Do(
-            "cp -rL MODEL MODEL-fp16; python -c 'import sys, glob; from safetensors.torch "
-            "import load_file, save_file; [save_file({k: v.half() if "
-            "v.is_floating_point() else v for k, v in "
-            'load_file(f).items()}, f, {"format": "pt"}) for f in '
-            'glob.glob(sys.argv[1] + "/*.safetensors")]\' MODEL-fp16: where the cast fails with '
-            "fp16 too, the checkpoint itself is bfloat16: a copy made float16 on the CPU; in its "
-            'config.json "torch_dtype": "float16"; the run with that folder',
-            "a copy of the model",
-            when=_NO_BF16,
-            kind="log",
-        ),
-        Do(
-            "npu-smi info: Name 910A, 910B, 910ProA, 910ProB (the first 910) or 310: no bfloat16; "
-            "910B1 to 910B4: they have it, there CANN or its kernels package is too old",
-            "none",
-            when=_NO_BF16,
-        ),
-        Do(
-            "ls $ASCEND_OPP_PATH/built-in/op_impl/ai_core/tbe/kernel: the kernels package of "
-            "this card (Ascend-cann-kernels-910b for an A2) is not installed beside the "
-            "toolkit, or of another release: install it",
-            "an installation",
-            when=(
-                "does not has any binary",
-                "does not have any binary",
-            ),
-            kind="log",
-        ),
-        Do(
-            "npu-smi info: processes of an earlier run that still hold these cards, or a card "
-            "that is not healthy; end what is yours, wait ten seconds, start again",
-            "none",
-            when=(
-                "HcclCommInitRootInfo",
-                "error code is 7",
-            ),
-            kind="log",
-        ),
-        Do(
-            "grep -rh ERROR ~/ascend/log/debug/plog | tail -n 40, and the lines under the "
-            "error: the code (EZ: operator, EE and E3: runtime and "
-            "driver, EI and EJ: HCCL), Possible Cause and Solution",
-            "none",
-            unless=_NO_BF16,
-        ),
-        Do(
-            "ASCEND_LAUNCH_BLOCKING=1 in front of the command: calls are asynchronous, the "
-            "traceback "
-            "then names the line",
-            "slow",
-            unless=(*_HELD, *_NO_BF16),
-        ),
-        Do(
-            "driver, CANN toolkit, kernels package (the one for this card) and torch_npu of "
-            "one row of Ascend's table of versions; source set_env.sh before the run",
-            "an installation",
-        ),
-        Do(
-            "npu-smi info: health, memory and processes of each card; end what an earlier run "
-            "left there and wait ten seconds",
-            "none",
-            unless=(*_HELD, *_NO_BF16),
-        ),
-    ),
+    do=_do,
     wrong=(
         "Where one rank alone failed before it with an exception of its own, the NPU's errors "
         "of the others only follow."
