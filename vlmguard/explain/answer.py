@@ -81,7 +81,7 @@ def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
         if rising.before_nan(digests):
             facts = replace(facts, said={**facts.said, "lossrose": "true"})
         return facts.at(flat(pick.line.raw), trace, _context(pick, digests))
-    event = pick.event
+    event = pick.event.reason
     trace = flat(" ".join(event.trace))
     phase = phases.of(event) or _context(pick, digests)
     return facts.at(flat(f"{event.type}: {event.message}")[:6000], trace, phase)

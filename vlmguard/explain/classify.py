@@ -46,6 +46,7 @@ def classify(event: Event, catalogue: Sequence[Known], depth: int = 0) -> Known 
     if found is not None and found.code == _INDEX and slips.plain_index(event):
         found = _without(_INDEX, message, trace, catalogue)
     weak = found is None or _vague(found) or event.message.startswith(NO_ROW)
+    weak = weak or event.reason is not event
     if event.cause is not None and depth < 4 and (weak or _starved(event.cause)):
         found = classify(event.cause, catalogue, depth + 1) or found
     if found is None and event.final:

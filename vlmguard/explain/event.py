@@ -11,6 +11,8 @@ from vlmguard.explain.lines import Line, Time
 # Installed packages, code that was made of a string, Python's own (runpy, contextlib).
 _NOT_OWN = re.compile(r"-packages|^<|/lib(?:64)?/python\d")
 
+_WRAPPERS = ("DatasetGenerationError",)  # datasets': of whatever failed while it read a file
+
 
 @dataclass
 class Event:
@@ -69,6 +71,12 @@ class Event:
     def name(self) -> str:
         """The type without its module."""
         return self.type.rpartition(".")[2]
+
+    @property
+    def reason(self) -> Event:
+        """What it was raised from, where it says itself only that something failed."""
+        wraps = self.name in _WRAPPERS and self.cause is not None and bool(self.cause.type)
+        return self.cause if wraps and self.cause is not None else self
 
     @property
     def raised_in(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from vlmguard.explain.logfacts import Facts
 from vlmguard.explain.settled import (
     batches,
+    builds,
     factory,
     fsdp,
     images,
@@ -39,6 +40,7 @@ TABLE: tuple[Settled, ...] = (
     *loading.TABLE,
     *rollouts.TABLE,
     *models.TABLE,
+    *builds.TABLE,
     *releases.TABLE,
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from vlmguard.explain.settled.fault import Settled
 
-_LIBUV = "torch for Windows is built without libuv, which 2.4 and later take by default"
 # What transformers took from its cache, and the first release without it.
 _CACHE = {
     "get_max_length": "4.49",
@@ -14,36 +13,26 @@ _CACHE = {
 }
 TABLE = (
     Settled(
-        said=("No such file or directory", "colossalai/kernel/extensions/"),
+        said=("read_json() got an unexpected keyword argument 'dtype_backend'",),
         steps=(
-            "python -m pip uninstall -y colossalai; git clone "
-            "https://github.com/hpcaitech/ColossalAI && cd ColossalAI && BUILD_EXT=1 python -m pip "
-            "install .: what is installed has neither the built op nor the sources of it",
-            "torch.optim.AdamW in place of HybridAdam or FusedAdam: no op has to be built",
+            "python -m pip install -U 'pandas>=2.0': datasets hands over what read_json takes "
+            "since then (it reads a file by pandas where its own reader failed: rows of other "
+            "forms)",
         ),
-        why="ColossalAI's op was not built when it was installed, and its sources are not there",
-        code="VG538",
+        why="the releases of datasets and pandas do not fit each other",
+        code="VG570",
     ),
     Settled(
-        said=("Failed to open libnvidia-ml.so",),
+        said=("__init__() got an unexpected keyword argument 'init_",),
+        trace=("cls(config, *model_args, **model_kwargs)",),
         steps=(
-            "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …: the container "
-            "has not the driver's utilities, which NCCL asks (ldconfig -p | grep libnvidia-ml; "
-            "nvidia-smi must run in it); docker compose: capabilities: [gpu, utility]",
+            "{place}: without init_vision, init_audio and init_tts: those are MiniCPM-o's, and "
+            "this checkpoint's class (a MiniCPM-V) does not take them",
+            "git log --oneline | head, in the project's folder: the scripts of the time of this "
+            "model, or MiniCPM-o's own checkpoint",
         ),
-        why="NCCL could not open the driver's own library of management (NVML)",
-        code="VG537",
-    ),
-    *(
-        Settled(
-            said=(f"DynamicCache' object has no attribute '{name}'",),
-            steps=(
-                f"python -m pip install 'transformers<{gone}': the model's own code asks for "
-                f"{name}, which newer ones do not have; or from_pretrained(…) without "
-                "trust_remote_code, where transformers has the model itself (Phi-3, DeepSeek-V2)",
-            ),
-        )
-        for name, gone in _CACHE.items()
+        why="the script hands the model arguments of another family",
+        code="VG553",
     ),
     Settled(
         said=("ForCausalLM' object has no attribute 'generate'",),
@@ -152,27 +141,6 @@ TABLE = (
             "TrainingArguments(…) or Accelerator() for the process, made last before the trainer "
             "(each new one puts accelerate's state back)",
         ),
-    ),
-    Settled(
-        said=("use_libuv was requested",),
-        trace=("static_tcp_rendezvous.py",),
-        steps=(
-            "python TRAIN.py …, or without FORCE_TORCHRUN (PowerShell: Remove-Item "
-            "Env:FORCE_TORCHRUN; $env:CUDA_VISIBLE_DEVICES = '0'): one card needs no torchrun, "
-            "whose own store asks for libuv on Windows and does not look at USE_LIBUV",
-            "the same command in WSL 2 or on Linux: several cards",
-        ),
-        why=_LIBUV,
-        code="VG584",
-    ),
-    Settled(
-        said=("use_libuv was requested",),
-        steps=(
-            "USE_LIBUV=0 in front of the command (PowerShell: $env:USE_LIBUV = '0'; cmd: set "
-            "USE_LIBUV=0)",
-        ),
-        why=_LIBUV,
-        code="VG584",
     ),
     Settled(
         said=("Optimizer", "object has no attribute 'train'"),
@@ -333,5 +301,16 @@ TABLE = (
             "python -m pip install -U transformers: the processor's files were saved by a newer "
             "one; or preprocessor_config.json of the base model over that of the checkpoint",
         ),
+    ),
+    *(
+        Settled(
+            said=(f"DynamicCache' object has no attribute '{name}'",),
+            steps=(
+                f"python -m pip install 'transformers<{gone}': the model's own code asks for "
+                f"{name}, which newer ones do not have; or from_pretrained(…) without "
+                "trust_remote_code, where transformers has the model itself (Phi-3, DeepSeek-V2)",
+            ),
+        )
+        for name, gone in _CACHE.items()
     ),
 )
