@@ -127,3 +127,21 @@ def test_a_log_that_just_ends_shows_what_it_did_last(tmp_path, capfd):
 def test_a_long_line_is_cut(tmp_path, capfd):
     out = explained(tmp_path, capfd, LOG.replace("stage two", "stage " + "two " * 4000))
     assert max(map(len, out.splitlines())) < 2000
+
+
+RICH = """╭─────────────────────────── Traceback (most recent call last) ───────────────────────────╮
+│ /home/me/vlm/train.py:7 in main                                                          │
+│                                                                                          │
+│    6 │   rows = load(path)                                                               │
+│ ❱  7 │   │   first = rows[0] / sizes[path]                                               │
+│    8 │   return first                                                                    │
+╰──────────────────────────────────────────────────────────────────────────────────────────╯
+ZeroDivisionError: division by zero
+"""
+
+
+def test_the_frames_of_a_rich_traceback_show_their_code(tmp_path, capfd):
+    data = json.loads(explained(tmp_path, capfd, RICH, "--format", "json"))
+    assert data["frames"][-1].startswith("/home/me/vlm/train.py:7")
+    assert data["frames"][-1].endswith(": first = rows[0] / sizes[path]")
+    assert "rows = load" not in "".join(data["frames"])

@@ -14,7 +14,7 @@ CONVERTED = ("llamafactory/data/converter.py", "__call__", "{}")
 IMAGES = ("llamafactory/data/mm_plugin.py", "_regularize_images", "image = Image.open(image)")
 CHECKED = ("llamafactory/data/mm_plugin.py", "_validate_input", "raise ValueError(")
 LLAVA = 'File "/a/LLaVA/llava/model/llava_arch.py", line 231, in initialize_vision_tokenizer\n    {}\n'
-INTERNVL = 'File "/root/.cache/huggingface/modules/transformers_modules/InternVL3-8B/modeling_internvl_chat.py", line 119, in forward\n    {}\n'
+INTERNVL = 'File "/home/u/.cache/huggingface/modules/transformers_modules/InternVL3-8B/modeling_internvl_chat.py", line 119, in forward\n    {}\n'
 MINICPM = 'File "/m/MiniCPM-V/finetune/dataset.py", line 184, in conversation_to_ids\n    {}\n'
 
 

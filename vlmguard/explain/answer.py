@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from vlmguard.explain import absent, phases, rising, watchdog
+from vlmguard.explain import absent, phases, watchdog
 from vlmguard.explain.candidates import Candidate
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.event import Event
@@ -78,8 +78,6 @@ def facts_of(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
         later = flat(answer.evidence[-1].raw) if len(answer.evidence) > 1 else ""
         losses = later if "'loss': " in later else ""  # what the loss came to
         trace = losses or _of_assert(pick, digests)
-        if rising.before_nan(digests):
-            facts = replace(facts, said={**facts.said, "lossrose": "true"})
         return facts.at(flat(pick.line.raw), trace, _context(pick, digests))
     event = pick.event.reason
     trace = flat(" ".join(event.trace))

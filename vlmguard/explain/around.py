@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from vlmguard.explain import frames
+from vlmguard.explain import codeline, frames
 from vlmguard.explain.answer import Answer, asserted
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.event import Event
@@ -39,8 +39,8 @@ def of(answer: Answer, digests: Sequence[Digest]) -> list[Line]:
     told = digests[pick.source] if pick and pick.source < len(digests) else _longest(digests)
     lines += _near(told, pick, answer.pick.event if answer.pick else None)
     lines += [line for e in traced(answer, digests) for line in (e.line, e.last) if line]
-    kept = {(line.source, line.number): line for line in lines}
-    own = {(line.source, line.number): line for line in answer.evidence}
+    kept = {line.place: line for line in lines}
+    own = {line.place: line for line in answer.evidence}
     if answer.verdict == "unfinished":  # those are shown by rank
         return [kept[at] for at in sorted(kept.keys() - own.keys())]
     kept |= own  # which are whole
@@ -86,7 +86,7 @@ def frames_of(answer: Answer, digests: Sequence[Digest]) -> list[str]:
 
 def through(event: Event) -> list[str]:
     """The frames of a traceback: the user's own and the innermost; the others are counted."""
-    every = [(frame, _code(event.trace, n)) for n, text in enumerate(event.trace)
+    every = [(frame, codeline.under(event.trace, n, CODE)) for n, text in enumerate(event.trace)
              if (frame := frames.of(text)) is not None
              and not frame[0].startswith("<frozen ")]  # fmt: skip
     own = [n for n, (frame, _) in enumerate(every) if not frames.foreign(frame[0])]
@@ -101,13 +101,6 @@ def through(event: Event) -> list[str]:
         said += [f"{_path(f[0])}:{f[1]} in {f[2]}{f': {code}' if code else ''}"
                  for _, (f, code) in part]  # fmt: skip
     return said
-
-
-def _code(trace: Sequence[str], number: int) -> str:
-    following = trace[number + 1].strip() if number + 1 < len(trace) else ""
-    if not following or frames.is_frame(following) or not trace[number + 1].startswith(" "):
-        return ""
-    return following if len(following) <= CODE else f"{following[: CODE - 2]} …"
 
 
 def _path(path: str) -> str:

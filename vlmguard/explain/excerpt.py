@@ -16,15 +16,14 @@ _SECOND = "recomputed metadata: "
 
 def lines(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
     """The lines that show it and those round them, a traceback's frames among them."""
-    events = {(e.line.source, e.line.number): e for e in around.traced(answer, digests)}
-    own = {(line.source, line.number) for line in answer.evidence}
-    commands = {(line.source, line.number) for d in digests for line in d.gist.commands}
+    events = {event.line.place: event for event in around.traced(answer, digests)}
+    own = {line.place for line in answer.evidence}
+    commands = {line.place for d in digests for line in d.gist.commands}
     for line in around.of(answer, digests):
-        place = line.source, line.number
-        longest = COMMAND if place in commands else LONGEST if place in own else SAID
+        longest = COMMAND if line.place in commands else LONGEST if line.place in own else SAID
         yield f"  {of(line, digests, longest)}"
-        if place in events:
-            yield from (f"      {clean.shown(frame)}" for frame in around.through(events[place]))
+        if event := events.get(line.place):
+            yield from (f"      {clean.shown(frame)}" for frame in around.through(event))
 
 
 def of(line: Line, digests: Sequence[Digest], longest: int = LONGEST) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from vlmguard.explain.jobs import Jobs
 from vlmguard.explain.lines import Line, Time, _clock
 
+KILLED = (-9, 137)  # by SIGKILL, as torchrun and as a shell tell it
 _ROOT = "Root Cause (first observed failure)"
 _TYPED = ("it/s]^C", "s/it]^C")  # Ctrl-C's echo behind a bar; Colab's out of memory, too
 # Slurm's words before it kills a step itself: what is "Killed" then had no failure of its own.

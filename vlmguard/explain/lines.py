@@ -85,6 +85,11 @@ class Line:
     raw: str
     marked: bool = False  # torch's own "[rankN]:" prefix
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Of which log, and which of its lines."""
+        return self.source, self.number
+
 
 def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> Iterator[Line]:
     """The lines of ``pieces``; ``rank`` is the log's own, where the path told it."""

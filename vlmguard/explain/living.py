@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from vlmguard.explain import launcher
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.logfacts import Facts
 
 _ENDED = re.compile(r"\bSending process (\d{1,9}) closing signal SIGTERM\b")  # torchrun's
-_KILLED = (-9, 137)
 
 
 def all_of_them(facts: Facts, digests: Sequence[Digest]) -> bool:
@@ -20,7 +20,7 @@ def all_of_them(facts: Facts, digests: Sequence[Digest]) -> bool:
     """
     ended = {match[1] for d in digests for match in _ENDED.finditer(d.text)}
     failed = [one for d in digests for one in d.exits]
-    if not ended or any(one.code in _KILLED for one in failed):
+    if not ended or any(one.code in launcher.KILLED for one in failed):
         return False
     if facts.world is None:
         return facts.said.get("nnodes", "1") in ("", "1")

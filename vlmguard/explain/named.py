@@ -102,7 +102,10 @@ _NESTED = re.compile(r"features \(`?(\w{1,60})`? in this case\)")
 _REQUIRER = re.compile(r"distribution was not found and is required by ([A-Za-z][\w.-]{1,40})")
 _BUCKET = re.compile(r"\b((?:s3|gs)://[\w.-]{3,63}(?:/[\w./-]{1,120})?)")
 
-_PLACES = (
+# What the log said is a value as it is.
+_SAID = (
+    *("absent", "offline", "peer", "pulled", "imagedriver", "hostdriver", "addedtokens"),
+    *("lock", "crash", "crashpackage", "crashplace", "crashlib", "trainables", "preprocessor"),
     *("onenode", "xidnode", "bus", "realif"),
     *("worncard", "stepmemory", "preloaded", "container"),
     *("memoryline", "memorynow", "memorymore", "undermain"),
@@ -137,20 +140,13 @@ def _of(facts: Facts) -> dict[str, str]:
         "job": _first(_JOB, said),
         **given.network(facts),
         "host": _first(_HOST, said) or given.master(facts),
-        "absent": facts.said.get("absent", ""),
-        "offline": facts.said.get("offline", ""),
-        "peer": facts.said.get("peer", ""),
         "texttemplate": templates.text_alone(facts.model),
-        "pulled": facts.said.get("pulled", ""),
-        "imagedriver": facts.said.get("imagedriver", ""),
-        "hostdriver": facts.said.get("hostdriver", ""),
         "pod": facts.said.get("peer", "").partition(".")[0],
         "tower": architectures.tower(facts),
         "experts": architectures.experts(facts),
         "pid": _first(_PID, said),
         "node": facts.said.get("node", ""),
-        "addedtokens": facts.said.get("addedtokens", ""),
-        **{name: facts.said.get(name, "") for name in _PLACES},
+        **{name: facts.said.get(name, "") for name in _SAID},
         "bridge": facts.said.get("bridge", "") or _first(_BRIDGE, said),
         "card": facts.said.get("card", ""),
         "failed": facts.said.get("failed", ""),
@@ -204,16 +200,10 @@ def _of(facts: Facts) -> dict[str, str]:
         "exception": _first(_TYPE, said) or "Exception",
         "codefolder": given.code(facts.trace),
         "callfolder": given.call_folder(facts.trace),
-        **{
-            n: facts.said.get(n, "")
-            for n in ("lock", "crash", "crashpackage", "crashplace", "crashlib")
-        },
         "embedding": _first(_EMBEDDING, said),
-        "trainables": facts.said.get("trainables", ""),
         **shapes.of_adapter(said, facts.model),
         **shapes.of_names(said),
         **shapes.of_projector(said),
-        "preprocessor": facts.said.get("preprocessor", ""),
         "layers": layers.of(architectures.names(facts)) or layers.of(named_code.model(facts.trace)),
         "main": given.script(facts.trace),
         "forward": _first(_FORWARD, said),
@@ -242,13 +232,13 @@ def _of(facts: Facts) -> dict[str, str]:
     found["folder"] = found["path"].rpartition("/")[0] if found["path"][:1] != "-" else ""
     if match := named_code.ATTRIBUTE.search(said):
         found["owner"], found["attribute"] = match[1] or match[2], match[3]
+        asker = packages.asking(facts.trace)
         found["ownerpackage"] = (
             packages.of(match[2] or "")
             or named_code.brings(match[1] or "")
-            or named_code.owner(facts.trace)
+            or asker
             or ("transformers" if named_code.MODELS.fullmatch(match[1] or "") else "")
         )
-        asker = packages.asking(facts.trace)
         found["asker"] = asker if asker != found["ownerpackage"] else ""
         found["attributepin"] = moved.pin(found["ownerpackage"], match[3])
         found["askedin"] = named_code.asked_in(facts.trace, match[1] or "", match[3])

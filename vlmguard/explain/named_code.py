@@ -97,12 +97,6 @@ def argument(said: str) -> str:
     return arguments(said).get("argument", "")
 
 
-def owner(trace: str) -> str:
-    """The package whose code raised it: of the last of the traceback's frames that has one."""
-    found = [name for name in packages.INSIDE.findall(trace) if name != "torch"]
-    return packages.of(found[-1]) if found else ""
-
-
 def modules(said: str) -> dict[str, str]:
     found: dict[str, str] = {}
     if match := _IMPORTED.search(said):

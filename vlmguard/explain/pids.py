@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence, Set
 
+from vlmguard.explain import launcher
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest, texts
 from vlmguard.explain.ended import nodes
@@ -63,7 +64,9 @@ def rank(answer: Answer, digests: Sequence[Digest]) -> int | None:
     if (one := _placed(answer, digests)) is not None:
         return one
     who = set(_named(answer, digests))
-    known = ranks([d for d in digests if any(e.code in (-9, 137) for e in d.exits)] or digests)
+    known = ranks(
+        [d for d in digests if any(e.code in launcher.KILLED for e in d.exits)] or digests
+    )
     found = {known[pid] for pid in who if pid in known}
     return only(found) if found else _by_local(digests)
 

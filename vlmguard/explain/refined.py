@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vlmguard.explain import placed, settled
+from vlmguard.explain import placed, rising, settled
 from vlmguard.explain.answer import Answer
 from vlmguard.explain.digest import Digest
 from vlmguard.explain.failure import Known, flat
 from vlmguard.explain.logfacts import CARDS, Facts
 
-_NOT_GATHERED, _CACHE = "VG523", "VG524"
+_NO_NUMBER, _NOT_GATHERED, _CACHE = "VG515", "VG523", "VG524"
 _DRIVER, _HUB, _REWARDS = "VG537", "VG540", "VG581"
 _HARDWARE, _NETWORK, _NOT_STARTED = "VG534", "VG536", "VG590"
 _STATE = re.compile(r"\b(?:RunContainer|CreateContainer|StartError)\w{0,9}\s")
@@ -37,6 +37,8 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     known = answer.known
     if known is not None and known.code == _NOT_STARTED:
         _by_its_reason(answer, digests)
+    if known is not None and known.code == _NO_NUMBER:
+        answer.facts = _with_rise(answer, digests)
     if known is not None and known.code == _NETWORK:
         answer.facts = _with_nccl(answer.facts, digests)
     if known is None and empty and answer.facts.zero == 3:
@@ -56,6 +58,14 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
         _tell(answer, _DRIVER, catalogue)
         answer.facts = _with_warning(answer.facts, digests)
     return answer
+
+
+def _with_rise(answer: Answer, digests: Sequence[Digest]) -> Facts:
+    """Whether the loss rose first, where a line told the failure and not an exception."""
+    facts = answer.facts
+    if answer.pick is None or answer.pick.event is not None or not rising.before_nan(digests):
+        return facts
+    return replace(facts, said={**facts.said, "lossrose": "true"})
 
 
 def _tell(answer: Answer, code: str, catalogue: Sequence[Known]) -> None:

@@ -67,47 +67,54 @@ _CUDA = re.compile(
 )
 
 
+# What is there where its pattern is; what one pattern tells.
+_THERE = {
+    "slurm": _SLURM,
+    "pod": _POD,
+    "sidecar": _SIDECAR,
+    "noname": _NO_NAME,
+    "noway": _NO_WAY,
+    "loopback": _LOOPBACK,
+    "cudaseen": _CUDA,
+}
+_FIRST = {
+    "podname": _POD_NAME,
+    "bridge": _BRIDGE,
+    "wandb_account": _ACCOUNT,
+    "wandb_project": _PROJECT,
+    "busyport": _BUSY,
+    "stepmemory": _STEP_MEMORY,
+    "nodes": _NODES,
+    "preloaded": _PRELOADED,
+    "container": _CONTAINER,
+}
+
+
 def passing(text: str, said: dict[str, str]) -> None:
     """Adds what this part of a log says of the place to the arguments that it printed."""
-    for name, pattern in (("slurm", _SLURM), ("pod", _POD), ("sidecar", _SIDECAR)):
+    for name, pattern in _THERE.items():
         if pattern.search(text):
             said.setdefault(name, "true")
-    if found := _POD_NAME.search(text):
-        said.setdefault("podname", found[1])
+    for name, pattern in _FIRST.items():
+        if found := pattern.search(text):
+            said.setdefault(name, found[1])
     if found := _INTERFACES.search(text):
         names = _NAMES.findall(found[1])
         real = [name for name in names if not name.startswith(_VIRTUAL)]
         if len(real) == 1 < len(names):
             said.setdefault("realif", real[0])
-    if found := _BRIDGE.search(text):
-        said.setdefault("bridge", found[1])
-    for name, pattern in (("noname", _NO_NAME), ("noway", _NO_WAY)):
-        if pattern.search(text):
-            said.setdefault(name, "true")
+    if _ADAPTERS.search(text):
+        said.setdefault("adapters", "several")
     if "pytorch_lightning/" in text or "/lightning/pytorch/" in text or "GLOBAL_RANK: 0, M" in text:
         said.setdefault("lightning", "true")
-    if _LOOPBACK.search(text):
-        said.setdefault("loopback", "true")
     if "exceeded memory limit (" in text or "xceeded job memory limit" in text:
         said.setdefault("overmemory", "true")
     if "river/library version mismatch" in text:  # NVML's, and the container toolkit's
         said.setdefault("mismatched", "true")
-    if found := _ACCOUNT.search(text):
-        said.setdefault("wandb_account", found[1])
-    if found := _PROJECT.search(text):
-        said.setdefault("wandb_project", found[1])
     for full in _HOST.findall(text):
         said["hostmemory"] = full  # the last of them
-    if _ADAPTERS.search(text):
-        said.setdefault("adapters", "several")
-    if _CUDA.search(text):
-        said.setdefault("cudaseen", "true")
-    if found := _BUSY.search(text):
-        said.setdefault("busyport", found[1])
     if len(worn := set(_WORN.findall(text))) == 1:
         said.setdefault("worncard", f"{worn.pop()}.0")
-    if found := _STEP_MEMORY.search(text):
-        said.setdefault("stepmemory", found[1])
     if (found := _STEP_EXPORT.search(text)) and "ALL" not in found[1].split(","):
         said.setdefault("stepexport", found[1])
     if found := _ASKED.search(text):
@@ -117,14 +124,8 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("memoryline", f"{found[1][2:]}={found[2]}G")
         said.setdefault("memorynow", f"{now}G")
         said.setdefault("memorymore", f"{now * 4}G")
-    if found := _NODES.search(text):
-        said.setdefault("nodes", found[1])
     if found := _COLUMNS.search(text):
         said.setdefault("columns", found[1].replace("'", ""))
-    if found := _PRELOADED.search(text):
-        said.setdefault("preloaded", found[1])
-    if found := _CONTAINER.search(text):
-        said.setdefault("container", found[1])
     if found := _HANDLE.search(text):
         said.setdefault("bus", found[1])
     if found := _XID.search(text):

@@ -185,6 +185,25 @@ def typed(text: str, wanted: Collection[str]) -> set[str]:
     return {name for name in found if name in wanted}
 
 
+# What one pattern tells: the name under which it is kept.
+_FIRST = {
+    "npukernel": _NPU_KERNEL,
+    "positions": _POSITIONS,
+    "gcc": _GCC,
+    "pulled": _PULLED,
+    "lock": _LOCK,
+    "nccl_socket_ifname": _INTERFACE,
+    "toolkit": _TOOLKIT,
+    "addedtokens": _ADDED,
+    "oldcard": _OLD,
+    "repo": _REPO,
+    "capability": _CARD,
+    "day": _DAY,
+    "preprocessor": _PREPROCESSOR,
+    "bunny": _BUNNY,
+}
+
+
 def passing(text: str, said: dict[str, str]) -> None:
     """Adds what this part of a log says to the arguments that it printed."""
     for match in _SAVED.finditer(text):
@@ -200,20 +219,13 @@ def passing(text: str, said: dict[str, str]) -> None:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
     if pairs := {f"{name}={value}" for name, value in _GIVEN.findall(text)}:
         said["env"] = " ".join(sorted({*said.get("env", "").split(), *pairs}))
-    if found := _NPU_KERNEL.search(text):
-        said.setdefault("npukernel", found[1])
-    if found := _POSITIONS.search(text):
-        said.setdefault("positions", found[1])
-    if found := _GCC.search(text):
-        said.setdefault("gcc", found[1])
-    if found := _PULLED.search(text):
-        said.setdefault("pulled", found[1])
+    for name, pattern in _FIRST.items():
+        if found := pattern.search(text):
+            said.setdefault(name, found[1])
     if found := _UNDER_MAIN.search(text):
         said.setdefault("undermain", f"{found[1]}:{found[2]}")
     if found := _CACHE.search(text):
         said.setdefault("vllm_room", " ".join(found.groups()))
-    if found := _LOCK.search(text):
-        said.setdefault("lock", found[1])
     if found := _CONFIG.search(text):
         said.setdefault("loaded_model", found[3] or f"{found[1]}/{found[2]}")
     if found := _ATTENTION.search(text):
@@ -241,8 +253,6 @@ def passing(text: str, said: dict[str, str]) -> None:
         (_, first, of), (_, last, whole) = bars[0], bars[-1]
         if of == whole and int(first) < int(last) < int(whole):
             said["map_bar"] = f"{last} of {whole}"
-    if found := _INTERFACE.search(text):
-        said.setdefault("nccl_socket_ifname", found[1])
     for match in _DUMPED.finditer(text):
         said.setdefault("bf16" if match[1] else "fp16", match[2].lower())
     if found := _COMPUTE.search(text):
@@ -251,24 +261,14 @@ def passing(text: str, said: dict[str, str]) -> None:
     adam = adam or "Time to load cpu_adam op" in text
     if adam or "CPU Offload: True" in text:
         said.setdefault("offload", "cpu")  # DeepSpeed's CPU Adam
-    if found := _TOOLKIT.search(text):
-        said.setdefault("toolkit", found[1])
     if found := _KERNEL.search(text):
         said.setdefault("kernel", "rows" if found[1] else "classes")
-    if found := _ADDED.search(text):
-        said.setdefault("addedtokens", found[1])
-    if found := _OLD.search(text):
-        said.setdefault("oldcard", found[1])
     if "NCCL INFO" in text:
         said.setdefault("nccl_debug", "info")
     if "/RoCE" in text:
         said.setdefault("roce", "true")
-    if found := _REPO.search(text):
-        said.setdefault("repo", found[1])
     if offline := {m[1]: None for m in _OFFLINE.finditer(text)}:
         said.setdefault("offline", ",".join(offline))
-    if found := _CARD.search(text):
-        said.setdefault("capability", found[1])
     if found := _NODE.search(text):
         said.setdefault("node", found[1] or found[2])
     sites.passing(text, said)
@@ -306,17 +306,11 @@ def passing(text: str, said: dict[str, str]) -> None:
         said.setdefault("mismatch", f"{found[1]} vs. {found[2]}")
         if version := _VERSION.search(text) or _LLM.search(text):
             said.setdefault("version", version[1])
-    if found := _DAY.search(text):
-        said.setdefault("day", found[1])
     if _EDGES.search(text):
         said.setdefault("edges", "missing")
-    if found := _PREPROCESSOR.search(text):
-        said.setdefault("preprocessor", found[1])
     if found := _QWEN.search(text):  # Qwen-VL's own script
         said.setdefault("loaded_model", found[1])
         said.setdefault("architecture", found[2])
-    if found := _BUNNY.search(text):
-        said.setdefault("bunny", found[1])
     if "old version of the checkpointing format" in text:
         said.setdefault("oldcheckpointing", "true")
     if found := _METHOD.search(text):

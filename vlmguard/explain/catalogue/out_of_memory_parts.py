@@ -103,18 +103,18 @@ def smaller_images(facts: Facts) -> Do:
 GROUP = 8  # passages of a query, FlagEmbedding's default
 
 
-def fewer_passages(facts: Facts) -> Do:
+def fewer_passages(facts: Facts) -> tuple[Do, ...]:
     """FlagEmbedding's forward takes all passages of the micro-batch's queries at once."""
+    if facts.framework != "FlagEmbedding":
+        return ()
     told = facts.number("train_group_size")
     now = f"{told} now" if told else f"{GROUP} by default"
     group = max((told or GROUP) // 2, 2)
-    return Do(
-        f"--train_group_size {group}: {now}; all passages of a query are in one forward",
-        "fewer negatives for each query",
-    )
+    said = f"--train_group_size {group}: {now}; all passages of a query are in one forward"
+    return (Do(said, "fewer negatives for each query"),)
 
 
-def _passages(facts: Facts) -> Do:
+def _shorter_passages(facts: Facts) -> Do:
     told = facts.number("passage_max_len")
     length = f"--passage_max_len {told // 2}" if told else "half of --passage_max_len"
     return Do(length, f"longer passages are cut{f'; {told} now' if told else ''}")
@@ -122,7 +122,7 @@ def _passages(facts: Facts) -> Do:
 
 def shorter_rows(facts: Facts) -> Do:
     if facts.framework == "FlagEmbedding":
-        return _passages(facts)
+        return _shorter_passages(facts)
     project = projects.of(facts)
     if project is not None and project.cuts:
         row = facts.number("longrow") or 0

@@ -262,7 +262,7 @@ def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
         return (*segments, *_huge(facts))
     if facts.framework == "FlagEmbedding" and (told.asked or 0) > ONE_TENSOR:
         length = shorter_rows(facts)  # one tensor of a layer: recomputing it makes it no smaller
-        return (*segments, *_passages(facts), length, *_training(facts))
+        return (*segments, *fewer_passages(facts), length, *_training(facts))
     training, batch, length = _training(facts), smaller_batch(facts), shorter_rows(facts)
     if filled(facts, told):
         shard = (ON_CPU,) if facts.zero != 3 and not alone(facts) else sharded(facts)
@@ -275,7 +275,7 @@ def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
         if (facts.number("longrow") or 0) >= LONG:  # no batch is smaller than that one row
             images = (smaller_images(facts),) if facts.vision or not facts.model else ()
             rows, liger = (liger, *images), length
-        found: tuple[Do, ...] = (*_passages(facts), *rows, liger, *sharded(facts), *training)
+        found: tuple[Do, ...] = (*fewer_passages(facts), *rows, liger, *sharded(facts), *training)
     elif in_tower(facts) and not begins(facts):
         frames = (_FRAMES,) if "video" in facts.trace.lower() else ()
         tower = Do("tower_checkpointing", "the tower's forward runs twice")
@@ -289,15 +289,11 @@ def _stepping(facts: Facts, told: memory.Memory) -> tuple[Do, ...]:
     return (*segments, *found[:1], *between, *found[1:])
 
 
-def _passages(facts: Facts) -> tuple[Do, ...]:
-    return (fewer_passages(facts),) if facts.framework == "FlagEmbedding" else ()
-
-
 def _huge(facts: Facts) -> tuple[Do, ...]:
     length, training = shorter_rows(facts), _training(facts)
     if any(words in facts.trace for words in _VOCABULARY):
         liger = Do("liger", "none: the logits are not kept as a whole")
-        return (*_passages(facts), *smaller_batch(facts), length, liger, *training)
+        return (*fewer_passages(facts), *smaller_batch(facts), length, liger, *training)
     row = (smaller_images(facts), length) if facts.vision or not facts.model else (length,)
     return (*row, *training)
 
@@ -313,7 +309,7 @@ def _training(facts: Facts) -> tuple[Do, ...]:
     less = Do("checkpointing", "about a third slower")
     tower = Do("tower_checkpointing", "the tower's forward runs twice")
     if facts.framework == "FlagEmbedding":  # whose loss knows the rows of the micro-batch
-        return (less, *_passages(facts), length, *batch, *shard)
+        return (less, *fewer_passages(facts), length, *batch, *shard)
     known = facts.micro is not None
     if "rowimages" in facts.said and late(facts):
         return (FEWER_IMAGES, *(batch if known else ()), less, length, *shard, tower)

@@ -55,10 +55,11 @@ KILLED = Do(
     "all of them were alive",
     "none",
 )
-_AT_STALL = (
-    "at the next stall pip install py-spy; for p in $(pgrep -u $USER python); do grep -qzx "
-    "RANK={absent} /proc/$p/environ && py-spy dump --pid $p; done: the line where it is"
+_SPY = (
+    "pip install py-spy; for p in $(pgrep -u $USER python); do grep -qzx RANK={absent} "
+    "/proc/$p/environ && py-spy dump --pid $p; done"
 )
+_AT_STALL = f"at the next stall {_SPY}: the line where it is"
 ABSENT = Do(
     "dmesg -T | grep -i -E 'killed process|oom|xid' | tail, on rank {absent}'s machine: a line is "
     f"what ended it; none: it was alive: {_AT_STALL}",
@@ -70,17 +71,14 @@ EMPTY = Do(
     "none",
 )
 HERE = Do(
-    "pip install py-spy; for p in $(pgrep -u $USER python); do grep -qzx RANK={absent} "
-    "/proc/$p/environ && py-spy dump --pid $p; done, at the next stall, before the time-out: rank "
+    f"{_SPY}, at the next stall, before the time-out: rank "
     "{absent} is of this machine and of this log, and said nothing: the line where it is (a "
     "decoder or processor: its row's file; a forward: its row has no image, or many)",
     "as long as another stall",
 )
 _LIVED = "the launcher ended all of them, so none had been killed"
 SILENT = Do(
-    "pip install py-spy; for p in $(pgrep -u $USER python); do grep -qzx RANK={absent} "
-    "/proc/$p/environ && py-spy dump --pid $p; done, at the next stall, before the time-out: where "
-    f"rank {{absent}} is ({_LIVED})",
+    f"{_SPY}, at the next stall, before the time-out: where rank {{absent}} is ({_LIVED})",
     "as long as another stall",
 )
 WATCH = Do(
