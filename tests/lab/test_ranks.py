@@ -15,6 +15,8 @@ from torch import distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from vlmguard.ranks import Call, not_engaged, phase, run  # noqa: E402
+from vlmguard.ranks.gloo import GlooGroup  # noqa: E402
+from vlmguard.ranks.outcome import Outcome, conclude  # noqa: E402
 from vlmguard.ranks.shelf import Shelf, closed, opened  # noqa: E402
 
 importlib.import_module("torch._dynamo")  # DDP imports it: once here, not in every rank
@@ -202,6 +204,30 @@ def test_a_rank_that_ends_while_another_waits_is_a_hang(engine):
     assert result.verdict == "hang"
     assert "in leaves_early" in result.sites[0].site
     assert result.sites[1].site == "ended"
+
+
+def begins(rank: int) -> float:
+    return time.monotonic()
+
+
+def test_no_rank_of_gloo_works_before_all_have_joined(monkeypatch):
+    """It could end and take along connections that a slower rank still makes."""
+    joined, slow = GlooGroup.__init__, 0.7
+
+    def late(self, store, rank, size, timeout):
+        joined(self, store, rank, size, timeout)
+        time.sleep(slow if rank == 0 else 0)
+
+    monkeypatch.setattr(GlooGroup, "__init__", late)
+    zero, one = (outcome.value for outcome in run(begins).outcomes)
+    assert abs(zero - one) < slow / 2
+
+
+def test_a_rank_that_was_ended_before_its_first_call_has_not_ended_by_itself():
+    waits = Call("recv", "recv float32[3]", 3, 0, "", "here")
+    ranks = [Outcome(0, "stopped"), Outcome(1, "stopped"), Outcome(2, "returned")]
+    found = conclude(ranks, [[], [waits], [waits]], "hang", 1.0)
+    assert [site.site for site in found.sites] == ["not there yet", "here", "ended"]
 
 
 def spins(rank: int) -> None:

@@ -140,7 +140,9 @@ def sites(calls: Sequence[Sequence[Call]], where: tuple[int, int]) -> list[Site]
 def _last(outcomes: Sequence[Outcome], calls: Sequence[Sequence[Call]]) -> list[Site]:
     ended = {outcome.rank for outcome in outcomes if outcome.state == "returned"}
     return [
-        _site(rank, None if rank in ended else (log[-1] if log else None), "ended")
+        _site(rank, None, "ended")
+        if rank in ended
+        else _site(rank, log[-1] if log else None, "not there yet")
         for rank, log in enumerate(calls)
     ]
 
