@@ -164,9 +164,9 @@ NUMBERS = {
 def test_a_number_that_is_none_or_beyond_all_bounds(tmp_path, name):
     path = tmp_path / "train.log"
     path.write_text(NUMBERS[name], encoding="utf-8")
-    started = time.monotonic()
+    started = time.process_time()
     assert show.text(*explain([str(path)]))
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_watchdog_table_of_more_ranks_than_there_are():
