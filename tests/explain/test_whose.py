@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.test_shapes import told_right
+from vlmguard.explain import frames
 from vlmguard.explain.command import explain
 
 ASKED = (
@@ -101,3 +102,19 @@ def test_steps_in_brackets_and_an_end_in_a_word(tmp_path):
     assert (answer.verdict, answer.facts.steps) == ("unfinished", (59, 90))
     path.write_text(steps + "finished: 90 steps, best val 1.11\n", encoding="utf-8")
     assert explain([str(path)])[0].verdict == "finished"
+
+
+@pytest.mark.parametrize(
+    ("path", "foreign", "users"),
+    [
+        ("/opt/conda/lib/python3.11/site-packages/trl/trainer/sft_trainer.py", True, False),
+        (r"D:\envs\vlm\lib\site-packages\torch\nn\modules\module.py", True, False),
+        ("/usr/lib64/python3.9/runpy.py", True, False),
+        ("<string>", True, False),  # a dataclass's __init__
+        ("/home/me/ms-swift/swift/llm/base.py", False, False),
+        ("/home/me/libs/python_tools/train.py", False, True),
+        ("train.py", False, True),
+    ],
+)
+def test_whose_file_it_is(path, foreign, users):
+    assert (frames.foreign(path), frames.users(path)) == (foreign, users)

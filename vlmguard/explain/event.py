@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from vlmguard.explain import frames
 from vlmguard.explain.lines import Line, Time
-
-# Installed packages, code that was made of a string, Python's own (runpy, contextlib).
-_NOT_OWN = re.compile(r"-packages|^<|/lib(?:64)?/python\d")
 
 _WRAPPERS = ("DatasetGenerationError",)  # datasets': of whatever failed while it read a file
 
@@ -86,5 +82,5 @@ class Event:
     @property
     def where(self) -> tuple[str, int, str] | None:
         """The innermost frame outside installed packages, else the innermost."""
-        own = [f for f in self.frames if not _NOT_OWN.search(f[0])]
+        own = [f for f in self.frames if not frames.foreign(f[0])]
         return own[-1] if own else self.frames[-1] if self.frames else None

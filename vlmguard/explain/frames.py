@@ -33,9 +33,26 @@ def paths(trace: str) -> list[str]:
     return _PATH.findall(trace)
 
 
+_INSTALLED = re.compile(r"-packages[/\\]|^<|/lib(?:64)?/python\d|^/opt/pytorch")
+_CHECKOUTS = (
+    "/src/llamafactory/",
+    "/src/llmtuner/",
+    "/swift/llm/",
+    "/swift/cli/",
+    "/swift/trainers/",
+    "/trl/trainer/",
+    "/axolotl/",
+)
+
+
 def foreign(path: str) -> bool:
-    """Whether a file is an installed package's or Python's own."""
-    return "-packages/" in path or "/lib/python" in path
+    """Whether a file is an installed package's or Python's own, or code made of a string."""
+    return bool(_INSTALLED.search(path))
+
+
+def users(path: str) -> bool:
+    """Whether a file is the user's own: neither `foreign` nor in a framework's checkout."""
+    return not foreign(path) and not any(part in path for part in _CHECKOUTS)
 
 
 def of(text: str) -> Frame | None:

@@ -7,24 +7,12 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.explain.frames import users
 from vlmguard.explain.logfacts import Facts
 
 _DATA = re.compile(r"[\w./~][\w./@+~-]{0,200}\.(?:jsonl?|parquet|csv|tsv|arrow)")
 _FOLDER = re.compile(r"(?:\.{0,2}/)?[\w.@+~-][\w./@+~-]{0,220}")
 _OF_PLACE = re.compile(r"File \"([^\"\n]{1,200})\", line (\d{1,7})")
-_NOT_OWN = (
-    "-packages/",
-    "/lib/python",
-    "<",
-    "/opt/pytorch",
-    "/src/llamafactory/",  # checkouts of frameworks
-    "/src/llmtuner/",
-    "/swift/llm/",
-    "/swift/cli/",
-    "/swift/trainers/",
-    "/trl/trainer/",
-    "/axolotl/",
-)
 
 
 def check(trace: str) -> dict[str, str]:
@@ -101,7 +89,7 @@ def files(facts: Facts) -> dict[str, str]:
 
 def own_line(trace: str) -> str:
     """The innermost line of the user's own code, as it stands there."""
-    own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]
+    own = [m for m in _OF_PLACE.finditer(trace) if users(m[1])]
     if not own:
         return ""
     behind = trace[own[-1].end() : own[-1].end() + 400].partition(' File "')[0]
@@ -116,7 +104,7 @@ def own_load(trace: str) -> str:
 
 def operand(trace: str, key: str) -> str:
     """What the failing line of the user's own code looks ``key`` up in, as it is called there."""
-    own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]
+    own = [m for m in _OF_PLACE.finditer(trace) if users(m[1])]
     if not own or not re.fullmatch(r"[\w.-]{1,80}", key):
         return ""
     code = trace[own[-1].end() : own[-1].end() + 400].partition(' File "')[0]
@@ -130,7 +118,7 @@ _COLLATORS = re.compile(r"(?:collat\w{0,20}|__call__|torch_call)$", re.I)
 
 def collator(trace: str) -> str:
     """The line of a collator, where the innermost of the user's own functions is one."""
-    own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]
+    own = [m for m in _OF_PLACE.finditer(trace) if users(m[1])]
     names = [re.match(r", in ([\w.<>]{1,60})", trace[m.end() :]) for m in own]
     named = [name for name in names if name is not None and name[1] not in _UNNAMED]
     within = (
@@ -153,7 +141,7 @@ _BROUGHT = re.compile(
 def own_class(trace: str, name: str) -> str:
     """``name``, where no package is known to bring it and the user's own code calls it."""
     frames = list(_OF_PLACE.finditer(trace))
-    called = frames and not any(n in frames[-1][1] for n in _NOT_OWN)
+    called = frames and users(frames[-1][1])
     return name if called and not _BROUGHT.fullmatch(name) else ""
 
 
@@ -174,7 +162,7 @@ def advised(said: str) -> str:
 def starter(trace: str) -> str:
     """The script of the user's own that was started: the outermost frame's."""
     first = next(_OF_PLACE.finditer(trace), None)
-    own = first is not None and not any(n in first[1] for n in _NOT_OWN)
+    own = first is not None and users(first[1])
     return first[1] if own and first is not None and first[1].endswith(".py") else ""
 
 
@@ -211,7 +199,7 @@ def config(facts: Facts) -> str:
 def script(trace: str) -> str:
     """The program that was started: the traceback's outermost file, where it is the user's own."""
     match = _OF_PLACE.search(trace)
-    own = match is not None and not any(n in match[1] for n in _NOT_OWN)
+    own = match is not None and users(match[1])
     return match[1] if match is not None and own and match[1].endswith(".py") else ""
 
 
@@ -231,7 +219,7 @@ def reward(trace: str) -> str:
     """The user's own reward function, as file:line, where the trainer's call of it is seen."""
     called = _REWARDED.search(trace)
     first = _OF_PLACE.search(trace, called.end()) if called is not None else None
-    if first is None or any(n in first[1] for n in _NOT_OWN):
+    if first is None or not users(first[1]):
         return ""
     return f"{first[1]}:{first[2]}"
 
@@ -244,11 +232,11 @@ def code(trace: str) -> str:
 def call_folder(trace: str) -> str:
     """The folder of the line that raised it, where that is the user's own."""
     frames = list(_OF_PLACE.finditer(trace))
-    own = frames and not any(n in frames[-1][1] for n in _NOT_OWN)
+    own = frames and users(frames[-1][1])
     return frames[-1][1].rpartition("/")[0] if own else ""
 
 
 def place(trace: str) -> str:
     """The innermost line of the user's own code, as file:line."""
-    own = [m for m in _OF_PLACE.finditer(trace) if not any(n in m[1] for n in _NOT_OWN)]
+    own = [m for m in _OF_PLACE.finditer(trace) if users(m[1])]
     return f"{own[-1][1]}:{own[-1][2]}" if own else ""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from vlmguard.explain import looks
 from vlmguard.explain.digest import Digest
+from vlmguard.explain.sites import VIRTUAL
 
 _USED = re.compile(
     r"(?m)^([A-Za-z][\w.-]{0,60}):\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL INFO Bootstrap : Using "
@@ -52,7 +53,7 @@ def shown(digests: Sequence[Digest]) -> str:
 
 def bridged(digests: Sequence[Digest], real: str) -> Iterator[str]:
     """Where NCCL began on a machine's own bridge of containers, and there are several machines."""
-    own = [name for name, _ in used(digests).values() if name.startswith(_OWN)]
+    own = [name for name, _ in used(digests).values() if name.startswith(VIRTUAL)]
     several = len(used(digests)) > 1 or any(_SEVERAL.search(d.text) for d in digests)
     given = any(_GIVEN.search(digest.text) for digest in digests)
     if own and several and real and not given:
@@ -63,7 +64,6 @@ def bridged(digests: Sequence[Digest], real: str) -> Iterator[str]:
         )
 
 
-_OWN = ("docker", "br-", "virbr", "veth", "cni", "flannel", "lo")
 _SEVERAL = re.compile(
     r"(?:--nnodes|--num_machines)[= ](?:[2-9]|\d\d)|--(?:machine|node)_rank[= ]\d"
 )

@@ -49,7 +49,8 @@ _COLUMNS = re.compile(r"Dataset\(\{\s{0,8}features: \[([\w', ]{1,400})\]")
 _INTERFACES = re.compile(r"NET/Socket : Using (\[0\][^\n]{5,600})")
 _ADAPTERS = re.compile(r"NET/IB : Using \[0\][^\n\[]{3,40}\[1\]")
 _NAMES = re.compile(r"\[\d{1,2}\]([\w.-]{1,20}):")
-_VIRTUAL = ("br-", "veth", "docker", "virbr", "cni", "flannel", "cali", "lo:")
+# A machine's own interfaces: no other machine reaches them.
+VIRTUAL = ("br-", "veth", "docker", "virbr", "cni", "flannel", "cali", "lo")
 _BRIDGE = re.compile(r"Bootstrap : Using (\w{2,15}:172\.17\.\d{1,3}\.\d{1,3})<")
 # The hub's name or address is not to be reached from where the log was written.
 _NO_NAME = re.compile(r"Failed to resolve '(?:[\w-]{1,20}\.)?huggingface\.co'")
@@ -100,7 +101,7 @@ def passing(text: str, said: dict[str, str]) -> None:
             said.setdefault(name, found[1])
     if found := _INTERFACES.search(text):
         names = _NAMES.findall(found[1])
-        real = [name for name in names if not name.startswith(_VIRTUAL)]
+        real = [name for name in names if not name.startswith(VIRTUAL)]
         if len(real) == 1 < len(names):
             said.setdefault("realif", real[0])
     if _ADAPTERS.search(text):
