@@ -221,11 +221,15 @@ def survived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
         return True
     if ends and told.after(at) - told.after(ends[0]) >= STEPS_THAT_PROVE:
         return True  # many steps between it and the end: not what ended the run
-    if told.steps or told.done:
+    return _others_ended(digest, digests)
+
+
+def _others_ended(digest: Digest, digests: Sequence[Digest]) -> bool:
+    """Whether a log that tells no step is beside one that marks its end, and nothing failed."""
+    if digest.progress.steps or digest.progress.done:
         return False
-    others = [d for d in digests if d is not digest]
     failed = any(d.exits or d.stopped for d in digests)
-    return not failed and any(d.progress.done for d in others)
+    return not failed and any(d.progress.done for d in digests if d is not digest)
 
 
 def _interrupted(text: str, at: int, digest: Digest) -> bool:
@@ -251,7 +255,8 @@ def _outlived(at: int, digest: Digest, digests: Sequence[Digest]) -> bool:
     told = digest.progress
     loaded = told.loading is not None and told.loading.at > at
     anew = loaded and told.after(at) >= STEPS_THAT_PROVE
-    return told.finished(at) or anew or any(place > at for place in told.restarts)
+    begun = anew or any(place > at for place in told.restarts)
+    return told.finished(at) or begun or _others_ended(digest, digests)
 
 
 def _last_of_each(here: list[Candidate], digest: Digest) -> list[Candidate]:

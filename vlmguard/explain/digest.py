@@ -29,6 +29,10 @@ from vlmguard.explain.progress import Progress
 from vlmguard.explain.reader import Reading
 from vlmguard.explain.sources import Source
 
+# What became of another attempt, as the one behind it tells when it begins.
+_FORMER = re.compile(
+    r"(?i)\b(?:previous|former|earlier|prior) (?:attempt|run|job|try|session|allocation)\b"
+)
 _QUIET = ("WARNING", "[WARN", "WARN:", "[INFO", "Warning:", " INFO ", "[DEBUG")
 MAX_TELLING = 400
 MAX_EVENTS = 400
@@ -242,7 +246,7 @@ def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple
         raw = line.raw
         if line.level and line.level in "WI" and _SIGNALLED not in raw:
             continue
-        if "():" in raw and events.TRACKER.match(raw):
+        if ("():" in raw and events.TRACKER.match(raw)) or _FORMER.search(raw):
             continue
         bears = [
             (known.narrow, len(text), known)

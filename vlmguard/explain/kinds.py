@@ -114,6 +114,8 @@ TYPES: dict[str, tuple[str, ...]] = {
         "ray.exceptions.ObjectStoreFullError",
         "ray.exceptions.RuntimeEnvSetupError",
     ),
+    # What the caller asked of a driver that is well: no class's.
+    "": ("pynvml.NVMLError_NotSupported", "pynvml.NVMLError_InvalidArgument"),
 }
 _TYPES = tuple((text, code) for code, texts in TYPES.items() for text in texts)
 
@@ -128,7 +130,7 @@ _CHECKOUT = re.compile(
 def by_type(message: str) -> str | None:
     """The class that an exception's type tells. ``message`` begins with the type."""
     found = [(len(text), code) for text, code in _TYPES if message.startswith(text)]
-    return max(found)[1] if found else None
+    return (max(found)[1] or None) if found else None
 
 
 def installed(path: str) -> bool:

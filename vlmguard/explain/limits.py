@@ -38,8 +38,12 @@ def shorter(facts: Facts) -> Values:
 def longer(facts: Facts, least: int = 0) -> Values:
     """Twice the run's length, and not less than ``least`` tokens with some room for text, as a
     power of two: the next row that is somewhat longer fits as well."""
-    room = 1 << (max(least * 5 // 4, 1) - 1).bit_length()
-    return (("length", str(max(_length(facts, 4096) * 2, room))),)
+    return (("length", str(max(_length(facts, 4096) * 2, room(least)))),)
+
+
+def room(tokens: int) -> int:
+    """A power of two that holds so many tokens and a quarter more."""
+    return 1 << (max(tokens * 5 // 4, 1) - 1).bit_length()
 
 
 def fewer_pixels(facts: Facts) -> Values:

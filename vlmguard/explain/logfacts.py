@@ -145,8 +145,10 @@ _ASKED = re.compile(
     r"install)(?: the)?\s{1,2}[`'\"]?$"
 )
 # LLaMA-Factory's line of each rank, DeepSpeed's launcher's and optimizer's, NCCL's.
+# Unsloth's "Num GPUs": of several cards it takes one.
 _WORLD = re.compile(
-    r"\b(?:world size: |dist_world_size=|Num processes: |Rank: \d{1,6} partition count \[)"
+    r"\b(?:world size: |dist_world_size=|Num processes: |Rank: \d{1,6} partition count \[|"
+    r"Data Parallel GPUs = |Num GPUs(?: used)? = (?=1\b))"
     r"(\d{1,6})\b"
     r"|NCCL INFO .{0,80}\b[nN]ranks (\d{1,6})\b",
     re.M,
@@ -210,7 +212,7 @@ def of_text(texts: Iterable[str]) -> Facts:
         for match in _RELEASE.finditer(text):
             if _ASKED.search(text, max(match.start() - 24, 0), match.start()):
                 continue
-            releases.setdefault(match[1].lower().replace("_", "-"), match[2])
+            releases.setdefault(match[1].lower().replace("_", "-"), match[2].rstrip("."))
         for name, pattern in _FRAMEWORKS:
             votes[name] += sum(1 for _ in zip(range(50), re.finditer(pattern, text), strict=False))
         ours = ours or _OURS.search(text)

@@ -15,6 +15,7 @@ _BAR = re.compile(
     r"^\s{0,8}(?:(?i:train\w{0,6}|epoch[ \d/.:]{0,12}|steps?|iter\w{0,7})[^%|]{0,30}:)?\s{0,4}"
     r"\d{1,3}%\|[^|]{0,300}\| (\d{1,9})/(\d{1,9}) \["
 )
+_AT_ONCE = re.compile(r"\[00:00<(?:00:00|\?), {1,4}\d{3,9}(?:\.\d{1,9})?it/s")  # no step takes ms
 _LOADING = re.compile(r"^\s{0,8}[A-Za-z][^|%]{0,60}:\s{0,4}\d{1,3}%\|")
 _WHOLE = re.compile(r"\btrain_loss(?!=)")  # the mean of all steps
 _LEARNING = re.compile(r"\d{1,3}%\|[^|]{0,300}\| (\d{1,9})/(\d{1,9}) \[")  # beside a loss
@@ -313,7 +314,7 @@ def step_of(text: str) -> tuple[int, int] | None:
     if "Iter(train)" in text and (match := _OF_ALL.search(text, 0, 600)):
         return int(match[1]), int(match[2])
     if "%|" in text:
-        match = _BAR.match(text)
+        match = None if _AT_ONCE.search(text) else _BAR.match(text)
         if match is None and "loss" in text.lower() and not begun.aside(text):
             match = _LEARNING.search(text, 0, 600)  # torchtune's "1|30|Loss: 1.2:  50%|"
         return (int(match[1]), int(match[2])) if match else None

@@ -24,6 +24,11 @@ _CARD = re.compile(r"\b(?:CUDA|GPU|NCCL|cuda|gpu|bf16)\b")
 _WARNED = re.compile(r"UserWarning: CUDA initialization: [^\n]{1,600}")
 _EMPTY = re.compile(r"for dimension \d with size 0$")
 _SWITCHED = "use_cache=True` is incompatible with gradient checkpointing"
+# Attention's own sizes; where the forward is done again its keys are there twice.
+_KEYS = re.compile(
+    r"(?:expanded size of the tensor|size of tensor a) \((\d{2,9})\) must match the "
+    r"(?:existing size|size of tensor b) \((\d{2,9})\) at non-singleton dimension 3"
+)
 _SIZES = re.compile(
     r"size of tensor a \((\d{2,9})\) must match the size of tensor b \((\d{2,9})\)"
     r" at non-singleton dimension [23]"
@@ -46,7 +51,7 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     fault = settled.of(answer.facts)
     if fault is not None and fault.code:
         _tell(answer, fault.code, catalogue)
-    if answer.known is None and _switched_off(said, digests):
+    if answer.known is None and (_switched_off(said, digests) or _filled_twice(answer.facts)):
         _tell(answer, _CACHE, catalogue)
     if known is not None and known.code == _HUB and _REWARD.search(_functions(answer)):
         _tell(answer, _REWARDS, catalogue)  # its own server's
@@ -137,6 +142,16 @@ def _no_driver(answer: Answer, digests: Sequence[Digest]) -> bool:
     code = answer.known.code if answer.known is not None else ""
     asked = code in _NO_CARD or (not code and _CARD.search(answer.facts.message) is not None)
     return asked and any(_WARNED.search(d.text) for d in digests)
+
+
+def _filled_twice(facts: Facts) -> bool:
+    """Whether there are twice as many keys as the mask is for, where checkpointing recomputes."""
+    sizes = _KEYS.search(facts.message)
+    pair = sorted(map(int, sizes.groups())) if sizes is not None else (1, 1)
+    recomputed = "checkpoint.py" in facts.trace and (
+        " in backward" in facts.trace or "recompute" in facts.trace
+    )
+    return pair[1] == 2 * pair[0] and recomputed
 
 
 def _switched_off(said: str, digests: Sequence[Digest]) -> bool:

@@ -16,6 +16,8 @@ _REFUSED = re.compile(r"[Cc]onnection refused|exceeded error retry count")
 _CLOSING = "has failed to shutdown the rendezvous"  # torchrun's agent, of its own node
 _REMOTE = re.compile(r"remote process exited|ncclRemoteError")
 _PEER = re.compile(rf"{_REMOTE.pattern}|Got completion from peer|status=12")
+_WATCHDOG = "Watchdog caught collective operation timeout"
+_CUT_OFF = re.compile(r"NCCL error in[^\n]{0,300}unhandled cuda error")
 _FROM_BELOW = ("VG532", "VG533", "VG534", "VG543")  # a kernel, a driver or a scheduler says it
 _CRASHES = (-9, -11, -7, -4, -8, 137, 139)
 _OF_CODE = (  # no link's, though nobody knows them
@@ -45,6 +47,7 @@ def told_apart(
     if any(_CLOSING in d.text for d in digests):
         lost = [c for c in candidates if _lost_store(c)]
         candidates = [replace(c, known=by_code[_GONE]) if c in lost else c for c in candidates]
+    candidates = _without_cut_off(candidates)
     fell = any(c.event is None and c.key[0] in _FROM_BELOW for c in candidates)
     fell = fell or any(_crashed(e) for d in digests for e in d.exits)
     if fell or _own_failure(candidates) or _ended_before(candidates, ended):
@@ -56,6 +59,17 @@ def told_apart(
     if not all(_REFUSED.search(_said(c)) or _REMOTE.search(_said(c)) for c in said):
         return candidates
     return [replace(c, known=by_code[_GONE]) if c in said else c for c in candidates]
+
+
+def _without_cut_off(candidates: list[Candidate]) -> list[Candidate]:
+    """Less what NCCL's own call raises behind a watchdog that took the communicator down."""
+    ended = [c for c in candidates if _WATCHDOG in _said(c)]
+    return [
+        c
+        for c in candidates
+        if not _CUT_OFF.match(_said(c))
+        or not any(c.at > e.at and c.line.source == e.line.source for e in ended)
+    ]
 
 
 def _lost_store(candidate: Candidate) -> bool:

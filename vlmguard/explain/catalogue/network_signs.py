@@ -26,6 +26,7 @@ SIGNS = (
     Sign("Name or service not known"),
     Sign("Temporary failure in name resolution"),
     Sign("unhandled system error"),
+    Sign("following async exception: NCCL error: unhandled system error", where="line"),
     Sign("ncclSystemError"),
     Sign("NCCL error in", also=("system error",)),
     Sign(
@@ -79,6 +80,7 @@ SIGNS = (
         "ssh: Could not resolve",
     ),
     Sign("ssh: Could not resolve hostname", where="line"),
+    Sign("ssh: connect to host", where="line", also=("Connection refused",)),
     Sign("got completion with error:", where="line", releases="mlx5"),
     Sign("exceeded error retry count after", where="line", releases="NCCL"),
     Sign("async fatal event", where="line", releases="NCCL ≥ 2.23"),

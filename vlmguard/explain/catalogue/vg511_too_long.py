@@ -8,7 +8,10 @@ from vlmguard.explain import limits
 from vlmguard.explain.failure import Do, Example, Known, Sign
 from vlmguard.explain.logfacts import Facts
 
-_ROW = re.compile(r"\b(?:row\((\d{1,7})\)|length of (\d{1,7})|(\d{1,7}) ?> ?\d)")
+_ROW = re.compile(
+    r"\b(?:row\((\d{1,7})\)|length of (\d{1,7})|(\d{1,7}) ?> ?\d"
+    r"|[Pp]rompt (?:\(length )?(\d{1,7})\)? is longer|[Pp]rompt length (\d{1,7}) is longer)"
+)
 _POSITIONS = re.compile(
     r"(?:size of tensor a|expanded size of the tensor) \((\d{1,6})\) must match the "
     r"(?:size of tensor b|existing size) \((\d{1,6})"
@@ -37,6 +40,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     match = _ROW.search(facts.message)
     row = int(next(filter(None, match.groups()))) if match else 0
     cost = f"more memory for long rows{limits.now(facts)}"
+    if "verl/" in facts.trace:  # verl, EasyR1
+        return _of_verl(facts, row, cost)
     if row > limits.MANY:  # no card holds such a row: smaller images, or without it
         return (
             Do("max_pixels", "smaller images, fewer tokens", limits.fewer_pixels(facts)),
@@ -59,6 +64,24 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     )
 
 
+def _of_verl(facts: Facts, row: int, cost: str) -> tuple[Do, ...]:
+    """Flags of hydra's, behind the same command: verl 0.6, EasyR1 0.3."""
+    easy = "/EasyR1/" in facts.trace
+    engine = "worker" if easy else "actor_rollout_ref"
+    most = f" {engine}.rollout.max_model_len=" if "maximum model length" in facts.message else ""
+    length = limits.room(row)
+    longer = f"data.max_prompt_length={length}" + (most and f"{most}{2 * length}")
+    pixels = dict(limits.fewer_pixels(facts))["pixels"]
+    drop = "data.filter_overlong_prompts=True behind the same command"
+    images = f"data.max_pixels={pixels} behind the same command"
+    smaller = Do(images, "smaller images, fewer tokens")
+    return (
+        Do(drop, "the longest rows are not trained on"),
+        Do(f"{longer} behind the same command", cost),
+        *((smaller,) if easy else ()),
+    )
+
+
 FAILURE = Known(
     code="VG511",
     name="explain-too-long",
@@ -74,6 +97,8 @@ FAILURE = Known(
         Sign("MaxLengthError"),
         Sign("Failed to retrieve the dataset. You can avoid this issue by increasing `max_length`"),
         Sign("longer than the maximum model length"),
+        Sign("The decoder prompt (length", releases="vLLM"),
+        Sign("Prompt length", also=("is longer than",), releases="verl"),
         Sign("is longer than the specified maximum sequence length", also=("Error",)),
         Sign("Current length of row(", also=("max_length",)),
         Sign("larger than the specified max_length"),

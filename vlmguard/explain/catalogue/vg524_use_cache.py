@@ -8,8 +8,13 @@ from vlmguard.explain.logfacts import Facts
 _STEP = "at non-singleton dimension"  # in generation: positions and keys are one apart
 
 
+def _trains(facts: Facts) -> bool:
+    """Whether it failed in a training's step, and not while text was generated."""
+    return facts.phase in ("forward", "backward") and "generat" not in facts.trace
+
+
 def _why(facts: Facts) -> str:
-    if _STEP in facts.message or "batch2 tensor" in facts.message:
+    if not _trains(facts) and (_STEP in facts.message or "batch2 tensor" in facts.message):
         return (
             "text is generated with checkpointing on: transformers switched the cache off on the "
             "way, and what a step computes no longer fits the positions (one apart) or the keys"
@@ -41,8 +46,7 @@ _OFF = (
 def _do(facts: Facts) -> tuple[Do, ...]:
     cache = Do("no_cache", "none")
     newer = Do("python -m pip install -U transformers: it switches it off by itself", "none")
-    trains = facts.phase in ("forward", "backward") and "generat" not in facts.trace
-    return (cache, newer, *_OFF) if trains else (*_OFF, cache, newer)
+    return (cache, newer, *_OFF) if _trains(facts) else (*_OFF, cache, newer)
 
 
 FAILURE = Known(

@@ -36,6 +36,11 @@ _LOOK = Do(
     "isinstance(m, torch.nn.Linear)})), and take names from there",
     "none",
 )
+_ENDING = Do(
+    "where target_modules is a pattern, such names as its end: "
+    r"PREFIX.*\.(?:q_proj|k_proj|v_proj|out_proj|fc1|fc2)$: it matches whole blocks or norms now",
+    "none",
+)
 # Every part that could have an adapter is frozen.
 _NONE_LEFT = ("set()", "{}", "[]", "No modules were targeted for adaptation")
 
@@ -46,14 +51,16 @@ def _do(facts: Facts) -> tuple[Do, ...]:
             Do("freeze_language_model: false", "the language model gets adapters"),
             Do("finetuning_type: full", "no adapters: what is not frozen trains itself"),
         )
+    if "is not supported" in facts.message:
+        return (_LOOK, _ENDING, _ALL)
     return (_ALL, _LOOK)
 
 
 FAILURE = Known(
     code="VG525",
     name="explain-target-modules",
-    title="PEFT found no module with these names",
-    zh="PEFT 找不到指定的目标模块",
+    title="PEFT found no module with these names, or none that it can adapt",
+    zh="PEFT 找不到指定的目标模块，或不支持其类型",
     why=_why,
     do=_do,
     wrong="all-linear reaches into a tower that was to stay frozen (PEFT ignores freezing).",

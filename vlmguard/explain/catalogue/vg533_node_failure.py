@@ -69,7 +69,7 @@ FAILURE = Known(
         Sign("The node it was running on failed", where="line"),
         Sign("nodeLost", where="line"),
         Sign("is DOWN", where="line"),
-        Sign("ssh: connect to host", where="line"),
+        Sign("ssh: connect to host", where="line", no=("Connection refused",)),
         Sign("RPC failed: node", where="line"),
         Sign("its node has died"),
         Sign("its node has died", where="line"),

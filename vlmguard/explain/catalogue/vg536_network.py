@@ -48,6 +48,14 @@ _STEPS = (
         kind="rejected",
     ),
     Do(
+        "nc -vz {host} 22: nobody listens for ssh there: start sshd on that node, or, where it "
+        "listens on another port (containers), PDSH_SSH_ARGS_APPEND='-p PORT' in front of the "
+        "command",
+        "none",
+        when=("port 22: Connection refused",),
+        kind="ssh",
+    ),
+    Do(
         "ssh {host} hostname: it must answer without asking for a password (ssh-copy-id "
         "{host}); one machine: deepspeed --num_gpus N SCRIPT.py, with no hostfile",
         "none",
@@ -243,7 +251,8 @@ def _do(facts: Facts) -> tuple[Do, ...]:
     shown = (*pods_steps.early(facts), *shown)
     if _within(facts):
         return (*shown, *_WITHIN)
-    if "any network address" in facts.message:  # torch's store, before NCCL or a fabric
+    # torch's store or a launcher's ssh, before NCCL or a fabric
+    if "any network address" in facts.message or "ssh: connect" in facts.message:
         return (*shown, *(do for do in steps if do.when))
     if any(words in facts.message for words in _LOST):  # whoever was there a moment ago has ended
         return (*shown, *ranks.others(facts), *ranks.late(facts), *steps, *ranks.logs(facts))

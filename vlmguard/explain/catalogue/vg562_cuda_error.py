@@ -134,6 +134,7 @@ FAILURE = Known(
         Sign("CUDA error: unspecified launch failure"),
         Sign("CUDA kernel errors might be asynchronously reported"),
         Sign("unhandled cuda error"),
+        Sign("following async exception: NCCL error: unhandled cuda error", where="line"),
         Sign("CUDA error: unknown error"),
         Sign("CUDA driver error"),
         Sign("Unable to find a valid cuDNN algorithm"),

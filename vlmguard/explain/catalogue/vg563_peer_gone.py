@@ -63,6 +63,7 @@ FAILURE = Known(
         Sign("failed to recv, got 0 bytes"),
         Sign("remote process exiting"),
         Sign("remote process exited or there was a network error"),
+        Sign("following async exception: NCCL error: remote process exited", where="line"),
         Sign("terminated by peer"),
         Sign("Socket closed"),
         Sign("Read error [127.0.0.1]"),

@@ -120,7 +120,6 @@ _STEPS = (
             "cache blocks",
             "KV cache",
             "max_model_len",
-            "decoder prompt",
             "No available memory",
             "max seq len",
         ),
@@ -237,7 +236,6 @@ FAILURE = Known(
             no=("closed by peer", "reset by peer", "out of memory", "EL0004"),
         ),
         Sign("Model architectures"),
-        Sign("The decoder prompt (length"),
         Sign("vLLM is not", also=("installed",)),
         Sign("vLLM is not", also=("available",)),
         Sign(

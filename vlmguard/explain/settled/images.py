@@ -22,6 +22,19 @@ _TYPES = {
 _TYPE = "is of a type that this processor does not take as a picture"
 TABLE = (
     Settled(
+        said=("split_with_sizes expects split_sizes to sum exactly to 1 ",),
+        trace=("_expand_dict_for_generation_visual",),
+        steps=(
+            "{place}, and where its inputs are made: pixel_values must come as the processor gives "
+            "them, of shape (patches, features): take off the batch dimension that [None] or "
+            "unsqueeze(0) adds",
+            "pixel_values as the processor gives them, of shape (patches, features): without the "
+            "batch dimension that [None] or unsqueeze(0) adds",
+        ),
+        why="pixel_values have one dimension too many: all patches stand in one row of a batch",
+        code="VG518",
+    ),
+    Settled(
         said=("'list' object has no attribute",),
         trace=("PIL/Image.py", "in open"),
         steps=(
