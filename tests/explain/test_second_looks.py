@@ -38,7 +38,7 @@ ROWS = {
     "all that this node has is gone peers": ("".join(PREFIX.format(r, "remote process exited or there was a network error") for r in (4, 5)), "VG563", (), "vlmguard explain"),
     "the system failed": (PREFIX.format(4, "unhandled system error (run with NCCL_DEBUG=INFO for details)"), "VG536", (4,), ""),
     "a card failed": (PREFIX.format(4, "unhandled cuda error (run with NCCL_DEBUG=INFO for details)"), "VG562", (4,), ""),
-    "the watchdog cut it off": (TIMED + CUT_OFF, "VG505", (0,), ""),
+    "the watchdog cut it off": (TIMED + CUT_OFF, "VG505", (), ""),
     "no watchdog before it": (CUT_OFF, "VG562", (), ""),
     "no sshd": (SSH.format("Connection refused"), "VG536", (), "nc -vz 10.0.0.57 22"),
     "no machine": (SSH.format("No route to host"), "VG533", (), ""),

@@ -74,6 +74,6 @@ def by_absence(
     elif not others and world > 1:
         answer.ranks, answer.sure = tuple(sorted(heard)), False
         answer.how = "all of them say the same"
-    elif others and answer.ranks and set(answer.ranks) <= heard:
+    elif (others or told is None) and answer.ranks and set(answer.ranks) <= heard:
         answer.ranks, answer.sure = (), False
         answer.how = f"{watchdog.ranks(heard)} only waited: the logs of the others tell who began"
