@@ -421,7 +421,7 @@ import torch
 from transformers import Trainer, TrainingArguments
 Trainer(torch.nn.Linear(4, 4), TrainingArguments("/tmp/none", use_cpu=True), train_dataset=[1]).train(resume_from_checkpoint="/out/checkpoint-500")
 """),
-    "trainer_tokenizer": ("VG570", 1, None, """
+    "trainer_tokenizer": ("VG595", 1, None, """
 import torch
 from transformers import Trainer, TrainingArguments
 Trainer(torch.nn.Linear(4, 4), TrainingArguments("/tmp/none", use_cpu=True), tokenizer=None)

@@ -360,11 +360,11 @@ open("a.json", "w").write('[{"messages": [1, {"a": 2}]}, {"messages": "x", "imag
 from datasets import load_dataset
 load_dataset("json", data_files="a.json", cache_dir="c")
 """),
-    "rows_missing": ("swift", "VG554", 1, None, """
+    "rows_missing": ("swift", "VG568", 1, None, """
 from datasets import load_dataset
 load_dataset("json", data_files="nothing.jsonl", cache_dir="c")
 """),
-    "rows_swift": ("swift", "VG554", 1, None, """
+    "rows_swift": ("swift", "VG568", 1, None, """
 from swift.dataset import load_dataset
 load_dataset(["/data/nothing/train.jsonl"])
 """),
@@ -436,12 +436,12 @@ if rank == 0: os.kill(os.getpid(), signal.SIGINT)
 time.sleep(3)
 """)),
     # interfaces that changed
-    "api_compute_loss": ("trl", "VG570", 1, None, LLM + """
+    "api_compute_loss": ("trl", "VG595", 1, None, LLM + """
 class Mine(Trainer):
     def compute_loss(self, model, inputs, return_outputs=False): return model(**inputs).loss
 Mine(model, TrainingArguments("out", use_cpu=True, report_to=[], max_steps=1), train_dataset=rows).train()
 """),
-    "api_trl_tokenizer": ("llamafactory", "VG570", 1, None, LLM + """
+    "api_trl_tokenizer": ("llamafactory", "VG595", 1, None, LLM + """
 from trl import SFTTrainer
 SFTTrainer(model, tokenizer=None, max_seq_length=10, train_dataset=rows)
 """),

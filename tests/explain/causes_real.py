@@ -48,10 +48,10 @@ REAL: dict[str, tuple[str, int | None, str]] = {
     "lf_yaml_missing": ("VG553", None, "llamafactory-cli train of a YAML that is not there"),
     # ms-swift 3.2
     "s3_zero5": ("VG575", None, "swift sft --deepspeed zero5"),
-    "s3_data_missing": ("VG554", None, "swift sft --dataset of a file that is not there: taken for a data set of the hub"),
+    "s3_data_missing": ("VG568", None, "swift sft --dataset of a file that is not there: taken for a data set of the hub"),
     # FlagEmbedding: torchrun -m FlagEmbedding.finetune.embedder.encoder_only.base
     "fe_flag": ("VG553", None, "--query_max_lenght 64"),
-    "fe_csv": ("VG554", None, "--train_data train.csv, which it passes over"),
+    "fe_csv": ("VG564", None, "--train_data train.csv, which it passes over"),
     "fe_no_pos": ("VG554", None, "rows with passage in place of pos"),
     "fe_too_long": ("VG511", None, "--passage_max_len 2048, a model of 518 positions"),
     # ColossalAI: a script around the booster

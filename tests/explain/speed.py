@@ -17,8 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from vlmguard.explain import command, matcher, reader, sources
-from vlmguard.explain.catalogue import load
+from vlmguard_explain import command
+from vlmguard_explain.match.catalogue import load
+from vlmguard_explain.source import matcher, reader, sources
 
 
 def mixed(path: Path, size: int, colours: bool = False) -> None:

@@ -10,18 +10,21 @@ import re
 import pytest
 
 from tests.explain import compose
-from vlmguard.explain.catalogue import load
-from vlmguard.explain.command import explain
-from vlmguard.explain.show import headline
+from vlmguard_explain.advice import flags
+from vlmguard_explain.advice.steps import cause
+from vlmguard_explain.advice.steps import steps as steps_of
+from vlmguard_explain.command import explain
+from vlmguard_explain.match.catalogue import load
+from vlmguard_explain.show.headline import headline
 
 # Told by a table, by other ranks, by losses, or without the frame that gives it away.
 ELSEWHERE = {"VG508", "VG515", "VG551", "VG563", "VG569", "VG593"}
 EXAMPLES = [
-    (known, number, example.text)
+    (known, number, example["text"])
     for known in load()
     if known.code not in ELSEWHERE
     for number, example in enumerate(known.examples)
-    if "traceback :" not in example.text
+    if "traceback :" not in example["text"]
 ]
 
 
@@ -64,7 +67,7 @@ def test_healthy_but_cut(tmp_path, seed):
     assert answer.facts.steps is not None
 
 
-OOM = next(k for k in load() if k.code == "VG512").examples[0].text
+OOM = next(k for k in load() if k.code == "VG512").examples[0]["text"]
 
 
 def test_memory_keeps_the_global_batch(tmp_path):
@@ -72,12 +75,13 @@ def test_memory_keeps_the_global_batch(tmp_path):
         OOM, 1, ("train", "training_step", "backward")
     )
     answer = judged(tmp_path, log)
-    do = next(do for do in answer.known.remedies(answer.facts) if do.action == "batch")
-    micro, accumulation = (int(value) for _, value in do.values)
+    do = next(do for do in steps_of(answer.known, answer.facts) if do.do == "batch")
+    said = flags.say(do, answer.facts)
+    micro, accumulation = map(int, re.findall(r"\d+", said))
     assert micro < 6
     assert micro * accumulation == 6 * 4
     assert answer.facts.phase == "backward"
-    assert "2.0 GiB were asked for, 1.2 GiB of 79.2 GiB free" in answer.known.told(answer.facts)
+    assert "2.0 GiB were asked for, 1.2 GiB of 79.2 GiB free" in cause(answer.known, answer.facts)
 
 
 @pytest.mark.parametrize(

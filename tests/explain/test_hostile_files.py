@@ -12,8 +12,8 @@ import time
 import pytest
 
 from tests.explain import compose, wrapped
-from vlmguard.explain import sources
-from vlmguard.explain.command import explain, main
+from vlmguard_explain.command import explain, main
+from vlmguard_explain.source import sources
 
 LOG = "".join(f"{text}\n" for _, text in wrapped.run(wrapped.ERRORS["VG506"]))
 
@@ -60,14 +60,16 @@ def test_a_folder_with_pipes_links_and_sockets(tmp_path):
     assert answer.known.code == "VG506"
 
 
-def test_five_thousand_files(tmp_path):
-    for number in range(5_000):
+def test_more_files_than_are_read(tmp_path, monkeypatch):
+    """The time is bounded by the number of files that are read: an eighth of it here."""
+    monkeypatch.setattr(sources, "MAX_FILES", sources.MAX_FILES // 8)
+    for number in range(625):
         (tmp_path / f"rank_{number}.log").write_text(f"step {number} loss 0.5\n")
     (tmp_path / "rank_77.log").write_text(compose.traced("KeyError: 'boxes'", None))
     start = time.process_time()
     answer, digests = explain([str(tmp_path)])
-    assert time.process_time() - start < 20
-    assert len(digests) == sources.MAX_FILES
+    assert time.process_time() - start < 2.5
+    assert len(digests) == sources.MAX_FILES == 512
     assert (answer.verdict, answer.ranks) == ("unknown", (77,))
 
 
@@ -114,15 +116,16 @@ def test_what_is_no_text(tmp_path, data, status, capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_line_of_40_mb_of_tracebacks_keeps_memory(tmp_path):
+def test_a_line_of_10_mb_of_tracebacks_keeps_memory(tmp_path):
+    """Nearly 300,000 marks of exceptions in one line; memory and time bounded in proportion."""
     path = tmp_path / "x.log"
     with path.open("wb") as file:
-        for _ in range(40):
+        for _ in range(10):
             file.write(b"Traceback (most recent call last): " * 30_000)
         file.write(b"\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.process_time()
     answer, _ = explain([str(path)])
-    assert time.process_time() - start < 30
+    assert time.process_time() - start < 7.5
     assert answer.known.code == "VG512"
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 25 << 10

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.explain import compose
-from vlmguard.explain.command import explain, main
+from vlmguard_explain.command import explain, main
 
 SCRAPS = (
     b"Traceback (most recent call last):\n", b'  File "x", line 1, in f\n', b"RuntimeError: ", b"\x00", b"\xff\xfe",

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.explain import compose
-from vlmguard.explain import clean, lines, reader, show, sources, watchdog
-from vlmguard.explain.command import explain, main
+from vlmguard_explain.command import explain, main
+from vlmguard_explain.lines import lines
+from vlmguard_explain.run import watchdog
+from vlmguard_explain.show import show
+from vlmguard_explain.source import clean, reader, sources
 
 LOG = compose.traced("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", None)
 WORD = "Re9n2qp4mXqilNTR2c57qk3culBfUZfhfq16"
@@ -128,9 +131,9 @@ def test_many_launchers_last_words(tmp_path):
     answer, digests = explain([str(path)])
     assert (answer.verdict, answer.ranks) == ("unknown", (0,))
     assert time.process_time() - start < 8
-    said = show.text(answer, digests).partition("type next:")[2]
-    assert said.lstrip().startswith("- PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command  # ")
-    assert "CUDA_VISIBLE_DEVICES=0 in front of the same command  # as one process (" in said
+    said = show.text(answer, digests)
+    assert "  1. PET_LOG_DIR=LOGS PET_REDIRECTS=3 in front of the same command\n     # (torchrun" in said
+    assert "  2. CUDA_VISIBLE_DEVICES=0 in front of the same command  # as one process (" in said
 
 
 def test_a_thousand_ranks_are_not_all_shown(tmp_path, capfd):
@@ -142,11 +145,12 @@ def test_a_thousand_ranks_are_not_all_shown(tmp_path, capfd):
             for r in range(1000)
         )
     )
-    assert main([str(path)]) == 1
-    out = capfd.readouterr().out
-    assert "… and 936 more (--format json has all)" in out
-    assert "rank 0 waits in ALLREDUCE #9" in out
-    assert "rank 999 waits in ALLREDUCE #9" in out
+    for words, left in (([], 996), (["--all"], 936)):
+        assert main([str(path), *words]) == 1
+        out = capfd.readouterr().out
+        assert f"… and {left} more (--format json has all)" in out
+        assert "rank 0 waits in ALLREDUCE #9" in out
+        assert "rank 999 waits in ALLREDUCE #9" in out
     assert main([str(path), "--format", "json"]) == 1
     assert len(json.loads(capfd.readouterr().out)["ranks_side_by_side"]) == 1000
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.explain.causes import CAUSES
 from tests.explain.causes_more import MORE
-from vlmguard.explain.command import explain
+from vlmguard_explain.command import explain
 
 LOGS = Path(__file__).parent / "logs" / "made"
 MORE_LOGS = Path(__file__).parent / "logs" / "more"

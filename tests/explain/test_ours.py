@@ -9,10 +9,10 @@ import pytest
 
 from tests.explain import compose
 from vlmguard.core.findings import Finding
-from vlmguard.explain.catalogue import load
-from vlmguard.explain.command import explain, main
+from vlmguard_explain.command import explain, main
+from vlmguard_explain.match.catalogue import load
 
-OOM = next(k for k in load() if k.code == "VG512").examples[0].text
+OOM = next(k for k in load() if k.code == "VG512").examples[0]["text"]
 HEADER = {"vlmguard": "0.1.0", "framework": "ms-swift", "releases": {"torch": "2.13.0", "ms-swift": "4.6.0"},
           "strategy": "zero3", "world": 4, "phase": "train", "settings": {}, "plan": []}
 FIXED = Finding("VG105", "error", "recomputation meets partitioned weights", advice="--gradient_checkpointing_kwargs …")
@@ -51,7 +51,7 @@ def test_findings_are_the_same_objects(run, capfd):
     assert told["outcome"] == "fixed"
     assert set(whole) <= set(data["finding"])
     main([str(run)])
-    assert "  - VG105 fixed [rank 0]: recomputation meets partitioned weights" in capfd.readouterr().out
+    assert "vlmguard in this run: VG105 fixed [rank 0]: recomputation meets partitioned weights" in capfd.readouterr().out
 
 
 def test_the_guards_lines_in_a_log(tmp_path):

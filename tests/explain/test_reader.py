@@ -14,8 +14,9 @@ import time
 import pytest
 
 from tests.explain import speed
-from vlmguard.explain import command, matcher, reader, sources
-from vlmguard.explain.catalogue import load
+from vlmguard_explain import command
+from vlmguard_explain.match.catalogue import load
+from vlmguard_explain.source import matcher, reader, sources
 
 MARK = b"Expected to mark a variable ready only once"
 
@@ -92,7 +93,7 @@ def test_both_matchers_agree():
 
 def test_needs_neither_torch_nor_typer():
     code = (
-        "import sys; from vlmguard.explain import command; "
+        "import sys; from vlmguard_explain import command; "
         "print([m for m in ('torch', 'typer', 'rich', 'numpy', 'transformers') if m in sys.modules])"
     )
     quiet = {**os.environ, "VLMGUARD": "off"}

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.explain.causes_real import REAL
-from vlmguard.explain import flags
-from vlmguard.explain.command import explain
+from vlmguard_explain.advice import flags
+from vlmguard_explain.advice.steps import steps as steps_of
+from vlmguard_explain.command import explain
 
 LOGS = Path(__file__).parent / "logs" / "real"
 
@@ -49,7 +50,6 @@ FIRST = {
     "fe_flag": "python -m FlagEmbedding.finetune.embedder.encoder_only.base --help | grep -i query",
     "fe_csv": "ls -l train.csv",
     "fe_no_pos": "head -c 600 no_pos.jsonl: is pos one of the keys",
-    "fe_too_long": "--query_max_len 518 --passage_max_len 518",
     "ca_lora": "model = peft.get_peft_model(model, lora_config)",
     "ca_argument": "python -c 'import inspect, colossalai.booster.plugin as p; "
     "print(inspect.signature(p.GeminiPlugin))'",
@@ -63,7 +63,7 @@ FIRST = {
 def test_the_first_step(name):
     answer, _ = explain([str(LOGS / f"{name}.log")])
     assert answer.known is not None
-    first = answer.known.remedies(answer.facts)[0]
+    first = steps_of(answer.known, answer.facts)[0]
     assert flags.say(first, answer.facts).startswith(FIRST[name])
 
 

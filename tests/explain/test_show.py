@@ -6,18 +6,24 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import statistics
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.explain import compose
-from vlmguard.explain import clean, flags
-from vlmguard.explain.catalogue import load
-from vlmguard.explain.command import main
-from vlmguard.explain.logfacts import Facts
+from vlmguard_explain.advice import flags
+from vlmguard_explain.advice.steps import steps as steps_of
+from vlmguard_explain.command import explain, main
+from vlmguard_explain.match.catalogue import load
+from vlmguard_explain.run.logfacts import Facts
+from vlmguard_explain.show import shellwords, show
+from vlmguard_explain.source import clean
 
-OOM = next(k for k in load() if k.code == "VG512").examples[0].text
+OOM = next(k for k in load() if k.code == "VG512").examples[0]["text"]
 FAILED = compose.failing(3, OOM)
 
 
@@ -50,17 +56,61 @@ def test_unreadable(tmp_path, capfd):
     assert "no such file" in capfd.readouterr().err
 
 
-def test_text_says_all(tmp_path, capfd):
-    _, out = shown(tmp_path, capfd, FAILED)
-    for part in ("VG512 Out of GPU memory (rank 1)", "started: rank 1", "what it means:",
-                 "what to do, in this order:", "[cost: ", "when that is wrong:", "evidence:",
-                 "--per_device_train_batch_size 2 --gradient_accumulation_steps 4", "page:"):
-        assert part in out
+SHORT = (
+    "VG512 Out of GPU memory (rank 1) at ", "cause: ", "try, in this order:", "[cost: ", "log:",
+    "--per_device_train_batch_size 2 --gradient_accumulation_steps 4", "more: vlmguard explain --all ",
+)
+WHOLE = (*SHORT[:-1], "run: ms-swift", "wrong if: ", "rank: rank 1, by torchrun's", "page: vlmguard rule VG512 (")
+
+
+@pytest.mark.parametrize(("words", "parts"), [((), SHORT), (("--all",), WHOLE)])
+def test_text_says_all(tmp_path, capfd, words, parts):
+    _, out = shown(tmp_path, capfd, FAILED, *words)
+    assert [part for part in parts if part not in out] == []
+    assert words or len(out.splitlines()) <= 16
+
+
+LOGS = sorted((Path(__file__).parent / "logs").rglob("*.log"))
+
+
+def test_a_short_answer(monkeypatch):
+    """The first step, two more, a few lines of the log; none is too long for a screen."""
+    monkeypatch.chdir(LOGS[0].parents[1])
+    lengths = []
+    for path in LOGS[::6]:
+        found = explain([str(path.relative_to(LOGS[0].parents[1]))])
+        short, whole = (show.text(*found, whole=whole).splitlines() for whole in (False, True))
+        assert max(map(len, short + whole)) <= 200
+        lengths.append(len(short))
+    assert statistics.median(lengths) <= 12
+    assert max(lengths) <= 20
+
+
+@pytest.mark.parametrize(
+    ("step", "typed", "said"),
+    [
+        ("ls -l /data: is it there", "ls -l /data", "is it there"),
+        ("ABC=1 in front of the same command: it says more", "ABC=1 in front of the same command", "it says more"),
+        ("""python -c 'print(": ")'; echo $?: 0 is well""", """python -c 'print(": ")'; echo $?""", "0 is well"),
+        ("--bf16 true, --fp16 false: numbers", "--bf16 true, --fp16 false", "numbers"),
+        ("look at the first row, VG201", "", "look at the first row, VG201 (vlmguard rule VG201)"),
+        ("free -h", "free -h", ""),
+    ],
+)
+def test_what_is_typed_stands_apart_from_words(step, typed, said):
+    assert shellwords.split(step) == (typed, said)
+
+
+def test_a_long_command_is_broken_where_a_shell_joins_it():
+    command = "ls " + " ".join(f"'/a b/{n}'" for n in range(60))
+    lines = shellwords.folded(command, 100)
+    assert max(map(len, lines)) <= 100
+    assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(command)
 
 
 def test_unfinished_says_what_to_type(tmp_path, capfd):
     log = compose.preamble("TRL", 2) + "  5%|▌ | 5/100 [00:01<00:10, 1.0it/s]\n"
-    _, out = shown(tmp_path, capfd, log)
+    _, out = shown(tmp_path, capfd, log, "--all")
     assert out.startswith("unfinished: last step 5 of 100, no end marker")
     assert "py-spy dump --pid" in out
     assert "TORCH_NCCL" in out
@@ -153,10 +203,10 @@ def test_flags_are_of_the_framework(framework):
     for known in load():
         for zero in ("", "ddp", "zero2", "zero3", "fsdp"):
             facts = Facts(framework=framework, strategy=zero)
-            for do in known.remedies(facts):
+            for do in steps_of(known, facts):
                 said = flags.say(do, facts)
                 assert said
-                if framework in ("LLaMA-Factory", "axolotl") and do.action in ("batch", "non_reentrant", "workers"):
+                if framework in ("LLaMA-Factory", "axolotl") and do.do in ("batch", "non_reentrant", "workers"):
                     assert not said.startswith("--")
 
 
@@ -166,5 +216,5 @@ def test_every_entry_is_whole():
         parts = (known.title, known.zh, known.wrong, known.evidence, known.examples)
         assert all(parts), known.code
         assert re.search("[\u4e00-\u9fff]", known.zh)
-        assert all(example.origin for example in known.examples)
-        assert known.remedies(Facts())
+        assert all(example["origin"] for example in known.examples)
+        assert steps_of(known, Facts())

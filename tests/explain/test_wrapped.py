@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain import wrapped
-from vlmguard.explain.command import STATUS, explain
+from vlmguard_explain.command import STATUS, explain
 
 
 def told(folder, text):

@@ -1,0 +1,111 @@
+"""A change as the run itself would say it: flags of its framework, of its release, or code.
+
+``tables/changes.toml`` has each change in each framework's words; ``own.toml`` what one run's log
+adds to that: flags that its command line had, its files, its launcher; ``projects.toml`` scripts
+of model makers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from vlmguard_explain.advice import places
+from vlmguard_explain.advice.conditions import holds
+from vlmguard_explain.advice.values import Values, filled, known, of
+from vlmguard_explain.lazy import lazy
+from vlmguard_explain.match.catalogue import Step, table
+from vlmguard_explain.run import swift
+from vlmguard_explain.run.logfacts import Facts
+
+# Frameworks whose command line is transformers' TrainingArguments and their own.
+_FAMILY = dict.fromkeys(("TRL", "transformers", "FlagEmbedding", "ms-swift"), "hf")
+_FAMILY |= dict.fromkeys(("LLaMA-Factory", "axolotl"), "yaml")
+# Programs whose flags are not a framework's own: what their command line had is what they take.
+_FREE = ("", "transformers", "accelerate", "TRL", "ColossalAI")
+# A LLaMA-Factory's command line that has flags: YAML's pairs are typed as such.
+_FLAGGED = frozenset(("stage", "finetuning_type", "dataset", "model_name_or_path"))
+_PAIR = lazy(r"(?:^|, )([a-z_][a-z_0-9]{3,47}): ([\w./-]{1,60})")
+
+
+def say(step: Step, facts: Facts) -> str:
+    """``step`` in this run's words."""
+    values, changes = of(facts), table("changes")
+    action = step.do
+    while action in changes and "otherwise" in changes[action]:
+        if known(changes[action]["usual"], values):
+            break
+        action = changes[action]["otherwise"]
+    words = _own(action, facts, values) if action in changes else action
+    if action in changes and not words:
+        spelt, name = changes[action], facts.framework
+        words = spelt.get(name) or spelt.get(_FAMILY.get(name, "")) or spelt["usual"]
+        words = _in_code(words, facts, values)
+    said = filled(words, values, step.values) + step.values.get("then", "")
+    if facts.framework == "LLaMA-Factory" and action in changes and facts.typed & _FLAGGED:
+        said = _PAIR.sub(lambda m: f"{' ' if m.start() else ''}--{m[1]} {m[2]}", said)
+    return said
+
+
+def _own(action: str, facts: Facts, values: Values) -> str:
+    """``action`` by what this run was started with; "" where that tells nothing."""
+    if words := _of_table(action, facts, values, True) or swift.own(action, facts):
+        return words
+    if facts.framework not in _FREE:
+        return ""
+    by_project = str(project(facts).get("spelt", {}).get(action, ""))
+    return by_project or _of_table(action, facts, values, False)
+
+
+def _of_table(action: str, facts: Facts, values: Values, anywhere: bool) -> str:
+    """The first spelling of ``tables/own.toml`` whose conditions hold."""
+    for one in table("own")["own"]:
+        if action not in one["action"] or one.get("any", False) is not anywhere:
+            continue
+        typed = next((name for name in one.get("typed", ()) if name in facts.typed), "")
+        asked = all(holds(condition, facts, values) for condition in one.get("run", ()))
+        if asked and (typed or "typed" not in one):
+            words = str(one["do"]).replace("{typed}", typed).replace("{stage}", action[4:5])
+            return words.replace("{launcher}", facts.said.get("launcher", ""))
+    return ""
+
+
+def project(facts: Facts) -> dict[str, Any]:
+    """Of ``tables/projects.toml`` the one whose script is in the traceback; {} where none is."""
+    if facts.framework not in ("", "transformers"):
+        return {}
+    found = (one for one in table("projects")["project"] if re.search(one["path"], facts.trace))
+    return next(found, {})
+
+
+_FLAG = lazy(r"--([a-z_][a-z_0-9]{1,47}) ('[^']{1,200}'|[^\s-]\S{0,60}?(?=,? |,?$))")
+
+
+def _in_code(words: str, facts: Facts, values: Values) -> str:
+    """``words`` and the same for a script that sets its arguments in code, where one failed."""
+    arguments, pairs = set(table("own")["arguments"]), _FLAG.findall(words)
+    notebook = "notebook" in facts.said
+    if facts.framework not in ("transformers", "TRL") or facts.typed & arguments or not pairs:
+        return words
+    if not words.startswith("--") or not {name for name, _ in pairs} <= arguments:
+        return words
+    if words.count("--") != len(pairs) or not (notebook or places.own(facts.trace).file):
+        return words
+    code = f"{_class(facts.trace)}({', '.join(f'{name}={_literal(v)}' for name, v in pairs)})"
+    return code if notebook else f"{words}; in code: {code}"
+
+
+def _literal(value: str) -> str:
+    value = re.sub(r"\b(?:true|false)\b", lambda m: m[0].capitalize(), value.strip("'"))
+    return value if re.fullmatch(r"[\d.e-]+|True|False|\{.*\}", value) else f'"{value}"'
+
+
+_SHORT = frozenset("sft dpo grpo kto ppo rloo orpo cpo bco gkd xpo prm md".split())
+
+
+def _class(trace: str) -> str:
+    """The class of arguments that belongs to the trainer in the traceback."""
+    match = re.search(r"(?:trl|open_r1)/trainer/(\w{2,12})_trainer\.py", trace)
+    words = match[1].split("_") if match is not None else ["training", "arguments"]
+    told = "".join(word.upper() if word in _SHORT else word.capitalize() for word in words)
+    return f"{told}Config" if match is not None else told

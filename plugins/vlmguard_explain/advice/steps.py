@@ -1,0 +1,120 @@
+"""What to do about a failure, in this order: a known bug's fix, the failure's own steps as the
+catalogue has them, what the framework does by default, and what is not sure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vlmguard_explain.advice.conditions import holds, older
+from vlmguard_explain.advice.flags import project
+from vlmguard_explain.advice.values import filled, known, of
+from vlmguard_explain.match.catalogue import Case, Known, Step, cases, table
+from vlmguard_explain.run.logfacts import Facts
+
+UNSURE = "not sure: "
+
+
+def steps(failure: Known, facts: Facts) -> tuple[Step, ...]:
+    """The steps that fit this run, without what it had already."""
+    fit = [step for step in failure.steps if fits(step, facts)]
+    kinds = {step.kind: step for step in reversed(fit)}
+    firsts = [one for one in fit if not one.kind or kinds[one.kind] is one] or list(failure.steps)
+    found = [one for one in firsts if not had(one.do, facts)] or firsts
+    found = [_by_default(one, facts) for one in found]
+    bug, mended = case(facts), of_bug(facts)
+    own = () if bug is not None and mended and not bug.more else sorted(found, key=_late)
+    return _in_notebook((*mended, *own), facts)
+
+
+def _late(step: Step) -> int:
+    return 2 if step.do.startswith(UNSURE) else step.cost.endswith(_CHANGED)
+
+
+def cause(failure: Known, facts: Facts) -> str:
+    """What it means in this run."""
+    bug = case(facts)
+    if bug is not None and bug.cause:
+        return bug.cause
+    other = next((one for one in failure.causes if fits(one, facts)), None)
+    return filled(other.do, of(facts)) if other is not None else failure.cause
+
+
+def case(facts: Facts) -> Case | None:
+    """The known bug that this message and traceback are."""
+    return next((one for one in cases() if facts.message and _is(one, facts)), None)
+
+
+def _is(one: Case, facts: Facts) -> bool:
+    message, trace = facts.message, facts.trace
+    if not all(words in message for words in one.said):
+        return False
+    if not all(words in trace for words in one.trace):
+        return False
+    if any(words in message or words in trace for words in one.unless):
+        return False
+    old = one.since and older(one.since, facts) is True
+    return not old and not (one.mended and older(one.mended, facts) is False)
+
+
+def of_bug(facts: Facts) -> tuple[Step, ...]:
+    """The steps of the known bug that this is, none of another one."""
+    bug = case(facts)
+    return of_case(bug, facts) if bug is not None else ()
+
+
+def of_case(bug: Case, facts: Facts) -> tuple[Step, ...]:
+    """Of each of its steps the first wording whose values are known."""
+    values = of(facts)
+    found = (next((way for way in ways if known(way, values)), "") for ways in bug.steps)
+    return tuple(Step(one) for one in found if one and not had(one, facts))
+
+
+def fits(step: Step, facts: Facts) -> bool:
+    """Whether its conditions hold and its values are known."""
+    message = facts.message
+    if step.silent and message.partition(":")[2].strip():
+        return False
+    if step.when and not any(text in message for text in step.when):
+        return False
+    if any(text in message for text in step.unless):
+        return False
+    values = of(facts)
+    there = step.do in table("changes") or known(step.do, values)
+    return there and all(holds(one, facts, values) for one in step.run)
+
+
+_SETTINGS = re.compile(r"(?:[A-Z][A-Z0-9_]{3,40}=[\w:.,-]{1,60} ){1,20}")
+_CHANGED = "the default: only if you changed it"
+
+
+def had(action: str, facts: Facts) -> bool:
+    """Whether the log says that the run had ``action`` before it failed."""
+    usual = str(table("changes").get(action, {}).get("usual", action))
+    asked, env = _SETTINGS.match(usual), facts.said.get("env", "").split()
+    if env and asked:
+        return all(setting in env for setting in asked[0].split())
+    return _either("so", action, facts)
+
+
+def _by_default(step: Step, facts: Facts) -> Step:
+    """What the framework does by default is said last, in case that the log leaves out what
+    switched it off."""
+    usual = table("already")["default"].get(facts.framework, ())
+    on = step.do in project(facts).get("on", usual)
+    if not on or _either("otherwise", step.do, facts):
+        return step
+    return replace(step, cost=f"{step.cost}; {_CHANGED}")
+
+
+def _either(part: str, action: str, facts: Facts) -> bool:
+    return any(holds(one, facts, {}) for one in table("already")[part].get(action, ()))
+
+
+def _in_notebook(found: Sequence[Step], facts: Facts) -> tuple[Step, ...]:
+    """A package that a notebook has imported stays as it was until its kernel is started anew."""
+    if not found or "notebook" not in facts.said or "pip install " not in found[0].do[:24]:
+        return tuple(found)
+    first, more = found[0], "then restart the notebook's kernel"
+    return (replace(first, do=f"{first.do}{'; ' if ': ' in first.do else ': '}{more}"), *found[1:])

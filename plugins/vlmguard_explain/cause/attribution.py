@@ -1,0 +1,114 @@
+"""Which rank a failure's own words name, where no launcher does."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+
+from vlmguard_explain.cause.answer import Answer
+from vlmguard_explain.cause.exit_codes import nodes
+from vlmguard_explain.lazy import patterns
+from vlmguard_explain.run.digest import Digest
+
+_P = patterns("cause.attribution")
+
+_WAITS = ("VG517", "VG505", "VG551")
+_DIED = ("VG532", "VG558")
+ON_A_NODE = 8  # cards
+
+Named = tuple[int | None, str]
+
+
+def attribute(answer: Answer, digests: Sequence[Digest]) -> None:
+    """Set the answer's rank to the first that is named."""
+    if _of_its_node(digests):
+        answer.ranks = ()
+    named = _better(answer, digests) if answer.ranks and answer.sure else _any(answer, digests)
+    rank, how = next((one for one in named if one[0] is not None), (None, ""))
+    if rank is not None:
+        answer.ranks, answer.sure, answer.how = (rank,), True, how
+
+
+def _better(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
+    """What tells more than who spoke first."""
+    code = answer.known.code if answer.known is not None else ""
+    if code in _WAITS:
+        asked = _only(_P.asked, _messages(digests))
+        yield asked, "it did not answer when the others asked for its NCCL id"
+        recorded = _only(_P.recorded, [d.text for d in digests])
+        yield recorded, "the flight recorder says that it did not come"
+    if code == "VG561":
+        yield _differs(digests), "the others' parameters are alike, its own differ"
+
+
+def _any(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
+    yield from _better(answer, digests)
+    code, message = (answer.known.code if answer.known else ""), answer.facts.message
+    if code == "VG512":
+        yield _card(answer, digests), "the GPU that is full is its own"
+    if code in _DIED and not nodes(digests):
+        yield _silent(answer, digests), "the others only lost their connection to it"
+    if answer.known is not None and _single(answer):
+        yield 0, "the run has one rank"
+    if answer.ranks or answer.pick is None:
+        return
+    if match := _P.says.match(message) or _P.unused.search(message):
+        yield int(match[1]), "its message names it"
+    joins = "in init_process_group" in answer.facts.trace  # a rank, no launcher's agent
+    if code == "VG542" and "server socket" in message and joins:
+        yield 0, "rank 0 serves the store on which the ranks meet"
+
+
+def _of_its_node(digests: Sequence[Digest]) -> bool:
+    """Whether the rank is that of torchrun's folder, which counts on each node from 0."""
+    folders = [d.source for d in digests if "attempt_" in d.source.name]
+    files = [(s.rank, re.split(r"[/\\]", s.name)[-1]) for s in folders]
+    return len(set(files)) < len(files)
+
+
+def _one(ranks: Set[int]) -> int | None:
+    return next(iter(ranks)) if len(ranks) == 1 else None
+
+
+def _only(pattern: re.Pattern[str], said: Sequence[str]) -> int | None:
+    """The one rank that the pattern finds."""
+    return _one({int(match[1]) for text in said for match in pattern.finditer(text)})
+
+
+def _messages(digests: Sequence[Digest]) -> list[str]:
+    return [e.message.replace("\n", " ") for d in digests for e in d.events]
+
+
+def _differs(digests: Sequence[Digest]) -> int | None:
+    """The rank that others name. Each names the first whose parameters are not its own: of 0 and
+    1, which name each other, nobody knows which is meant."""
+    said = (m for text in _messages(digests) for m in _P.unlike.finditer(text))
+    pairs = {(int(m[1]), int(m[2])) for m in said}
+    named = Counter(other for _, other in pairs).most_common(2)
+    if len(named) == 1 and (named[0][1] > 1 or named[0][0] > 1):
+        return named[0][0]
+    return named[0][0] if len(named) > 1 and named[0][1] > named[1][1] else None
+
+
+def _card(answer: Answer, digests: Sequence[Digest]) -> int | None:
+    """On one node card and rank have one number, unless each process sees a single card: 0."""
+    match, world = _P.gpu.search(answer.facts.message), answer.facts.world
+    if match is None or world is None or world > ON_A_NODE or nodes(digests):
+        return None
+    return int(match[1]) if 0 < int(match[1]) < world else None
+
+
+def _silent(answer: Answer, digests: Sequence[Digest]) -> int | None:
+    """Of the ranks of one node the only one that did not say that it lost another."""
+    heard = {e.rank for d in digests for e in d.events if _P.lost.search(e.message)} - {None}
+    ended = {m[1] for d in digests for m in _P.subprocess.finditer(d.text)}
+    return _one(set(range(answer.facts.world or len(ended))) - heard) if heard else None
+
+
+def _single(answer: Answer) -> bool:
+    """Whether the run is one process, as a notebook's cell is that trains by itself."""
+    event = answer.pick.event if answer.pick is not None else None
+    paths = " ".join(path for path, _, _ in event.frames) if event is not None else ""
+    cell = event is not None and bool(event.titled) and "launchers.py" not in paths
+    return answer.facts.world == 1 or (answer.facts.world is None and cell)

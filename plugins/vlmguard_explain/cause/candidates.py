@@ -1,0 +1,172 @@
+"""What may have started a failure: exceptions and telling lines that the run did not survive."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vlmguard_explain.lazy import patterns, words
+from vlmguard_explain.lines.lines import Line, Time
+from vlmguard_explain.match.catalogue import Known
+from vlmguard_explain.match.classify import NO_ROW, classify
+from vlmguard_explain.run.digest import Digest
+from vlmguard_explain.tracebacks import last_words
+from vlmguard_explain.tracebacks.event import Event
+
+_P = patterns("cause.candidates")
+_T = words("cause.candidates")
+
+_ORDER = {"cause": 0, "hang": 1, "peer": 2, "end": 3}
+_SCHEDULER = ("VG530", "VG531")
+_ENDED = "VG569"  # from outside
+STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
+WORK = 10  # bars
+
+
+@dataclass
+class Candidate:
+    """One thing that may have started it: an exception, or a line with a failure's words."""
+
+    known: Known | None
+    line: Line
+    event: Event | None = None
+    rank: int | None = None
+
+    @property
+    def order(self) -> int:
+        return _ORDER[self.known.order] if self.known else 0
+
+    @property
+    def at(self) -> int:
+        return self.event.at if self.event else self.line.at
+
+    @property
+    def code(self) -> str:
+        return self.known.code if self.known else ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The same for two candidates of one failure."""
+        return self.code, "" if self.known else self.event.type if self.event else self.said[:40]
+
+    @property
+    def said(self) -> str:
+        return self.event.message if self.event else self.line.raw
+
+    @property
+    def time(self) -> Time | None:
+        return self.event.time if self.event else self.line.time
+
+    @property
+    def whole(self) -> bool:
+        """Not a traceback that is cut before its last line."""
+        return self.event is None or bool(self.event.type)
+
+
+def collected(digests: Sequence[Digest]) -> list[Candidate]:
+    """All candidates of all logs; where there is none, a logger's error in a log without steps."""
+    found = [c for digest in digests for c in (*_raised(digest), *_lines(digest))]
+    if any(d.progress.done for d in digests) and not any(d.exits or d.stopped for d in digests):
+        # A log marks the run's end, and no launcher saw a failure: one without steps has none.
+        runs = [d.number for d in digests if d.progress.steps or d.progress.done]
+        found = [c for c in found if c.line.source in runs]
+    if not found and not any(d.exits or d.progress.done or d.progress.steps for d in digests):
+        failed = (d.failed for d in digests if d.failed is not None)
+        found = [Candidate(None, line, None, line.rank) for line in failed][:1]
+    return found
+
+
+def with_last_words(found: list[Candidate], digests: Sequence[Digest]) -> list[Candidate]:
+    """These, and the last line of a rank that ended itself where the others only lost it."""
+    if not found or any(c.order <= 1 for c in found):
+        return found
+    line = last_words.words({c.rank for c in found}, digests)
+    return found if line is None else [*found, Candidate(None, line, None, line.rank)]
+
+
+def _raised(digest: Digest) -> list[Candidate]:
+    events = [e for e in digest.events if not e.caught and not _passed(e, digest)]
+    for event in events:
+        if event.message.startswith(NO_ROW) and event.cause is None:
+            event.cause = _logged_before(event, digest.events)
+    inner = {id(e.cause) for e in events if e.cause is not None and e.type}
+    found = [
+        Candidate(classify(e), e.line, e, e.rank)
+        for e in events
+        if id(e) not in inner
+        and (not launchers(e) or _P.build.search(e.message))
+        and not _wraps(e, events)
+    ]
+    return [c for c in found if c.event and _counts(c, c.event, digest)]
+
+
+def _counts(candidate: Candidate, event: Event, digest: Digest) -> bool:
+    """Not of a side thread; frames among other lines only where they are known."""
+    if event.ignored:
+        return False
+    # A traceback without an end beside a launcher's words is the launcher's.
+    return candidate.known is not None or not (event.buried or (digest.exits and not event.type))
+
+
+def _passed(event: Event, digest: Digest) -> bool:
+    """Whether the run went on behind it, or tried again as it says, or took up other work."""
+    attempt = _P.attempt.search(event.message.partition("\n")[2][:2000])
+    again = attempt is not None and int(attempt[1]) < int(attempt[2])
+    return again or _interrupted(event.type, event.at, digest) or survived(event.at, digest)
+
+
+def _interrupted(text: str, at: int, digest: Digest) -> bool:
+    """A Ctrl-C after which the script took up its next piece of work: many bars follow."""
+    later = sum(1 for place in digest.progress.bars if place > at)
+    return text.strip() == "KeyboardInterrupt" and not digest.exits and later >= WORK
+
+
+def _logged_before(event: Event, events: Sequence[Event]) -> Event | None:
+    """What the last row failed with, as a logger wrote it before there was none left."""
+    rows = [e for e in events if e.caught and e.source == event.source and e.at < event.at]
+    return next((e for e in reversed(rows) if any("dataset" in f[0] for f in e.frames)), None)
+
+
+def _lines(digest: Digest) -> Iterator[Candidate]:
+    told = digest.progress
+    # Ranks wrote into one another's exceptions: the first line that has the words of one.
+    loose = [(line, known) for line, known in digest.loose if not survived(line.at, digest)][:1]
+    for line, known in (*loose, *digest.telling):
+        over = known.code == _ENDED and told.over(line.at)
+        over = over or _interrupted(line.text, line.at, digest)
+        end = _outlived if known.code in _SCHEDULER else survived
+        if not (over or end(line.at, digest)):
+            yield Candidate(known, line, None, line.rank)
+
+
+def launchers(event: Event) -> bool:
+    """Whether a launcher raised it for a rank that failed: not the failure itself."""
+    return event.name in _T.launchers
+
+
+def _wraps(event: Event, others: list[Event]) -> bool:
+    """A worker's or a replica's exception is raised again in the rank; the original follows it."""
+    if _P.caught.match(event.message):
+        return any(e is not event and e.at >= event.at and e.type == event.type for e in others)
+    others = [e for e in others if e is not event and not launchers(e)]
+    return not event.type and any(e.type or e.at > event.at for e in others)
+
+
+def _outlived(at: int, digest: Digest) -> bool:
+    """A scheduler's word ends a run, though some steps more are taken: only a new start tells."""
+    told = digest.progress
+    loaded = told.loading is not None and told.loading.at > at
+    anew = loaded and told.after(at) >= STEPS_THAT_PROVE
+    return told.finished(at) or anew or any(place > at for place in told.restarts)
+
+
+def survived(at: int, digest: Digest) -> bool:
+    """Whether the run went on after it: more steps, or an end that is marked."""
+    place = bisect_left(digest.ends, at)
+    ends = digest.ends[place : place + 1]  # the first of them behind it
+    told, after = digest.progress, digest.ends[-1] if ends else at
+    if told.finished(after) or told.after(after) >= STEPS_THAT_PROVE:
+        return True
+    # Many steps between it and the end: it did not end the run.
+    return bool(ends) and told.after(at) - told.after(ends[0]) >= STEPS_THAT_PROVE

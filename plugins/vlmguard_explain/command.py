@@ -1,0 +1,144 @@
+"""``vlmguard explain``: what a log says of why a run failed, hung or just ended.
+
+Exit status: 0 healthy or finished, 1 explained, 2 unreadable, 3 a failure that is not known,
+4 unfinished. Nothing in a log is executed, loaded or followed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from vlmguard_explain.cause import failure, judge
+from vlmguard_explain.cause.answer import Answer
+from vlmguard_explain.match.catalogue import Known, Pattern, bare, load, table
+from vlmguard_explain.run import digest as digests_
+from vlmguard_explain.run import logfacts
+from vlmguard_explain.run.digest import Digest
+from vlmguard_explain.show import formats, guard_report, show
+from vlmguard_explain.source import clean, matcher, reader, sources
+
+STATUS = {"finished": 0, "explained": 1, "unknown": 3, "unfinished": 4}
+UNREADABLE = 2
+_PACKED = (b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf")  # zip, zstd, 7z: not unpacked
+_CONTROL = bytes([*range(1, 8), *range(14, 27), *range(28, 32)])  # what no terminal writes
+DISTINCT = 22  # a shorter sign of an exception is reached through the exception's own frame
+LONGEST = 36  # bytes of a sign that are looked for in the stream: terminals wrap long lines
+
+
+def strings(catalogue: Sequence[Known]) -> list[bytes]:
+    """What to look for in the stream: the beginning of every sign, and what frames failures."""
+    signs = (sign for known in catalogue for sign in known.patterns)
+    wide = [s.text for s in signs if s.where == "line" or _distinct(s)]
+    starts = [_start(text) for one in wide for text in (one, bare(one))]
+    found = dict.fromkeys([*table("show")["command"]["structure"], *starts])
+    return [text.encode() for text in _shortest(list(found))]
+
+
+def _distinct(sign: Pattern) -> bool:
+    return sign.where == "message" and len(sign.text) >= DISTINCT
+
+
+def _shortest(texts: list[str]) -> list[str]:
+    """Without those that hold another: where they are, it is found."""
+    joined = "\n".join(texts)  # one search each: all pairs would take a third of a second
+    starts = [0, *(match.end() for match in re.finditer("\n", joined))]
+    longer: set[int] = set()
+    for text in texts:
+        at = joined.find(text)
+        while at >= 0:
+            number = bisect_right(starts, at) - 1
+            if texts[number] != text:
+                longer.add(number)
+            at = joined.find(text, at + 1)
+    return [text for number, text in enumerate(texts) if number not in longer]
+
+
+@functools.cache
+def _wanted() -> tuple[bytes, ...]:
+    return tuple(strings(load()))
+
+
+def _start(text: str) -> str:
+    """The first words of ``text``, at most `LONGEST` bytes."""
+    if len(text.encode()) <= LONGEST:
+        return text
+    return text.encode()[:LONGEST].decode("utf-8", "ignore").rpartition(" ")[0] or text[:LONGEST]
+
+
+def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
+    """Read the logs that ``words`` name, and judge them. Raises `sources.Unreadable`."""
+    catalogue, found = load(), sources.find(list(words))
+    reports = [s for s in found if sources.is_report(s.path)]
+    entries = [entry for s in reports for entry in guard_report.read(sources.stream(s))]
+    logs = [s for s in found if not sources.is_report(s.path)]
+    digests: list[Digest] = []
+    for source in logs:
+        try:
+            reading = _read(source, max(len(logs) // 2, 1))
+        except sources.Unreadable:
+            if len(logs) == 1:
+                raise
+            continue  # one of several: it went away since, is another user's or no log
+        digests.append(digests_.of(source, len(digests), reading, catalogue))
+        reading.pieces = []
+    if not digests and not reports:
+        raise sources.Unreadable(f"no log in {', '.join(words)}")
+    facts = guard_report.facts(logfacts.of_text(d.text for d in digests[:16]), entries)
+    answer = failure.by_facts(judge.judge(digests, facts, catalogue), catalogue, digests)
+    answer.guard = guard_report.said(entries, digests)
+    return guard_report.decided(answer, answer.guard, catalogue), digests
+
+
+def _read(source: sources.Source, share: int) -> reader.Reading:
+    """One log; of several each head and tail are shorter. Raises `sources.Unreadable`."""
+    wanted = _wanted()
+    head, tail = (max(size // share, 32 << 10) for size in (reader.HEAD, reader.TAIL))
+    with sources.stream(source) as file:
+        blocks = sources.blocks(file, reader.BLOCK)
+        reading = reader.read(blocks, wanted, matcher.finder(wanted), head, tail)
+    start = reading.pieces[0].data[:65536] if reading.pieces else b""
+    odd = len(start) - len(start.translate(None, _CONTROL))
+    # noise has 24 of 256, a log hardly any
+    if start.startswith(_PACKED) or (len(start) > 64 and odd * 20 > len(start)):
+        raise sources.Unreadable(f"{source.name}: not a log")
+    return reading
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Explain. See the module for the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="vlmguard explain",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("logs", nargs="+", help="logs, folders of logs, or - for standard input")
+    parser.add_argument("--format", choices=("text", "json", "github"), default="text")
+    parser.add_argument("--all", action="store_true", help="each step, and the log round it")
+    asked = parser.parse_args(list(sys.argv[2:] if words is None else words))
+    try:
+        answer, digests = explain(asked.logs)
+    except sources.Unreadable as error:
+        sys.stderr.write(f"vlmguard explain: {clean.shown(str(error))}\n")
+        return UNREADABLE
+    forms = {"json": formats.as_json, "github": formats.github}
+    form = forms.get(asked.format, functools.partial(show.text, whole=asked.all))
+    _write(form(answer, digests))
+    return STATUS[answer.verdict]
+
+
+def _write(text: str) -> None:
+    """To standard output, whatever its encoding; a reader that has gone away is no fault."""
+    data = text.encode(sys.stdout.encoding or "utf-8", "replace")
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

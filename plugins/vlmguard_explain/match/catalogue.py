@@ -1,0 +1,286 @@
+"""The known failures, read from one TOML file each; no Python is in the catalogue.
+
+A file is called ``CODE-name.toml``. TOML takes a tenth of a second to read, so what was read is
+kept as JSON beside Python's own bytecode (``__pycache__``), and read again when a file changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+HERE = Path(__file__).parent.parent
+FOLDERS = ("catalogue", "cases", "tables")
+WHERE = ("message", "trace", "line", "raised", "type")
+BARE = 20  # characters that tell without their back-ticks
+Order = Literal["cause", "hang", "peer", "end"]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A literal text that shows the failure, with single spaces.
+
+    Attributes:
+        where: "message": an exception's type and message; "trace": its traceback; "line": any line
+            of a log; "raised": the frame that raised it; "type": the beginning of its type. The
+            last two count only where no message is known.
+        all, none: texts that must, or must not, be in the exception (or line) as well.
+        near: texts that must be in the message (or line) itself.
+    """
+
+    text: str
+    where: str = "message"
+    all: tuple[str, ...] = ()
+    none: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+
+    def matches(self, inside: str, message: str, everything: str) -> bool:
+        """Whether ``inside`` holds the text, and the conditions hold."""
+        if not within(self.text, inside) or not all(within(n, message) for n in self.near):
+            return False
+        asked = all(within(a, everything) for a in self.all)
+        return asked and not any(within(n, everything) for n in self.none)
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, (self.text, *self.all, *self.near)))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do: a change of ``tables/changes.toml`` by its name, or words with {values}.
+
+    Attributes:
+        when, unless: said only where the message has one, or none, of these texts.
+        run: said only in such a run: "phase=save", "zero=3", "absent", "!absent".
+        kind: of the steps of one kind the first that fits is said.
+        silent: said only where the exception has no message.
+    """
+
+    do: str
+    cost: str = ""
+    values: dict[str, str] = field(default_factory=dict)
+    when: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
+    kind: str = ""
+    silent: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """A known upstream bug, or a special reading of one message: its steps come first.
+
+    Attributes:
+        said, trace: texts, all of which are in the message, and in the traceback.
+        unless: texts, none of which is in either.
+        since, mended: "package release": a run whose release is older, or not older, is no case.
+        cause: what it means; "" leaves that to the failure.
+        more: the failure's own steps follow.
+        steps: each one text, or several of which the first with all values known is said.
+    """
+
+    said: tuple[str, ...]
+    steps: tuple[tuple[str, ...], ...]
+    trace: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    since: str = ""
+    mended: str = ""
+    cause: str = ""
+    code: str = ""
+    more: bool = False
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, (*self.said, *self.trace)))
+
+    def matches(self, message: str, trace: str) -> bool:
+        """Whether its texts are in both, and none that must not be."""
+        there = all(w in message for w in self.said) and all(w in trace for w in self.trace)
+        return there and not any(w in message or w in trace for w in self.unless)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A failure of the catalogue.
+
+    Attributes:
+        order: "cause"; "hang": others only waited; "peer": says only that another rank is gone;
+            "end": someone ended the processes. A lower one explains a higher one.
+        narrow: of two that match the same text the higher one counts.
+        causes: other words for ``cause``, each with its conditions.
+        prevented: rules that see it before it happens.
+        was: the failure that it was a part of.
+    """
+
+    code: str
+    name: str
+    title: str
+    zh: str
+    cause: str
+    wrong: str
+    order: Order = "cause"
+    narrow: int = 0
+    evidence: str = ""
+    was: str = ""
+    prevented: tuple[str, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
+    steps: tuple[Step, ...] = ()
+    causes: tuple[Step, ...] = ()
+    cases: tuple[Case, ...] = ()
+    examples: tuple[dict[str, Any], ...] = ()
+
+    @functools.cached_property
+    def by_place(self) -> dict[str, list[tuple[str, str, Pattern]]]:
+        """Where → (text, the same without back-ticks if it has some, pattern)."""
+        kept: dict[str, list[tuple[str, str, Pattern]]] = {where: [] for where in WHERE}
+        for one in self.patterns:
+            kept[one.where].append((one.text, bare(one.text) if "`" in one.text else "", one))
+        return kept
+
+    def match(self, message: str, trace: str = "") -> Pattern | None:
+        """The longest pattern that an exception bears. ``message`` holds its type, too."""
+        everything = f"{message} {trace}"
+        for where, inside in (("message", message), ("trace", trace)):
+            for text, less, one in self.by_place[where]:  # no call for most
+                if text not in inside and not (less and less in inside):
+                    continue
+                if one.matches(inside, message, everything):
+                    return one
+        return None
+
+    def match_line(self, line: str) -> Pattern | None:
+        told = (one for _, _, one in self.by_place["line"] if one.matches(line, line, line))
+        return next(told, None)
+
+    def match_raised(self, frame: str, message: str, trace: str) -> Pattern | None:
+        """The longest pattern of the raising frame, "…/path.py in function"."""
+        everything = f"{message} {trace}"
+        told = (p for _, _, p in self.by_place["raised"] if p.matches(frame, message, everything))
+        return max(told, key=lambda one: len(one.text), default=None)
+
+
+def within(words: str, text: str) -> bool:
+    """Whether they are there, with their back-ticks or, as trackers' pages leave them, without."""
+    return words in text or ("`" in words and bare(words) in text)
+
+
+@functools.cache
+def bare(words: str) -> str:
+    """``words`` without back-ticks, unless these are what makes them telling."""
+    less = words.replace("`", "")
+    return less if " " in less and len(less) >= BARE else words
+
+
+def names() -> Iterator[tuple[str, str]]:
+    """(code, name) of each failure, by the files' names alone."""
+    for path in sorted((HERE / "catalogue").glob("VG*.toml")):
+        code, _, name = path.stem.partition("-")
+        yield code, f"explain-{name}"
+
+
+@functools.cache
+def load() -> tuple[Known, ...]:
+    """All of them, by code."""
+    return tuple(
+        _known(path, read) for path, read in data().items() if path.startswith("catalogue/")
+    )
+
+
+@functools.cache
+def by_code() -> dict[str, Known]:
+    return {known.code: known for known in load()}
+
+
+@functools.cache
+def cases() -> tuple[Case, ...]:
+    """The cases of all failures and packages, the most exact ones first."""
+    own = [case for known in load() for case in known.cases]
+    told = [c for path, read in data().items() if path.startswith("cases/") for c in read["case"]]
+    return tuple(sorted([*own, *(_case(c) for c in told)], key=lambda c: -c.size))
+
+
+def table(name: str) -> dict[str, Any]:
+    """One of the look-up tables."""
+    found: dict[str, Any] = data()[f"tables/{name}.toml"]
+    return found
+
+
+def _known(path: str, read: dict[str, Any]) -> Known:
+    code, _, name = path.partition("/")[2].removesuffix(".toml").partition("-")
+    plain = [Pattern(text, where) for where in WHERE for text in read.pop(where, ())]
+    return Known(
+        code,
+        f"explain-{name}",
+        patterns=(*plain, *(_pattern(one) for one in read.pop("pattern", ()))),
+        steps=tuple(_step(one) for one in read.pop("step", ())),
+        causes=tuple(_step(one) for one in read.pop("cause_if", ())),
+        cases=tuple(_case({**one, "code": code}) for one in read.pop("case", ())),
+        examples=tuple(read.pop("example", ())),
+        prevented=tuple(read.pop("prevented", ())),
+        **read,
+    )
+
+
+def _pattern(one: dict[str, Any]) -> Pattern:
+    where = next(name for name in WHERE if name in one)
+    more = {name: tuple(one[name]) for name in ("all", "none", "near") if name in one}
+    return Pattern(one[where], where, **more)
+
+
+def _step(one: dict[str, Any]) -> Step:
+    return Step(**_tuples(one))
+
+
+def _tuples(one: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}
+
+
+def _case(one: dict[str, Any]) -> Case:
+    steps = tuple((s,) if isinstance(s, str) else tuple(s) for s in one["steps"])
+    return Case(**{**_tuples(one), "steps": steps})
+
+
+@functools.cache
+def data() -> dict[str, dict[str, Any]]:
+    """Path below this package → what that TOML file holds."""
+    paths = [path for name in FOLDERS for path in sorted((HERE / name).glob("*.toml"))]
+    stamp = [[str(p.relative_to(HERE)), p.stat().st_mtime_ns, p.stat().st_size] for p in paths]
+    kept = HERE / "__pycache__" / "catalogue.json"
+    try:
+        before, read = json.loads(kept.read_bytes())
+        if before == stamp:
+            return dict(read)
+    except (OSError, ValueError):
+        pass
+    read = {str(path.relative_to(HERE)): _toml(path) for path in paths}
+    _keep(kept, [stamp, read])
+    return read
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    return read
+
+
+def _keep(path: Path, what: object) -> None:
+    """Write it where Python would keep its own; whoever may not write there goes without."""
+    if sys.dont_write_bytecode:
+        return
+    new = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        new.write_text(json.dumps(what, ensure_ascii=False), encoding="utf-8")
+        new.replace(path)
+    except OSError:
+        pass

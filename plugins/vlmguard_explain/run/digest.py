@@ -1,0 +1,238 @@
+"""One log, reduced to what the judge needs: after this its lines are let go."""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from vlmguard_explain.lazy import patterns, words
+from vlmguard_explain.lines import appended, lines, quoted
+from vlmguard_explain.lines.lines import Line
+from vlmguard_explain.match.catalogue import Known, within
+from vlmguard_explain.run import launcher, progress, stacks, watchdog
+from vlmguard_explain.show import notable
+from vlmguard_explain.source import clean
+from vlmguard_explain.source.reader import Reading
+from vlmguard_explain.source.sources import Source
+from vlmguard_explain.tracebacks import events
+from vlmguard_explain.tracebacks.event import Event, flat
+
+_P, _T = patterns("run.digest"), words("run.digest")
+MOST = 400  # exceptions, telling lines
+QUOTED = 3  # lines of a quotation; a run says more
+RECENT = 40  # lines of each rank
+LAST = 60  # lines in which loose words count: earlier ones did not end the run
+ONLY = 0.6  # of the lines are a logger's errors
+_MASKED = dict.fromkeys(map(ord, "0123456789abcdefx"))  # numbers, pointers
+_NOT_STARTED = "VG590"
+
+
+@dataclass
+class Digest:
+    """What one log tells.
+
+    Attributes:
+        events: exceptions, in order.
+        telling: lines that bear a pattern of a failure of the catalogue.
+        watched: lines of NCCL's watchdog.
+        text: the log's beginning and end, for facts.
+        stopped: places at which a launcher began to end the processes.
+        unresolved: hosts whose name no rank could resolve.
+        loose: lines that hold an exception's words but not its form, as ranks write into one
+            another; only where the log has no other exception.
+        ours: lines that vlmguard's guard wrote.
+        finals: the last line of each rank; ``recent``: its last lines.
+        stacks: of processes that somebody looked into while they hung.
+        failed: a logger's error, where the log has hardly anything else.
+        before: how many runs stand in this file before the one that is told; ``ended_before``: the
+            line with which the last of them ended, where that is told.
+        first: the line, from 1, where the one that is told begins.
+        notable: the lines that tell what the run did.
+    """
+
+    source: Source
+    number: int
+    reading: Reading
+    events: list[Event] = field(default_factory=list)
+    telling: list[tuple[Line, Known]] = field(default_factory=list)
+    exits: list[launcher.Exit] = field(default_factory=list)
+    progress: progress.Progress = field(default_factory=progress.Progress)
+    watched: list[Line] = field(default_factory=list)
+    text: str = ""
+    finals: dict[int | None, Line] = field(default_factory=dict)
+    recent: dict[int | None, deque[Line]] = field(default_factory=dict)
+    stopped: list[int] = field(default_factory=list)
+    unresolved: frozenset[str] = frozenset()
+    loose: list[tuple[Line, Known]] = field(default_factory=list)
+    ours: list[Line] = field(default_factory=list)
+    stacks: list[stacks.Stack] = field(default_factory=list)
+    failed: Line | None = None
+    before: int = 0
+    ended_before: Line | None = None
+    first: int = 1
+    notable: notable.Notable = field(default_factory=notable.Notable)
+
+    @functools.cached_property
+    def ends(self) -> list[int]:
+        """Places at which a launcher ended processes or told how one ended, in order."""
+        return sorted([*self.stopped, *(e.line.at for e in self.exits)])
+
+
+def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]) -> Digest:
+    """Digest one reading."""
+    digest = Digest(source, number, reading)
+    everything = list(lines.lines(reading.pieces, number, source.rank))
+    kept, digest.before, digest.ended_before = appended.last(quoted.spoken(everything))
+    digest.first = kept[0].number if digest.before and kept else 1
+    digest.progress = progress.of(kept)
+    kept = _unmargined(quoted.unfenced(kept, digest.progress.first))
+    raised = [e for e in events.exceptions(kept) if e.type or e.frames]
+    digest.events = (
+        raised if len(raised) <= MOST else raised[: MOST // 4] + raised[-MOST * 3 // 4 :]
+    )
+    digest.exits = launcher.exits(kept)
+    digest.notable = notable.of(kept, shape)
+    digest.watched = watchdog.spoken(kept)
+    digest.stacks = stacks.of(kept)
+    digest.stopped = [line.at for line in kept if any(word in line.raw for word in _T.stopping)]
+    digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MOST]
+    digest.telling = list(_telling(kept, catalogue))[:MOST]
+    digest.unresolved = _unresolved(kept)
+    _last_resort(digest, kept, catalogue)
+    if not _said(digest, kept[-LAST:]):
+        digest.loose = list(_loose(kept, catalogue, digest))[:MOST]
+    ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
+    if digest.before:  # the facts of an earlier run are not this one's
+        ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
+    digest.text = "\n".join(dict.fromkeys(ends))
+    _of_each_rank(digest, everything)
+    return digest
+
+
+def _of_each_rank(digest: Digest, everything: Sequence[Line]) -> None:
+    for line in everything:
+        if line.text.strip() and line.number >= digest.first:
+            digest.finals[line.rank] = line
+            digest.recent.setdefault(line.rank, deque(maxlen=RECENT)).append(line)
+
+
+def _unmargined(kept: list[Line]) -> list[Line]:
+    """The lines without the margin that a quotation of a few lines has; source keeps its own."""
+    if sum(1 for line in kept if line.text.strip()) > QUOTED:
+        return kept
+    bare = [line.text.lstrip(" ") for line in kept]
+    few = len(kept) <= QUOTED
+    return [
+        replace(line, text=text) if few or events.TYPE.match(text) else line
+        for line, text in zip(kept, bare, strict=True)
+    ]
+
+
+def shape(text: str) -> int:
+    """What a line has in common with the same line of another rank or step."""
+    said = text.partition("NCCL ")[2] if "NCCL " in text else text  # without its host
+    return hash(said.strip()[:200].translate(_MASKED))
+
+
+def _last_resort(digest: Digest, kept: Sequence[Line], catalogue: Sequence[Known]) -> None:
+    """What a log says that has no exception, no pattern, no end: a shell's or logger's last word,
+    the shell's that what it should start is not there."""
+    run = digest.progress
+    found = digest.telling or digest.events or digest.exits or digest.stacks
+    said = [line for line in kept if line.text.strip()]
+    if not said or found or run.steps or run.done or run.losses:
+        return
+    if _P.refused.match(said[-1].text.strip()):
+        digest.telling = [(said[-1], known) for known in catalogue if known.code == _NOT_STARTED]
+        return
+    errors = [line for line in said if _is_error(line)]
+    if errors and errors[-1] is said[-1] and len(errors) >= ONLY * len(said):
+        digest.failed = errors[0]
+
+
+def _is_error(line: Line) -> bool:
+    level = _P.error.search(line.raw[:200])
+    if line.level in ("W", "I") or (level is None and line.level not in ("E", "F", "C")):
+        return False
+    words = line.raw[level.end() if level else 0 :][:600]  # its own, not the level's
+    return bool(_P.failing.search(words)) and not _P.goes_on.search(line.raw)
+
+
+def _unresolved(kept: Sequence[Line]) -> frozenset[str]:
+    """A name that has no address; IPv6 alone lacks one often: then a connection is tried."""
+    text = "\n".join(line.raw for line in kept if "[c10d]" in line.raw)
+    return frozenset(_P.no_name.findall(text)) - frozenset(_P.named.findall(text))
+
+
+def _said(digest: Digest, late: Sequence[Line]) -> bool:
+    """Whether an exception (a launcher's own apart) or a telling line stands near the end."""
+    start = late[0].at if late else 0
+    raised = [e for e in digest.events if e.at >= start and e.type]
+    own = [e for e in raised if not e.type.endswith(("ChildFailedError", "CalledProcessError"))]
+    return bool(own) or any(line.at >= start for line, _ in digest.telling)
+
+
+def _loose(
+    kept: Sequence[Line], catalogue: Sequence[Known], digest: Digest
+) -> Iterable[tuple[Line, Known]]:
+    causes = [known for known in catalogue if known.order == "cause"]
+    said = [line.raw for line in kept if line.text.strip()]
+    # Someone copied a message alone, without its exception's type and traceback.
+    quotes = len(said) <= QUOTED and not any("%|" in raw or "arn" in raw for raw in said)
+    quotes = quotes and not digest.progress.steps
+    for line in kept[-LAST:]:
+        raw = line.raw
+        # DeepSpeed's handler prints a command, not what became of it.
+        quiet = _quiet(line, "") or "sigkill_handler] [" in raw
+        if quiet or _tracked(raw) or not (quotes or _P.words.search(raw)):
+            continue
+        message = flat(raw)
+        bears = [(k.narrow, len(s.text), k) for k in causes if (s := k.match(message))]
+        if bears:
+            yield line, max(bears, key=lambda b: b[:2])[2]
+
+
+def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
+    everything = "\n".join(line.raw for line in kept)
+    texts = [(text, known) for known in catalogue for text, _, _ in known.by_place["line"]]
+    present = [(text, known) for text, known in texts if within(text, everything)]
+    for line in kept if present else ():
+        raw = line.raw
+        if _tracked(raw) or _leveled(line) or _P.former.search(raw):
+            continue
+        bears = [
+            (known.narrow, len(text), known)
+            for text, known in present
+            if within(text, raw)
+            and (_ended(known, raw) or not _quiet(line, text))
+            and known.match_line(flat(raw))
+        ]
+        if bears:
+            yield line, max(bears, key=lambda b: b[:2])[2]
+
+
+def _tracked(raw: str) -> bool:
+    """Whether a tracker's page or a debugger of a log viewer wrote it."""
+    return "():" in raw and events.TRACKER.match(raw) is not None
+
+
+def _ended(known: Known, raw: str) -> bool:
+    """A launcher's warning that it got a signal is its end."""
+    return known.order == "end" and "torch.distributed.elastic" in raw
+
+
+def _quiet(line: Line, text: str) -> bool:
+    """Whether a logger called it a warning or less."""
+    return _leveled(line) or any(w in line.raw[:120] and w not in text for w in _T.quiet)
+
+
+def _leveled(line: Line) -> bool:
+    """The same by its level; torchrun warns of the signal that it got."""
+    return line.level in ("W", "I") and _T.signalled not in line.raw
+
+
+def texts(digests: Sequence[Digest]) -> list[str]:
+    """What is kept of the logs: their beginnings and ends, and the telling lines between."""
+    return [d.text for d in digests] + [line.raw for d in digests for line, _ in d.telling]

@@ -1,0 +1,124 @@
+"""The lines of a log that are shown: what shows the failure, the lines round it, the frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from vlmguard_explain.cause.answer import Answer, asserted
+from vlmguard_explain.lazy import patterns
+from vlmguard_explain.lines.lines import Line
+from vlmguard_explain.run.digest import Digest
+from vlmguard_explain.source import clean
+from vlmguard_explain.tracebacks import codeline, frames
+from vlmguard_explain.tracebacks.event import Event
+
+_P = patterns("show.excerpt")
+
+LONGEST = 480  # characters of an evidence line
+BEFORE, AFTER = 5, 3  # lines before the failure, and behind a line that is no exception
+TROUBLE = 6  # lines elsewhere that speak of trouble
+OWN, INNER = 4, 3  # frames: the user's, and the last
+CODE = 120  # characters
+CHAIN = 8  # exceptions, each from the one before
+
+
+def context(answer: Answer, digests: Sequence[Digest]) -> list[Line]:
+    """The lines that are shown with an answer, its evidence among them, in order."""
+    if not digests:  # vlmguard's reports alone
+        return []
+    pick = answer.pick.line if answer.pick else None
+    longest = max(digests, key=lambda digest: len(digest.notable.lines))
+    digest = digests[pick.source] if pick and pick.source < len(digests) else longest
+    lines: list[Line] = [one for d in digests for one in d.notable.commands][:2]
+    lines += _near(digest, pick, answer.pick.event if answer.pick else None)
+    lines += [line for e in _traced(answer, digests) for line in (e.line, e.last) if line]
+    kept = {line.place: line for line in lines}
+    own = {line.place: line for line in answer.evidence}
+    if answer.verdict == "unfinished":  # its evidence is shown by rank
+        return [kept[at] for at in sorted(kept.keys() - own.keys())]
+    kept |= own  # which are whole
+    return [kept[at] for at in sorted(kept)]
+
+
+def _near(digest: Digest, pick: Line | None, event: Event | None) -> Iterator[Line]:
+    lines, rank = digest.notable.lines, pick.rank if pick else None
+    if rank is not None:
+        lines = [line for line in lines if line.rank in (None, rank)]
+    before = [line for line in lines if pick is None or line.at < pick.at]
+    trouble = [line for line in before[:-BEFORE] if _P.trouble.search(line.raw)]
+    yield from trouble[:2] + trouble[2:][-(TROUBLE - 2) :]
+    yield from before[-BEFORE:]
+    if pick is not None and event is None:
+        after = [line for line in lines if line.at > pick.at]
+        yield from after[:AFTER]
+        yield from [line for line in after[AFTER:] if _P.trouble.search(line.raw)][:AFTER]
+
+
+def _traced(answer: Answer, digests: Sequence[Digest]) -> list[Event]:
+    """The exceptions whose frames are shown: the reported one, and the first that led to it."""
+    if answer.pick is None:
+        return []
+    event = answer.pick.event or asserted(answer.pick, digests)
+    first = event
+    for _ in range(CHAIN):
+        first = first.cause if first is not None and first.cause is not None else first
+    both = [first, event] if first is not event else [event]
+    return [each for each in both if each is not None and each.frames]
+
+
+def frames_of(answer: Answer, digests: Sequence[Digest]) -> list[str]:
+    """The frames that are shown, none where there was no traceback."""
+    return [frame for event in _traced(answer, digests) for frame in _frames(event)]
+
+
+def _frames(event: Event, own: int = OWN, inner: int = INNER) -> list[str]:
+    """The frames of a traceback: the user's own and the innermost; the others are counted."""
+    every = [(frame, codeline.under(event.trace, n, CODE)) for n, text in enumerate(event.trace)
+             if (frame := frames.of(text)) is not None
+             and not frame[0].startswith("<frozen ")]  # fmt: skip
+    users = [n for n, (frame, _) in enumerate(every) if not frames.foreign(frame[0])]
+    wanted = {*users[: own - 1][:1], *users[-own:], *range(max(len(every) - inner, 0), len(every))}
+    said: list[str] = []
+    for chosen, some in groupby(enumerate(every), key=lambda one: one[0] in wanted):
+        part = list(some)
+        if chosen:
+            said += [f"{_path(f[0])}:{f[1]} in {f[2]}{f': {code}' if code else ''}"
+                     for _, (f, code) in part]  # fmt: skip
+        else:
+            packages = dict.fromkeys(_package(frame[0]) for _, (frame, _) in part)
+            said.append(f"… {len(part)} in {', '.join(list(packages)[:4])}")
+    return said
+
+
+def _path(path: str) -> str:
+    return path.replace("\\", "/").rpartition("-packages/")[2]
+
+
+def _package(path: str) -> str:
+    return _path(path).split("/")[0 if "-packages/" in path.replace("\\", "/") else -1]
+
+
+def every(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
+    """The context as text, a traceback's frames under its first line."""
+    events = {event.line.place: event for event in _traced(answer, digests)}
+    for line in context(answer, digests):
+        yield of(line, digests)
+        if event := events.get(line.place):
+            yield from (f"    {clean.shown(frame)}" for frame in _frames(event))
+
+
+def short(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
+    """The user's own frame, the innermost one, and the failure's own line."""
+    for event in _traced(answer, digests)[-1:]:
+        yield from (clean.shown(one) for one in _frames(event, 1, 1) if not one.startswith("… "))
+    raised = answer.pick is not None and answer.pick.event is not None
+    yield from (of(line, digests) for line in answer.evidence[-1 if raised else -2 :])
+
+
+def of(line: Line, digests: Sequence[Digest], longest: int = LONGEST) -> str:
+    """``train.log:1234 | the line``."""
+    name = digests[line.source].source.name if line.source < len(digests) else "?"
+    said = clean.shown(line.raw).strip()
+    cut = said if len(said) <= longest else f"{said[: longest - 2]} …"
+    return f"{clean.shown(name)}:{line.number} | {cut}"

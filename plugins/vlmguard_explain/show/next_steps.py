@@ -1,0 +1,55 @@
+"""What to type next: the failure's steps; a table's where it is not known, or the log just ends."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from vlmguard_explain.advice import flags, steps
+from vlmguard_explain.advice import values as values_
+from vlmguard_explain.advice.conditions import holds
+from vlmguard_explain.cause.answer import Answer
+from vlmguard_explain.match.catalogue import Step, table
+from vlmguard_explain.show import shellwords
+from vlmguard_explain.source import clean
+
+
+def of(answer: Answer, values: Mapping[str, str]) -> list[Step]:
+    """The steps in the words to print."""
+    facts, failure = answer.facts, answer.known
+    own = steps.steps(failure, facts) if failure is not None else steps.of_bug(facts)
+    found = [replace(one, do=flags.say(one, facts)) for one in own]
+    if failure is None:
+        more = {name: value for name, value in values.items() if value}
+        facts = replace(facts, said={**facts.said, **more})
+        known = {**values_.of(facts), **more}
+        for one in table("show")[f"{answer.verdict}_step"]:
+            do, asked = one["do"], one.get("run", ())
+            if values_.known(do, known) and all(holds(each, facts, known) for each in asked):
+                named = values_.wants(do)
+                said = values_.filled(do, known) if named else flags.say(Step(do), facts)
+                found.append(Step(said))
+    return [replace(one, do=clean.shown(one.do)) for one in found]
+
+
+def lines(steps: Sequence[Step], width: int) -> Iterator[str]:
+    """The steps as they can be pasted: words, and what a step costs, are a comment."""
+    for number, step in enumerate(steps, 1):
+        cost = f"[cost: {shellwords.codes(step.cost)}]" if step.cost not in ("", "none") else ""
+        typed, said = shellwords.split(step.do)
+        said = "  ".join(filter(None, (said, cost)))
+        if not typed:
+            yield from _folded(said, width, f"  {number}. ", "     ")
+        elif len(typed) + len(said) + 10 <= width:
+            yield f"  {number}. {typed}{'  # ' if said else ''}{said}"
+        else:
+            first, *rest = shellwords.folded(typed, width - 8)
+            yield from (f"  {number}. {first}", *(f"     {one}" for one in rest))
+            yield from _folded(said, width, "     # ", "     # ")
+
+
+def _folded(said: str, width: int, first: str, others: str) -> list[str]:
+    return textwrap.wrap(
+        said, width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
+    )

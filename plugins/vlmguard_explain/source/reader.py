@@ -1,0 +1,133 @@
+"""Reads one log of any size once, front to back, and keeps only what may matter.
+
+That is: its head (what the run said of itself), its tail (how it ended), and a window of 8 KB
+round every hit of a known string. Of a string that hits often, the first and last windows are
+kept. Memory is bounded whatever the log holds: 1 MB blocks, and windows as counted below.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from vlmguard_explain.source.matcher import Find
+
+BLOCK = 1 << 20
+HEAD = 512 << 10
+TAIL = 384 << 10
+BEFORE, AFTER = 2048, 6144  # a window: 8 KB
+FIRST, LAST = 10, 20  # windows kept of one string
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of a log: where it starts (byte, line number from 1), and its bytes."""
+
+    at: int
+    line: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.at + len(self.data)
+
+
+@dataclass
+class Reading:
+    """What was kept of one log.
+
+    Attributes:
+        size, lines: bytes and line feeds in all.
+        pieces: what was kept, in order, without overlap.
+        hits: how often each string was seen.
+    """
+
+    size: int = 0
+    lines: int = 0
+    pieces: list[Piece] = field(default_factory=list)
+    hits: Counter[bytes] = field(default_factory=Counter)
+
+
+def read(
+    blocks: Iterable[bytes],
+    strings: Sequence[bytes],
+    find: Find,
+    head_size: int = HEAD,
+    tail_size: int = TAIL,
+) -> Reading:
+    """Read ``blocks``; a string that crosses two of them is found, a window too."""
+    reading = Reading()
+    windows: dict[int, tuple[list[Piece], deque[Piece]]] = {}  # of each string: first, last
+    newest: dict[int, Piece] = {}
+    counts = [0] * len(strings)
+    head, tail = bytearray(), deque[Piece]()
+    window = Piece(-AFTER, 0, b"")
+    for data, at, done, until in _buffers(blocks):
+        head += data[done : min(until, done + max(head_size - len(head), 0))]
+        counted, line = done, reading.lines + 1
+        for start, number in find(data):
+            if not done <= start < until:
+                continue
+            counts[number] += 1
+            if at + start >= window.at + BEFORE + AFTER // 2 or not window.line:
+                begin = max(start - BEFORE, 0)
+                forth = data.count(b"\n", counted, begin)
+                line += forth if begin >= counted else -data.count(b"\n", begin, counted)
+                counted = begin
+                window = Piece(at + begin, line, data[begin : start + AFTER])
+            if newest.get(number) is not window:
+                newest[number] = window
+                first, last = windows.setdefault(number, ([], deque(maxlen=LAST)))
+                (first if len(first) < FIRST else last).append(window)
+        tail.append(Piece(at + done, reading.lines + 1, data[done:until]))
+        while sum(len(p.data) for p in tail) - len(tail[0].data) >= tail_size:
+            tail.popleft()
+        reading.lines += data.count(b"\n", done, until)
+        reading.size = at + until
+    reading.hits.update({strings[n]: count for n, count in enumerate(counts) if count})
+    kept = {id(p): p for first, last in windows.values() for p in (*first, *last)}.values()
+    pieces = [Piece(0, 1, bytes(head)), *kept, *_shortened(tail, tail_size)]
+    reading.pieces = list(_merged(pieces))
+    return reading
+
+
+def _buffers(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int, int]]:
+    """(bytes, offset of the first, hits before this are done, hits from this on come later)."""
+    carry, at, done = b"", 0, 0
+    for block in blocks:
+        data = carry + block
+        until = len(data) - AFTER
+        if until <= done:
+            carry = data
+            continue
+        yield data, at, done, until
+        cut = max(until - BEFORE, 0)
+        carry, at, done = data[cut:], at + cut, until - cut
+    yield carry, at, done, len(carry)
+
+
+def _shortened(tail: deque[Piece], size: int) -> Iterator[Piece]:
+    """The last ``size`` bytes."""
+    extra = sum(len(p.data) for p in tail) - size
+    for piece in tail:
+        cut = min(max(extra, 0), len(piece.data))
+        extra -= cut
+        lines = piece.data.count(b"\n", 0, cut)
+        yield Piece(piece.at + cut, piece.line + lines, piece.data[cut:])
+
+
+def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces in order, those that overlap as one."""
+    parts: list[bytes] = []
+    at, line, end = 0, 1, -1
+    for piece in sorted((p for p in pieces if p.data), key=lambda p: (p.at, -p.end)):
+        if piece.at > end:
+            if parts:
+                yield Piece(at, line, b"".join(parts))
+            parts, at, line, end = [], piece.at, piece.line, piece.at
+        if piece.end > end:
+            parts.append(piece.data[end - piece.at :])
+            end = piece.end
+    if parts:
+        yield Piece(at, line, b"".join(parts))

@@ -1,0 +1,93 @@
+"""One thing that happened in a log: an exception with its traceback, or a telling line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vlmguard_explain.lazy import patterns
+from vlmguard_explain.lines.lines import Line, Time
+from vlmguard_explain.tracebacks import frames
+
+_P = patterns("lines.event")
+
+
+def flat(text: str) -> str:
+    """``text`` with single spaces: messages are wrapped by terminals and by rich."""
+    return _P.space.sub(" ", text)
+
+
+@dataclass
+class Event:
+    """An exception, or one telling line.
+
+    Attributes:
+        type, message: of an exception; a telling line has no type.
+        frames: (file, line, function), outermost first; trace: its lines, with their source.
+        cause: the exception that this one was raised from or while handling.
+        ignored: from a destructor or a side thread: it ended nothing by itself.
+        caught: a logger wrote it as a warning or less.
+        final: the log ends with its message, which may be cut.
+        last: the line with its type; ``line`` begins it.
+        buried: its frames stand among other lines: of use only where what is under them is known.
+        traced: the log has the traceback's first line.
+        titled: the type that a notebook writes above the traceback.
+        clock: of the record of an error right above it, which has no time of its own.
+    """
+
+    line: Line
+    type: str = ""
+    message: str = ""
+    frames: list[tuple[str, int, str]] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+    cause: Event | None = None
+    ignored: bool = False
+    caught: bool = False
+    final: bool = False
+    last: Line | None = None
+    rank: int | None = None
+    buried: bool = False
+    traced: bool = False
+    titled: str = ""
+    clock: Time | None = None
+
+    @property
+    def source(self) -> int:
+        return self.line.source
+
+    @property
+    def at(self) -> int:
+        return (self.last or self.line).at
+
+    @property
+    def time(self) -> Time | None:
+        return (self.last or self.line).time or self.line.time or self.clock
+
+    @property
+    def under(self) -> list[str]:
+        """Of one without a name, what stands under its frames: other ranks wrote over the name."""
+        at = [n for n, line in enumerate(self.trace) if frames.is_frame(line)]
+        if self.type or not at:
+            return []
+        return [line for line in self.trace[at[-1] + 1 :] if line[:1].strip()]
+
+    @property
+    def name(self) -> str:
+        """The type without its module."""
+        return self.type.rpartition(".")[2]
+
+    @property
+    def reason(self) -> Event:
+        """What it was raised from, where it says itself only that something failed."""
+        wraps = self.name == "DatasetGenerationError"  # whatever failed while it read a file
+        return self.cause if wraps and self.cause and self.cause.type else self
+
+    @property
+    def raised_in(self) -> str:
+        """The file of the innermost frame, "" without frames."""
+        return self.frames[-1][0] if self.frames else ""
+
+    @property
+    def where(self) -> tuple[str, int, str] | None:
+        """The innermost frame outside installed packages, else the innermost."""
+        own = [f for f in self.frames if not frames.foreign(f[0])]
+        return own[-1] if own else self.frames[-1] if self.frames else None

@@ -1,0 +1,103 @@
+"""The catalogue: its schema, its examples, what must not match, and what its steps may paste."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from tests.explain import compose, schema
+from vlmguard_explain.advice import flags, values
+from vlmguard_explain.advice.steps import cause, steps
+from vlmguard_explain.match.catalogue import HERE, Pattern, load
+from vlmguard_explain.match.changes import CHANGES
+from vlmguard_explain.run.logfacts import Facts
+
+FILES = [*sorted((HERE / "catalogue").glob("*")), *sorted((HERE / "cases").glob("*"))]
+CONDITIONS = [(k.code, p) for k in load() for p in k.patterns if p.all or p.none or p.near]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_is_as_it_must_be(path):
+    assert path.suffix == ".toml"
+    assert schema.errors(path) == []
+
+
+def test_a_slip_is_told_with_its_line_and_the_nearest_word(tmp_path):
+    text = (HERE / "catalogue" / "VG529-bf16.toml").read_text()
+    path = tmp_path / "VG529-bf16.toml"
+    step = '\n[[step]]\ndo = "ls -l {paht}"\n'
+    path.write_text(text.replace("message = [", "mesage = [", 1) + step)
+    key, value = schema.errors(path)
+    line = text.split("message = [")[0].count("\n") + 1
+    assert key == f"VG529-bf16.toml:{line}: no key is called mesage; message?"
+    assert value.endswith(": no value is called paht; path?")
+
+
+def test_a_pattern_without_a_place_is_refused(tmp_path):
+    path = tmp_path / "VG529-bf16.toml"
+    text = (HERE / "catalogue" / "VG529-bf16.toml").read_text()
+    path.write_text(text.replace("[[pattern]]\nmessage =", "[[pattern]]\nnear =", 1))
+    assert schema.errors(path)
+
+
+def alone(one: Pattern, text: str) -> bool:
+    return one.matches(text, text, text)
+
+
+@pytest.mark.parametrize(("code", "one"), CONDITIONS)
+def test_a_condition_decides(code, one):
+    """With all that it asks for it matches; without one of these, or with what it forbids, not."""
+    told = " ".join((one.text, *one.all, *one.near))
+    assert alone(one, told) or any(n in told for n in one.none), code
+    for asked in (*one.all, *one.near):
+        rest = " ".join(t for t in (one.text, *one.all, *one.near) if asked not in t)
+        assert not alone(one, rest), (code, asked)
+    for forbidden in one.none:
+        assert not alone(one, f"{told} {forbidden}"), (code, forbidden)
+
+
+def test_healthy_lines_bear_no_pattern_of_lines():
+    lines = {line for seed in range(30) for line in compose.healthy(seed).splitlines()}
+    told = {(k.code, line) for k in load() for line in lines if k.match_line(line)}
+    quiet = ("WARN", "INFO", "warn", "Warning", "ERROR", "Error", "Skip", "falling back", "failed")
+    assert [one for one in told if not any(word in one[1] for word in quiet)] == []
+
+
+def test_each_value_is_used():
+    """In a step, in a condition, or by another value."""
+    sources = [*FILES, *(HERE / "tables").glob("*.toml"), *(HERE / "advice").glob("*.py")]
+    text = "".join(path.read_text() for path in sources)
+    used = set(re.findall(r"""\{([a-z]{3,20})\}|["']!?([a-z]{3,20})(?:["'](?!:)|[~=])""", text))
+    assert values.names() <= {name for pair in used for name in pair}
+
+
+HOSTILE = "x'; reboot #\n`id` $(id) \x1b[2J hf_abcdefghijklmnopqrstuv"
+
+
+@pytest.mark.parametrize("known", load(), ids=lambda known: known.code)
+def test_no_step_pastes_what_a_stranger_wrote(known):
+    """Whatever a message names is quoted or left out, without escapes and secrets."""
+    words = (f"No module named '{HOSTILE}' [Errno 2] No such file or directory: '/a/{HOSTILE}' "
+             f"unrecognized arguments: --{HOSTILE} {known.examples[0]['text']}")  # fmt: skip
+    facts = Facts(message=words, model=HOSTILE, said={"output_dir": HOSTILE, "dataset": HOSTILE})
+    for step in steps(known, facts):
+        said = flags.say(step, facts)
+        assert "reboot" not in said.replace("sudo reboot", "") or "'" in said
+        assert not re.search(r"[\x00-\x08\x1b]", said)
+        assert "hf_abcdefghijklmnopqrstuv" not in said
+    assert cause(known, facts)
+
+
+def test_values_of_a_log_are_quoted_for_a_shell():
+    said = "FileNotFoundError: [Errno 2] No such file or directory: '/a b/$(id).json'"
+    facts = Facts(message=said)
+    for value in values.of(facts).values():
+        assert len(shlex.split(value)) <= 1 or "$(" not in value
+
+
+def test_every_change_has_plain_words():
+    assert all("usual" in ways for ways in CHANGES.values())
+    used = {step.do for known in load() for step in known.steps}
+    assert {one for one in used if re.fullmatch(r"[a-z_0-9]+", one)} <= set(CHANGES)
