@@ -6,10 +6,10 @@ DEV = .envs/dev/bin
 DOCS = .envs/docs/bin
 # Tests start hundreds of processes: where bytecode is not kept, each compiles its modules anew.
 export PYTHONDONTWRITEBYTECODE =
-REAL = tests/frameworks tests/lab tests/release tests/gpu tests/bench
+REAL = tests/frameworks tests/ordinary tests/lab tests/release tests/gpu tests/bench
 
 .PHONY: demo test frameworks matrix rehearse-all rehearse-jobs faults mutate fast lint dev envs docs site shots dist bench gpu
-.PHONY: gpu-wheels clean
+.PHONY: gpu-wheels clean suites ordinary
 
 demo:
 	@$(ENVS) make swift
@@ -33,6 +33,15 @@ mutate: dev
 	$(DEV)/python tests/mutate/run.py $(if $(SEED),--seed $(SEED))
 	$(DEV)/python tests/mutate/run.py --named
 	$(DEV)/python docs/proof.py
+
+# An hour or two, resumable: healthy runs drawn by SEED, guard off and on; then docs/ordinary.md is
+# made of the records. A record of other sources of the guard is made again. UNTIL=HH:MM stops it.
+ORDINARY = $(DEV)/python -m tests.ordinary.campaign $(if $(SEED),--seed $(SEED)) $(if $(UNTIL),--until $(UNTIL))
+ordinary: dev
+	@$(ENVS) make trl swift llamafactory flagembedding colossalai
+	for world in 1 2 3 4; do $(ORDINARY) --world $$world || exit 1; done
+	$(ORDINARY) --long
+	$(DEV)/python docs/pages.py
 
 # Every cell of docs/matrix.md that has no record yet, guard off and on; stop and go on at will.
 matrix: dev
@@ -58,6 +67,15 @@ rehearse-jobs: dev
 	$(REHEARSES) .envs/flagembedding/bin/python -m tests.frameworks.rehearse.jobs flagembedding
 	$(REHEARSES) .envs/swift/bin/python -m tests.frameworks.rehearse.jobs swift --shares
 	$(DEV)/python docs/pages.py
+
+# Hours, resumable: the frameworks' own tests with the guard off and on. Each argument is a checkout
+# with its tests; TRL's answers the hub ids of all of them with tiny models (.suites/hub).
+suites: dev
+	@test -n "$(TRANSFORMERS)$(ACCELERATE)$(TRL)$(PEFT)" || { echo "make suites TRANSFORMERS=FOLDER ACCELERATE=FOLDER TRL=FOLDER PEFT=FOLDER: checkouts, any of them"; exit 2; }
+	@$(ENVS) make trl $(if $(TRANSFORMERS),llamafactory)
+	$(DEV)/python -m tests.suites.run $(if $(TRL),trl=$(TRL)) $(if $(ACCELERATE),accelerate=$(ACCELERATE)) \
+	  $(if $(PEFT),peft=$(PEFT)) $(if $(TRANSFORMERS),transformers=$(TRANSFORMERS)); code=$$?; \
+	  $(DEV)/python docs/pages.py && exit $$code
 
 # What most changes need: one small environment, under a minute. Some tests only wait for processes:
 # one worker more than cores.
@@ -119,4 +137,4 @@ gpu-wheels: dev
 	$(DEV)/python -m pip download -q --no-deps -d .gpu/wheels pluggy packaging peft accelerate psutil
 
 clean:
-	rm -rf .envs .gpu dist site
+	rm -rf .envs .gpu .suites dist site

@@ -20,6 +20,7 @@ PARTS = {
     "swift": "A bare import of ms-swift",
     "pre_step": "A batch, judged on the CPU",
     "watch": "Gradients, watched",
+    "agreement": "Ranks that agree before training",
     "step": "A steady training step",
     "mends": "What each mend costs",
     "explain": "`vlmguard explain` on a large log",
@@ -30,6 +31,7 @@ LASTING = {
     "swift": "10 minutes",
     "pre_step": "10 seconds",
     "watch": "1 minute",
+    "agreement": "2 minutes",
     "step": "4 minutes",
     "mends": "4 minutes",
     "explain": "5 minutes",
@@ -37,10 +39,11 @@ LASTING = {
 WHERE = {
     "start": "Two environments that differ in one file: vlmguard's `.pth`, and a null control, a `.pth` of the same name that is read and does nothing.",
     "pre_step": "Ids are lists of Python integers, as a tokenizer gives them. Placeholders are counted in the tensor that the collator makes of them; where that does not hold what the images need, row by row.",
-    "watch": "The first three steps, and the first of each new kind of batch, are watched; the rest are not.",
+    "agreement": "Each rank is a thread with a client of its own of one real TCPStore; all of them, and its server, are in one process on two cores, so the wall time is mostly theirs. The server's processor time is that of its thread. Comparing the plans at the first step costs each rank two messages more (four, if it is the first to plan so).",
+    "watch": "Each tower is watched until two steps have trained it: of the first step the parameters are looked at, those without a gradient then get hooks.",
     "step": "A real Trainer on a small Qwen2-VL of random weights (11 M parameters), the guard switched on and off from step to step in one process; 200 steps each.",
     "mends": "The same model on CPU, one rank: what it costs there says little about a GPU, where attention and kernels weigh differently. Memory is what tensors take beyond the weights, at most.",
-    "explain": "Against `LC_ALL=C grep -aF -f PATTERNS LOG | wc -l` with the same strings, both commands whole, with the extra `[explain]`; without it the bar does not hold, and the log is of 64 MB.",
+    "explain": "Against `LC_ALL=C grep -aF -f PATTERNS LOG | wc -l` with the same strings, both commands whole; where `ahocorasick-rs` has no wheel the bar does not hold, and the log is of 64 MB.",
 }
 
 

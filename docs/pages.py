@@ -16,7 +16,9 @@ from vlmguard_colossalai.rules import RULES as GEMINI
 sys.path.insert(0, str(Path(__file__).parent))
 import facts_page
 import matrix_page
+import ordinary_page
 import rehearsals_page
+import suites_page
 
 FOLDER = Path(__file__).parent / "rules"
 RULES = sorted((*OURS, *GEMINI), key=lambda rule: rule.CODE)
@@ -58,7 +60,7 @@ _CODE = ("Example", "Use instead")
 def page(rule: object) -> str:
     """Markdown of one rule."""
     title, _, body = (rule.__doc__ or "").strip().partition("\n")
-    mended = _EXPLAINS if rule.CODE.startswith("VG5") else _FIX[rule.DEFAULT]
+    mended = _EXPLAINS if rule.NAME.startswith("explain-") else _FIX[rule.DEFAULT]
     lines = [f"# {rule.CODE} {rule.NAME}", "", _escaped(title), ""]
     lines += [f"Default policy: `{rule.DEFAULT}`. {mended} Since 0.1.0.", ""]
     for name, text in _sections(body):
@@ -125,6 +127,8 @@ def every() -> dict[Path, str]:
     rules = {FOLDER / name: text for name, text in pages().items()}
     told = {FOLDER.parent / name: text for name, text in measured.pages().items()}
     seen = {rehearsals_page.PAGE: rehearsals_page.text(), facts_page.PAGE: facts_page.text()}
+    seen[suites_page.PAGE] = suites_page.text()
+    seen[ordinary_page.PAGE] = ordinary_page.text()
     return {**rules, **told, **seen, matrix_page.PAGE: matrix_page.text(matrix_page.load())}
 
 

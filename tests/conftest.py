@@ -38,6 +38,6 @@ def _fresh(monkeypatch, _folders, request):
     faults._said.clear()
     report._once.cache_clear()
     yield
-    for state in list(runstate._open):
+    for state in runstate.opens():
         runstate.closed(state)
     os.environ.pop(settings.RESOLVED, None)

@@ -11,7 +11,7 @@ from _thread import get_ident
 
 TYPE_CHECKING = False  # importing typing would cost more than all that is here
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
@@ -20,26 +20,27 @@ if TYPE_CHECKING:
     Imported = Callable[[ModuleType], None]
 
 
-def _beside(spec: "ModuleSpec", *path: str) -> bool:
-    """Whether the package that ``spec`` describes holds the file ``path``."""
-    return any(
-        os.path.isfile(os.path.join(folder, *path))
-        for folder in spec.submodule_search_locations or ()
-    )
+def _holds(spec: "ModuleSpec", *names: str) -> bool:
+    """Whether the package that ``spec`` describes has the submodule ``names``, in a zip too."""
+    from importlib.machinery import PathFinder
+
+    places = [os.path.join(folder, *names[:-1]) for folder in spec.submodule_search_locations or ()]
+    return PathFinder.find_spec(".".join((spec.name, *names)), places) is not None
 
 
 def _is_ms_swift(spec: "ModuleSpec") -> bool:
     # `swift` is also OpenStack Swift's package.
-    return _beside(spec, "cli", "sft.py")
+    return _holds(spec, "cli", "sft")
 
 
 class _Watcher:
     """A meta-path finder that finds nothing itself.
 
-    A watched name arms its adapter. A name with callbacks is asked of the finders behind this one,
-    and what they find gets a loader that calls back. Finders that do the same (wrapt's, another
-    tool's) may stand before and behind: each asks the other, so the same name is answered once a
-    thread.
+    A name that is watched, or has callbacks, is asked of all finders behind this one: Python's own,
+    the one that ``pip install -e`` leaves, another tool's. What they find is handed on; a watched
+    name then arms its adapter, and a name with callbacks gets a loader that calls back. Finders
+    that do the same (wrapt's) may stand before and behind: each asks the other, so the same name is
+    answered once a thread.
     """
 
     def __init__(self) -> None:
@@ -47,91 +48,124 @@ class _Watcher:
         self.callbacks: dict[str, list[Imported]] = {}
         self.armed: set[str] = set()
         self.asking: set[tuple[str, int]] = set()
+        self.told: dict[str, int] = {}  # module that was called back for → its id
+        self.passed_by = False  # whether a finder brings modules in that this one cannot hand on
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
         if name not in self.watched and name not in self.callbacks:
+            if self.passed_by or (sys.meta_path and sys.meta_path[0] is not self):
+                self._catch_up()
             return None
         key = (name, get_ident())
         if key in self.asking:
             return None
         self.asking.add(key)
         try:
-            passed = self._before()
-            armed = name in self.watched and self._see(name, path)
-            if not armed and name not in self.callbacks:
-                return None
-            spec = self._ask(passed, name, path, target)
-            if name in self.callbacks and spec is not None and hasattr(spec.loader, "exec_module"):
-                spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+            spec = self._ask(name, path, target)
+            if spec is not None:
+                self._see(name, spec)
+                if name in self.callbacks and hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec)  # type: ignore[assignment]
             return spec
         finally:
             self.asking.discard(key)
 
-    def _before(self) -> "list[Any]":
-        """The finders that this import has passed by: asked already, or not interested."""
+    def _behind(self) -> "list[Any]":
+        """The finders that this import has not passed by yet."""
         finders = list(sys.meta_path)
-        return finders[: finders.index(self) + 1] if self in finders else [self]
+        passed = finders[: finders.index(self) + 1] if self in finders else [self]
+        return [finder for finder in finders if finder not in passed]
 
     def _ask(
-        self,
-        passed: "Iterable[Any]",
-        name: str,
-        path: "Sequence[str] | None",
-        target: "ModuleType | None",
+        self, name: str, path: "Sequence[str] | None", target: "ModuleType | None"
     ) -> "ModuleSpec | None":
-        # An adapter may have put a finder before us: this import has already passed it by.
-        for finder in list(sys.meta_path):
-            if finder in passed or not hasattr(finder, "find_spec"):
+        for finder in self._behind():
+            find = getattr(finder, "find_spec", None)
+            if find is None:
+                if _found_the_old_way(finder, name, path):
+                    self.passed_by = True  # Python asks it again, and loads it in its own way
+                    return None
                 continue
-            spec = finder.find_spec(name, path, target)
+            spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
                 return spec
         return None
 
-    def _see(self, name: str, path: "Sequence[str] | None") -> bool:
+    def _see(self, name: str, spec: "ModuleSpec | None") -> None:
         """Arm the adapter of ``name``, unless another package has that name. Contained."""
-        adapter, recognise = self.watched.pop(name)  # popped first: what follows may import it
+        adapter, recognise = self.watched.get(name, ("", None))
         try:
-            if recognise is not None:
-                from importlib.machinery import PathFinder
-
-                spec = PathFinder.find_spec(name, path)
-                if spec is None or not recognise(spec):
-                    # Not the framework we know, at least not yet: keep looking.
-                    self.watched[name] = (adapter, recognise)
-                    return False
+            other = recognise is not None and (spec is None or not recognise(spec))
+            if not adapter or other:
+                return  # not the framework we know, at least not yet: keep looking
+            self.watched.pop(name, None)  # before what follows, which may import it
             self.armed.add(adapter)
             from vlmguard.runtime import arming
 
             arming.arm(adapter)
         except Exception as error:
+            self.watched.pop(name, None)
             _complain(f"could not arm {adapter} for {name}", error)
-        return True
+
+    def _catch_up(self) -> None:
+        """Look for what has come in through a finder that stands before this one, or is old."""
+        there = sys.modules
+        for name in filter(_complete, self.watched.keys() & there.keys()):
+            self._see(name, getattr(there.get(name), "__spec__", None))
+        for name in self.callbacks.keys() & there.keys():
+            module = there.get(name)
+            if module is not None and self.told.get(name) != id(module) and _complete(name):
+                _call_back(name, module)
+
+
+def _found_the_old_way(finder: "Any", name: str, path: "Sequence[str] | None") -> bool:
+    """Whether a finder without ``find_spec`` has it; such are asked by Python 3.10 and 3.11."""
+    find = getattr(finder, "find_module", None) if sys.version_info < (3, 12) else None
+    return find is not None and find(name, path) is not None
+
+
+def _complete(name: str) -> bool:
+    """Whether the module is imported, and has been executed."""
+    try:
+        return not getattr(sys.modules[name].__spec__, "_initializing", True)
+    except Exception:  # gone again, or no module
+        return False
 
 
 class _Loader:
-    """Stands before a module's loader until the module is executed, then is gone again."""
+    """Stands before a module's loader until the module is executed, then is gone again.
 
-    def __init__(self, loader: "Any") -> None:
-        self.loader = loader
+    To whoever looks before that (``importlib.util.find_spec``, ``python -m``) it is that loader.
+    """
+
+    def __init__(self, spec: "ModuleSpec") -> None:
+        self.spec, self.loader = spec, spec.loader
 
     def __getattr__(self, name: str) -> "Any":
-        if name == "loader":  # copied without __init__
+        if name in ("spec", "loader"):  # copied without __init__
             raise AttributeError(name)
         return getattr(self.loader, name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> "Any":
+        return type(self.loader)
+
+    def __reduce_ex__(self, protocol: "Any") -> "Any":
+        return self.loader.__reduce_ex__(protocol)
 
     def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
         create = getattr(self.loader, "create_module", None)
         return create(spec) if create is not None else None
 
     def exec_module(self, module: "Any") -> None:
-        if module.__spec__.loader is self:
-            module.__spec__.loader = self.loader
-        if module.__loader__ is self:
+        for spec in (self.spec, getattr(module, "__spec__", None)):
+            if getattr(spec, "loader", None) is self:
+                spec.loader = self.loader  # type: ignore[union-attr]
+        if getattr(module, "__loader__", None) is self:
             module.__loader__ = self.loader
-        self.loader.exec_module(module)
+        self.loader.exec_module(module)  # type: ignore[union-attr]
         _call_back(module.__name__, module)
 
 
@@ -140,6 +174,7 @@ _watcher = _Watcher()
 
 def _call_back(name: str, module: "ModuleType") -> None:
     module = sys.modules.get(name, module)  # lazy packages put another object in their place
+    _watcher.told[name] = id(module)
     for call in list(_watcher.callbacks.get(name, ())):
         try:  # an exception here would break the host's own import
             call(module)
@@ -181,13 +216,9 @@ def watch(name: str, adapter: str, recognise: "Recognise | None" = None) -> None
     try:
         if adapter in _watcher.armed or name in _watcher.watched:
             return
-        if name in sys.modules:
-            from vlmguard.runtime import arming
-
-            _watcher.armed.add(adapter)
-            arming.arm(adapter)
-        else:
-            _watcher.watched[name] = (adapter, recognise)
+        _watcher.watched[name] = (adapter, recognise)
+        if sys.modules.get(name) is not None:
+            _watcher._see(name, getattr(sys.modules[name], "__spec__", None))
     except Exception as error:
         _complain(f"could not watch {name}", error)
 

@@ -1,77 +1,183 @@
-"""Whether the ranks decide alike: each posts what it decides by and what it decided.
+"""What all ranks decide by, and whether they decided alike.
 
-Through the rendezvous store, never by a collective, and never waiting at a step.
+Through the rendezvous store, never by a collective, and never waiting at a step. All ranks act on
+one decision (`vlmguard.runtime.ballot`): so they plan alike, however far apart they come.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Finding, as_data
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
-from vlmguard.runtime import exchange, report
+from vlmguard.runtime import exchange, ranks
+from vlmguard.runtime.ballot import Ballot, Decision
+
+_DECIDED, _POSTED = "decision", "posted plan"
+_KINDS = {
+    "PadWithBlank": "blank images",
+    "DummyImage": "dummy images in the data",
+    "MeanLoss": "the loss as the model means it",
+}
+
+
+def decided(
+    state: RunState, world: int, releases: Mapping[str, str] | None, rows: Any = None
+) -> Decision | None:
+    """What all ranks act on: settings, releases and kinds of rows of each; asked once a run.
+
+    Args:
+        releases: of this rank; None if a fault of ours keeps it from deciding: nobody waits for it.
+        rows: what its data hold, as JSON.
+
+    Returns:
+        None where there is no store.
+    """
+    if _DECIDED not in state.kept:
+        mine = None if releases is None else {**_basis(state, releases), "rows": rows}
+        wait = 0.0 if mine is None else state.settings.wait
+        state.kept[_DECIDED] = exchange.decide(state.number, world, mine, wait)
+        exchange.let_go()
+    return state.kept[_DECIDED]  # type: ignore[no-any-return]
 
 
 def basis(state: RunState, run: Run) -> Finding | None:
-    """Post releases and settings, and compare them with the other ranks', for which it waits two
-    seconds at most."""
+    """Compare releases and settings with those of the ranks that were heard."""
     if run.world < 2:
         return None
-    used = state.settings
-    mine = {
-        "settings": used.digest,
-        "rules": {code: str(policy) for code, policy in sorted(used.rules.items())},
-        "releases": dict(sorted(run.releases.items())),
-    }
-    return _compare(
-        exchange.share("basis", state.number, mine, run.world), mine, "settings or releases"
-    )
-
-
-def plan(state: RunState, run: Run, wanted: Plan) -> None:
-    """Post what will be done."""
-    if run.world > 1:
-        data = [as_data(remedy) for remedy in wanted.remedies]
-        exchange.post("plan", state.number, data)
-
-
-def nothing(state: RunState) -> None:
-    """Post that this rank changes nothing, because of a fault of ours: others that do change
-    something stop at the first step, and do not wait for this one for ever."""
-    exchange.post("plan", state.number, [])
-
-
-def look(state: RunState) -> Finding | None:
-    """Once more, without waiting: ranks may have come too late for the first look."""
-    if state.run is None or state.run.world < 2:
-        return None
-    mine = [as_data(remedy) for remedy in state.plan.remedies]
-    return _compare(exchange.look("plan", state.number), mine, "what is to be changed")
-
-
-def _compare(told: dict[int, Any] | None, mine: Any, what: str) -> Finding | None:
-    here, mine = report.rank(), json.loads(json.dumps(mine))  # as the store gives theirs back
-    for number, theirs in sorted((told or {}).items()):
-        if number != here and theirs != mine:
-            one, two = _parted(mine, theirs)
-            return Finding(
-                "VG406",
-                "error",
-                f"rank {here} and rank {number} have different {what}: {one} against {two}",
-                scope="rank",
-                advice="give all ranks the same settings and releases",
-            )
+    decision = decided(state, run.world, run.releases)
+    mine = _basis(state, run.releases)
+    for number, value in decision.values if decision is not None else ():
+        theirs = value and {key: value[key] for key in mine}
+        if theirs and theirs != mine:
+            shown = _parted(mine, theirs)
+            return _finding("have different settings or releases", number, shown, _SAME)
     return None
 
 
-def _parted(one: Any, two: Any) -> tuple[Any, Any]:
-    """The parts in which two values differ."""
-    if isinstance(one, dict) and isinstance(two, dict):
-        keys = [key for key in {**one, **two} if one.get(key) != two.get(key)]
-        inner = {key: _parted(one.get(key), two.get(key)) for key in sorted(keys)}
-        first = {key: pair[0] for key, pair in inner.items()}
-        return first, {key: pair[1] for key, pair in inner.items()}
+def unheard(state: RunState, run: Run) -> str:
+    """One line about ranks that were not heard in time; "" if all were, or there is no store."""
+    decision: Decision | None = state.kept.get(_DECIDED)
+    if run.world < 2 or decision is None or decision.known:
+        return ""
+    rest = "nothing is assumed about the other ranks' rows, settings and releases"
+    faulty = [rank for rank, value in decision.values if value is None]
+    if faulty:
+        return f"a fault of vlmguard's kept rank {faulty[0]} from telling its rows; {rest}"
+    if not 0 < decision.heard <= run.world:
+        return f"the ranks could not be asked through the rendezvous store; {rest}"
+    waited = f"{decision.heard} of {run.world} ranks had come when the wait for all ended"
+    return f"{waited} (VLMGUARD_WAIT={state.settings.wait:g} s here); {rest}"
+
+
+def plan(state: RunState, run: Run, wanted: Plan) -> None:
+    """Tell the other ranks what is changed here."""
+    if run.world > 1:
+        _post(state, [as_data(remedy) for remedy in wanted.remedies])
+
+
+def nothing(state: RunState) -> None:
+    """Tell them that this rank changes nothing, because of a fault of ours: others that do change
+    something stop at the first step, and do not wait for this one for ever."""
+    world = ranks.world() if state.run is None else state.run.world
+    if world > 1:
+        decided(state, world, None)
+        _post(state, [])
+
+
+def token(state: RunState) -> str | None:
+    """Names this run's ranks in marks that they leave for each other: an earlier membership that
+    used the same keys had another. None where ranks have no decision in common."""
+    decision: Decision | None = state.kept.get(_DECIDED)
+    return "" if decision is None else decision.token or None
+
+
+def look(state: RunState) -> Finding | None:
+    """At the first step, without waiting: whether a rank has planned other changes."""
+    ballot, mine = _plans(state), state.kept.get(_POSTED)
+    if ballot is None or mine is None:
+        return None
+    try:
+        if ballot.different() < 2:
+            return None
+        others = [found for found in ballot.values() if found[1] != mine]
+        number, theirs = next(found for found in others if ballot.holders(found[1]) > 0)
+    except Exception:  # nobody holds another by now; a store that fails tells nothing
+        return None
+    finally:
+        exchange.let_go()
+    return _finding("planned different changes", number, (_words(mine), _words(theirs)), _FAULT)
+
+
+_SAME = "Give all ranks the same settings and releases."
+_FAULT = (
+    "Their settings and releases are alike, so something else differs between these ranks: the "
+    "model, the arguments, or a fault of vlmguard's (VG902). VLMGUARD=off on all ranks trains "
+    "without any of these changes."
+)
+
+
+def _basis(state: RunState, releases: Mapping[str, str]) -> dict[str, Any]:
+    used = state.settings
+    rules = {code: str(policy) for code, policy in sorted(used.rules.items())}
+    return {"settings": used.digest, "rules": rules, "releases": dict(sorted(releases.items()))}
+
+
+def _plans(state: RunState) -> Ballot | None:
+    """Plans made from one decision: those of other ranks, or of an earlier membership, are not
+    compared."""
+    decision: Decision | None = state.kept.get(_DECIDED)
+    if decision is None or not decision.token:
+        return None
+    return exchange.ballot(f"plan/{decision.token}", state.number)
+
+
+def _post(state: RunState, data: list[Any]) -> None:
+    ballot, before = _plans(state), state.kept.get(_POSTED)
+    data = state.kept[_POSTED] = json.loads(json.dumps(data))  # as the store gives theirs back
+    if ballot is None or before == data:
+        return
+    with contextlib.suppress(Exception):
+        if before is None:
+            ballot.lean(ranks.rank(), data)
+        else:
+            ballot.replace(ranks.rank(), before, data)
+    exchange.let_go()
+
+
+def _finding(what: str, number: int, shown: tuple[str, str], advice: str) -> Finding:
+    here = ranks.rank()
+    one, two = sorted([(here, shown[0]), (number, shown[1])])
+    why = f"Ranks {one[0]} and {two[0]} {what} (rank {one[0]}: {one[1]}; rank {two[0]}: {two[1]})"
+    return Finding("VG406", "error", why, scope="rank", advice=advice)
+
+
+def _parted(mine: dict[str, Any], theirs: dict[str, Any]) -> tuple[str, str]:
+    """The settings and releases in which two ranks differ, in words."""
+    both = [_flat(mine), _flat(theirs)]
+    keys = sorted(key for key in {**both[0], **both[1]} if both[0].get(key) != both[1].get(key))
+    named = [key for key in keys if key != "settings"] or keys
+    one, two = (", ".join(f"{key}={each.get(key, 'unset')}" for key in named) for each in both)
     return one, two
+
+
+def _flat(basis: dict[str, Any]) -> dict[str, str]:
+    return {"settings": basis["settings"], **basis["rules"], **basis["releases"]}
+
+
+def _words(data: list[dict[str, Any]]) -> str:
+    """A plan as it was posted, in words: "none" if nothing is changed."""
+    return ", ".join(map(_remedy, data)) or "none"
+
+
+def _remedy(data: dict[str, Any]) -> str:
+    kind = data["kind"]
+    if kind == "Freeze":
+        return f"{', '.join(data['what'])} frozen"
+    values = (f"{key}={value}" for key, value in data.items() if key != "kind")
+    return _KINDS.get(kind) or ", ".join(values) or kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -81,7 +82,8 @@ def pre_wrap(
         speaks: whether to greet a run in which there is nothing to say.
 
     Returns:
-        The open state of the run, or None if the run could not be read. `close` ends it.
+        The open state of the run, or None if the run could not be read. Whoever calls holds it:
+        nothing else does. `close` ends it.
 
     Raises:
         Stop: a finding for which training must not go on.
@@ -99,7 +101,8 @@ def pre_wrap(
         runstate.bind(owner, state)
     runstate.opened(state)
     try:
-        state.run = _judged(state, translate, apply)
+        with runstate.acting(state):
+            state.run = _judged(state, translate, apply)
     except BaseException as error:
         if not isinstance(error, Stop):
             contain("telling the other ranks", agree.nothing, state)
@@ -129,19 +132,20 @@ def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run 
     wanted = state.plan = plan.make(findings, state.settings, default_policy, run, chosen)
     contain("saying what is guarded", _header, state, run, wanted)
     judge([odd] if odd is not None else [])
-    contain("telling the other ranks", agree.plan, state, run, wanted)
     for finding in wanted.warns:
         outcome = "warned" if finding.level == "warning" else ""
         contain("saying a finding", report.say, finding, outcome)
     if wanted.stops:
         stop(wanted.stops)
     if not wanted.remedies:
+        contain("telling the other ranks", agree.plan, state, run, wanted)
         return run
     changes = contain("applying the plan", apply, wanted)
     if not isinstance(changes, Mapping):  # our fault: nothing is applied, it goes on as it would
         state.plan = Plan()
         contain("telling the other ranks", agree.nothing, state)
         return run
+    contain("telling the other ranks", agree.plan, state, run, wanted)
     after = contain("reading the run again", translate)
     if not isinstance(after, Run):
         return run
@@ -160,7 +164,7 @@ def state_of(owner: Any) -> RunState | None:
 def look_again(state: RunState) -> None:
     """At the first step: whether the ranks decided alike. Never waits; raises `Stop` if not."""
     odd = agree.look(state)
-    judge([odd] if odd is not None else [])
+    judge([odd] if odd is not None else [], state)
 
 
 def _tell(state: RunState, wanted: Plan, changes: Changes) -> None:
@@ -182,16 +186,18 @@ def _tell(state: RunState, wanted: Plan, changes: Changes) -> None:
 
 def held(state: RunState, how: str) -> None:
     """What was set has shown that it holds, on this rank."""
-    for finding in list(state.set.values()):
-        report.say(replace(finding, scope="rank"), "fixed", how)
+    with runstate.acting(state):
+        for finding in list(state.set.values()):
+            report.say(replace(finding, scope="rank"), "fixed", how)
     state.set.clear()
 
 
 def proved(state: RunState, code: str, how: str) -> None:
     """What might never have come true has come true on this rank, and the change held."""
     finding = state.neutral.pop(code, None)
-    if finding is not None:
-        report.say(replace(finding, scope="rank"), "fixed", how)
+    with runstate.acting(state):
+        if finding is not None:
+            report.say(replace(finding, scope="rank"), "fixed", how)
 
 
 def _header(state: RunState, run: Run, wanted: Plan) -> None:
@@ -211,6 +217,9 @@ def _header(state: RunState, run: Run, wanted: Plan) -> None:
     )
     if report.rank() == 0 and not _quiet(state, run, wanted):
         report.line(greeting(state, run))
+        missed = agree.unheard(state, run)
+        if missed:
+            report.line(missed)
 
 
 def _quiet(state: RunState, run: Run, wanted: Plan) -> bool:
@@ -257,14 +266,21 @@ def close(state: RunState | None) -> None:
     """Let go of a run, whatever it held; idempotent."""
     if state is None or state.closed:
         return
-    for call in state.closers():
-        contain("letting go of the run", call)
+    with runstate.acting(state):
+        for call in state.closers():
+            contain("letting go of the run", call)
     runstate.closed(state)
 
 
-def pre_step(run: Run, batch: Batch | None = None, gradients: Gradients | None = None) -> None:
-    """Judge a batch or the gradients. Raises `Stop` where going on would be wrong."""
-    judge(registry.get().pre_step(run, batch, gradients))
+def pre_step(
+    about: RunState | Run, batch: Batch | None = None, gradients: Gradients | None = None
+) -> None:
+    """Judge a batch or the gradients of a run, given by its state or its facts. Raises `Stop` where
+    going on would be wrong."""
+    state = about if isinstance(about, RunState) else runstate.of_run(about)
+    run = about.run if isinstance(about, RunState) else about
+    if run is not None:
+        judge(registry.get().pre_step(run, batch, gradients), state)
 
 
 def in_force() -> settings.Settings:
@@ -273,8 +289,14 @@ def in_force() -> settings.Settings:
     return state.settings if state is not None else settings.get()
 
 
-def judge(findings: Iterable[Finding]) -> None:
-    """Say each finding under its policy; stop for those that must not pass."""
+def judge(findings: Iterable[Finding], owner: RunState | None = None) -> None:
+    """Say each finding of a run (the current one if not told which) under its policy; stop for
+    those that must not pass."""
+    with runstate.acting(owner):
+        _under_policy(findings)
+
+
+def _under_policy(findings: Iterable[Finding]) -> None:
     used, state = in_force(), runstate.current()
     stops = []
     for finding in findings:
@@ -317,6 +339,11 @@ def on_error(run: Run | None, batch: Batch | None, error: BaseException) -> None
         # Raised in a dataloader worker, re-raised here: this is the process that torchrun watches.
         contain("telling torchrun", bring_down, error)
         return
+    with runstate.acting(runstate.of_run(run)):
+        _explained(run, batch, error)
+
+
+def _explained(run: Run | None, batch: Batch | None, error: BaseException) -> None:
     state = runstate.current()
     spell = state.spell if state is not None else None
     failure = Failure(type(error).__name__, str(error), error)
@@ -341,21 +368,26 @@ def first_step(state: RunState) -> None:
     if state.stepped or state.run is None:
         return
     state.stepped = True
-    rules = len(registry.get().applying(state.run.framework))
-    facts = list(state.run.unjudged)
+    with runstate.acting(state):
+        _sum_up(state, state.run)
+
+
+def _sum_up(state: RunState, run: Run) -> None:
+    rules = len(registry.get().applying(run.framework))
+    facts = list(run.unjudged)
     number = state.counts["unjudged"] + len(facts)
     counted = {"fixed": sorted(state.fixed), "set": sorted(state.set)}
     report.write("summary", {"rules": rules, "unjudged": number, "assumed": facts, **counted})
     loud = state.speaks or state.counts.total()
     if loud and report.rank() == 0 and report.worker() is None:
         report.line(f"{_RELEASE}: {report.summary(rules, state)}")
-    state.at_close(functools.partial(_last_word, state, tuple(state.fixed)))
+    state.at_close(functools.partial(_last_word, weakref.ref(state), tuple(state.fixed)))
 
 
-def _last_word(state: RunState, known: Sequence[str]) -> None:
+def _last_word(held: weakref.ref[RunState], known: Sequence[str]) -> None:
     """At the run's end: what has held since its first step was summed up."""
-    since = [code for code in state.fixed if code not in known]
-    if not since:
+    state = held()
+    if state is None or not any(code not in known for code in state.fixed):
         return
     report.write("end", {"fixed": sorted(state.fixed), "set": sorted(state.set)})
     if report.rank() == 0 and report.worker() is None:

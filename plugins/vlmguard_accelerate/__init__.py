@@ -7,8 +7,8 @@ What is patched and why:
   is frozen, and whether a blank input can be made;
 * ``Accelerator.backward`` and ``AcceleratedOptimizer.step``: gradients before the optimizer steps
   (DeepSpeed's steps inside backward; the ``step`` of its wrapper, another class, comes after);
-* ``Trainer.create_accelerator_and_postprocess``: an Accelerator that belongs to a Trainer is left
-  to it.
+* ``Trainer.__init__``: an Accelerator that belongs to a Trainer is left to it;
+* ``Accelerator.end_training`` and ``.free_memory``: the run is over.
 
 Standard library only: this is imported while accelerate is. Read on in `loop`.
 """
@@ -19,8 +19,8 @@ from vlmguard.runtime.seams import Seam
 
 _LOOP = "vlmguard_accelerate.loop"
 SEAMS = (
-    Seam("belongs", ("transformers.trainer:Trainer.create_accelerator_and_postprocess",),
-         f"{_LOOP}:created", "tells a Trainer's Accelerator from that of a loop", optional=True),
+    Seam("belongs", ("transformers.trainer:Trainer.__init__",), f"{_LOOP}:created",
+         "tells a Trainer's Accelerator from that of a loop", optional=True),
     Seam("prepare", ("accelerate.accelerator:Accelerator.prepare",), f"{_LOOP}:prepare",
          "judges and mends a loop's run before its model is wrapped"),
     Seam("backward", ("accelerate.accelerator:Accelerator.backward",), f"{_LOOP}:backward",
@@ -30,5 +30,7 @@ SEAMS = (
     Seam("engine", ("accelerate.utils.deepspeed:DeepSpeedOptimizerWrapper.step",), f"{_LOOP}:step",
          "ends a step whose optimizer moved inside backward", optional=True),
     Seam("end", ("accelerate.accelerator:Accelerator.end_training",), f"{_LOOP}:end",
+         "lets go of the run", optional=True),
+    Seam("free", ("accelerate.accelerator:Accelerator.free_memory",), f"{_LOOP}:end",
          "lets go of the run", optional=True),
 )  # fmt: skip

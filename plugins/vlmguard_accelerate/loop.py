@@ -12,18 +12,18 @@ from typing import Any
 from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.advice import Advice, FindUnused, SetVariant
+from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import freezing, towers
+from vlmguard_torch import freezing, stepping, towers
 from vlmguard_torch.onlooker import Onlooker, Witness
-from vlmguard_transformers import apply, steps, translate
+from vlmguard_transformers import apply, batches, steps, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
 _KEY = "loop"
-_of_trainers: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class Accelerate(Profile):
@@ -46,10 +46,19 @@ PROFILE = Accelerate()
 
 
 class Loop:
-    """What of a Trainer there is in a loop: as much as the Trainer adapter reads."""
+    """What of a Trainer there is in a loop: as much as the Trainer adapter reads.
+
+    It holds neither the model nor the accelerator, and a hook of the model holds it, by the run's
+    state: all of it goes with the model.
+
+    Attributes:
+        heard: tensors of this window's batches, by identity and phase: one may go through several
+            forwards.
+    """
 
     def __init__(self, accelerator: Any, model: Any, loader: Any) -> None:
-        self.accelerator, self.model = accelerator, model
+        self._accelerator, self._model = weakref.ref(accelerator), weakref.ref(model)
+        self.heard: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
         self.train_dataset = getattr(loader, "dataset", None)
         self.data_collator = getattr(loader, "collate_fn", None)
         self.args = SimpleNamespace(
@@ -61,34 +70,65 @@ class Loop:
             ddp_find_unused_parameters=None,
             ddp_static_graph=None,
         )
-        self.inputs: dict[str, bool | None] = {}
 
-    def note(self, module: Any, args: Args, kwargs: Mapping[str, Any]) -> None:
-        """Before a forward: which inputs this batch has, no tensor of it."""
-        given = args[0] if args and isinstance(args[0], Mapping) else kwargs
-        self.inputs = {name: None if value is None else True for name, value in given.items()}
+    @property
+    def accelerator(self) -> Any:
+        """The one that prepared the model; None once it is gone."""
+        return self._accelerator()
+
+    @property
+    def model(self) -> Any:
+        """As it was given to ``prepare``; None once it is gone."""
+        return self._model()
+
+    def note(self, given: Mapping[str, Any], phase: Phase) -> bool:
+        """Before a forward: whether this batch is a new one."""
+        tensor = next((each for each in given.values() if hasattr(each, "data_ptr")), None)
+        key = id(tensor), phase
+        if tensor is None or self.heard.get(key) is tensor:
+            return False
+        self.heard[key] = tensor
+        return True
+
+
+def _note(state: RunState, module: Any, args: Args, kwargs: Mapping[str, Any]) -> None:
+    given = args[0] if args and isinstance(args[0], Mapping) else kwargs
+    phase: Phase = "train" if module.training else "eval"
+    generates = kwargs.get("past_key_values") is not None  # a token at a time
+    if state.kept[_KEY].note(given, phase) and not generates:
+        state.phase = phase
+        batches.hear(state, given)
 
 
 def created(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
-    """A Trainer has made its Accelerator."""
+    """A Trainer has been made, and its Accelerator with it."""
     made = wrapped(*args, **kwargs)
-    contain("noting a trainer's accelerator", _note, instance)
+    contain("noting a trainer's accelerator", hf.note, instance)
     return made
-
-
-def _note(trainer: Any) -> None:
-    _of_trainers.add(trainer.accelerator)
 
 
 def prepare(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """Judge and mend the run of a loop whose model is about to be wrapped."""
     state = None
-    if instance not in _of_trainers:
+    if instance not in hf.accelerators:
         state = contain("judging a loop", _begin, instance, args)
     made = wrapped(*args, **kwargs)
     if state is not None:
         contain("listening to a loop's forwards", _listen, state, made)
+        contain("knowing a loop's end", _end_with, state, instance, made)
+    contain("watching gradients", _watch, instance, True)
     return made
+
+
+def _watch(accelerator: Any, whole: bool) -> None:
+    """What of the accelerator's runs its optimizers move, as they become known. ``whole``: before
+    the first forward."""
+    for state in runstate.opens():
+        loop = state.kept.get(_KEY)
+        if loop is None or loop.accelerator is not accelerator or loop.model is None:
+            continue
+        for optimizer in getattr(accelerator, "_optimizers", ()):
+            steps.watch(loop, state, optimizer, whole=whole)
 
 
 def _listen(state: RunState, made: Any) -> None:
@@ -100,10 +140,37 @@ def _listen(state: RunState, made: Any) -> None:
             state.at_close(heard.on(each).remove)
 
 
+def _end_with(state: RunState, accelerator: Any, made: Any) -> None:
+    """End the run when its accelerator and its optimizers are gone. Where the model goes, it takes
+    all that is ours along; without optimizers, users train by ones that are not ours to see."""
+    every = made if isinstance(made, (list, tuple)) else (made,)
+    optimizers = [each for each in every if hasattr(each, "step")]
+    owners = [accelerator, *optimizers] if optimizers else []
+    held, left = weakref.ref(state), {id(each) for each in owners}
+    for each in owners:
+        weakref.finalize(each, _gone, held, left, id(each)).atexit = False
+
+
+def _gone(held: weakref.ref[RunState], left: set[int], owner: int) -> None:
+    left.discard(owner)
+    if not left:
+        contain("letting go of the run", guard.close, held())
+
+
+def _taken_over(accelerator: Any, model: Any) -> bool:
+    """Whether its run is open already; one of another accelerator ends here."""
+    found = [runstate.of(each) for each in model.modules()]
+    for state in [each for each in found if each is not None]:
+        if _KEY not in state.kept or state.kept[_KEY].accelerator is accelerator:
+            return True
+        guard.close(state)
+    return False
+
+
 def _begin(accelerator: Any, objects: Args) -> RunState | None:
     """The open state of a loop that trains towers, if this is where it begins."""
     model = next((each for each in objects if _trains_towers(each)), None)
-    if model is None or runstate.of(model) is not None:
+    if model is None or _taken_over(accelerator, model):
         return None
     loop = Loop(accelerator, model, _loader(objects))
     if hf.strategy(loop) == "ddp" and accelerator.ddp_handler is None:
@@ -124,7 +191,7 @@ def _begin(accelerator: Any, objects: Args) -> RunState | None:
     state.kept[_KEY] = loop
     for owner in (accelerator, model):
         runstate.bind(owner, state)
-    state.at_close(Onlooker("noting a batch", loop.note).on(model).remove)
+    state.at_close(Onlooker("noting a batch", partial(_note, state)).on(model).remove)
     contain("watching gradients", steps.start, loop, PROFILE, state)
     return state
 
@@ -146,36 +213,40 @@ def backward(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     if state is None or _KEY not in state.kept:
         return wrapped(*args, **kwargs)
     loop = state.kept[_KEY]
-    contain("watching gradients", steps.before, loop, state, loop.inputs)
+    contain("watching gradients", steps.before, loop, state)
+    contain("watching gradients", _watch, instance, False)
     try:
         return wrapped(*args, **kwargs)
     except Exception as error:
         contain("explaining the failure", guard.on_error, state.run, None, error)
         raise
-    finally:
-        contain("ending a backward", steps.left, state)
 
 
 def step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
-    """Judge the gradients before the optimizer moves."""
-    contain("judging gradients", _judge)
+    """Before the optimizer moves, or where it did inside backward: sum up the first step."""
+    contain("judging gradients", _judge, instance)
     return wrapped(*args, **kwargs)
 
 
-def _judge() -> None:
-    state = runstate.current()
-    if state is not None and _KEY in state.kept:
-        steps.after(state.kept[_KEY], state)
-        steps.held(state)
+def _judge(optimizer: Any) -> None:
+    state = runstate.of(stepping.own(optimizer))
+    if state is None or _KEY not in state.kept:
+        return
+    loop = state.kept[_KEY]
+    steps.after(loop, state)
+    if getattr(loop.accelerator, "sync_gradients", True):
+        steps.after_engine(optimizer)
+    steps.held(state)
+    loop.heard.clear()
 
 
 def end(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
-    """Training has ended."""
+    """Training has ended, or its objects are let go of."""
     contain("letting go of the run", _let_go, instance)
     return wrapped(*args, **kwargs)
 
 
 def _let_go(accelerator: Any) -> None:
-    state = runstate.of(accelerator)
-    if state is not None and _KEY in state.kept:
-        guard.close(state)
+    for state in runstate.opens():
+        if _KEY in state.kept and state.kept[_KEY].accelerator is accelerator:
+            guard.close(state)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vlmguard import agree
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import exchange, ranks
@@ -34,6 +35,8 @@ class Together:
         """``kinds`` of input in this rank's batch, as it goes into the model."""
         self.forwards += 1
         mine = max(self.least, _times(kinds))
+        if agree.token(self.state) is None:
+            return None  # marks of an earlier membership could be met
         if not exchange.leave(self._mark(self.forwards, mine), self.state.number):
             return None
         others = [times for times in range(3) if times != mine]
@@ -49,9 +52,8 @@ class Together:
             old = [self._mark(self.forwards - _KEPT, times) for times in range(3)]
             exchange.forget(old, self.state.number)
 
-    @staticmethod
-    def _mark(forward: int, times: int) -> str:
-        return f"towers/{forward}/{times}"
+    def _mark(self, forward: int, times: int) -> str:
+        return f"towers/{agree.token(self.state)}/{forward}/{times}"
 
 
 def _times(kinds: Iterable[str]) -> int:

@@ -67,9 +67,8 @@ class Prepared:
         except dry_run.CannotTry as error:
             report.line(f"dry step: not made: {error}")
             return
-        kinds = self.completer.facts(batch).kinds
         untrained = self.scene.family.untrained(self.scene.config) if self.scene.family else ()
-        guard.pre_step(self.run, gradients=dry_run.say(towers, kinds, untrained))
+        guard.pre_step(self.run, gradients=dry_run.say(towers, untrained))
 
     def begin(self, boosted: Any) -> None:
         """Put the hooks on what ``boost`` gave back."""
@@ -96,7 +95,9 @@ class Boosted:
         self.completer, self.paths = prepared.completer, scene.paths
         inner = _inner(model, scene.model)
         untrained = scene.family.untrained(scene.config) if scene.family else ()
-        self.coverage = Watch(inner, self.paths, untrained, stays=False)
+        self.coverage = Watch(
+            inner, self.paths, None, untrained, stays=False, fails=self.run.needs_all_gradients
+        )
         self.names = {id(p): plain(name) for name, p in inner.named_parameters() if p.requires_grad}
         self.seeing = {
             number
@@ -161,7 +162,6 @@ class Boosted:
         if named is None:
             what = " and ".join(type(value).__name__ for value in args)
             _note(f"a batch of {what} is no mapping: its images cannot be checked")
-            self.coverage.before(())
             return None
         batch, rebuild = named
         places = batches.devices(batch)
@@ -170,7 +170,6 @@ class Boosted:
             return None
         done = self.completer(batch)
         kinds = self.completer.facts(done).kinds
-        self.coverage.before(kinds)
         if self.together is not None and (found := self.together.compare(kinds)):
             guard.judge([found])
         return None if done is batch else rebuild(done)
@@ -204,7 +203,7 @@ class Boosted:
         self.judged = self.pending = False
         if self.touched is not None:
             self.touched.clear()
-        gradients = self.coverage.after()
+        gradients = self.coverage.end()
         if gradients is not None:
             guard.pre_step(self.run, gradients=gradients)
 

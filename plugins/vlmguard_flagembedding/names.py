@@ -31,6 +31,11 @@ class Named:
         for name, parameter in self.model.named_parameters(**options):
             yield name.removeprefix("model."), parameter
 
+    def named_modules(self) -> Iterator[tuple[str, Any]]:
+        for name, module in self.model.named_modules():
+            if name != "model":  # as that one's own body may be called
+                yield name.removeprefix("model."), module
+
     def towers(self) -> Paths:
         """What rules tell apart: the text model with its heads, and a pooler nobody calls."""
         return {"pooler": self._idle_pooler(), "llm": (*self._inside(), *self._beside())}

@@ -32,13 +32,15 @@ def _seen(template: Any, rows: Any) -> Any:
     from vlmguard_swift import encoded
 
     state = runstate.inherited(settings.get)
-    return encoded.Look(template, rows) if state is not None and state.run is not None else None
+    if state is None or state.run is None:
+        return None
+    return encoded.Look(template, rows, state.run.generates)
 
 
 def _judge(seen: Any, collated: Any) -> None:
     state = runstate.inherited(settings.get)
     if seen is not None and state is not None and state.run is not None:
-        guard.pre_step(state.run, batch=seen.batch(phases.current(), collated))
+        guard.pre_step(state, batch=seen.batch(phases.current(), collated))
 
 
 def fetch(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -58,6 +60,6 @@ def _fetched(dataset: Any, before: int, args: Args, row: Any) -> None:
             sources.note(row, dataset.dataset, args[0])
         return
     state = runstate.inherited(settings.get)
-    run = state.run if state is not None and state.run is not None else Run("ms-swift")
+    about = state if state is not None and state.run is not None else Run("ms-swift")
     why = f"row {args[0] if args else '?'}; the first failures are logged above"
-    guard.pre_step(run, batch=Batch((Sample(replaced=why),), phase=phases.current()))
+    guard.pre_step(about, batch=Batch((Sample(replaced=why),), phase=phases.current()))

@@ -60,7 +60,13 @@ class Part:
 class Look:
     """The rows that are about to be collated, as they are before it."""
 
-    def __init__(self, template: Any, encoded_rows: Any) -> None:
+    def __init__(self, template: Any, encoded_rows: Any, generated: bool = False) -> None:
+        """
+        Args:
+            generated: whether the policy wrote the parts of the rows that are targets: a
+                placeholder that it sampled stands for no input.
+        """
+        self.generated = generated
         self.config = getattr(template, "config", None)
         family = families.of(self.config)
         self.ids = family.placeholder_ids(self.config) if family else frozenset()
@@ -90,13 +96,14 @@ class Look:
     def _sample(self, part: Part, right: bool) -> Sample:
         if not part.counted:
             return Sample(keys=part.present, prefix=part.prefix)
-        count = counting.in_list(part.tokens, self.ids) if self.ids and not right else None
+        tokens = _given(part) if self.generated else part.tokens
+        count = counting.in_list(tokens, self.ids) if self.ids and not right else None
         count = part.expected if right else count
         sample = Sample(
             count, part.expected, keys=part.present, missing=part.missing, prefix=part.prefix
         )
         odd = part.missing or (count and (not part.present or part.expected not in (None, count)))
-        return _known(sample, part.row, part.tokens, self.ids, self.config) if odd else sample
+        return _known(sample, part.row, tokens, self.ids, self.config) if odd else sample
 
 
 def batch(template: Any, encoded_rows: Any, phase: Phase = "train") -> Batch:
@@ -121,6 +128,14 @@ def _part(row: Mapping[str, Any], prefix: str, family: Any, config: Any) -> Part
     )
     expected = None if missing else family.expected(row, config, prefix)
     return Part(row, prefix, present, tokens, True, missing, expected)
+
+
+def _given(part: Part) -> Any:
+    """The tokens of a row that are no targets; all of them where it has no labels."""
+    labels = part.row.get(part.prefix + "labels")
+    if not isinstance(labels, (list, tuple)) or len(labels) != len(part.tokens):
+        return part.tokens
+    return [token for token, label in zip(part.tokens, labels, strict=True) if label == -100]
 
 
 def _known(

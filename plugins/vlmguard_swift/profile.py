@@ -24,6 +24,7 @@ class Swift(Profile):
     owns = ("swift.trainers.mixin:SwiftMixin",)
     speaks = True
     seams = SEAMS
+    hears_batches = True
     flags: Mapping[str, str] = {
         **COMMAND_LINE,
         "Strategy": "--deepspeed {name}",

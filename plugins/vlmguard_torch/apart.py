@@ -33,6 +33,5 @@ def _parted(state: RunState, number: int, fault: str) -> Finding | None:
     run = state.run
     if run is None or run.world < 2:
         return None
-    heard = exchange.share(f"blank {number} failed", state.number, True, run.world, WAIT)
-    others = [rank for rank in range(run.world) if heard is not None and rank not in heard]
+    others = exchange.roll_call(f"blank {number} failed", state.number, run.world, WAIT)
     return rule.alone(run, fault, others) if others else None

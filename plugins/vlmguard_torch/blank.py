@@ -39,6 +39,7 @@ def install(
     kinds: tuple[str, ...] | None = None,
     say: Callable[[str], None] = _log.warning,
     failed: Callable[[str], None] = lambda _: None,
+    traced: bool = True,
 ) -> Blank:
     """Put the hooks on ``model``, before or after PEFT, DDP, DeepSpeed or FSDP wrap it.
 
@@ -51,11 +52,13 @@ def install(
         same. None: the first of them that the model has.
     say: told once what went wrong, and that ``generate`` runs without ``synced_gpus``.
     failed: told the same in the forward in which it went wrong; may raise `Stop` (`apart.judge`).
+    traced: whether torch.compile is to trace the hooks too, at the price of graph breaks. Without
+        it a compiled model runs as without us, and on no blank input.
 
     Nothing is put on where `CannotBlank` is raised. What was put on before is closed.
     """
     found = places.find(model, towers)
-    blank = Blank(found, _made(found, build, kinds), when, say, failed)
+    blank = Blank(found, _made(found, build, kinds), when, say, failed, traced)
     before = _installed.get(found.owner, lambda: None)()
     if before is not None:
         before.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,14 @@ from typing import Any
 import torch
 
 from vlmguard.core.errors import Stop
+
+try:
+    from torch.compiler import is_dynamo_compiling as is_compiling
+except ImportError:  # before torch 2.3
+
+    def is_compiling() -> bool:
+        """Whether a model is being traced now."""
+        return False
 
 
 def embeddings(args: Any, kwargs: Any) -> tuple[int | None, torch.Tensor | None]:
@@ -66,13 +75,22 @@ class Did:
 class Hook:
     """What a module calls. Whatever goes wrong behind it goes to ``broke``, but a `Stop` goes on.
 
-    A copy of the model and a pickled one get a hook that does nothing.
+    A copy of the model and a pickled one get a hook that does nothing. Where a compiler traces the
+    model it does nothing either, unless it is to be ``traced``: what the compiler makes of the
+    model is then what it makes without us.
     """
 
-    def __init__(self, method: Callable[..., Did], broke: Callable[[Exception], None]) -> None:
-        self.method, self.broke = method, broke
+    def __init__(
+        self,
+        method: Callable[..., Did],
+        broke: Callable[[Exception], None],
+        traced: bool = True,
+    ) -> None:
+        self.method, self.broke, self.traced = method, broke, traced
 
     def __call__(self, *given: Any) -> Any:
+        if not self.traced and is_compiling():
+            return None
         try:
             did = self.method(*given)
             if type(did) is not Did:
@@ -85,12 +103,9 @@ class Hook:
         return None
 
     def __reduce__(self) -> Any:
-        return _none, ()
+        return NO_HOOK
 
 
-def _none() -> Callable[..., None]:
-    return _no_hook
-
-
-def _no_hook(*args: Any, **kwargs: Any) -> None:
-    return None
+NO_HOOK = (getattr, (contextlib.nullcontext(), "__exit__"))
+"""What a hook of ours is in a copied or pickled model: a function that does nothing. It is Python's
+own, so that the file is read where vlmguard is not installed."""

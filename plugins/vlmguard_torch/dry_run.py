@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from vlmguard.core.facts import Gradients
+from vlmguard.core.facts import Gradients, Wiring
 from vlmguard.runtime import report
+from vlmguard_torch.tower_forwards import TowerForwards, modules
 from vlmguard_torch.towers import kind_of, plain
 
 Loss = Callable[[Any, Mapping[str, Any]], Any]
@@ -34,6 +35,7 @@ class Tower:
         reached: how many of them got a gradient.
         norm: L2 norm of all their gradients together, in float32, not averaged over ranks.
         without: plain names of those that got none.
+        wiring: what its forwards say about that.
     """
 
     kind: str
@@ -41,6 +43,7 @@ class Tower:
     reached: int
     norm: float
     without: tuple[str, ...]
+    wiring: Wiring = "unknown"
 
 
 def loss_of(model: Any, batch: Mapping[str, Any]) -> Any:
@@ -73,22 +76,25 @@ def run(
     if why := _hindrance(model, batch):
         raise CannotTry(why)
     with kept(model):
+        named = modules(names or model)
+        seen = {kind: TowerForwards(model, named, where) for kind, where in paths.items()}
         try:
             _backward(model, _moved(batch, next(model.parameters()).device), loss)
-            return _towers(names or model, paths)
+            wirings = {kind: each.wiring(paths[kind]) for kind, each in seen.items()}
+            return _towers(names or model, paths, wirings)
         except CannotTry:
             raise
         except Exception as error:
             raise CannotTry(f"{type(error).__name__}: {error}") from error
+        finally:
+            for each in seen.values():
+                each.close()
 
 
-def say(
-    towers: tuple[Tower, ...], kinds: tuple[str, ...] = (), untrained: tuple[str, ...] = ()
-) -> Gradients:
+def say(towers: tuple[Tower, ...], untrained: tuple[str, ...] = ()) -> Gradients:
     """Report each tower; the same as facts, for the rules about gradients that never arrive.
 
     Args:
-        kinds: kinds of input in the batch.
         untrained: parts of names that this model family never trains.
     """
     for tower in towers:
@@ -102,7 +108,8 @@ def say(
     return Gradients(
         unreached=left,
         trainable={tower.kind: tower.trainable for tower in towers},
-        kinds=kinds,
+        wiring={t.kind: t.wiring for t in towers if t.trainable and not t.reached},
+        tried=True,
         by_design=tuple(n for n in names if any(part in n for part in untrained)),
     )
 
@@ -155,7 +162,9 @@ def _backward(model: Any, batch: Mapping[str, Any], loss: Loss) -> None:
         value.backward()  # type: ignore[no-untyped-call]
 
 
-def _towers(names: Any, paths: Mapping[str, tuple[str, ...]]) -> tuple[Tower, ...]:
+def _towers(
+    names: Any, paths: Mapping[str, tuple[str, ...]], wirings: Mapping[str, Wiring]
+) -> tuple[Tower, ...]:
     found: dict[str, list[tuple[str, Any]]] = {}
     for name, parameter in names.named_parameters():
         if parameter.requires_grad:
@@ -166,7 +175,8 @@ def _towers(names: Any, paths: Mapping[str, tuple[str, ...]]) -> tuple[Tower, ..
         norms = [grad.detach().float().norm() for _, grad in pairs if grad is not None]
         norm = float(torch.stack([n.cpu() for n in norms]).norm()) if norms else 0.0
         without = tuple(name for name, grad in pairs if grad is None)
-        towers.append(Tower(kind, len(pairs), len(norms), norm, without))
+        wiring = wirings.get(kind, "unknown")
+        towers.append(Tower(kind, len(pairs), len(norms), norm, without, wiring))
     return tuple(towers)
 
 

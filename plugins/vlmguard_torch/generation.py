@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import operator
 import sys
 import types
 import weakref
@@ -49,40 +52,93 @@ def _filled(cache: Any) -> bool:
 
 
 def wrap(models: tuple[Any, ...], blank: Any) -> Callable[[], None]:
-    """Watch ``generate`` of those ``models`` that have it; returns what undoes it.
+    """Watch ``generate`` of those ``models`` that have it, their class's or one of their own
+    (ms-swift, LLaMA-Factory and PEFT put one on the model); returns what undoes it.
 
     Bound to the model, so that a copy of the model gets its own, which does nothing of ours.
     """
-    wrapped = [model for model in models if hasattr(type(model), "generate")]
-    for model in wrapped:
+    undo = []
+    for model in models:
+        if not callable(getattr(model, "generate", None)):
+            continue
         _blanks[model] = weakref.ref(blank)
-        model.generate = types.MethodType(generate, model)
-        if hasattr(type(model), _ENCODES):
-            setattr(model, _ENCODES, types.MethodType(_encode, model))
+        undo.append(functools.partial(_blanks.pop, model, None))
+        undo.append(_put(model, "generate", generate))
+        if hasattr(model, _ENCODES):
+            undo.append(_put(model, _ENCODES, _encode))
+
+    def take_off() -> None:
+        for each in undo:
+            each()
+
+    return take_off
+
+
+def _put(model: Any, name: str, watched: Callable[..., Any]) -> Callable[[], None]:
+    """Have ``watched`` called in place of a method; returns what puts back what stood there."""
+    before = vars(model).get(name)
+    if before is None or getattr(before, "__self__", None) is model:
+        own = getattr(before, "__func__", None)
+        placed: Any = types.MethodType(_method(type(model), name, own, watched), model)
+    else:
+        placed = _Function(before, watched, weakref.ref(model))
+    setattr(model, name, placed)
+    held = weakref.ref(model)
 
     def undo() -> None:
-        for model in wrapped:
-            _blanks.pop(model, None)
-            for name in ("generate", _ENCODES):
-                model.__dict__.pop(name, None)
+        model = held()
+        if model is None or vars(model).get(name) is not placed:
+            return  # somebody put another around it, which goes on to the model's own
+        del vars(model)[name]
+        if before is not None:
+            setattr(model, name, before)
 
     return undo
 
 
+def _method(kind: type, name: str, own: Any, watched: Callable[..., Any]) -> Any:
+    """A function that is to be bound to a model, or to a copy of it; ``own`` None: the class's."""
+
+    @functools.wraps(own or getattr(kind, name))
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = types.MethodType(own or getattr(type(self), name), self)
+        return watched(call, self, args, kwargs)
+
+    method.__name__ = name  # a bound method is pickled by its function's name
+    return method
+
+
+class _Function:
+    """Stands for a function on a model that is bound to nothing; pickles as it."""
+
+    def __init__(self, own: Any, watched: Callable[..., Any], model: weakref.ref[Any]) -> None:
+        functools.update_wrapper(self, own)
+        self._parts = own, watched, model
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        own, watched, model = self._parts
+        return watched(own, model(), args, kwargs)
+
+    def __reduce__(self) -> Any:
+        return operator.getitem, ((self._parts[0],), 0)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return copy.deepcopy(self._parts[0], memo)
+
+
 def _of(model: Any) -> Any:
-    held = _blanks.get(model)
+    held = _blanks.get(model) if model is not None else None
     return held() if held is not None else None
 
 
-def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+def generate(own: Any, model: Any, args: Any, kwargs: Any) -> Any:
     """The model's own, watched."""
-    own = type(self).generate
-    state = contain("watching generate()", _begin, self, args, kwargs)
+    state = contain("watching generate()", _begin, model, args, kwargs)
     if not isinstance(state, Generating):
-        return own(self, *args, **kwargs)
+        return own(*args, **kwargs)
     state.depth += 1
     try:
-        return own(self, *args, **kwargs)
+        return own(*args, **kwargs)
     finally:
         state.depth -= 1
         if not state.depth:
@@ -102,10 +158,10 @@ def _begin(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generat
     return state
 
 
-def _encode(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _encode(own: Any, model: Any, args: Any, kwargs: Any) -> Any:
     """The model's own encoding before the first forward; what it did not run, runs behind it."""
-    told = getattr(type(self), _ENCODES)(self, *args, **kwargs)
-    contain("encoding a blank input", _encoded, self)
+    told = own(*args, **kwargs)
+    contain("encoding a blank input", _encoded, model)
     return told
 
 
@@ -113,9 +169,6 @@ def _encoded(model: Any) -> None:
     blank = _of(model)
     if blank is not None:
         blank.encode(blank.generating.device)
-
-
-_encode.__name__ = _ENCODES  # a bound method is pickled by its function's name
 
 
 def _look(model: Any, kwargs: dict[str, Any], blank: Any) -> None:

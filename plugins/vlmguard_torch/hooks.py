@@ -41,8 +41,10 @@ class Blank:
         when: When,
         say: Callable[[str], None],
         failed: Callable[[str], None] = lambda _: None,
+        traced: bool = True,
     ) -> None:
         self.places, self.when, self.say, self.failed = found, when, say, failed
+        self._made = functools.partial(Hook, broke=self._broke, traced=traced)
         self.padded = 0
         self.fault = ""
         self.generating = generation.Generating()
@@ -66,17 +68,17 @@ class Blank:
         """Called once by `install`."""
         owner = self.places.owner
         self._handles += [
-            owner.register_forward_pre_hook(Hook(self._begin, self._broke), with_kwargs=True),
-            owner.register_forward_hook(Hook(self._end, self._broke), always_call=True),
+            owner.register_forward_pre_hook(self._made(self._begin), with_kwargs=True),
+            owner.register_forward_hook(self._made(self._end), always_call=True),
         ]
         for path in self.places.watched:
             tower = owner.get_submodule(path)
-            seen = Hook(functools.partial(self._seen, path), self._broke)
+            seen = self._made(functools.partial(self._seen, path))
             self._first[path] = tower, tower.register_forward_pre_hook(seen)
         throw = crossing.ThrowAway(self._is_crossing)
         for path in self.places.crossing:
             layer = owner.get_submodule(path)
-            before, after = Hook(throw.before, self._broke), Hook(throw.after, self._broke)
+            before, after = self._made(throw.before), self._made(throw.after)
             self._first[path] = layer, layer.register_forward_pre_hook(before, with_kwargs=True)
             self._handles.append(layer.register_forward_hook(after, with_kwargs=True))
         self._undo = generation.wrap(self.places.above, self)
@@ -160,10 +162,10 @@ class Blank:
                 handle.remove()
             handles = []
             if front:
-                hook = Hook(front, self._broke)
+                hook = self._made(front)
                 handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
             if behind:
-                handles.append(module.register_forward_hook(Hook(behind, self._broke)))
+                handles.append(module.register_forward_hook(self._made(behind)))
             self._placed[path] = module, handles
         if front:
             module._forward_pre_hooks.move_to_end(handles[0].id, last=False)

@@ -10,6 +10,7 @@ cannot be copied or run is answered as "may", with the reason; nothing here rais
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -21,12 +22,14 @@ import torch
 from vlmguard_torch import counterparts, example_rows, observed_cache, record
 from vlmguard_torch.facts_of_rows import View, kind_facts, per_item, shared, skipped
 from vlmguard_torch.observed import KindFacts, Observed, may
+from vlmguard_torch.reached import kept
 from vlmguard_torch.rebind import carry_over, idle
 from vlmguard_torch.shrink import MOST_LAYERS, shrink
 from vlmguard_torch.untraced import strategy, unpartitioned, untraced
 
-SECONDS, WAIT = 3.0, 20.0
-"""Of work and of waiting for the processor; what is not run by then is not known."""
+SECONDS, WAIT = 8.0, 40.0
+"""Of work and of waiting for the processor; what is not run by then is not known. Qwen3.5, with a
+quarter of a million words, takes five; an answer is kept for the next run."""
 ALL_LAYERS = 10_000
 MOST_WEIGHTS = 150_000_000
 """Of a copy; more means that a width was not recognised, and the copy would not be tiny."""
@@ -46,7 +49,7 @@ def observe(model: Any, blank: Blank | None = None, cache: bool = True) -> Obser
         return may("switched off by VLMGUARD_OBSERVE")
     name = type(bare(model)).__qualname__
     try:
-        with untraced():
+        with untraced(), kept(bare(model)):
             return _observe(bare(model), blank, cache, begun)
     except Exception as error:
         return may(reason(error), name, time.monotonic() - begun)
@@ -171,10 +174,12 @@ def tiny(kind: type, config: Any, limit: record.Limit) -> torch.nn.Module:
     would make the copy large. Raises MemoryError then, TooLong at the limit, else whatever the
     class raises.
     """
-    count = 0
+    count, here = 0, threading.get_ident()
 
     def counted(_: Any, __: str, weight: Any) -> None:
         nonlocal count
+        if threading.get_ident() != here:  # another model, in a thread of the user's
+            return
         count += 0 if weight is None else weight.numel()
         limit.check()
         if count > MOST_WEIGHTS:

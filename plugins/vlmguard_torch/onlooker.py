@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vlmguard.runtime.faults import contain
+from vlmguard_torch.calls import NO_HOOK, is_compiling
 
 Look = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], None]
 Hear = Callable[[BaseException], None]
@@ -32,13 +33,38 @@ class Onlooker:
         return module.register_forward_pre_hook(self, with_kwargs=True)
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        contain(self.what, self.look, module, args, kwargs)
-
-    def __deepcopy__(self, memo: Any) -> Onlooker:
-        return Onlooker()
+        if not is_compiling():
+            contain(self.what, self.look, module, args, kwargs)
 
     def __reduce__(self) -> Any:
-        return Onlooker, ()
+        return NO_HOOK
+
+
+def _unseen(module: Any, output: Any) -> None:
+    """What a copied or pickled model's hook does."""
+
+
+class Behind:
+    """Calls ``look(module, output)`` behind each forward of a module; its faults are ours.
+
+    In a compiled model it does nothing, and is traced as nothing.
+    """
+
+    what, look = "looking on", staticmethod(_unseen)
+
+    def __init__(self, what: str = "looking on", look: Callable[[Any, Any], None] = _unseen):
+        self.what, self.look = what, look
+
+    def on(self, module: Any) -> Any:
+        """Put it on; answers with the handle that takes it off."""
+        return module.register_forward_hook(self)
+
+    def __call__(self, module: Any, args: Any, output: Any) -> None:
+        if not is_compiling():
+            contain(self.what, self.look, module, output)
+
+    def __reduce__(self) -> Any:
+        return NO_HOOK
 
 
 def _unheard(error: BaseException) -> None:
@@ -58,12 +84,11 @@ class Witness:
         return module.register_forward_hook(self, with_kwargs=True, always_call=True)
 
     def __call__(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
+        if is_compiling():
+            return
         error = sys.exc_info()[1]  # torch calls such hooks where it handles what was raised
         if result is None and error is not None:
             contain(self.what, self.hear, error)
 
-    def __deepcopy__(self, memo: Any) -> Witness:
-        return Witness()
-
     def __reduce__(self) -> Any:
-        return Witness, ()
+        return NO_HOOK

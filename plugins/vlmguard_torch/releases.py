@@ -7,13 +7,19 @@ from importlib import metadata
 
 
 def releases(*names: str) -> dict[str, str]:
-    """Distribution → version, of those that are installed; torch's from the imported module."""
+    """Distribution → version, of those that are installed.
+
+    Torch's is the imported module's. So is that of a package without metadata, as a checkout on
+    PYTHONPATH is, where it is named as its distribution.
+    """
     found = {}
     for name in names:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            continue
+            version = getattr(sys.modules.get(name), "__version__", None)
+            if isinstance(version, str):
+                found[name] = version
     if "torch" in sys.modules:
         found["torch"] = str(sys.modules["torch"].__version__)
     return found

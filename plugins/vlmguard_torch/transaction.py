@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from vlmguard.core.errors import Stop
+from vlmguard.runtime.faults import contain
+
 
 class Transaction:
-    """Records each change as it is made; an exception inside ``with`` takes them all back.
+    """Records each change as it is made; an exception inside ``with`` takes them all back. One that
+    cannot be taken back is reported, and the others are taken back all the same.
 
     Attributes:
         changes: kind of change ("variant", "freeze", "loss", "blank") → "what: from → to".
@@ -19,16 +24,17 @@ class Transaction:
 
     def set(self, owner: Any, name: str, value: Any, say: str = "", kind: str = "variant") -> None:
         """Set an attribute, remembering what it was."""
-        missing = object()
-        before = getattr(owner, name, missing)
+        before, own = getattr(owner, name, None), name in getattr(owner, "__dict__", ())
+        had = hasattr(owner, name)
+        setattr(owner, name, value)
+        shadows = not own and name in getattr(owner, "__dict__", ())
 
         def undo() -> None:
-            if before is missing:
-                delattr(owner, name)
+            if shadows or not had:
+                delattr(owner, name)  # the class's is seen again
             else:
                 setattr(owner, name, before)
 
-        setattr(owner, name, value)
         self.did(undo, say, kind)
 
     def did(self, undo: Callable[[], None], say: str = "", kind: str = "variant") -> None:
@@ -44,4 +50,5 @@ class Transaction:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is not None:
             for undo in reversed(self._undo):
-                undo()
+                with contextlib.suppress(Stop):
+                    contain("taking back a change", undo)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from vlmguard import guard
+from vlmguard import agree, guard
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.core.runstate import RunState
 from vlmguard.rules import vg113_per_image_tower as rule
@@ -99,9 +99,10 @@ class Abreast:
         self._forget()
 
     def _tell(self, mine: str, other: str, path: str, number: int) -> None:
-        where = f"{self.steps}/{self.forwards}"
-        if not exchange.leave(f"{where}/{mine}", self.state.number):
-            self.close()  # no store: as without us
+        ours = agree.token(self.state)
+        where = f"{ours}/{self.steps}/{self.forwards}"
+        if ours is None or not exchange.leave(f"{where}/{mine}", self.state.number):
+            self.close()  # no store, or marks of an earlier membership: as without us
             return
         self._left.append(f"{where}/{mine}")
         if exchange.left(f"{where}/{other}", self.state.number) and self.state.run is not None:

@@ -17,7 +17,6 @@ from vlmguard.core.errors import Stop
 from vlmguard.core.facts import Run
 from vlmguard.runtime import report
 from vlmguard_torch import dry_run
-from vlmguard_torch.gradients import kinds_of
 from vlmguard_transformers.profile import Profile
 
 _LARGE = 500_000_000
@@ -46,7 +45,7 @@ def rehearse(trainer: Any, profile: Profile, run: Run) -> None:
     except dry_run.CannotTry as error:
         report.line(f"dry step [{report.who()}]: not made: {error}")
         return
-    gradients = dry_run.say(tried, kinds_of(batch), profile.never_used(trainer))
+    gradients = dry_run.say(tried, profile.never_used(trainer))
     guard.pre_step(run, gradients=gradients)
 
 

@@ -4,25 +4,69 @@ it trains and evaluates, let go at the end. The wrappers of `SEAMS`, in the orde
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from vlmguard import guard
+from vlmguard.core import runstate
 from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
+from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
+from vlmguard.runtime.seams import Seam
 from vlmguard_torch import freezing
-from vlmguard_transformers import apply, dry_run, phases, profiles, steps, translate
+from vlmguard_transformers import apply, batches, dry_run, phases, profiles, steps, translate
+from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.profile import Profile
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
 
-_inside: set[int] = set()
+
+@dataclass(eq=False)
+class Life:
+    """A trainer in one of our wrappers.
+
+    Attributes:
+        model: of which the run was judged, whether or not it could be.
+        state: of the open run.
+    """
+
+    phase: Phase
+    model: Any = None
+    state: RunState | None = None
+
+    def take_up(self, trainer: Any) -> None:
+        """Judge the run of the model that the trainer has now, in the place of an earlier one's."""
+        contain("letting go of the run", guard.close, self.state)
+        self.model, self.state = getattr(trainer, "model", None), None
+        self.state = begin(trainer, self.phase)
+
+
+_lives: dict[int, Life] = {}
 """Trainers in one of our wrappers: frameworks' own ``train`` calls the one that it inherits."""
+_SERIAL, _DEPTH = "entered", "depth"
 
 
 def train(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """Judge and mend the run, train, explain what goes wrong."""
     return _guarded(wrapped, instance, args, kwargs, "train")
+
+
+def inner(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
+    """The model that trains is there by now: ``train`` has called ``model_init``, a search has set
+    its trial up. Nothing wraps it yet."""
+    contain("judging the run", _settle, instance)
+    return wrapped(*args, **kwargs)
+
+
+def _settle(trainer: Any) -> None:
+    life = _lives.get(id(trainer))
+    if life is None:
+        return
+    hf.note(trainer)
+    if life.model is not trainer.model:
+        life.take_up(trainer)
 
 
 def evaluate(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -38,25 +82,30 @@ def evaluate(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 
 
 def _guarded(wrapped: Any, trainer: Any, args: Args, kwargs: Options, phase: Phase) -> Any:
-    if id(trainer) in _inside:
+    if id(trainer) in _lives:
         return wrapped(*args, **kwargs)
-    _inside.add(id(trainer))
-    state: RunState | None = None
+    life = _lives[id(trainer)] = Life(phase)
     try:
-        begun = contain("judging the run", begin, trainer, phase)
-        state = begun if isinstance(begun, RunState) else None
+        if phase != "train" or not contain("reading a trainer", _comes_later, trainer):
+            contain("judging the run", life.take_up, trainer)
         return wrapped(*args, **kwargs)
     except Exception as error:
-        run = state.run if state is not None else None
+        run = life.state.run if life.state is not None else None
         contain("explaining the failure", guard.on_error, run, None, error)
         raise
     finally:
-        _inside.discard(id(trainer))
-        contain("letting go of the run", guard.close, state)
+        _lives.pop(id(trainer), None)
+        contain("letting go of the run", guard.close, life.state)
+
+
+def _comes_later(trainer: Any) -> bool:
+    """Whether ``train`` makes the model that it trains."""
+    return getattr(trainer, "model_init", None) is not None
 
 
 def begin(trainer: Any, phase: Phase) -> RunState | None:
     """Judge and mend the run of a trainer whose model nothing wraps yet."""
+    hf.note(trainer)
     try:
         profile = profiles.of(trainer)
     except Exception:
@@ -70,29 +119,77 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
         spell=profile.spell,
         speaks=profile.speaks,
     )
-    if state is None or state.run is None or phase != "train":
+    if state is None or state.run is None:
         return state
-    contain("the dry run", dry_run.rehearse, trainer, profile, state.run)
-    contain("watching gradients", steps.start, trainer, profile, state)
+    runstate.bind(trainer.model, state)
+    contain("watching a trainer's own steps", _own_steps, trainer, profile, state)
+    if phase == "train":
+        contain("the dry run", dry_run.rehearse, trainer, profile, state.run)
+        contain("watching gradients", steps.start, trainer, profile, state)
     return state
 
 
+_OWN = (
+    Seam("own step", (), f"{__name__}:training_step", "sees steps of a trainer's own"),
+    Seam("own prediction", (), f"{__name__}:prediction_step", "the same of its evaluation"),
+)
+
+
+def _own_steps(trainer: Any, profile: Profile, state: RunState) -> None:
+    """A step that a subclass overrides need not call the one that it inherits."""
+    state.kept[batches.HEARS] = not profile.hears_batches
+    for seam in _OWN:
+        name = str(seam.wrapper).partition(":")[2]
+        owner = next((kind for kind in type(trainer).__mro__ if name in vars(kind)), None)
+        if owner is not None:
+            state.at_close(seams.over(owner, name, seam))
+
+
 def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
-    """Watch which parameters this backward reaches."""
+    """Hear the batch, watch which parameters this backward reaches. Of a step that calls the one
+    that it inherits, the outer one begins and the inner one is judged."""
     state = guard.state_of(instance)
     if state is None:
         return wrapped(*args, **kwargs)
-    inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
-    contain("beginning a step", steps.before, instance, state, inputs)
-    before, state.phase = state.phase, "train"
+    kept = state.kept
+    number = kept[_SERIAL] = kept.get(_SERIAL, 0) + 1
+    outer = not kept.get(_DEPTH)
+    kept[_DEPTH] = kept.get(_DEPTH, 0) + 1
+    before, around, state.phase = state.phase, None, "train"
     try:
+        if outer:
+            inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
+            contain("judging the batch", batches.hear, state, inputs)
+            contain("beginning a step", steps.before, instance, state)
+        around = contain("acting for a run", runstate.act, state)
         loss = wrapped(*args, **kwargs)
     finally:
+        contain("acting for a run", runstate.act, around)
+        kept[_DEPTH] -= 1
         state.phase = before
-        contain("ending a step", steps.left, state)
-    contain("judging gradients", steps.after, instance, state)
-    contain("noting that a blank input held", steps.held, state)
+    if kept[_SERIAL] == number:  # nobody inside has judged it
+        contain("judging gradients", steps.after, instance, state)
+        contain("noting that a blank input held", steps.held, state)
     return loss
+
+
+def prediction_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
+    """Hear a batch of evaluation."""
+    state = guard.state_of(instance)
+    if state is None or state.kept.get(_DEPTH):
+        return wrapped(*args, **kwargs)
+    state.kept[_DEPTH] = 1
+    before, around = state.phase, None
+    state.phase = "eval" if before == "train" else before
+    try:
+        inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
+        contain("judging the batch", batches.hear, state, inputs)
+        around = contain("acting for a run", runstate.act, state)
+        return wrapped(*args, **kwargs)
+    finally:
+        contain("acting for a run", runstate.act, around)
+        state.kept[_DEPTH] = 0
+        state.phase = before
 
 
 def engine_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import MEDIA, PARTITIONED, Certainty, Provenance, Tower
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.towers import kind_of, plain
+from vlmguard_torch.tower_forwards import modules
+from vlmguard_torch.towers import kind_of, plain, without_adapters
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.shared_rows import Meets, senses
@@ -31,6 +32,7 @@ class Known:
     text_uses_towers: bool | None = None
     repeats: Certainty = "no"
     never_used: tuple[str, ...] = ()
+    cut_off: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
     per_image: tuple[str, ...] = ()
     media_apart: bool = False
@@ -57,7 +59,10 @@ def of(trainer: Any, profile: Profile, towers: tuple[Tower, ...], meets: Meets) 
         _, skips = _unused(trainer, profile, meets, provenance)
         return Known(uses, repeats, text_skips=skips, provenance=provenance)
     never, skips = _unused(trainer, profile, meets, provenance)
-    return Known(uses, repeats, never, skips, provenance)
+    cut = _cut_off(trainer, profile, towers, never)
+    kinds = profile.towers(trainer)
+    never = tuple(name for name in never if kind_of(name, kinds) not in cut)
+    return Known(uses, repeats, never, cut, skips, provenance=provenance)
 
 
 def copy_of(trainer: Any) -> Any:
@@ -114,11 +119,18 @@ def _repeats(
     if any(_blocks(trainer, path) for path in _below(observed.per_item, paths)):
         return "yes"
     kinds = meets.train if meets.complete else None
-    facts = [observed.of(kind) for kind in kinds or ("image+video",)]
+    facts = [observed.of(kind) for kind in kinds or _most(observed)]
     twice = {path for each in facts if each is not None for path, _ in each.repeats}
     if any(_blocks(trainer, path) for path in _below(twice, paths)):
         return "yes" if kinds else "possible"
     return "possible" if None in facts else "no"
+
+
+def _most(observed: Any) -> tuple[str, ...]:
+    """The kinds of rows that call the most, of those that the class accepts."""
+    accepted = [facts.kind for facts in observed.kinds]
+    both = "image+video" in accepted
+    return ("image+video",) if both else tuple(kind for kind in accepted if kind != "text")
 
 
 def _per_image(
@@ -161,8 +173,6 @@ def _media_apart(
 def _blocks(trainer: Any, path: str) -> bool:
     """Whether a module holds blocks that can be checkpointed: others may run as often as they
     like."""
-    from vlmguard_torch.towers import without_adapters
-
     try:
         module = without_adapters(trainer.model).get_submodule(path)
     except AttributeError:
@@ -204,6 +214,39 @@ def _unused(
     own = [n for n in names if kind_of(n, sees) == "other"]
     skips = [n for n in own if n not in never and _any_below([n], list(observed.skipped))]
     return tuple(never), tuple(skips)
+
+
+def _cut_off(
+    trainer: Any, profile: Profile, towers: tuple[Tower, ...], never: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Kinds of towers that train and run, and of whose parameters all are in ``never``: under
+    ``no_grad``, or their output is detached. To look for unused parameters would only hide it.
+
+    In code of the user's own alone: a published class may look its images up in a codebook.
+    """
+    observed = copy_of(trainer)
+    if not observed or not never:
+        return ()
+    ran = {path for facts in observed.kinds for path in facts.towers}
+    left = [kind_of(name, profile.towers(trainer)) for name in never]
+    return tuple(
+        tower.kind
+        for tower in towers
+        if tower.sees
+        and 0 < tower.trainable <= left.count(tower.kind)
+        and _below(ran, list(tower.paths))
+        and _users(profile.model(trainer), tower.paths)
+    )
+
+
+def _users(model: Any, paths: Iterable[str]) -> bool:
+    """Whether the model's forward or a tower's is no published class's of transformers."""
+    named = modules(model)
+    every = [without_adapters(model), *(named[path] for path in paths if path in named)]
+    return any(
+        "forward" in vars(each) or type(each).__module__.partition(".")[0] != "transformers"
+        for each in every
+    )
 
 
 def _declared(trainer: Any, profile: Profile, provenance: dict[str, Provenance]) -> tuple[str, ...]:

@@ -22,9 +22,12 @@ def kinds(rows: frozenset[str] | None) -> tuple[str, ...] | None:
     return tuple(sorted(media)) or None
 
 
-def obstacle(trainer: Any, rows: frozenset[str] | None) -> str:
-    """Why no blank input can be made for the trained model; "" if it can."""
+def obstacle(trainer: Any, rows: frozenset[str] | None, needed: bool = True) -> str:
+    """Why no blank input can be made for the trained model; "" if it can. In a compiled model it
+    costs graph breaks, and is made only where it is ``needed`` for certain."""
     try:
+        if not needed and hf.compiles(trainer):
+            return "the model is compiled"
         reason = blank.possible(trainer.model, kinds=kinds(rows))
         if not reason and blank.guessed(trainer.model):
             return neutral.why_not(trainer.model, neutral.observed(trainer.model))
@@ -47,6 +50,7 @@ def install(trainer: Any, profile: Profile, transaction: Transaction) -> None:
             kinds=state.kept.get("blank kinds"),
             say=_say,
             failed=partial(apart.judge, state, len(handles)),
+            traced=state.kept.get("blank needed", True),
         )
         handles.append(handle)
         transaction.did(lambda h=handle: (h.close(), handles.remove(h)))

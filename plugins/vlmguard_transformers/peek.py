@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from vlmguard_torch import dry_run, towers
-from vlmguard_torch.gradients import kinds_of
+from vlmguard_torch.kinds import kinds_of, untold
 
 ROWS, SECONDS = 16, 3.0
 
@@ -33,7 +33,10 @@ def kinds(trainer: Any, dataset: Any) -> frozenset[str] | None:
     with dry_run.random_kept(trainer.model):
         for seen, number in enumerate(numbers, start=1):
             try:
-                found.add("+".join(kinds_of(trainer.data_collator([rows[number]]))))
+                batch = trainer.data_collator([rows[number]])
+                if untold(batch):
+                    return None
+                found.add("+".join(kinds_of(batch)))
             except Exception:
                 return None
             if time.monotonic() - started > SECONDS:

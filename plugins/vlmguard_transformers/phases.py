@@ -1,14 +1,21 @@
 """What a batch is for. A collator does not say, and runs in a worker ahead of time: the loaders of
-evaluation are marked, and mark the batches that they make."""
+evaluation are marked, and what they iterate with marks the batches.
+
+Nothing is put in a place where the user looks: a loader keeps its collator. The iterator that it
+makes, and the workers that this starts, get it wrapped.
+"""
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from vlmguard.core import runstate
 from vlmguard.core.facts import Phase
 
 _collating: list[Phase] = []
+_ITERATOR = "_get_iterator"
+"""What torch's `DataLoader` makes its iterators by, once an epoch."""
 
 
 class InPhase:
@@ -26,10 +33,27 @@ class InPhase:
 
 
 def mark(loader: Any, phase: Phase) -> None:
-    """Have every batch of ``loader`` be of ``phase``."""
-    collate = getattr(loader, "collate_fn", None)
-    if collate is not None and not isinstance(collate, InPhase):
-        loader.collate_fn = InPhase(collate, phase)
+    """Have every batch of ``loader`` be of ``phase``; accelerate's hold torch's."""
+    loader = vars(loader).get("base_dataloader", loader)
+    made = vars(loader).get(_ITERATOR)
+    if hasattr(type(loader), _ITERATOR) and (made is None or hasattr(made, "phase")):
+        setattr(loader, _ITERATOR, types.MethodType(_iterating(phase), loader))
+
+
+def _iterating(phase: Phase) -> Any:
+    """A loader's method; a copy of the loader gets its own, a pickled one its class's."""
+
+    def method(self: Any) -> Any:
+        collate = self.collate_fn
+        self.collate_fn = InPhase(collate, phase)
+        try:
+            return getattr(type(self), _ITERATOR)(self)
+        finally:
+            self.collate_fn = collate
+
+    method.__name__ = _ITERATOR  # a bound method is pickled by its function's name
+    vars(method)["phase"] = phase
+    return method
 
 
 def current() -> Phase:

@@ -49,6 +49,7 @@ class Profile:
         words: the framework's words for towers in a freeze policy → ours.
         speaks: whether runs in which nothing is found are greeted as well.
         seams: what its adapter wraps beside the Trainer's own functions.
+        hears_batches: whether its adapter judges each batch itself, where it is made of rows.
     """
 
     name = "transformers"
@@ -65,6 +66,7 @@ class Profile:
     words: Mapping[str, str] = WORDS
     speaks = False
     seams: tuple[Seam, ...] = ()
+    hears_batches = False
 
     def spell(self, advice: Advice) -> str:
         """``advice`` as a flag of this framework; "" where it has none."""

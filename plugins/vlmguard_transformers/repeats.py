@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from vlmguard_torch.gradients import FIRST_STEPS
 from vlmguard_torch.onlooker import Onlooker
 from vlmguard_torch.towers import plain
+
+FIRST_STEPS = 3
 
 
 class Calls:

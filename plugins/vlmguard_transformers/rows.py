@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MEDIA = {
-    "image": "image",
-    "images": "image",
-    "video": "video",
-    "videos": "video",
-    "audio": "audio",
-    "audios": "audio",
-}
-"""Columns that hold what a row shows, one or a list, and the kind of it."""
+from vlmguard_torch.kinds import NAMES as MEDIA
+
 # Parts of the names of columns that hold or describe something to see or hear.
 _PARTS = ("image", "video", "audio", "pixel", "object", "grid")
 # Media may stand in a message instead: in its text, or as a part of it.

@@ -1,17 +1,19 @@
 """Which kinds of rows the ranks of a run may meet: every rank's own, put together.
 
-Rows may be sharded or streamed, so ranks may hold different kinds. Each posts its own through the
-rendezvous store; all plan from the union. A rank that did not hear all others in time says so
-(`Meets.complete`): then a kind that it does not know of is possible.
+Rows may be sharded or streamed, so ranks may hold different kinds. Each tells its own through the
+rendezvous store, and all plan from the union that one decision names. Where not all were heard in
+time no rank relies on what it knows (`Meets.complete`): then any kind is possible, on all alike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vlmguard import agree
 from vlmguard.core import runstate
-from vlmguard.runtime import exchange
+from vlmguard.core.runstate import RunState
 from vlmguard_transformers.profile import Profile
 
 _KEY = "rows"
@@ -41,13 +43,15 @@ def senses(row: str) -> frozenset[str]:
     return frozenset(_SENSES[part] for part in row.split("+") if part in _SENSES)
 
 
-def of(trainer: Any, profile: Profile) -> Meets:
-    """What the ranks may meet; asked of the others once a run."""
+def of(trainer: Any, profile: Profile, releases: Mapping[str, str]) -> Meets:
+    """What the ranks may meet; asked of the others once a run, with this rank's ``releases``."""
     state = runstate.of(trainer)
     if state is None:
         return own(trainer, profile)
     if _KEY not in state.kept:
-        state.kept[_KEY] = _together(own(trainer, profile), state.number, trainer.args.world_size)
+        state.kept[_KEY] = _together(
+            own(trainer, profile), state, trainer.args.world_size, releases
+        )
     return state.kept[_KEY]  # type: ignore[no-any-return]
 
 
@@ -69,15 +73,19 @@ def _evaluated(trainer: Any, profile: Profile) -> frozenset[str] | None:
     return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
 
 
-def _together(mine: Meets, number: int, world: int) -> Meets:
+def _together(mine: Meets, state: RunState, world: int, releases: Mapping[str, str]) -> Meets:
     if world < 2:
         return mine
-    told = exchange.share("rows", number, [_listed(mine.train), _listed(mine.evaluated)], world)
+    rows = [_listed(mine.train), _listed(mine.evaluated)]
+    told = agree.decided(state, world, releases, rows)
     if told is None:
         # No store: HF's trainers are given the whole data set on every rank, and shard it after.
         return mine
-    train, evaluated = zip(*told.values(), strict=True)
-    return Meets(_union(train), _union(evaluated), len(told) == world)
+    if not told.known:
+        return Meets(None, None, False)
+    heard = [value["rows"] if value else (None, None) for _, value in told.values]
+    train, evaluated = zip(*heard, strict=True)
+    return Meets(_union(train), _union(evaluated))
 
 
 def _listed(rows: frozenset[str] | None) -> list[str] | None:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Literal
 
 from vlmguard.core.facts import Strategy
 from vlmguard.core.findings import Variant
+from vlmguard_torch.tower_forwards import is_compiled
 from vlmguard_torch.transaction import Transaction
+
+accelerators: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Those that belong to a trainer: no loop of the user's own trains by them."""
+
+
+def note(trainer: Any) -> None:
+    """Remember whose accelerator it is, by whatever method it was made."""
+    accelerator = getattr(trainer, "accelerator", None)
+    if accelerator is not None:
+        accelerators.add(accelerator)
 
 
 def strategy(trainer: Any) -> Strategy:
@@ -55,6 +67,20 @@ def find_unused(trainer: Any, checkpointing: bool) -> bool:
     from transformers import PreTrainedModel
 
     return not (isinstance(trainer.model, PreTrainedModel) and checkpointing)
+
+
+def will_compile(trainer: Any) -> bool:
+    """Whether accelerate will give the whole model to torch.compile."""
+    plugin = getattr(trainer.accelerator.state, "dynamo_plugin", None)
+    backend = str(getattr(plugin, "backend", "NO")).rsplit(".", 1)[-1]
+    return backend.upper() not in ("NO", "NONE")
+
+
+def compiles(trainer: Any) -> bool:
+    """Whether torch.compile has the model or a part of it, or accelerate will give it to it."""
+    if will_compile(trainer) or getattr(getattr(trainer, "args", None), "torch_compile", False):
+        return True
+    return any(map(is_compiled, trainer.model.modules()))
 
 
 def static_graph(trainer: Any) -> bool:

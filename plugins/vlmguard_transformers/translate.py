@@ -32,21 +32,24 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
     policy = profile.policy()
     unfrozen = freezing.unfrozen(profile.model(trainer), policy, profile.parts(trainer))
     hooked = (*SEAMS, *profile.seams)
-    meets = shared_rows.of(trainer, profile)
+    releases = _releases(profile)
+    meets = shared_rows.of(trainer, profile, releases)
     observed = observation.of(trainer, profile, towers, meets)
     unused: Certainty = "no"
     in_training: Certainty = "no"
     if observed.text_uses_towers is not True:
         unused, in_training = _may_be_unused(trainer, profile, strategy, towers, meets)
     lacking = not ddp and (unused != "no" or observed.media_apart)
-    obstacle = padding.obstacle(trainer, meets.all) if lacking else ""
+    needed = unused == "yes" or observed.media_apart
+    obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""
     times = loss_scale.times(trainer, phase, towers)
     state = runstate.of(trainer)
     if state is not None:
         state.kept["blank kinds"] = padding.kinds(meets.all)
+        state.kept["blank needed"] = needed
     return Run(
         framework=profile.name,
-        releases=_releases(profile),
+        releases=releases,
         phase=phase,
         strategy=strategy,
         world=trainer.args.world_size,
@@ -64,6 +67,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         may_be_unused=unused,
         unused_in_training=in_training,
         never_used=observed.never_used,
+        cut_off=observed.cut_off,
         text_skips=observed.text_skips,
         per_image=observed.per_image,
         media_apart=observed.media_apart,

@@ -59,6 +59,7 @@ PARTS: dict[str, tuple[str, Callable[[bool], dict[str, Any]]]] = {
     "start": ("1 minute", _here("startup", "start")),
     "pre_step": ("10 seconds", _here("batch", "pre_step")),
     "watch": ("1 minute", _here("gradients", "watch")),
+    "agreement": ("2 minutes", _here("agreement", "agreement")),
     "step": ("4 minutes", _there("step")),
     "mends": ("4 minutes", _there("mends")),
     "explain": ("5 minutes", _here("logs", "explain")),

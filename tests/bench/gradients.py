@@ -12,7 +12,7 @@ from vlmguard.core import runstate, settings
 from vlmguard.core.facts import Run
 from vlmguard_torch.gradients import Watch
 
-PATHS = {"llm": ("weights",)}
+PATHS = {"llm": ("tower",)}
 
 
 class Many(torch.nn.Module):
@@ -23,38 +23,42 @@ class Many(torch.nn.Module):
         self.weights = torch.nn.ParameterList(torch.ones(2) for _ in range(number))
 
     def forward(self) -> torch.Tensor:
-        return torch.stack(list(self.weights)).sum()
+        return torch.stack(list(self.weights))
+
+
+class Model(torch.nn.Module):
+    """Which are one tower's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.tower = Many(number)
+
+    def forward(self) -> torch.Tensor:
+        return self.tower().sum()
 
 
 class Step:
-    """A backward, watched or not; ``begin`` and ``end`` are what the adapter calls around it."""
+    """Forward and backward, watched or not, up to the optimizer's step."""
 
     def __init__(self, number: int, stays: bool) -> None:
-        self.model = Many(number)
+        self.model = Model(number)
         self.stays = stays
         self.state = runstate.RunState(settings.get(), run=Run("transformers"))
 
-    def watched(self) -> None:
-        watch = Watch(self.model, PATHS, stays=self.stays)
-        self.measured = measure.called(lambda: self._around(watch))
+    def spent(self, watched: bool) -> measure.Spent:
+        """What a step takes, the watch's own making aside."""
+        self.model.zero_grad(set_to_none=True)
+        watch = Watch(self.model, PATHS, stays=self.stays) if watched else None
+        found = measure.called(lambda: self._around(watch))
+        if watch is not None:
+            watch.close()
+        return found
 
     def _around(self, watch: Watch | None) -> None:
-        if watch is not None:
-            watch.before(("text",))
-        self.loss.backward()
-        gradients = watch.after() if watch is not None else None
+        self.model().backward()
+        gradients = watch.end() if watch is not None else None
         if gradients is not None and self.state.run is not None:
             guard.pre_step(self.state.run, gradients=gradients)
-
-    def spent(self, watch: bool) -> measure.Spent:
-        """What a step takes, forward and the watch's own making aside."""
-        self.model.zero_grad(set_to_none=True)
-        self.loss = self.model()
-        if watch:
-            self.watched()
-        else:
-            self.measured = measure.called(lambda: self._around(None))
-        return self.measured
 
 
 def watch(quick: bool) -> dict[str, Any]:
@@ -69,13 +73,13 @@ def watch(quick: bool) -> dict[str, Any]:
         rows.append(
             measure.more(f"a watched step of {many:,} parameters, {how}", found, "ms", bar).data()
         )
-    after = Watch(step.model, PATHS)
-    after.steps, after.seen = 3, {("text",)}
+    after = Watch(step.model, {**PATHS, "vision": ("unused",)})
+    step.model().backward()
+    after.end()
 
     def steady() -> None:
         for _ in range(100):
-            after.before(("text",))
-            after.after()
+            after.end()
 
     found = measure.pairs(
         lambda: measure.called(steady), lambda: measure.called(lambda: None), number

@@ -10,8 +10,9 @@ from typing import Any
 
 from tests.bench import measure
 from tests.explain.speed import mixed
-from vlmguard.explain import command, matcher
-from vlmguard.explain.catalogue import load
+from vlmguard_explain import command
+from vlmguard_explain.match.catalogue import load
+from vlmguard_explain.source import matcher
 
 
 def explain(quick: bool) -> dict[str, Any]:

@@ -60,7 +60,13 @@ def test_the_time_in_our_import_hook_is_seen(tmp_path):
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "name",
-    ["start", "pre_step", "watch", pytest.param("explain", marks=pytest.mark.frameworks)],  # slow
+    [
+        "start",
+        "pre_step",
+        "watch",
+        "agreement",
+        pytest.param("explain", marks=pytest.mark.frameworks),  # slow
+    ],
 )
 def test_a_part_measures_something(name):
     found = bench.run(name, quick=True)

@@ -35,7 +35,7 @@ def trained():
     state = healthy.guarded(owner=healthy)
     assert (healthy.applied, state.run) == (0, HEALTHY)
     guard.pre_step(state.run, WHOLE)
-    guard.pre_step(state.run, gradients=Gradients({}, {"vision": 4}, ("image",)))
+    guard.pre_step(state.run, gradients=Gradients({}, {"vision": 4}))
     guard.first_step(state)
     guard.close(state)
     broken = Framework(BROKEN)

@@ -205,12 +205,11 @@ def test_where_the_second_look_fails_the_plan_was_still_applied(again, capsys):
 
 @pytest.fixture
 def posted(monkeypatch):
-    """What this rank left for the others, by kind."""
+    """What this rank left for the others."""
     told = {}
-    monkeypatch.setattr(
-        guard.agree.exchange, "post", lambda kind, number, value: told.update({kind: value})
-    )
-    monkeypatch.setattr(guard.agree.exchange, "share", lambda *args, **more: None)
+    monkeypatch.setattr(guard.agree, "_post", lambda state, data: told.update(plan=data))
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
     return told
 
 

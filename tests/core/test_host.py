@@ -131,6 +131,7 @@ def test_our_rules_come_in_without_metadata(tmp_path):
     libraries.mkdir()
     for name in ("pluggy", "wrapt", "packaging"):
         (libraries / name).symlink_to(Path(pluggy.__file__).parents[1] / name)
+    (libraries / "vlmguard_explain").symlink_to(root / "plugins" / "vlmguard_explain")
     code = (
         "import importlib.metadata as m; assert not m.entry_points(group='vlmguard')\n"
         "from vlmguard import registry; print(len(registry.get().rules))"

@@ -18,7 +18,6 @@ STOREYS = (
     ("core",),
     ("runtime",),
     ("compat",),
-    ("explain",),
     ("rules",),
     ("registry", "agree", "guard"),
     ("ranks",),

@@ -48,6 +48,8 @@ def test_somebody_elses_pyproject_is_passed_by(tmp_path):
         ("freeze = 3", "list of strings"),
         ("[rules]\n'what?' = 'off'", "'what.' is not a rule code, as VG101"),
         ("[rules]\nVG1O1 = 'off'", "did you mean VG101"),
+        ("wait = -1", "wait: invalid value -1; use seconds from 0 to 3600"),
+        ("wait = true", "wait: invalid value True"),
         ("dry_step = 'perhaps'", "dry_step: invalid value 'perhaps'; use true or false"),
         ("not toml", "cannot be read"),
     ],
@@ -126,7 +128,7 @@ def test_unknown_code_names_the_nearest():
 
 
 def test_published_settings_reach_children(monkeypatch):
-    used = Settings({"VG101": "off"}, ("vision",), "r.jsonl", True, ("x",))
+    used = Settings({"VG101": "off"}, ("vision",), "r.jsonl", True, 7.5, ("x",))
     settings.publish(used)
     assert settings.get() == used
     assert settings.get().digest == used.digest != Settings().digest

@@ -32,6 +32,14 @@ def stuck():
         except ValueError:
             time.sleep(0.05)
 
+def save(name):
+    # slowly, as to a file system that others use
+    with open(f"{sys.argv[0]}.{name}", "wb") as file:
+        for _ in range(10):
+            file.write(b"x" * 1024)
+            file.flush()
+            time.sleep(0.2)
+
 class Framework:
     def __enter__(self): pass
     def __exit__(self, *why): stuck()
@@ -75,8 +83,49 @@ LIVES = {
         except RuntimeError:
             time.sleep(2)
     """,
+    "saved before it is raised again": """
+        try:
+            try:
+                train()
+            except Exception:
+                save("except")
+                raise
+            finally:
+                save("finally")
+        except Stop:
+            pass
+    """,
+    "computing on its way out": """
+        try:
+            try:
+                train()
+            finally:
+                until = time.monotonic() + 2
+                while time.monotonic() < until:
+                    sum(range(10000))
+        except Stop:
+            pass
+    """,
+    "a program of its own": """
+        import subprocess
+        try:
+            try:
+                train()
+            finally:
+                subprocess.run(["sleep", "2"])
+        except Stop:
+            pass
+    """,
 }
 ENDS = {
+    "saved, then stuck": """
+        try:
+            train()
+        except Exception:
+            save("first")
+            stuck()
+            raise
+    """,
     "finally": """
         try:
             train()

@@ -15,7 +15,6 @@ import importlib
 import json
 import os
 import resource
-import runpy
 import sys
 import threading
 from collections.abc import Callable
@@ -82,6 +81,8 @@ def work(job: dict[str, Any], rank: int) -> dict[str, Any]:
     os.chdir(folder / "work")
     import vlmguard_upset
 
+    from tests.kit import launched
+
     if job["watch"]:
         vlmguard_upset.watch(ROOT, str(folder / "reached"))
     if job["fault"]:
@@ -92,29 +93,15 @@ def work(job: dict[str, Any], rank: int) -> dict[str, Any]:
     known = set(sys.modules)
     try:
         if job["before"] == "a thread of its own":
-            _in_a_thread(_program, *job["words"])
+            _in_a_thread(launched.program, *job["words"])
         else:
-            _program(*job["words"])
+            launched.program(*job["words"])
     finally:
         sys.setprofile(None)
     if job["watch"]:
         new = (name for name in sys.modules if name not in known and "__" not in name)
         (folder / f"modules{rank}").write_text(json.dumps(list(new)))
     return trained(folder / "capture" / f"rank{rank}.pt")
-
-
-def _program(program: str, *words: str) -> None:
-    """What stands behind torchrun's own flags."""
-    try:
-        if program == "-m":
-            sys.argv[:] = words
-            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
-        else:
-            sys.argv[:] = [program, *words]
-            runpy.run_path(program, run_name="__main__")
-    except SystemExit as end:
-        if end.code not in (None, 0):
-            raise RuntimeError(f"exit {end.code}") from end
 
 
 def _in_a_thread(call: Callable[..., None], *args: Any) -> None:

@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from vlmguard.ranks import Seat, not_engaged, phase, run  # noqa: E402
 from vlmguard.ranks.outcome import parting, sites  # noqa: E402
+from vlmguard.runtime import exchange  # noqa: E402
 
 importlib.import_module("torch._dynamo")
 
@@ -46,6 +47,22 @@ def works(rank):
     return {"summed": summed[0].item(), "largest": largest.item(), "gathered": gathered.tolist(),
             "scattered": scattered.tolist(), "told": told[0]["from"], "members": half.size(),
             "everyone": set(everyone)}  # fmt: skip
+
+
+def decides(rank):
+    assert exchange.roll_call("came", 1, dist.get_world_size(), 30.0) == []
+    return exchange.decide(1, dist.get_world_size(), "rows", 30.0)
+
+
+def test_nobody_waits_for_peers_that_are_not_there(tmp_path):
+    """They are taken to tell what it tells; a wait would look like a hang."""
+    for result in ranks_of(3, decides, tmp_path):
+        assert result.verdict == "ok", result.cause
+        decision = result.outcomes[0].value
+        assert (decision.known, decision.heard) == (True, 3)
+        assert decision.values == ((result.outcomes[0].rank, "rows"),)
+        assert decision.token
+    assert "VLMGUARD_ALONE" not in os.environ, "of those processes alone"
 
 
 @pytest.mark.parametrize("size", [8, 512])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import functools
 import gc
+import inspect
 import pickle
+import types
 import weakref
 from types import SimpleNamespace
 
@@ -21,7 +23,7 @@ from vlmguard.core.facts import Run
 from vlmguard.core.facts import Tower as Tower_
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard_torch import apart, blank, crossing, hooks, inputs, nothing, towers
+from vlmguard_torch import apart, blank, crossing, hooks, inputs, nothing, onlooker, towers
 
 SIDE, HIDDEN = 4, 8
 
@@ -485,6 +487,54 @@ def test_a_copy_and_a_pickle_do_nothing_of_ours():
     assert handle.padded == 1
 
 
+def test_a_pickle_is_read_where_we_are_not():
+    """A model that a script saves whole, its hooks and its `generate` included."""
+    model = build()
+    blank.install(model)
+    onlooker.Onlooker().on(model)
+    onlooker.Witness().on(model)
+    assert b"vlmguard" not in pickle.dumps(model)
+
+
+def test_a_generate_of_the_models_own_is_called_and_stays():
+    """ms-swift, LLaMA-Factory and PEFT put one on the model."""
+    called = []
+
+    def put(self, *args, **kwargs):
+        called.append(self)
+        return Model.generate(self, *args, **kwargs)
+
+    model = build()
+    for own in (types.MethodType(put, model), functools.partial(put, model)):
+        model.generate = own
+        signature, called[:] = inspect.signature(own), []
+        handle = blank.install(model)
+        assert inspect.signature(model.generate) == signature
+        model.generate(**text())
+        copy.deepcopy(model).generate(**text())
+        assert (called[0], len(called), handle.padded) == (model, 2, 1)
+        handle.close()
+        assert model.generate is own
+
+
+def test_what_a_compiler_makes_of_a_model():
+    """The graphs that it makes without us, where a blank is not known to be needed."""
+    from torch._dynamo.utils import counters
+
+    def compiled(on):
+        model, told = build(), []
+        if on:
+            blank.install(model, traced=False)
+            onlooker.Onlooker("watching", lambda *_: told.append(1)).on(model.model)
+        torch._dynamo.reset()
+        counters.clear()
+        run = torch.compile(model, backend="eager")
+        loss = [float(run(**row).detach().sum()) for row in (picture(), text(), text())]
+        return loss[1:], counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
+
+    assert compiled(on=True) == compiled(on=False)
+
+
 def test_it_stays_in_front_of_hooks_that_come_later():
     model = build()
     handle = blank.install(model)
@@ -534,11 +584,11 @@ def test_a_fault_of_ours_is_told_once_and_changes_nothing():
     assert len(said) == 1
 
 
-def broken(heard, monkeypatch, rules=None):
-    """A step of text with a blank that fails, on rank 0 of 3; ``heard`` is what the store tells."""
+def broken(absent, monkeypatch, rules=None):
+    """A step of text with a blank that fails, on rank 0 of 3; where it did not, by the store."""
     model, said, waited = build(), [], []
-    asked = lambda *args: waited.append(args[-1]) or heard  # noqa: E731
-    monkeypatch.setattr(apart.exchange, "share", asked)
+    asked = lambda *args: waited.append(args[-1]) or absent  # noqa: E731
+    monkeypatch.setattr(apart.exchange, "roll_call", asked)
     run = Run("x", {}, "zero3", 3, towers=(Tower_("vision", total=1),), may_be_unused="yes")
     state = RunState(Settings(rules or {}), run=run)
     runstate.opened(state)
@@ -555,19 +605,19 @@ def broken(heard, monkeypatch, rules=None):
         assert (len(said), waited) == (1, [apart.WAIT])
 
 
-@pytest.mark.parametrize("heard", [None, {0: True, 1: True, 2: True}])
+@pytest.mark.parametrize("absent", [None, []])
 def test_a_blank_that_fails_on_all_ranks_or_where_none_can_be_asked_stops_nothing(
-    heard, monkeypatch
+    absent, monkeypatch
 ):
-    broken(heard, monkeypatch)
+    broken(absent, monkeypatch)
 
 
 def test_a_blank_that_fails_on_one_rank_alone_stops_it_with_the_reason(monkeypatch):
     with pytest.raises(Stop, match=r"VG106: the blank .* \(RuntimeError: .*not on rank 2, where"):
-        broken({0: True, 1: True}, monkeypatch)
+        broken([2], monkeypatch)
     with pytest.raises(Stop, match="2 other ranks"):
-        broken({0: True}, monkeypatch)
-    broken({0: True}, monkeypatch, {"VG106": "warn"})
+        broken([None, None], monkeypatch)
+    broken([None, None], monkeypatch, {"VG106": "warn"})
 
 
 QUIET = ("_begin", "_go_first", "_before", "_is_settled", "_needed", "_missing", "_run")
@@ -578,8 +628,8 @@ QUIET = ("_begin", "_go_first", "_before", "_is_settled", "_needed", "_missing",
 def test_a_hook_that_does_nothing_on_one_rank_alone_stops_it_too(name, answer, monkeypatch):
     monkeypatch.setattr(hooks.Blank, name, lambda *_: answer)
     with pytest.raises(Stop, match=r"VG106: the blank .* \(\w+Error: .*\)"):
-        broken({0: True}, monkeypatch)
-    broken({0: True, 1: True, 2: True}, monkeypatch)
+        broken([None, None], monkeypatch)
+    broken([], monkeypatch)
 
 
 def test_ranks_that_generate_alone_are_told(monkeypatch):

@@ -164,10 +164,11 @@ def test_a_batch_that_is_no_mapping_and_a_model_without_a_loss():
 
 def test_what_is_said(trained, capsys):
     towers = dry_run.run(trained[0], {"text": torch.ones(3, 4)}, PATHS)
-    facts = dry_run.say(towers, ("text",), ("bias",))
+    facts = dry_run.say(towers, ("bias",))
     assert facts.unreached == {"vision": ("visual.weight", "visual.bias")}
     assert facts.trainable == {"vision": 2, "llm": 4}
     assert facts.by_design == ("visual.bias",)
+    assert (facts.wiring, facts.tried) == ({"vision": "idle"}, True)
     said = capsys.readouterr().err
     assert "dry step [rank 0]: vision: 0 of 2 trainable parameters got a gradient, norm 0" in said
 

@@ -6,6 +6,7 @@ import contextlib
 import types
 
 import pytest
+import torch
 from torch import nn
 
 from vlmguard.core.errors import SettingsError
@@ -14,7 +15,7 @@ from vlmguard.core.plan import Plan
 from vlmguard_flagembedding import profile
 from vlmguard_flagembedding.names import Named
 from vlmguard_flagembedding.profile import PROFILE
-from vlmguard_torch import freezing, parameters
+from vlmguard_torch import freezing, gradients, parameters
 from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import apply, checkpointing
 
@@ -130,6 +131,23 @@ def test_an_embedders_pooler_is_a_tower_of_its_own():
     assert kinds(AbsEmbedderModel(Encoder())) == {"llm": 6, "pooler": 2}
     assert kinds(Around(Encoder())) == {"llm": 8}, "a reranker calls it"
     assert kinds(AbsEmbedderModel(Decoder())) == {"llm": 4}
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_its_parts_are_watched_by_their_names_in_the_checkpoint(blind):
+    model = AbsEmbedderModel(Encoder())
+    layer = model.model.encoder["layer"][0]
+    if blind:
+        layer.forward = torch.no_grad()(layer.forward)
+    named, head = Named(model), nn.Linear(2, 1)
+    watch = gradients.Watch(named, {"llm": ("encoder.layer.0",)}, top=model)
+    told = []
+    for _ in range(2):
+        head(layer(torch.ones(1, 2))).sum().backward()
+        told.append(watch.end())
+        model.zero_grad()
+    second = {"llm": "cut"} if blind else None
+    assert [found and dict(found.wiring) for found in told] == [{}, second]
 
 
 def test_checkpointed_blocks_count_where_they_train():

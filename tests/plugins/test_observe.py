@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import logging
 import os
 import random
 import sys
+import threading
 import types
 import warnings
 from typing import Any
@@ -16,7 +19,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.plugins.toys import Config, Layer, Tower, Toy, config  # noqa: E402
-from vlmguard_torch import observe, observed, observed_cache, record, shrink  # noqa: E402
+from vlmguard_torch import (  # noqa: E402
+    observe,
+    observed,
+    observed_cache,
+    rebind,
+    record,
+    shrink,
+)
 from vlmguard_torch.counterparts import NoCounterpart, cover, modules, parameters  # noqa: E402
 from vlmguard_torch.stacks import Stack, cut, keep  # noqa: E402
 from vlmguard_torch.untraced import untraced  # noqa: E402
@@ -183,12 +193,65 @@ def test_an_activation_that_exists_once_in_the_process_runs_in_both():
     assert observe.observe(full(Sharing)).of("image") is not None
 
 
+HIDDEN_AWAY = {}
+CALLS, DICE, STEPS = 0, random.Random(3), itertools.count()
+
+
+class Dropping(Toy):
+    """Drops images at random and by count, as a modality dropout of the user's own does."""
+
+    calls, seen = 0, []
+
+    def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+        global CALLS
+        CALLS += 1
+        Dropping.calls += 1
+        self.seen.append((next(STEPS), DICE.random()))
+        return super().forward(input_ids, attention_mask, pixel_values, labels)
+
+
+def counting(old, dice, seen):
+    calls = 0
+
+    def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
+        nonlocal calls
+        calls += 1
+        forward.calls = calls
+        seen.append((calls, dice.random()))
+        return old(input_ids, attention_mask, pixel_values, labels)
+
+    return forward, lambda: calls
+
+
+def test_what_a_forward_counts_and_draws_is_as_before():
+    """Of a class, of a closure, of a partial: the first real step must find the first number."""
+    model = full(Dropping)
+    assert observe.observe(model, cache=False).of("image")
+    assert (CALLS, Dropping.calls, Dropping.seen) == (0, 0, [])
+    assert (next(STEPS), DICE.random()) == (0, random.Random(3).random())
+    dice, seen, model = random.Random(5), [], full()
+    forward, calls = counting(model.forward, dice, seen)
+    for patch in (types.MethodType(forward, model), functools.partial(forward, model)):
+        model.forward = patch
+        assert observe.observe(model, cache=False).of("image")
+        assert (calls(), seen, vars(forward)) == (0, [], {})
+    assert dice.random() == random.Random(5).random()
+
+
+def test_what_cannot_be_copied_is_not_run():
+    model = full()
+    lines = (line for line in "abc")
+    model.forward = lambda input_ids, pixel_values=None, labels=None: next(lines)
+    assert "holds a generator" in observe.observe(model, cache=False).reason
+    assert next(lines) == "a"
+
+
 def test_the_users_own_model_never_runs():
     model = Toy(config(hidden_size=16))
-    hidden_away = [model.forward]  # where nobody looks
+    HIDDEN_AWAY["forward"] = model.forward  # where nobody looks
 
     def forward(input_ids, attention_mask=None, pixel_values=None, labels=None):
-        return hidden_away[0](input_ids, attention_mask, pixel_values, labels)
+        return HIDDEN_AWAY["forward"](input_ids, attention_mask, pixel_values, labels)
 
     model.forward = forward
     facts = observe.observe(model)
@@ -196,6 +259,17 @@ def test_the_users_own_model_never_runs():
     assert "the user's own model" in facts.reason
     assert all(weight.grad is None for weight in model.parameters())
     assert not torch.nn.modules.module._global_forward_pre_hooks
+
+
+def test_a_thread_of_the_users_own_goes_on_while_a_copy_is_observed():
+    model, done = torch.nn.Linear(2, 2), []
+    with rebind.idle(model, torch.nn.Linear(2, 2)):
+        thread = threading.Thread(target=lambda: done.append(model(torch.ones(1, 2))))
+        thread.start()
+        thread.join()
+        with pytest.raises(rebind.NotRebound):
+            model(torch.ones(1, 2))
+    assert done
 
 
 def test_a_replaced_forward_that_holds_a_layer_cut_off_is_not_run():
@@ -406,14 +480,14 @@ def test_zero3_is_set_aside_and_put_back(monkeypatch):
         def __init__(self, config):
             super().__init__(config)
             if config.hidden_size < 1000:
-                calls.append(ours._hf_deepspeed_config_weak_ref)
+                assert ours._hf_deepspeed_config_weak_ref is None
 
         def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
             assert ours._hf_deepspeed_config_weak_ref is reference
             return super().forward(input_ids, attention_mask, pixel_values, labels)
 
     assert observe.observe(full(Asks), cache=False)
-    assert calls == ["down", None, "up"]
+    assert calls == ["down", "up"]
     assert ours._hf_deepspeed_config_weak_ref is reference
 
 

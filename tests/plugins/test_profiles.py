@@ -193,8 +193,9 @@ class Rows:
 
 
 def _collate(rows):
-    keys = {"text": [], "image": ["pixel_values"], "both": ["pixel_values", "pixel_values_videos"]}
-    return dict.fromkeys(["input_ids", *keys[rows[0]]], torch.ones(1))
+    both = ["pixel_values", "pixel_values_videos"]
+    keys = {"text": [], "image": both[:1], "both": both, "llava": ["images"], "own": ["picture"]}
+    return {"input_ids": torch.ones(1), **dict.fromkeys(keys[rows[0]], torch.ones(1, 1, 1))}
 
 
 @pytest.mark.parametrize(
@@ -203,6 +204,8 @@ def _collate(rows):
         (["image", "text"], {"image", "text"}),
         (["image"] * 4, {"image"}),
         (["both"] * 3, {"image+video"}),
+        (["llava", "text"], {"image", "text"}),
+        (["own", "text"], None),  # numbers under a name that is nobody's: not text
         (["image"] * 100, None),  # those not looked at may be text
         (["image"] * 50 + ["text"] * 50, {"image", "text"}),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -68,6 +69,25 @@ def test_right_rows_are_collated_and_no_row_is_counted_by_itself(monkeypatch):
 def test_the_wrong_row_is_named(rows, code):
     with pytest.raises(Stop, match=code):
         collate(*[dict(each) for each in rows])
+
+
+def test_a_placeholder_that_the_policy_sampled_is_no_missing_input():
+    """GRPO's completions come back as rows; in a row of the user's it would be missing."""
+    sampled = {**row(0, images=0), "labels": [-100, 7, IMAGE]}
+    sampled["input_ids"] = [1, 7, IMAGE]
+    beside = {**row(4), "labels": [-100] * 7 + [IMAGE]}
+    beside["input_ids"] = [*beside["input_ids"], IMAGE]
+    with pytest.raises(Stop, match="VG201"):
+        collate(dict(sampled))
+    with pytest.raises(Stop, match="VG202"):
+        collate(dict(beside))
+    state = runstate.current()
+    state.run = replace(state.run, generates=True)
+    collate(dict(sampled))
+    collate(dict(beside))
+    cut = {**row(3), "labels": [-100] * 6}
+    with pytest.raises(Stop, match="VG202"):
+        collate(cut)
 
 
 def test_where_nothing_trains_nothing_is_judged():

@@ -11,6 +11,7 @@ from tests.plugins.toys import Config
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.runtime import exchange
+from vlmguard.runtime.ballot import Decision
 from vlmguard_colossalai import inside
 from vlmguard_colossalai.together import _KEPT, Together
 
@@ -112,3 +113,14 @@ def test_marks_are_cleared_up_and_no_store_is_no_answer(store, monkeypatch):
     assert store.num_keys() == _KEPT
     monkeypatch.setattr(exchange, "_store", lambda: None)
     assert first.compare(["image"]) is None
+
+
+def test_marks_of_an_earlier_membership_stop_nobody(store):
+    first, second = ranks()
+    first.compare(["image"])  # then a node is replaced, and the ranks begin again
+    again = ranks()
+    for each in again:
+        each.state.kept["decision"] = Decision(True, 2, (), "another")
+    assert [each.compare(["text"]) for each in again] == [None, None]
+    second.state.kept["decision"] = Decision(False, 3)  # counted beyond the number of ranks
+    assert second.compare(["text"]) is None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -34,11 +36,13 @@ from vlmguard.core.settings import Settings
 from vlmguard_flagembedding.profile import PROFILE as FLAG
 from vlmguard_swift import encoded
 from vlmguard_swift.profile import PROFILE as SWIFT
+from vlmguard_torch.observed import KindFacts, Observed
 from vlmguard_transformers import (
     apply,
     arguments,
     dry_run,
     lifecycle,
+    observation,
     padding,
     phases,
     profiles,
@@ -114,7 +118,6 @@ FUNCTIONS = [
     (steps, "after"),
     (steps, "at_engine"),
     (steps, "before"),
-    (steps, "left"),
     (steps, "start"),
 ]
 
@@ -140,10 +143,15 @@ def test_a_profile_that_is_not_found_on_this_rank_is_told_to_the_others(calls, m
     def boom(trainer):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(guard.agree.exchange, "post", lambda *posted: told.append(posted))
+    def posted(state, data):
+        told.append((state.number, data))
+
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(guard.agree, "_post", posted)
     monkeypatch.setattr(profiles, "of", boom)
     assert lifecycle.train(calls, types.SimpleNamespace(), (), {}) == "framework"
-    assert told == [("plan", before + 1, [])]
+    assert told == [(before + 1, [])]
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
@@ -191,10 +199,32 @@ def test_evaluation_between_steps_is_no_training(opened):
     assert seen == ["eval", "train"]
 
 
-def test_a_loader_of_evaluation_marks_its_batches():
-    loader = types.SimpleNamespace(collate_fn=lambda rows: phases.current())
+class Collator:
+    """The user's own, with attributes that a script reads."""
+
+    padding = "right"
+
+    def __call__(self, rows):
+        return phases.current()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_of_evaluation_marks_its_batches(workers):
+    """And looks as it did: the collator that a script gets from it is its own."""
+    data = pytest.importorskip("torch.utils.data")
+    own = Collator()
+    loader = data.DataLoader([1, 2], collate_fn=own, num_workers=workers)
+    holder = types.SimpleNamespace(base_dataloader=loader)  # accelerate's
+    lifecycle.eval_loader(lambda: holder, object(), (), {})
     lifecycle.eval_loader(lambda: loader, object(), (), {})
-    assert loader.collate_fn([]) == "eval"
+    assert list(loader) == ["eval", "eval"]
+    assert loader.collate_fn is own
+    spawned = pickle.loads(pickle.dumps(iter(loader)._collate_fn))
+    assert spawned([]) == "eval"
+    copied = copy.deepcopy(loader)
+    assert list(copied) == ["eval", "eval"]
+    assert copied.collate_fn.padding == "right"
+    assert pickle.loads(pickle.dumps(loader)).collate_fn.padding == "right"
     assert phases.current() == "train"
 
 
@@ -269,11 +299,23 @@ class Model(nn.Module):
         return (out + self.visual(torch.ones(1, 2)) if image else out).sum()
 
 
+class Engine:
+    """As DeepSpeed's: it steps inside backward."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def is_gradient_accumulation_boundary(self):
+        return True
+
+
 def watched(model, strategy="ddp"):
     towers = (Tower("vision", ("visual",), 2, 2), Tower("llm", ("model",), 2, 2))
     state = RunState(Settings(), run=Run("x", strategy=strategy, towers=towers))
     trainer = types.SimpleNamespace(
-        model=model, accelerator=types.SimpleNamespace(sync_gradients=True)
+        model=model,
+        accelerator=types.SimpleNamespace(sync_gradients=True, state=None),
+        optimizer=torch.optim.SGD(model.parameters(), 0.1),
     )
     runstate.bind(trainer, state)
     runstate.opened(state)
@@ -281,46 +323,75 @@ def watched(model, strategy="ddp"):
     return trainer, state
 
 
-def step(trainer, model, image):
-    inputs = {"pixel_values": 1} if image else {"input_ids": 1}
-
+def step(trainer, model, image, engine=False):
     def training_step(model, inputs):
-        model.zero_grad()
         model.loss(image).backward()
 
-    lifecycle.training_step(training_step, trainer, (model, inputs), {})
+    lifecycle.training_step(training_step, trainer, (model, {}), {})
+    if engine:
+        lifecycle.engine_step(lambda: None, Engine(trainer.optimizer), (), {})
+    else:
+        trainer.optimizer.step()
+    trainer.optimizer.zero_grad()
 
 
 def test_a_tower_left_out_after_it_trained_stops_zero3_alone():
     for strategy in ("zero2", "zero3"):
         model = Model()
         trainer, state = watched(model, strategy)
-        step(trainer, model, True)
+        step(trainer, model, True, engine=True)
         if strategy == "zero3":
             with pytest.raises(Stop, match="VG204"):
-                step(trainer, model, False)
+                step(trainer, model, False, engine=True)
         else:
-            step(trainer, model, False)
+            step(trainer, model, False, engine=True)
         guard.close(state)
         assert not any(p._post_accumulate_grad_hooks for p in model.parameters())
+        assert not any(m._forward_hooks for m in model.modules())
+
+
+def test_a_tower_that_gets_nothing_stops_the_optimizer_before_its_second_step():
+    model = Model()
+    model.visual.forward = torch.no_grad()(model.visual.forward)
+    trainer, state = watched(model)
+    step(trainer, model, True)
+    before = model.model.weight.detach().clone()
+    with pytest.raises(Stop, match=r"VG302: .* in 2 steps it ran with gradients switched on"):
+        step(trainer, model, True)
+    assert torch.equal(before, model.model.weight)
+    guard.close(state)
+
+
+def test_another_optimizer_that_steps_is_not_judged_for_it():
+    """A student's, a critic's: what it holds got its gradients."""
+    model, student = Model(), nn.Linear(2, 1)
+    model.visual.forward = torch.no_grad()(model.visual.forward)
+    trainer, state = watched(model)
+    trainer.optimizer = torch.optim.SGD(student.parameters(), 0.1)
+    for _ in range(4):
+        step(trainer, model, True)
+    assert not state.counts
+    guard.close(state)
 
 
 def test_what_is_unfrozen_while_training_is_watched():
     """LISA trains other layers every few steps."""
     model = Model()
-    model.visual.requires_grad_(False)
-    trainer, _ = watched(model)
-    step(trainer, model, True)
-    model.visual.requires_grad_(True)
-    model.model.requires_grad_(False)
-    step(trainer, model, True)
-    assert trainer  # nothing was stopped
+    trainer, state = watched(model)
+    for n in range(6):
+        model.visual.requires_grad_(n % 2 > 0)
+        model.model.requires_grad_(n % 2 == 0)
+        step(trainer, model, True)
+    assert not state.counts
+    guard.close(state)
 
 
 def test_fsdps_parameters_are_not_hooked():
-    trainer, state = watched(Model(), "fsdp2")
-    assert "watched" not in state.kept
-    assert trainer
+    model = Model()
+    trainer, state = watched(model, "fsdp2")
+    step(trainer, model, True)
+    assert not any(m._forward_hooks for m in model.modules())
+    guard.close(state)
 
 
 def test_two_runs_in_one_process_have_their_own_counts(capsys):
@@ -365,11 +436,12 @@ def test_a_collator_is_judged_with_what_its_batch_is_for(opened, monkeypatch):
     from vlmguard_swift import batches
 
     batches.collate(lambda rows: rows, object(), ([],), {})
-    loader = types.SimpleNamespace(
-        collate_fn=lambda rows: batches.collate(lambda rows: rows, object(), (rows,), {})
+    data = pytest.importorskip("torch.utils.data")
+    loader = data.DataLoader(
+        [1], collate_fn=lambda rows: batches.collate(lambda rows: rows, object(), (rows,), {})
     )
     phases.mark(loader, "eval")
-    loader.collate_fn([])
+    list(loader)
     assert [batch.phase for batch in seen] == ["train", "eval"]
 
 
@@ -410,3 +482,45 @@ def test_a_tower_that_does_repeat_proves_what_was_only_possible(times, outcomes,
     said = [line for line in capsys.readouterr().err.splitlines() if "VG102" in line]
     assert [line.split()[2] for line in said] == outcomes
     assert not model.visual._forward_pre_hooks
+
+
+@pytest.mark.parametrize(
+    ("kinds", "answer"),
+    [
+        ("text image images", "no"),  # LLaVA takes no video: an image alone is all there is
+        ("text image video image+video", "possible"),
+        ("text", "no"),
+    ],
+)
+def test_whether_a_tower_repeats_is_asked_of_the_kinds_that_the_class_takes(
+    kinds, answer, monkeypatch
+):
+    seen = tuple(
+        KindFacts(kind, repeats=(("visual", 2),) if "+" in kind else ()) for kind in kinds.split()
+    )
+    monkeypatch.setattr(observation, "copy_of", lambda trainer: Observed("observed", kinds=seen))
+    monkeypatch.setattr(observation, "_blocks", lambda trainer, path: True)
+    profile = types.SimpleNamespace(repeats=lambda trainer: None)
+    towers = (Tower("vision", total=1, trainable=1, checkpointed=True, paths=("visual",)),)
+    unknown = Meets(None, None, complete=False)
+    assert observation._repeats(object(), profile, towers, unknown, {}) == answer
+
+
+@pytest.mark.parametrize(
+    ("never", "ran", "package", "cut"),
+    [
+        (("visual.a", "visual.b"), ("visual",), "mine", ("vision",)),  # runs under no_grad
+        (("visual.a", "visual.b"), ("visual",), "transformers", ()),  # a codebook, by design
+        (("visual.a",), ("visual",), "mine", ()),  # a layer behind the one that is read
+        (("visual.a", "visual.b"), (), "mine", ()),  # the rows at hand do not run it
+    ],
+)
+def test_a_whole_tower_that_runs_is_not_unused_but_cut_off(never, ran, package, cut, monkeypatch):
+    facts = Observed("observed", kinds=(KindFacts("image", towers=ran),), never_used=never)
+    monkeypatch.setattr(observation, "copy_of", lambda trainer: facts)
+    model = type("Model", (torch.nn.Module,), {"__module__": f"{package}.model"})()
+    profile = types.SimpleNamespace(
+        towers=lambda trainer: {"vision": ("visual",)}, model=lambda trainer: model
+    )
+    towers = (Tower("vision", total=2, trainable=2, paths=("visual",)),)
+    assert observation._cut_off(object(), profile, towers, never) == cut

@@ -9,7 +9,7 @@ from torch import nn
 
 from vlmguard_swift import encoded
 from vlmguard_torch import families, parameters, towers
-from vlmguard_torch.gradients import Watch, kinds_of
+from vlmguard_torch.kinds import kinds_of
 from vlmguard_torch.transaction import Transaction
 
 PATHS = {"vision": ("visual",), "aligner": ("visual.merger",), "llm": ("model", "lm_head")}
@@ -71,29 +71,6 @@ def test_a_change_of_arguments_and_model_alike_is_said_once():
     assert vars(thing) == {"a": 2, "b": 2}
 
 
-def test_coverage_names_what_was_not_reached_and_takes_its_hooks_off():
-    model = TwoTowers()
-    watch = Watch(model, PATHS)
-    watch.before(("text",))
-    model(torch.ones(1, 2)).sum().backward()
-    seen = watch.after()
-    assert {kind: len(names) for kind, names in seen.unreached.items()} == {
-        "vision": 2,
-        "aligner": 2,
-    }
-    watch.before(("image",))
-    model(torch.ones(1, 2), torch.ones(1, 2)).sum().backward()
-    assert watch.after().unreached == {}
-    for _ in range(3):
-        watch.before(("text",))
-        watch.after()
-    watch.before(("text",))
-    assert watch.after() is None, "it gets out of the way"
-    watch.before(("image", "video"))
-    assert watch.after() is not None, "a new kind of batch is watched again"
-    assert not any(p._post_accumulate_grad_hooks for p in model.parameters())
-
-
 def test_llavas_last_vision_layer_is_untrained_by_design():
     vision = types.SimpleNamespace(num_hidden_layers=3)
     config = types.SimpleNamespace(
@@ -101,9 +78,6 @@ def test_llavas_last_vision_layer_is_untrained_by_design():
     )
     parts = families.of(config).untrained(config)
     assert parts == ("post_layernorm", "encoder.layers.2.")
-    watch = Watch(TwoTowers(), PATHS, untrained=("merger",))
-    watch.before(("text",))
-    assert {name.split(".")[1] for name in watch.after().by_design} == {"merger"}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +86,13 @@ def test_llavas_last_vision_layer_is_untrained_by_design():
         ({"pixel_values": 1}, ("image",)),
         ({"pixel_values": None}, ("text",)),
         ({"pixel_values_videos": 1}, ("video",)),
+        ({"chosen_pixel_values": 1, "images": []}, ("image",)),
+        ({"images": [1], "image_sizes": [2]}, ("image",)),
+        ({"media": {"image": [], "video": [1]}, "images": None}, ("video",)),
+        ({"media": {"image": []}, "image_flags": 0}, ("text",)),
         ([1, 2], ()),
+        ([{"prompt": "a", "image": None}, {"prompt": "b", "image": 1}], ("image",)),
+        ([{"prompt": "a"}], ()),  # its messages may hold some
     ],
 )
 def test_kinds_of(inputs, kinds):

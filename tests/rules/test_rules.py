@@ -42,6 +42,7 @@ SPEAKS = [
     ("VG106", replace(DDP, may_be_unused="possible", towers=(VISION,), find_unused=False), "note"),
     ("VG106", replace(STATIC, may_be_unused="yes", towers=(VISION,), find_unused=False), "error"),
     ("VG106", replace(UNUSED, world=1), "error"),
+    ("VG106", replace(UNUSED, cut_off=("vision",)), "warning"),
     ("VG106", replace(IDLE, strategy="zero1"), "error"),
     ("VG106", replace(IDLE, towers=(LLM, FROZEN)), "error"),
     ("VG106", replace(IDLE, towers=(LLM, FROZEN), strategy="fsdp2"), "error"),
@@ -195,7 +196,7 @@ def test_batches(host, code, sample, speaks):
     ],
 )
 def test_text_only_step(host, run, stale, speaks):
-    gradients = Gradients(kinds=("text",), stale=stale)
+    gradients = Gradients(stale=stale)
     assert ("VG204" in codes(host.pre_step(run, gradients=gradients))) is speaks
 
 
@@ -206,28 +207,34 @@ def test_completeness_is_judged_in_every_phase(host, phase):
 
 
 @pytest.mark.parametrize(
-    ("unreached", "kinds", "level"),
+    ("unreached", "wiring", "level"),
     [
-        ({"vision": ("a", "b")}, ("image",), "error"),
-        ({"vision": ("a",)}, ("image",), "note"),
-        ({"vision": ("design",)}, ("image",), None),
-        ({"vision": ("a", "b")}, ("text",), None),
-        ({"llm": ("a", "b")}, ("text",), "error"),
-        ({}, ("image",), None),
+        ({"vision": ("a", "b")}, "cut", "error"),
+        ({"vision": ("a", "b")}, "no_grad", "warning"),
+        ({"vision": ("a", "b")}, "dropped", "warning"),
+        ({"vision": ("a", "b")}, "idle", None),
+        ({"vision": ("a", "b")}, "unknown", None),
+        ({"vision": ("a",)}, None, "note"),
+        ({"vision": ("design",)}, None, None),
+        ({"vision": ("design", "b")}, "cut", "error"),
+        ({"llm": ("a", "b")}, "cut", "error"),
+        ({}, None, None),
     ],
 )
-def test_no_gradient(host, unreached, kinds, level):
-    gradients = Gradients(unreached, {"vision": 2, "llm": 2}, kinds, ("design",))
-    assert codes(host.pre_step(DDP, gradients=gradients)).get("VG302") == level
-
-
-@pytest.mark.parametrize(("towers", "level"), [((), "error"), ((VISION,), None)])
-def test_no_gradient_outside_every_tower(host, towers, level):
-    """All of a text model lies there; beside a vision tower it may be waiting for an image."""
-    gradients = Gradients({"other": ("head", "block")}, {"other": 2}, ("text",))
-    found = host.pre_step(replace(DDP, towers=towers), gradients=gradients)
+def test_no_gradient(host, unreached, wiring, level):
+    told = dict.fromkeys(unreached, wiring) if wiring else {}
+    numbers = {"vision": 2, "llm": 2}
+    gradients = Gradients(unreached, numbers, told, steps=2, by_design=("design",))
+    found = host.pre_step(DDP, gradients=gradients)
     assert codes(found).get("VG302") == level
-    assert not [f for f in found if "freeze" in f.advise()], "no policy has a word for it"
+    assert not [f for f in found if "freeze llm" in f.advise()], "the model that is trained"
+
+
+def test_who_asks_for_a_dry_step_is_stopped_by_what_it_finds(host):
+    dark = Gradients({"vision": ("a",)}, {"vision": 1}, {"vision": "no_grad"}, tried=True)
+    assert codes(host.pre_step(DDP, gradients=dark)).get("VG302") == "error"
+    unused = replace(dark, wiring={"vision": "dropped"})
+    assert not host.pre_step(DDP, gradients=unused)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +304,7 @@ def test_every_rule_has_its_page(rule):
 def test_every_rule_is_tried():
     """VG5xx beyond these: tests/explain."""
     tried = {case[0] for case in (*SPEAKS, *STEPS)} | {"VG204", "VG302", "VG406"}
-    rules = {rule.CODE for rule in RULES if rule.CODE[:3] not in ("VG5", "VG9")}
+    rules = {rule.CODE for rule in RULES if rule.CODE[:3] not in ("VG5", "VG6", "VG9")}
     assert tried == rules, "a run about which the rule speaks belongs into SPEAKS, above"
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.machinery
-import importlib.util
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from vlmguard.runtime import sources as finders
 
 # Packages whose __init__ is long and lazy: where their names are defined.
 _HOME = {
@@ -21,12 +20,7 @@ _HOME = {
 @functools.cache
 def package(name: str) -> Path | None:
     """The folder of an installed top-level package. Nothing of it runs."""
-    spec = importlib.machinery.PathFinder.find_spec(name, sys.path)
-    if spec is None:
-        # an editable install has a finder of its own
-        for finder in sys.meta_path:
-            if type(finder).__module__.startswith("__editable__"):
-                spec = finder.find_spec(name, None)
+    spec = finders.find(name)
     if spec is None or not spec.submodule_search_locations:
         return None
     return Path(next(iter(spec.submodule_search_locations)))

@@ -13,7 +13,18 @@ import typer
 
 from vlmguard import __version__
 
-COMMANDS = ("check", "rehearse", "explain", "doctor", "selftest", "run", "compat", "rule", "lab")
+COMMANDS = (
+    "check",
+    "rehearse",
+    "explain",
+    "rows",
+    "doctor",
+    "selftest",
+    "run",
+    "compat",
+    "rule",
+    "lab",
+)
 """In the order of ``vlmguard --help``."""
 
 app = typer.Typer(

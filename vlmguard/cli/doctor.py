@@ -5,6 +5,7 @@ Plain text without frames, fit to be pasted into an issue.
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import vlmguard
 from vlmguard import __version__
 from vlmguard.cli import probe, words
 
@@ -33,6 +35,8 @@ _SOURCE = {
     "facts": "from earlier runs",
     "nearest": "taken from the nearest releases that were run",
 }
+HOME = os.path.dirname(os.path.dirname(os.path.abspath(vlmguard.__file__)))
+"""The folder that this vlmguard was imported from."""
 OTHERWISE = """\
     vlmguard run -- swift sft …     (your command, behind "vlmguard run --")
     import vlmguard.auto            (first line of your script, before the framework)
@@ -71,7 +75,7 @@ class Report:
     def well(self) -> bool:
         """Whether a training that is started here is guarded as it should be."""
         lost = [seam for each in self.frameworks for seam in each.seams if seam.lost]
-        failed = [each for each in self.frameworks if each.error]
+        failed = [each for each in self.frameworks if each.error or each.unseen]
         return self.armed and not lost and not failed and "error" not in self.settings
 
 
@@ -226,6 +230,8 @@ def text(found: Report, verbose: bool = False) -> Iterator[str]:
 def _arming(found: Report) -> Iterator[str]:
     if found.armed:
         yield "armed: yes. Every Python of this environment loads the guard by itself."
+        if found.start.home not in ("", HOME):
+            yield f"  It loads vlmguard from {found.start.home}; this one is from {HOME}."
     else:
         yield f"armed: NO. {found.problem}."
         yield "  A training that is started here runs without the guard. Any one of these arms it:"
@@ -238,9 +244,12 @@ def _frameworks(found: Report, verbose: bool) -> Iterator[str]:
     if not found.frameworks and not found.start.error:
         yield "no framework that vlmguard knows is installed here"
     for each in found.frameworks:
-        name = f"{each.framework.name} {each.framework.release}".strip()
+        name = _named(each)
         if each.error:
             yield f"{name}: cannot be imported here: {each.error}"
+            continue
+        if each.unseen:
+            yield f"{name}: NOT GUARDED: its import is not seen here"
             continue
         if not each.seams:
             yield f"{name}: guarded through the library that it trains with"
@@ -253,6 +262,26 @@ def _frameworks(found: Report, verbose: bool) -> Iterator[str]:
         for seam in each.seams:
             if verbose or seam.lost:
                 yield f"  {_seam(seam)}"
+    for package, place in found.start.others.items():
+        yield f"{package} in {place}: another package of that name, left alone"
+    if found.start.absent:
+        yield f"not installed here: {', '.join(found.start.absent)}"
+
+
+def _named(each: probe.Attached) -> str:
+    """Name, release, and where from, if not from this environment's own packages."""
+    framework, version = each.framework, each.version
+    release = version or framework.release or "of unknown release"
+    where = f" ({framework.how}: {framework.place})" if framework.how else ""
+    if version and framework.release and not _same(version, framework.release):
+        where += f" (its metadata say {framework.release}: install it again)"
+    return f"{framework.name} {release}{where}"
+
+
+def _same(one: str, other: str) -> bool:
+    from packaging.utils import canonicalize_version
+
+    return canonicalize_version(one) == canonicalize_version(other)
 
 
 def _seam(seam: probe.Seam) -> str:

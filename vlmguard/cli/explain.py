@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from vlmguard.cli import passed
@@ -12,10 +13,9 @@ if TYPE_CHECKING:
 
 
 def main(words: Sequence[str]) -> int:
-    """Read by `vlmguard.explain.command`, when it is wanted."""
-    from vlmguard.explain import command
-
-    return command.main(words)
+    """Read by `vlmguard_explain.command`, when it is wanted."""
+    main: Callable[[Sequence[str]], int] = import_module("vlmguard_explain.command").main
+    return main(words)
 
 
 def add(app: typer.Typer) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,24 +27,20 @@ told = {"in_place": in_place, "no_site": bool(sys.flags.no_site), "path": sys.pa
 try:
     import vlmguard.auto
     from vlmguard import _bootstrap
-    from importlib import metadata
-    from importlib.machinery import PathFinder
+    from vlmguard.cli import installed
+    from vlmguard.runtime import sources
     told["home"] = os.path.dirname(os.path.dirname(os.path.abspath(vlmguard.__file__)))
-    told["frameworks"] = []
-    owners = metadata.packages_distributions()
+    told["frameworks"], told["absent"], told["others"] = [], [], {}
     for name, (adapter, recognise) in sorted(_bootstrap._watcher.watched.items()):
-        if adapter in [row[1] for row in told["frameworks"]]:
-            continue
         top = name.partition(".")[0]
-        spec = PathFinder.find_spec(top)
-        if spec is None or (recognise is not None and not recognise(spec)):
-            continue
-        owner = next(iter(owners.get(top, ())), top)
-        try:
-            release = metadata.version(owner)
-        except metadata.PackageNotFoundError:
-            release = ""
-        told["frameworks"].append([name, adapter, owner.replace("_", "-"), release])
+        spec = sources.find(top)
+        if spec is None:
+            told["absent"].append(top)
+        elif recognise is not None and not recognise(spec):
+            told["others"][top] = installed.of(top, spec)["place"]
+        elif adapter not in [each["adapter"] for each in told["frameworks"]]:
+            row = {"package": name, "adapter": adapter, **installed.of(top, spec)}
+            told["frameworks"].append(row)
 except Exception as error:
     told["error"] = f"{type(error).__name__}: {error}"
 print("\\n" + MARK + json.dumps(told))
@@ -53,9 +50,11 @@ _ATTACH = """
 import importlib, json, sys
 name, adapter = sys.argv[1:]
 import vlmguard.auto
-told = {"seams": [], "error": ""}
+told = {"seams": [], "error": "", "armed": False, "version": ""}
 try:
     importlib.import_module(name)
+    version = getattr(sys.modules[name.partition(".")[0]], "__version__", "")
+    told["version"] = version if isinstance(version, str) else ""
     from vlmguard.core.errors import innermost
     from vlmguard.runtime import arming, seams
     told["armed"] = adapter in arming.armed
@@ -83,13 +82,16 @@ class Framework:
 
     Attributes:
         package, adapter: names to import.
-        name, release: of the distribution.
+        name, release: of the distribution; "" where no metadata tell the release.
+        place, how: the folder or zip that holds it, and how it was installed (`installed.of`).
     """
 
     package: str
     adapter: str
     name: str
     release: str
+    place: str = ""
+    how: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class Start:
         home: the folder that vlmguard was imported from; "" if it could not be.
         path: its ``sys.path``.
         frameworks: those that are installed and have an adapter.
+        absent: packages with an adapter that cannot be imported here.
+        others: package → place, where another package has a framework's name.
         error: what went wrong with asking; "" if nothing did.
     """
 
@@ -110,6 +114,8 @@ class Start:
     home: str = ""
     path: tuple[str, ...] = ()
     frameworks: tuple[Framework, ...] = ()
+    absent: tuple[str, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
 
 
@@ -132,11 +138,18 @@ class Seam:
 
 @dataclass(frozen=True)
 class Attached:
-    """The seams of one framework, or why they could not be looked at."""
+    """The seams of one framework, or why they could not be looked at.
+
+    Attributes:
+        version: what the imported package says of itself (``__version__``); "" if nothing.
+        unseen: the framework was imported, and the watcher did not notice.
+    """
 
     framework: Framework
     seams: tuple[Seam, ...] = field(default=())
     error: str = ""
+    version: str = ""
+    unseen: bool = False
 
 
 def start() -> Start:
@@ -149,7 +162,9 @@ def start() -> Start:
         told["no_site"],
         told.get("home", ""),
         tuple(told["path"]),
-        tuple(Framework(*row) for row in told.get("frameworks", ())),
+        tuple(Framework(**row) for row in told.get("frameworks", ())),
+        tuple(dict.fromkeys(told.get("absent", ()))),
+        told.get("others", {}),
         told.get("error", ""),
     )
 
@@ -159,7 +174,9 @@ def attach(framework: Framework) -> Attached:
     told, error = _ask(_ATTACH, (framework.package, framework.adapter))
     if told is None:
         return Attached(framework, error=error)
-    return Attached(framework, tuple(Seam(*row) for row in told["seams"]), told["error"])
+    found = tuple(Seam(*row) for row in told["seams"])
+    unseen = not told["armed"] and not told["error"]
+    return Attached(framework, found, told["error"], told["version"], unseen)
 
 
 def python() -> list[str]:

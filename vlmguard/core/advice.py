@@ -49,12 +49,18 @@ class StaticGraph:
 
 @dataclass(frozen=True)
 class FreezeTower:
-    """A tower that must not train, or several: "vision,aligner"."""
+    """A tower that must not train, or several: "vision,aligner".
+
+    Attributes:
+        unmeant: right only if it was not meant to train, which the user alone knows.
+    """
 
     tower: str = "vision"
+    unmeant: bool = False
 
     def __str__(self) -> str:
-        return f"freeze {' and '.join(self.tower.split(','))}"
+        condition = "if it is not meant to train, " if self.unmeant else ""
+        return f"{condition}freeze {' and '.join(self.tower.split(','))}"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Literal
 Certainty = Literal["no", "possible", "yes"]
 Phase = Literal["train", "eval", "generate"]
 Provenance = Literal["observed", "declared", "assumed"]
+Wiring = Literal["cut", "no_grad", "dropped", "idle", "unknown"]
 Strategy = Literal[
     "single",
     "ddp",
@@ -105,6 +106,8 @@ class Run:
             data are known to hold rows with and without media).
         unused_in_training: the same of training steps alone.
         never_used: trainable parameters that no kind of row uses, by name.
+        cut_off: kinds of towers that train and run, and none of whose parameters gets a gradient:
+            these are not in ``never_used``.
         text_skips: trainable parameters of the language model that a row of text alone skips.
         per_image: modules of image towers that run more often the more images a batch has.
         media_apart: some ranks will have an image and a video where others have one of them, and a
@@ -161,6 +164,7 @@ class Run:
     eval_rows: tuple[str, ...] = ()
     unused_in_training: Certainty | None = None
     never_used: tuple[str, ...] = ()
+    cut_off: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
     per_image: tuple[str, ...] = ()
     media_apart: bool = False
@@ -179,6 +183,14 @@ class Run:
     def reduces_early(self) -> bool:
         """Whether DeepSpeed reduces each gradient as it comes: a second one is then too late."""
         return self.strategy == "zero2" or (self.strategy == "zero1" and self.overlap_comm)
+
+    @property
+    def needs_all_gradients(self) -> bool:
+        """Whether a step that leaves a trainable parameter without a gradient ends the run: DDP
+        fails at the next one, Gemini takes its weights for a gradient."""
+        if self.strategy == "gemini":
+            return True
+        return self.strategy == "ddp" and self.find_unused is False and not self.static_graph
 
     @property
     def image_towers(self) -> tuple[Tower, ...]:
@@ -237,36 +249,46 @@ class Sample:
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch of this rank, on the CPU, before forward.
+    """One micro-batch of this rank, before forward.
 
     Attributes:
-        samples: its rows.
-        kinds: sorted kinds of input in it: "text", "image", "video", "audio".
+        samples: its rows, where the adapter sees them one by one (ms-swift, ColossalAI); else ().
+        kinds: sorted kinds of input in it: "text", "image", "video", "audio"; () if unknown.
         completed: whether a dummy image was put into it.
         phase: what it is for.
+        shapes: of its tensors, by key ("queries.input_ids" for one in an inner mapping); {} where
+            it is not collated yet.
     """
 
     samples: tuple[Sample, ...] = ()
     kinds: tuple[str, ...] = ()
     completed: bool = False
     phase: Phase = "train"
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """Which trainable parameters a backward reached. Names only: no tensor is read.
+    """Which parameters of an optimizer got a gradient since its last step. No tensor is read.
 
     Attributes:
-        unreached: tower kind → names of trainable parameters without a gradient.
-        trainable: tower kind → number of trainable parameters.
-        kinds: kinds of input that this rank's micro-batches had since the last step.
+        unreached: tower kind → names of trainable parameters for which two steps made no gradient.
+        trainable: tower kind → number of trainable parameters, of towers that ran.
+        wiring: tower kind → why none of a tower's parameters gets a gradient, where several whole
+            steps say the same: "cut" (it ran with gradients switched on, and none came to it),
+            "no_grad" (it ran with gradients switched off), "dropped" (its output needed one, and
+            none came).
+        steps: how many steps said so.
+        tried: whether this is the dry step that the user asked for, and no step of the run.
         by_design: names that this model family never trains.
         stale: towers that no gradient reached now and some gradient reached in an earlier step.
     """
 
     unreached: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     trainable: Mapping[str, int] = field(default_factory=dict)
-    kinds: tuple[str, ...] = ()
+    wiring: Mapping[str, Wiring] = field(default_factory=dict)
+    steps: int = 1
+    tried: bool = False
     by_design: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
 

@@ -27,8 +27,9 @@ def pre_wrap(run: Run) -> Answer:
 
 @hookspec
 def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Answer:
-    """Twice a step, one of the two None: the batch on the CPU, before forward (it may be in a
-    dataloader worker); the gradients after backward, before the optimizer.
+    """One of the two is None. Each batch of training and evaluation once, before forward (it may be
+    in a dataloader worker, ahead of time); the gradients of the windows that are watched, after
+    backward, before the optimizer.
     """
 
 

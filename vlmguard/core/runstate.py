@@ -1,6 +1,8 @@
 """What belongs to one guarded run: settings, facts, plan, what was said, counters, what adapters
 keep. Made where a trainer, booster or accelerator is about to wrap a model; found again by that
 object; closed when its training ends. The watcher, seams and rules are the process's: not here.
+
+Nothing here keeps a state in memory, nor a state its owner: who opened it holds it.
 """
 
 from __future__ import annotations
@@ -8,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +46,7 @@ class RunState:
         speaks: whether it is greeted where there is nothing to say.
         stepped: whether its first step was summed up.
         kept: what adapters keep for as long as the run lasts.
+        thread: in which it was opened.
     """
 
     settings: Settings
@@ -60,6 +64,7 @@ class RunState:
     stepped: bool = False
     closed: bool = False
     kept: dict[str, Any] = field(default_factory=dict)
+    thread: int = field(default_factory=threading.get_ident)
     _closers: list[Callable[[], None]] = field(default_factory=list)
 
     def first(self, finding: Finding) -> bool:
@@ -78,27 +83,44 @@ class RunState:
         return found
 
 
-_open: list[RunState] = []
-_by_owner: dict[int, RunState] = {}
+_open: list[weakref.ref[RunState]] = []
+_by_owner: dict[int, tuple[Any, weakref.ref[RunState]]] = {}
+_acting = threading.local()
+_inherited: list[RunState] = []
+"""In a spawned dataloader worker: the one made from its parent's facts."""
 
 
 def bind(owner: Any, state: RunState) -> None:
-    """Have ``owner`` (a trainer, a booster's model, an optimizer) lead to ``state``. Held weakly
-    where the owner can be: by identity, since not every owner can be hashed."""
+    """Have ``owner`` (a trainer, a model, an optimizer) lead to ``state``. By identity, since not
+    every owner can be hashed; weakly where the owner can be held so, else until `closed`."""
     key = id(owner)
-    _by_owner[key] = state
-    with contextlib.suppress(TypeError):  # `closed` lets go of what cannot be held weakly
-        weakref.finalize(owner, _by_owner.pop, key, None).atexit = False
+    try:
+        held: Any = weakref.ref(owner, lambda _: _by_owner.pop(key, None))
+    except TypeError:
+        held = lambda: owner  # noqa: E731
+    _by_owner[key] = held, weakref.ref(state)
 
 
 def of(owner: Any) -> RunState | None:
     """The open run that ``owner`` leads to."""
-    return _by_owner.get(id(owner))
+    held, found = _by_owner.get(id(owner), (None, None))
+    return found() if held is not None and found is not None and held() is owner else None
+
+
+def of_run(run: Run | None) -> RunState | None:
+    """The open run whose facts these are, else the `current` one."""
+    return next((state for state in opens() if state.run is run), None) or current()
+
+
+def opens() -> list[RunState]:
+    """The open runs of this process, the innermost last."""
+    return [state for state in (each() for each in list(_open)) if state is not None]
 
 
 def opened(state: RunState) -> None:
-    """Make ``state`` the current one, here and (its facts) in processes started from now on."""
-    _open.append(state)
+    """Make ``state`` the current one of this thread, and tell its facts to processes started from
+    now on."""
+    _open.append(weakref.ref(state, _collected))
     publish(state)
 
 
@@ -111,27 +133,64 @@ def publish(state: RunState) -> None:
 def closed(state: RunState) -> None:
     """Forget ``state``; the run around it, if there is one, is current again."""
     state.closed = True
-    for key in [key for key, found in _by_owner.items() if found is state]:
-        del _by_owner[key]
-    if state in _open:
-        _open.remove(state)
+    for each in [each for each in _open if each() is state]:
+        _forget(each)
+
+
+def _collected(gone: weakref.ref[RunState]) -> None:
+    """It went with who held it. Python would print what is raised here."""
+    with contextlib.suppress(Exception):
+        _forget(gone)
+
+
+def _forget(gone: weakref.ref[RunState]) -> None:
+    found = gone()
+    for key, (_, state) in _by_owner.copy().items():  # at once: garbage may be collected meanwhile
+        if state() in (None, found):
+            _by_owner.pop(key, None)
+    if gone in _open:
+        _open.remove(gone)
     os.environ.pop(INHERITED, None)
-    if _open:
-        publish(_open[-1])
+    if left := opens():
+        publish(left[-1])
+
+
+def act(state: RunState | None) -> RunState | None:
+    """Have ``state`` be the `current` one of this thread; answers with which was before."""
+    before: RunState | None = getattr(_acting, "state", None)
+    _acting.state = state
+    return before
+
+
+@contextlib.contextmanager
+def acting(state: RunState | None) -> Iterator[None]:
+    """Have ``state`` be the `current` one of this thread for a while; None changes nothing."""
+    before = act(state or getattr(_acting, "state", None))
+    try:
+        yield
+    finally:
+        act(before)
 
 
 def current() -> RunState | None:
-    """The innermost open run of this process; None before and after."""
-    return _open[-1] if _open else None
+    """The run that this thread acts for, else the innermost that it opened, else the only one.
+
+    For where no owner is at hand. None before and after, and in a thread of nobody's while several
+    runs are open.
+    """
+    acted: RunState | None = getattr(_acting, "state", None)
+    if acted is not None and not acted.closed:
+        return acted
+    found = opens()
+    here = [state for state in found if state.thread == threading.get_ident()]
+    return here[-1] if here else found[0] if len(found) == 1 else None
 
 
 def inherited(settings: Callable[[], Settings]) -> RunState | None:
     """`current`, or in a spawned dataloader worker a state made from its parent's facts."""
-    if _open:
-        return _open[-1]
     text = os.environ.get(INHERITED)
-    if not text:
-        return None
-    state = RunState(settings(), run=run_from_json(text))
-    _open.append(state)
-    return state
+    if _open or not text:
+        return current()
+    _inherited[:] = [RunState(settings(), run=run_from_json(text))]
+    opened(_inherited[0])
+    return _inherited[0]

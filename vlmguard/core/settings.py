@@ -26,6 +26,7 @@ from vlmguard.core.words import read_freeze as read_freeze
 from vlmguard.core.words import read_pairs as read_pairs
 from vlmguard.core.words import read_policy as read_policy
 from vlmguard.core.words import read_rules as read_rules
+from vlmguard.core.words import read_seconds as read_seconds
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,16 +34,18 @@ else:
     import tomli as tomllib
 
 RESOLVED = "VLMGUARD_RESOLVED"
-_KEYS = ("rules", "freeze", "report", "dry_step")
+_KEYS = ("rules", "freeze", "report", "dry_step", "wait")
 _READ = ("VLMGUARD_RULES", "VLMGUARD_FREEZE", "VLMGUARD_REPORT", "VLMGUARD_DRY_STEP",
-         "VLMGUARD_CONFIG")  # fmt: skip
+         "VLMGUARD_WAIT", "VLMGUARD_CONFIG")  # fmt: skip
 _SWITCHES = ("VLMGUARD", "VLMGUARD_OBSERVE")
 NAMES = (*_SWITCHES, *_READ, "VLMGUARD_LANG", "VLMGUARD_TABLES")
 """What a user may set."""
 _OWN = (RESOLVED, "VLMGUARD_RUN", "VLMGUARD_COMPLETE", "VLMGUARD_ENVS", "VLMGUARD_RECORDS",
         "VLMGUARD_LAB", "VLMGUARD_DRAW", "VLMGUARD_PATH", "VLMGUARD_ANY_PYTHON",
-        "VLMGUARD_RANKS_AS_GLOO", "VLMGUARD_PLAIN_MATCHER")  # fmt: skip
+        "VLMGUARD_RANKS_AS_GLOO", "VLMGUARD_ALONE", "VLMGUARD_PLAIN_MATCHER")  # fmt: skip
 _OF_TESTS = "VLMGUARD_TEST_"
+WAIT = 5.0
+"""Seconds that ranks wait for each other before a run, unless a setting says otherwise."""
 
 
 Command = tuple[Mapping[str, str] | None, tuple[str, ...] | None, bool | None]
@@ -55,6 +58,8 @@ class Settings:
     freeze: tower words ("vision", "aligner", "llm") or name patterns.
     report: path for JSON lines, one file a process; "" for none.
     dry_step: one forward and backward on a batch before training.
+    wait: seconds that ranks wait for each other before a run, at most. Who waits longest does not
+        matter: all act on what one of them publishes.
     sources: where values came from, for the first line.
     command: rules, freeze and dry_step as the command line gave them.
     """
@@ -63,6 +68,7 @@ class Settings:
     freeze: tuple[str, ...] = ()
     report: str = ""
     dry_step: bool = False
+    wait: float = WAIT
     sources: tuple[str, ...] = ()
     command: Command = field(default=(None, None, None), compare=False, repr=False)
 
@@ -144,6 +150,7 @@ def from_table(table: Mapping[str, Any], where: str) -> Settings:
         read_freeze(table.get("freeze", ()), where),
         report,
         read_bool(table.get("dry_step", False), f"{where}: dry_step"),
+        read_seconds(table.get("wait", WAIT), f"{where}: wait"),
         (where,),
     )
 
@@ -185,6 +192,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
         ("freeze", read_freeze),
         ("report", lambda value, name: str(value)),
         ("dry_step", read_bool),
+        ("wait", read_seconds),
     )
     given = ((key, f"VLMGUARD_{key.upper()}", read) for key, read in readers)
     return {key: read(env[name], name) for key, name, read in given if env.get(name)}
@@ -250,6 +258,7 @@ def _load(published: str, inputs: str, folder: str) -> Settings:
             tuple(shown["freeze"]),
             shown["report"],
             shown["dry_step"],
+            shown["wait"],
             tuple(shown["sources"]),
             command,
         )

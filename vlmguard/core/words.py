@@ -86,3 +86,14 @@ def read_bool(value: object, where: str) -> bool:
     if word not in (*ON, *OFF):
         raise SettingsError(f"{where}: invalid value {value!r}; use true or false.")
     return word in ON
+
+
+def read_seconds(value: object, where: str) -> float:
+    """A number of seconds from 0 to an hour."""
+    try:
+        found = -1.0 if isinstance(value, bool) else float(str(value))
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 3600:
+        raise SettingsError(f"{where}: invalid value {value!r}; use seconds from 0 to 3600.")
+    return found

@@ -32,4 +32,5 @@ class Seat:
             "MASTER_ADDR": "127.0.0.1",  # nothing listens there: the group exists before they look
             "MASTER_PORT": "29500",
             "TORCH_DIST_INIT_BARRIER": "0",
+            "VLMGUARD_ALONE": "1",
         }

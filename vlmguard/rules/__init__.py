@@ -1,4 +1,4 @@
-"""Our own rules: one a file, and VG5xx, one a failure of the catalogue of `vlmguard.explain`."""
+"""Our own rules: one a file, and one a failure of the catalogue of `vlmguard_explain`."""
 
 from __future__ import annotations
 

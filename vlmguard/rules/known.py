@@ -1,81 +1,83 @@
-"""The rules VG5xx: each speaks for one failure of the catalogue that ``vlmguard explain`` reads."""
+"""The rules VG5xx: each speaks for one failure of the catalogue that ``vlmguard explain`` reads.
+
+A healthy run needs nothing of it. So codes and names are read from the names of its files, and
+`vlmguard_explain` is imported at the first exception, or where a command asks for a page.
+"""
 
 from __future__ import annotations
 
-import re
-import textwrap
+import importlib
+import importlib.util
+import weakref
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 from vlmguard.core.facts import Batch, Failure, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
-from vlmguard.explain import flags, inrun
-from vlmguard.explain.catalogue import load
-from vlmguard.explain.failure import Do, Known
-from vlmguard.explain.language import chinese
-from vlmguard.explain.logfacts import Facts
+from vlmguard.runtime.faults import contain
 
-_OURSELVES = re.compile(r"pip install '?vlmguard")
+_PLUGIN = "vlmguard_explain"
+_last: tuple[weakref.ref[Failure], str] | None = None
 
 
 class Explained:
-    """A rule made of one entry of the catalogue.
-
-    Of all entries that match an exception the best speaks, and no other. What only says that
-    someone ended the run (SIGTERM, Ctrl-C) is left to logs: in the run the user knows.
-    """
+    # A rule made of one entry of the catalogue. Of all entries that match an exception the best
+    # speaks, and no other.
 
     DEFAULT = "warn"
 
-    def __init__(self, known: Known) -> None:
-        self.CODE = known.code
-        self.NAME = known.name
-        self.__doc__ = page(known)
-        self._known = known
+    def __init__(self, code: str, name: str) -> None:
+        self.CODE, self.NAME = code, name
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """The rule's page."""
+        page: str = _catalogue().page(self.CODE)
+        return page
+
+    def __dir__(self) -> Iterable[str]:
+        """What a plug-in host looks at; not the page, which would be made of the catalogue."""
+        return ("CODE", "DEFAULT", "NAME", "on_error")
 
     @hookimpl
     def on_error(self, run: Run | None, batch: Batch | None, failure: Failure) -> Finding | None:
-        if self._known.order == "end" or inrun.classified(failure) is not self._known:
+        if _code(failure) != self.CODE:
             return None
-        facts = inrun.facts(run, batch, failure)
-        steps = [flags.say(do, facts) for do in self._known.remedies(facts)]
-        there = [step for step in steps if not _OURSELVES.search(step)]  # it guards this run
-        advice = "; or ".join(there or steps)
-        why = self._known.told(facts)
-        if chinese():
-            why = f"{self._known.zh}\n    {why}"
-        code, evidence = self._known.code, self._known.evidence
-        return Finding(code, "error", why, scope="rank", advice=advice, evidence=evidence)
+        found: Finding = _catalogue().finding(self.CODE, run, batch, failure)
+        return found
 
 
-def page(known: Known) -> str:
-    """The sections of a rule's page."""
-    facts = Facts()
-    signs = "; ".join(dict.fromkeys(f"`{sign.text}`" for sign in known.signs[:8]))
-    spelt = [(_step(do, facts), do.cost) for do in known.steps()]
-    changes = "; ".join(f"{what} (cost: {cost})" if cost else what for what, cost in spelt)
-    shown = [f"{' '.join(e.text.split())} ({e.origin})" for e in known.examples]
-    seen = (
-        f" vlmguard sees it beforehand by {', '.join(known.prevented)}." if known.prevented else ""
-    )
-    sections = {
-        "What it does": f"Explains an exception, or a line of a log, that has one of: {signs}.",
-        "Why it is bad": f"{known.told(facts)}.{seen}",
-        "When it is wrong": known.wrong,
-        "Example": "; ".join(shown),
-        "Use instead": changes,
-        "Evidence": known.evidence,
-    }
-    lines = [f"{known.title}.", ""]
-    for title, body in sections.items():
-        filled = textwrap.fill(body, 96, break_long_words=False, break_on_hyphens=False)
-        lines += [title, textwrap.indent(filled, "    "), ""]
-    return "\n".join(lines)
+def _catalogue() -> Any:
+    """What reads the catalogue: a plug-in, so it is looked up by its name when it is wanted."""
+    return importlib.import_module(f"{_PLUGIN}.rules")
 
 
-def _step(do: Do, facts: Facts) -> str:
-    """A step, and the words of a failure that it is for."""
-    where = " or ".join(f"`{text}`" for text in do.when[:2])
-    return f"where it says {where}: {flags.say(do, facts)}" if where else flags.say(do, facts)
+def _code(failure: Failure) -> str:
+    """The code of the entry that speaks; every rule asks, and one of them reads.
+
+    A fault in reading is reported once. The failure is not kept: it holds the frames of the run.
+    """
+    global _last
+    if _last is None or _last[0]() is not failure:
+        found = contain("explaining an exception", _read, failure, default="")
+        _last = (weakref.ref(failure), found or "")
+    return _last[1]
 
 
-RULES = tuple(Explained(known) for known in load())
+def _read(failure: Failure) -> str:
+    code: str = _catalogue().speaker(failure)
+    return code
+
+
+def _rules() -> Iterator[Explained]:
+    """``VG501-ready-once.toml`` is VG501 ``explain-ready-once``."""
+    spec = importlib.util.find_spec(_PLUGIN)  # which does not import it
+    for folder in spec.submodule_search_locations or () if spec is not None else ():
+        for path in sorted((Path(folder) / "catalogue").glob("VG*.toml")):
+            code, _, words = path.stem.partition("-")
+            yield Explained(code, f"explain-{words}")
+
+
+RULES = tuple(_rules())

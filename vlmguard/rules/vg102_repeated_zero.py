@@ -45,6 +45,12 @@ _HARM = {
     "zero3": "ZeRO-3 keeps one of its gradients and trains it wrongly, without an error",
     "fsdp2": "FSDP2 keeps the last of its gradients and trains it wrongly, without an error",
 }
+_MIGHT = {
+    "zero1": "ZeRO-1 with overlap_comm would crash",
+    "zero2": "ZeRO-2 would crash",
+    "zero3": "ZeRO-3 would keep one of its gradients",
+    "fsdp2": "FSDP2 would keep the last of its gradients",
+}
 
 
 @hookimpl
@@ -60,9 +66,24 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "error" if certain else "note",
-        f"The vision tower {'runs' if certain else 'may run'} more than once per forward: with "
-        f"reentrant checkpointing {_HARM[run.strategy]}",
+        _sure(run) if certain else _unsure(run),
         remedies=(Choose(),),
         advice=(SetVariant(False), NoCheckpointing("vision")),
         evidence="own runs, deepspeed 0.14.5 - 0.19.8; deepspeedai/DeepSpeed#988",
+    )
+
+
+def _sure(run: Run) -> str:
+    return (
+        "The vision tower runs more than once per forward: with reentrant checkpointing "
+        f"{_HARM[run.strategy]}"
+    )
+
+
+def _unsure(run: Run) -> str:
+    """Nothing was seen to go wrong: a healthy run is told no more than that."""
+    seen = "is not known" if run.known("repeats") else "could not be observed"
+    return (
+        f"Whether the vision tower runs more than once in a forward {seen}. If it did, with "
+        f"reentrant checkpointing {_MIGHT[run.strategy]}; non-reentrant is right either way"
     )

@@ -68,6 +68,8 @@ def _ddp(run: Run) -> Finding | None:
     """A static graph does not help: records of the lab."""
     if run.find_unused is not False:
         return None
+    if run.cut_off:
+        return _cut_off(run)
     if run.never_used and run.known("never_used"):
         many = len(run.never_used)
         tensors = f"{many} parameter tensors are" if many > 1 else "a parameter tensor is"
@@ -97,6 +99,24 @@ def _ddp(run: Run) -> Finding | None:
         f"Should a batch have no image, it will skip {skipped}: {waits}",
         (Choose(),) if run.world < 3 else (),
         (FindUnused(), PadWithBlank()),
+    )
+
+
+def _cut_off(run: Run) -> Finding:
+    """DDP says it at step 2, in other words; the option that it then names would hide it."""
+    kinds = " and ".join(run.cut_off)
+    trains = "train and run" if len(run.cut_off) > 1 else "trains and runs"
+    return Finding(
+        CODE,
+        "warning",
+        f"{kinds} {trains}, and no gradient reaches any of the parameters, as a small copy of the "
+        "model shows: DDP fails at step 2 (`Expected to have finished reduction`), and "
+        "find_unused_parameters would only hide that they are not trained",
+        advice=(
+            "look in its forward for torch.no_grad, .detach() or .data",
+            FreezeTower(",".join(run.cut_off), unmeant=True),
+        ),
+        evidence=EVIDENCE,
     )
 
 
@@ -155,8 +175,8 @@ def _media_apart(run: Run, names: str) -> Finding:
     )
 
 
-def alone(run: Run, fault: str, others: list[int]) -> Finding:
-    """The blank input failed on this rank, and not on those ``others``."""
+def alone(run: Run, fault: str, others: list[int | None]) -> Finding:
+    """The blank input failed on this rank, and not on those ``others`` (None: which is unknown)."""
     what = "gather their weights" if run.strategy in PARTITIONED else "reduce their gradients"
     said = fault.partition("\n")[0][:160]
     these = f"rank {others[0]}" if len(others) == 1 else f"{len(others)} other ranks"

@@ -44,10 +44,11 @@ def pre_wrap(run: Run) -> Finding | None:
     ):
         return None
     certain = run.skips_in_training == "yes" and run.known("may_be_unused")
+    why = "DeepSpeed will apply the last image step's gradient again"
     return Finding(
         CODE,
         "error" if certain else "note",
-        "DeepSpeed applies the last image step's gradient again in a step without images",
+        f"In a step without images {why}" if certain else f"Should a step have no image, {why}",
         remedies=(PadWithBlank(),) if run.can_pad else (),
         advice=(PadWithBlank(), Strategy("zero2")),
         evidence="own runs, deepspeed 0.15.3 - 0.19.8: the update is applied twice",

@@ -1,21 +1,31 @@
-"""Trainable parameters that no gradient reached.
+"""A trainable tower to which no gradient comes.
 
 What it does
-    Watches the first steps and the first of every new kind of batch: whether a gradient is
-    at the parameter, under ZeRO by hooks. Names only, no tensor is read.
+    Watches each tower that an optimizer moves, from one step to the next, until two steps have
+    trained it: whether it ran with gradients switched on, whether its output needed a gradient and
+    got one, and whether one was made for any of its parameters. It stops the run only where a
+    tower ran with gradients switched on, none was made for it, and two whole steps say the same.
+    A tower that runs under torch.no_grad is a warning, one whose output the loss does not use in
+    eight steps as well. Single parameters that two steps miss are a note. Where the run would end
+    by itself (DDP that does not look for unused parameters, Gemini) one step is enough to say why.
 
 Why it is bad
     A tower that is meant to train and never moves is found after days, in the evaluation.
 
 When it is wrong
-    LLaVA-1.5's last vision layer is never trained by design; a text-only batch reaches no
-    vision parameter. Both are at most a note.
+    Where a tower is left out on purpose it should not require gradients, or not be in the
+    optimizer: then the rule says nothing. A step without an image, a skipped batch, gradients
+    that are dropped or taken away and given back are no reason to speak. Where only a part of a
+    tower trains (a temporal layer, a layer that is dropped at random), the second step has to have
+    used it.
 
 Example
-    a tower under torch.no_grad; reentrant blocks without input gradients
+    a vision tower whose forward is decorated with torch.no_grad; reentrant blocks without input
+    gradients
 
 Use instead
-    Non-reentrant checkpointing, input gradients on the tower, or freeze what is not to train.
+    Gradients through the tower: non-reentrant checkpointing, input gradients, no torch.no_grad
+    and no detach around it. If it is not meant to train, freeze it.
 
 Evidence
     huggingface/trl#1936, 2U1/Qwen-VL-Series-Finetune#193. Own measurement: 2 gloo ranks on
@@ -25,45 +35,83 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.core.advice import Advice, FreezeTower, SetVariant
-from vlmguard.core.facts import MEDIA, Batch, Gradients, Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.facts import Batch, Gradients, Run, Tower
+from vlmguard.core.findings import Finding, Level
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG302"
 NAME = "no-gradient"
 DEFAULT = "error"
 
+_WHY = {
+    "cut": "it ran with gradients switched on, and none came to it",
+    "no_grad": "it ran with gradients switched off",
+    "dropped": "its output needed a gradient, and none came",
+}
+_WIRING = {
+    "cut": "look in its forward for torch.no_grad, .detach() or .data",
+    "no_grad": "call it outside of torch.no_grad",
+    "dropped": "look behind it for .detach(), or for a loss that does not use its output",
+}
+
 
 @hookimpl
 def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> list[Finding]:
-    found: list[Finding] = []
     if gradients is None:
-        return found
-    # A text model's parameters belong to no tower; beside a tower, such a one may wait for images.
-    sees = any(tower.kind == "vision" for tower in run.towers)
-    always = ("llm",) if sees else ("llm", "other")
-    for kind, names in gradients.unreached.items():
-        unexplained = [name for name in names if name not in gradients.by_design]
-        if not unexplained or (kind not in always and not set(MEDIA) & set(gradients.kinds)):
-            continue
-        whole = len(names) == gradients.trainable.get(kind)
-        found.append(
-            Finding(
-                CODE,
-                "error" if whole else "note",
-                f"no gradient reached {'any' if whole else len(unexplained)} of the "
-                f"{gradients.trainable.get(kind)} trainable parameter tensors of {kind}, such as "
-                f"{unexplained[0]}",
-                scope="rank",
-                advice=_advice(run, kind),
-            )
-        )
-    return found
+        return []
+    found = (_finding(run, kind, gradients) for kind in gradients.unreached)
+    return [finding for finding in found if finding is not None]
 
 
-def _advice(run: Run, kind: str) -> tuple[Advice | str, ...]:
-    """Of what is in no tower no freeze policy has a word."""
-    freeze = () if kind == "other" else (FreezeTower(kind),)
-    if not (run.checkpointing.on and run.checkpointing.use_reentrant):
-        return freeze
-    return (SetVariant(False), "turn on input gradients for the tower", *freeze)
+def _finding(run: Run, kind: str, gradients: Gradients) -> Finding | None:
+    names, number = gradients.unreached[kind], gradients.trainable.get(kind, 0)
+    if len(names) < number:
+        return _some(kind, [n for n in names if n not in gradients.by_design], number)
+    wiring = gradients.wiring.get(kind, "unknown")
+    if wiring not in _WHY or (gradients.tried and wiring == "dropped"):
+        return None
+    return Finding(
+        CODE,
+        _level(wiring, gradients.tried or run.needs_all_gradients),
+        f"no gradient reached any of the {number} trainable parameter tensors of {kind}, such as "
+        f"{names[0]}: in {_told(gradients)} {_WHY[wiring]}{_end(run, wiring)}",
+        scope="rank",
+        advice=_advice(run, kind, wiring),
+    )
+
+
+def _level(wiring: str, sure: bool) -> Level:
+    """Who asked for a dry step wants to know; a run that ends by itself is told why."""
+    return "error" if wiring == "cut" or (wiring == "no_grad" and sure) else "warning"
+
+
+def _told(gradients: Gradients) -> str:
+    if gradients.tried:
+        return "the dry step"
+    return f"{gradients.steps} steps" if gradients.steps > 1 else "this step"
+
+
+def _end(run: Run, wiring: str) -> str:
+    if wiring == "dropped" or not run.needs_all_gradients:
+        return ""
+    if run.strategy == "gemini":
+        return ". Gemini would take their weights for gradients"
+    return ". DDP fails at its next step (`Expected to have finished reduction`)"
+
+
+def _some(kind: str, names: list[str], number: int) -> Finding | None:
+    if not names:
+        return None
+    why = (
+        f"no gradient reached {len(names)} of the {number} trainable parameter tensors of {kind} "
+        f"in two steps that trained the others, such as {names[0]}"
+    )
+    return Finding(CODE, "note", why, scope="rank")
+
+
+def _advice(run: Run, kind: str, wiring: str) -> tuple[Advice | str, ...]:
+    """The wiring first; to freeze is right only for what is not meant to train."""
+    told: tuple[Advice | str, ...] = (_WIRING[wiring],)
+    if wiring == "cut" and run.checkpointing.on and run.checkpointing.use_reentrant:
+        told = (SetVariant(False), "turn on input gradients for the tower", *told)
+    return (*told, FreezeTower(kind, unmeant=True)) if Tower(kind).sees else told

@@ -4,95 +4,90 @@ The store is the one that torchrun's agent keeps (before and after ``init_proces
 one that ``init_process_group`` made. Without either the answer is None at once: a client for a
 store that nobody serves costs seconds and stack traces. Our keys have a prefix of their own, so the
 program's use of the store is not touched. Nothing here raises (a store that fails is no store; the
-program will say so itself), and nothing waits but `share` and `gather`.
+program will say so itself), and nothing waits but `decide` and `roll_call`.
 
-Measured, torch 2.13 on one machine: 1–2 ms when all ranks are there.
+Once there is a process group, its own client of the agent's store is used. Before, a client of ours
+is opened and closed again (`let_go`): with one more for each rank, a thousand ranks would exceed
+the files that the server may open.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import os
 import socket
 import sys
-import time
 from collections.abc import Iterable
 from typing import Any
 
 from vlmguard.runtime import ranks
+from vlmguard.runtime.ballot import UNKNOWN, Ballot, Decision, until
+from vlmguard.runtime.ballot import decide as _decide
 
 CONNECT = 1.0
 """Seconds to wait for the agent's store; it is on this machine or on the first node."""
-_PAUSE = (0.0005, 0.02)  # seconds between two looks: the first, and at most
+ALONE = "VLMGUARD_ALONE"
+"""Set to 1, this process is one rank of many that are not there (`vlmguard.ranks.alone`): they are
+taken to tell what it tells, and nobody is waited for."""
+_PART = 1 << 32  # a roll call's counter: how many have come, above the sum of their ranks
 
 _clients: dict[tuple[int, str, int], Any] = {}  # process, host, port → TCPStore, None if unreached
 
 
-def post(kind: str, number: int, value: object) -> bool:
-    """Leave ``value`` (JSON) for the other ranks.
+def decide(number: int, world: int, value: object, wait: float) -> Decision | None:
+    """Tell all ranks what this one decides by, and hear the others.
 
     Args:
-        kind: what it is, e.g. ``"digest"``.
         number: of the guarded run in this process, counted alike on all ranks.
+        world: how many ranks there are.
+        value: JSON.
+        wait: seconds at most.
 
     Returns:
-        Whether it was left: False without a store, in a dataloader worker, or if the store failed.
+        One decision, the same on all ranks: unknown if not all came in time or if the store fails;
+        None where there is no store, on any rank.
     """
-    store = _store()
-    if store is None:
-        return False
+    if _alone():
+        return Decision(True, world, ((ranks.rank(), value),), token="alone")
+    found = ballot("start", number)
+    if found is None:
+        return UNKNOWN if _agents_place() is not None and ranks.worker() is None else None
     with contextlib.suppress(Exception):
-        store.set(_key(kind, number, ranks.rank()), json.dumps(value))
-        return True
-    return False
+        return _decide(found, ranks.rank(), world, value, wait)
+    return UNKNOWN
 
 
-def look(kind: str, number: int, world: int | None = None) -> dict[int, Any] | None:
-    """Rank → value, of those that have posted by now. None without a store."""
+def ballot(name: str, number: int) -> Ballot | None:
+    """A question of the guarded run ``number``; None without a store. Its methods may raise."""
     store = _store()
-    if store is None:
+    return Ballot(store, _mark(name, number)) if store is not None else None
+
+
+def roll_call(name: str, number: int, world: int, wait: float) -> list[int | None] | None:
+    """Wait until all ``world`` ranks have come here, ``wait`` seconds at most.
+
+    Returns:
+        Those that did not come, by number if it is one, else a None for each; None without a store.
+    """
+    if _alone():
+        return []
+    found = ballot(name, number)
+    if found is None:
         return None
     with contextlib.suppress(Exception):
-        return _present(store, kind, number, range(world or ranks.world()), {})
+        found.count("came", _PART + ranks.rank())
+        until(lambda: found.count("came", 0) // _PART >= world, wait, world)
+        came, numbers = divmod(found.count("came", 0), _PART)
+        absent = max(world - came, 0)
+        return [sum(range(world)) - numbers] if absent == 1 else [None] * absent
     return None
 
 
-def share(
-    kind: str, number: int, value: object, world: int | None = None, wait: float = 2.0
-) -> dict[int, Any] | None:
-    """`post`, then wait until all ``world`` ranks have posted, at most ``wait`` seconds.
-
-    Returns:
-        Rank → value; fewer than ``world`` entries if not all came; None without a store.
-    """
-    if not post(kind, number, value):
-        return None
-    return gather(kind, number, world, wait)
-
-
-def gather(
-    kind: str, number: int, world: int | None = None, wait: float = 2.0
-) -> dict[int, Any] | None:
-    """Wait until all ``world`` ranks have posted, at most ``wait`` seconds; then as `look`."""
-    store = _store()
-    if store is None:
-        return None
-    world = world or ranks.world()
-    end = time.monotonic() + wait
-    found: dict[int, Any] = {}
-    pause = _PAUSE[0]
-    with contextlib.suppress(Exception):
-        while True:
-            left = [rank for rank in range(world) if rank not in found]
-            _present(store, kind, number, left, found)
-            remaining = end - time.monotonic()
-            if len(found) == world or remaining <= 0:
-                return found
-            time.sleep(min(pause, remaining))
-            pause = min(2 * pause, _PAUSE[1])
-    return None
+def let_go() -> None:
+    """Close what was opened for us."""
+    for place in [place for place, client in _clients.items() if client is not None]:
+        _clients.pop(place, None)  # another thread's run may do the same
 
 
 def leave(mark: str, number: int) -> bool:
@@ -122,22 +117,8 @@ def forget(marks: Iterable[str], number: int) -> None:
             store.delete_key(_mark(mark, number))
 
 
-def _present(
-    store: Any, kind: str, number: int, wanted: list[int] | range, found: dict[int, Any]
-) -> dict[int, Any]:
-    """Add what is there to ``found``. `check` first: `get` would wait for a key, and raise."""
-    keys = {rank: _key(kind, number, rank) for rank in wanted}
-    if len(keys) > 1 and store.check(list(keys.values())):
-        ready = list(keys)
-    else:
-        ready = [rank for rank, key in keys.items() if store.check([key])]
-    for rank in ready:
-        found[rank] = json.loads(store.get(keys[rank]))
-    return found
-
-
-def _key(kind: str, number: int, rank: int) -> str:
-    return _mark(f"{kind}/{rank}", number)
+def _alone() -> bool:
+    return os.environ.get(ALONE) == "1"
 
 
 def _mark(name: str, number: int) -> str:
@@ -152,34 +133,56 @@ def _store() -> Any:
     ``init_process_group``, so that ranks on either side of it meet."""
     if ranks.worker() is not None:
         return None
-    found = None
     with contextlib.suppress(Exception):
-        found = _agents()
-        if found is None and ranks.group() is not None:
-            found = sys.modules["torch.distributed.distributed_c10d"]._get_default_store()
-    return found
+        return _agents() or _groups()
+    return None
+
+
+def _groups() -> Any:
+    """The store of the process group, None before there is one."""
+    if ranks.group() is None:
+        return None
+    return sys.modules["torch.distributed.distributed_c10d"]._get_default_store()
 
 
 def _agents() -> Any:
-    """A client of the store that torchrun's agent serves; one a process."""
+    """A client of the store that torchrun's agent serves: the process group's own, else ours."""
+    place = _agents_place()
+    if place is None:
+        return None
+    theirs = _client_of(_groups(), *place)
+    if theirs is not None:
+        return theirs
+    mine = (os.getpid(), *place)
+    if mine not in _clients:
+        _clients[mine] = None  # unless it answers
+        with contextlib.suppress(Exception):
+            _clients[mine] = _connect(*place)
+    return _clients[mine]
+
+
+def _agents_place() -> tuple[str, int] | None:
+    """Host and port of the agent's store, as the agent told them."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
     host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
-    dist = sys.modules.get("torch.distributed")
-    if not host or not port.isdecimal() or not hasattr(dist, "TCPStore"):
-        return None
-    place = (os.getpid(), host, int(port))
-    if place not in _clients:
-        _clients[place] = None  # unless it answers
-        _clients[place] = _connect(dist, host, int(port))
-    return _clients[place]
+    known = hasattr(sys.modules.get("torch.distributed"), "TCPStore")
+    return (host, int(port)) if known and host and port.isdecimal() else None
 
 
-def _connect(dist: Any, host: str, port: int) -> Any:
+def _client_of(store: Any, host: str, port: int) -> Any:
+    """What lies under the prefixes of ``store``, if it is a client of the server at that place."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    place = getattr(store, "host", None), getattr(store, "port", None)
+    return store if place == (host, port) else None
+
+
+def _connect(host: str, port: int) -> Any:
     # A program may have chosen a port of its own, which nobody serves yet: TCPStore would wait for
     # it, and print a stack trace.
     socket.create_connection((host, port), timeout=CONNECT).close()
-    return dist.TCPStore(
+    return sys.modules["torch.distributed"].TCPStore(
         host,
         port,
         is_master=False,

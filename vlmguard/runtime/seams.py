@@ -82,6 +82,18 @@ def attach(seams: Iterable[Seam]) -> None:
                 _try(seam, target, sys.modules[name])
 
 
+def over(owner: type, name: str, seam: Seam) -> Callable[[], None]:
+    """Wrap a method of a class that was only now met, and answer with what takes the wrapper off.
+
+    A method that this seam's wrapper stands at already is left alone.
+    """
+    if any(f.place.owner is owner and f.place.name == name and f.seam.wrapper == seam.wrapper
+           for f in _attached):  # fmt: skip
+        return lambda: None
+    found = _Attached(seam, f"{owner.__module__}:{owner.__qualname__}.{name}", _place(owner, name))
+    return found.remove
+
+
 def detach(seams: Iterable[Seam]) -> None:
     """Take the seams off; others on the same places stay. Aliases made by ``from x import f`` stay
     too, and pass calls on."""

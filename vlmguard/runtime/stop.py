@@ -4,7 +4,8 @@ torchrun ends the other ranks once one has failed, and shows in its last block w
 recorded in ``TORCHELASTIC_ERROR_FILE``. The exception may not get that far by itself: it passes
 ``finally`` clauses of the framework, and non-daemon threads may keep a dead rank alive, while the
 others wait for it. So a thread looks where the exception is: one that is stuck on its way out is
-helped; one that somebody has caught is his.
+helped; one that somebody has caught is his. A process that still writes or computes is not stuck:
+a script may save its model before it raises again.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ from types import FrameType
 from typing import Literal
 
 from vlmguard.runtime import ranks
+from vlmguard.runtime.work import Work
 
 GRACE = 5.0  # seconds; with torchrun's own 1–3 s, all ranks are gone within 10 s of the finding
+COMPUTES, WRITES = 120.0, 1800.0
+"""Seconds on its way out after which a process is ended that has computed all the time (so does one
+that waits for its GPU), or has still written files."""
 _TICK = 0.25
 State = Literal["passing", "caught", "uncaught", "gone"]
 
 
 def bring_down(error: BaseException) -> None:
-    """Record ``error`` for torchrun's last block; end this rank if it is on its way out for
-    longer than `GRACE` s.
+    """Record ``error`` for torchrun's last block; end this rank if it is on its way out and does
+    nothing for longer than `GRACE` s.
 
     Nothing is ended where no other rank waits, nor a process that has caught the error.
     """
@@ -55,7 +60,7 @@ def _record(error: BaseException) -> None:
 
 def _attend(error: weakref.ref[BaseException], grace: float) -> None:
     """Look now and then where the exception is; leave the process if it has been stuck."""
-    since = time.monotonic()
+    patience = _Patience(grace)
     missed = 0
     while True:
         time.sleep(min(_TICK, grace))
@@ -66,9 +71,25 @@ def _attend(error: weakref.ref[BaseException], grace: float) -> None:
         if missed > 1:  # twice: between two frames an exception is nowhere for an instant
             return
         if state == "caught":
-            since = time.monotonic()
-        elif state != "gone" and time.monotonic() - since >= grace:
+            patience = _Patience(grace)
+        elif patience.over() and state != "gone":
             _leave()
+
+
+class _Patience:
+    """Since when nothing was done."""
+
+    def __init__(self, grace: float) -> None:
+        self._grace, self._work = grace, Work()
+        self._begun = self._wrote = self._since = time.monotonic()
+
+    def over(self) -> bool:
+        now, doing = time.monotonic(), self._work.look()
+        if doing == "writing" and now - self._begun < WRITES:
+            self._wrote = self._since = now
+        elif doing == "computing" and now - self._wrote < COMPUTES:
+            self._since = now
+        return now - self._since >= self._grace
 
 
 def where(error: BaseException) -> State:

@@ -79,11 +79,16 @@ def rank(done, name):
 def test_a_tower_that_no_gradient_reaches(plugin):
     """`p.grad is None` is no sign of it: it is None for every parameter of a healthy Gemini run."""
     stopped = rank(on(), f"blind-{plugin}")
-    assert stopped["stage"] == "step 0 optimizer"
+    # Two steps have to say it. Gemini fails in the first one; so would DDP after it, had not VG106
+    # made it look for unused parameters, since a batch may have no image.
+    first = 0 if plugin == "gemini" else 1
+    assert stopped["stage"] == f"step {first} optimizer"
     assert "VG302: no gradient reached any of the 4 trainable parameter tensors of vision" in (
         stopped["error"]
     )
-    assert rank(off(), f"blind-{plugin}")["stage"] != "step 0 optimizer" or plugin == "gemini"
+    alone = {"gemini": "step 0 optimizer", "ddp": "step 1 forward", "zero": "done"}
+    assert rank(off(), f"blind-{plugin}")["stage"] == alone[plugin]
+    assert (("VG106", "set") in on().outcomes(f"blind-{plugin}")) is (plugin == "ddp")
 
 
 def test_ddp_in_one_process_looks_for_unused_parameters():

@@ -94,8 +94,8 @@ def test_embeddings_do_not_move_by_one_bit() -> None:
         ("vlmguard_transformers.translate:run", 1),
         (
             "vlmguard_transformers.steps:start,vlmguard_transformers.steps:before,"
-            "vlmguard_transformers.steps:after,vlmguard_transformers.steps:left",
-            4,
+            "vlmguard_transformers.steps:after",
+            3,
         ),
     ],
 )

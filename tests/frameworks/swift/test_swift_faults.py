@@ -30,9 +30,12 @@ WATCHING = (
     "vlmguard_transformers.router_loss:_of",
     "vlmguard_transformers.steps:start",
     "vlmguard_transformers.steps:before",
-    "vlmguard_transformers.steps:left",
     "vlmguard_transformers.steps:after",
     "vlmguard_transformers.phases:mark",
+    "vlmguard_transformers.lifecycle:_comes_later",
+    "vlmguard_transformers.lifecycle:_settle",
+    "vlmguard_transformers.lifecycle:_own_steps",
+    "vlmguard_transformers.batches:hear",
     "vlmguard_swift.batches:_judge",
     "vlmguard_swift.batches:_fetched",
     "vlmguard_swift.batches:_seen",
@@ -40,6 +43,7 @@ WATCHING = (
 )
 DEEPSPEED = ("vlmguard_transformers.steps:at_engine", "vlmguard_transformers.steps:held")
 MENDING = (
+    "vlmguard_transformers.lifecycle:Life.take_up",
     "vlmguard_transformers.lifecycle:begin",
     "vlmguard_transformers.translate:run",
     "vlmguard_transformers.apply:apply",
@@ -50,10 +54,12 @@ FOLLOWED = {
     "vlmguard.guard:passed_by": "vlmguard_transformers.profiles:of",
 }
 """What is called where another one of ours has failed."""
+UNWATCHED = ("vlmguard.core.runstate:of", "vlmguard.core.runstate:act")
+"""How a run is found again; without `act` none begins."""
 CAMPAIGN = pytest.mark.campaign
 ALONE = {
     "vlmguard.guard:_tell",
-    "vlmguard.core.runstate:of",
+    *UNWATCHED,
     "vlmguard.runtime.report:say",
     "vlmguard_transformers.observation:_observe",
     "vlmguard_transformers.arguments:resolve",
@@ -135,8 +141,9 @@ def test_a_warning_that_cannot_be_said_stops_nothing():
 
 
 @CAMPAIGN
-def test_a_run_that_is_not_found_again_trains_unwatched():
-    off, on = run("image", LORA), run("image", LORA, "vlmguard.core.runstate:of")
+@pytest.mark.parametrize("name", UNWATCHED)
+def test_a_run_that_is_not_found_again_trains_unwatched(name):
+    off, on = run("image", LORA), run("image", LORA, name)
     assert (off.returncode, on.returncode) == (0, 0), tail(on)
     verdict = bitwise(on.ranks, off.ranks)
     assert verdict, str(verdict)
@@ -188,7 +195,7 @@ def test_a_bad_setting_is_refused_though_not_in_one_line():
 def test_nothing_that_containment_calls_is_forgotten_here():
     """Read from the source: calls of `contain` in what an ms-swift run goes through."""
     every = (*WATCHING, *DEEPSPEED, *MENDING, *FOLLOWED, *ALONE)
-    tried = {name.partition(":")[2] for name in every}
+    tried = {name.partition(":")[2].rpartition(".")[2] for name in every}
     known = {
         "bring_down",
         "getattr",  # the standard library's

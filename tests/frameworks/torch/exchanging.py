@@ -28,47 +28,69 @@ def timed(what, call, *args, **kwargs):
     say(what, got=got, seconds=time.perf_counter() - began)
 
 
-def quickest(what, kind, value, late=0.0):
-    """Five exchanges, of which the fastest tells: on a busy machine ranks come apart."""
+def asked(what, number, value, wait=PATIENT):
+    """One decision of all ranks: [known, heard, values]."""
+    timed(what, agreed, number, value, wait)
+
+
+def agreed(number, value, wait):
+    found = exchange.decide(number, ranks.world(), value, wait)
+    exchange.let_go()
+    return found and [found.known, found.heard, sorted(value for _, value in found.values)]
+
+
+def sockets():
+    """How many this process holds."""
+    links = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
+    return sum(os.readlink(link).startswith("socket:") for link in links if os.path.islink(link))
+
+
+def quickest(what, value, late=0.0):
+    """Five decisions, of which the fastest tells: on a busy machine ranks come apart."""
     seconds, got = [], None
     for number in range(100, 105):
         dist.barrier()
         time.sleep(late)
         began = time.perf_counter()
-        got = exchange.share(kind, number, value, wait=PATIENT)
+        got = agreed(f"{what}{number}", value, PATIENT)
         seconds.append(time.perf_counter() - began)
     say(what, got=got, seconds=min(seconds), longest=max(seconds))
 
 
 def everything(rank, world):
-    timed("before", exchange.share, "digest", 0, f"d{rank}", wait=PATIENT)
-    timed("again", exchange.share, "digest", 1, [rank, {"kinds": ["image"]}], wait=PATIENT)
+    before = sockets()
+    asked("before", 0, f"d{rank}")
+    asked("again", 1, [rank % 2, {"kinds": ["image"]}])
+    exchange.leave("early", 1)
+    exchange.let_go()
+    say("left open", got=sockets() - before)
     dist.init_process_group("gloo")
-    quickest("after", "digest", rank)
-    quickest("skew", "skew", rank, late=0.8 if rank else 0.0)
+    dist.barrier()
+    theirs = sockets()
+    say("on either side", got=exchange.left("early", 1))
+    quickest("after", rank)
+    quickest("skew", rank, late=0.8 if rank else 0.0)
+    say("opened beside the group's", got=sockets() - theirs)
     dist.barrier()
     if rank == 0:
-        timed("one-sided", exchange.share, "early", 4, rank, wait=0.3)
+        asked("one-sided", 4, rank, wait=0.3)
     dist.barrier()
     if rank:
-        exchange.post("early", 4, rank)
-    dist.barrier()
-    timed("later", exchange.look, "early", 4)
+        asked("adopted", 4, rank)
     dist.barrier()
     if rank == 0:
-        timed("never", exchange.share, "never", 5, rank)
+        asked("never", 5, rank, wait=2.0)
     dist.barrier()
     one = torch.ones(1)
     dist.all_reduce(one)
     say("collective", got=one.item())
     dist.destroy_process_group()
-    timed("at the end", exchange.share, "digest", 6, rank, wait=PATIENT)
+    asked("at the end", 6, rank)
 
 
 def restarted(rank, world):
     attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    timed(f"found in attempt {attempt}", exchange.look, "digest", 0)
-    timed(f"attempt {attempt}", exchange.share, "digest", 0, f"attempt {attempt}", wait=60)
+    asked(f"attempt {attempt}", 0, f"attempt {attempt}", wait=60)
     if attempt == 0:  # no process group: gloo's own keys of before can meet those after a restart
         time.sleep(1)
         os._exit(1 if rank == 0 else 0)
@@ -77,20 +99,32 @@ def restarted(rank, world):
 def moved(rank, world):
     """The program has a port of its own, which nobody serves yet."""
     os.environ["MASTER_PORT"] = os.environ["FREE_PORT"]
-    timed("moved", exchange.share, "digest", 0, rank)
-    timed("moved again", exchange.share, "digest", 0, rank)
+    asked("moved", 0, rank)
+    asked("moved again", 0, rank)
 
 
 def alone(rank, world):
     """Without torchrun's agent."""
-    timed("before", exchange.share, "digest", 0, rank)
+    asked("before", 0, rank)
     dist.init_process_group("gloo")
-    timed("after", exchange.share, "digest", 1, rank, wait=PATIENT)
-    dist.get_rank()
+    asked("after", 1, rank)
     dist.barrier()
     dist.destroy_process_group()
 
 
-{"everything": everything, "restarted": restarted, "moved": moved, "alone": alone}[sys.argv[1]](
-    ranks.rank(), ranks.world()
-)
+def filed(rank, world):
+    """The process group's store is a file."""
+    os.environ.pop("MASTER_ADDR", None)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{os.environ['STORE']}", rank=rank, world_size=world
+    )
+    asked("filed", 1, rank)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+MODES = {
+    "everything": everything, "restarted": restarted, "moved": moved, "alone": alone,
+    "filed": filed,
+}  # fmt: skip
+MODES[sys.argv[1]](ranks.rank(), ranks.world())

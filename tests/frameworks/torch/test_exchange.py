@@ -48,32 +48,37 @@ def torchrun(mode, ranks, *flags):
 
 
 def answers(said):
-    """Rank → {rank → value}; JSON has made the keys strings."""
-    return {
-        rank: got and {int(key): value for key, value in got.items()}
-        for rank, got in ((rank, line["got"]) for rank, line in said.items())
-    }
+    """Rank → what it was told."""
+    return {rank: line["got"] for rank, line in said.items()}
+
+
+def all_heard(said, ranks, values):
+    """Whether each of so many ranks was told that all were heard, with these values."""
+    return answers(said) == {rank: [True, ranks, values] for rank in range(ranks)}
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_through_torchruns_agent(ranks):
     told, stderr = torchrun("everything", ranks)
-    every = range(ranks)
-    for what, value in (
-        ("before", lambda rank: f"d{rank}"),
-        ("again", lambda rank: [rank, {"kinds": ["image"]}]),
-        ("after", lambda rank: rank),
-        ("skew", lambda rank: rank),
-        ("later", lambda rank: rank),
-        ("at the end", lambda rank: rank),
+    every = [*range(ranks)]
+    for what, values in (
+        ("before", [f"d{rank}" for rank in every]),
+        ("again", [[0, {"kinds": ["image"]}], [1, {"kinds": ["image"]}]]),
+        ("after", every),
+        ("skew", every),
+        ("at the end", every),
     ):
-        assert answers(told[what]) == {r: {k: value(k) for k in every} for r in every}, what
-    assert answers(told["one-sided"]) == {0: {0: 0}}
-    assert answers(told["never"]) == {0: {0: 0}}
+        assert all_heard(told[what], ranks, values), (what, told[what])
+    assert answers(told["one-sided"]) == answers(told["never"]) == {0: [False, 1, [0]]}
+    assert answers(told["adopted"]) == {rank: [False, 1, [0]] for rank in every[1:]}
+    assert max(line["seconds"] for line in told["adopted"].values()) < AT_ONCE
     assert 2.0 <= told["never"][0]["seconds"] < 10
     assert told["skew"][0]["longest"] > 0.5  # it waited
     assert max(line["seconds"] for line in told["skew"].values() if line["rank"]) < AT_ONCE
     assert max(line["seconds"] for line in told["after"].values()) < AT_ONCE
+    assert set(answers(told["left open"]).values()) == {0}
+    assert set(answers(told["opened beside the group's"]).values()) == {0}
+    assert set(answers(told["on either side"]).values()) == {True}
     assert {line["got"] for line in told["collective"].values()} == {float(ranks)}
     assert "TCPStore" not in stderr
     assert "Traceback" not in stderr
@@ -81,29 +86,27 @@ def test_through_torchruns_agent(ranks):
 
 def test_a_restart_does_not_read_what_was_left_before_it():
     told, _ = torchrun("restarted", 2, "--max-restarts=1")
-    assert {len(got) for got in answers(told["found in attempt 1"]).values()} <= {0, 1}
     for attempt in (0, 1):
-        expected = dict.fromkeys((0, 1), f"attempt {attempt}")
-        assert answers(told[f"attempt {attempt}"]) == {0: expected, 1: expected}
-    for got in answers(told["found in attempt 1"]).values():
-        assert set(got.values()) <= {"attempt 1"}
+        what = f"attempt {attempt}"
+        assert all_heard(told[what], 2, [what]), told
 
 
-def test_a_port_that_nobody_serves_is_no_store():
+def test_a_port_that_nobody_serves_is_not_waited_for():
     told, stderr = torchrun("moved", 2)
     for what in ("moved", "moved again"):
-        assert answers(told[what]) == {0: None, 1: None}
+        assert answers(told[what]) == {0: [False, 0, []], 1: [False, 0, []]}
         assert max(line["seconds"] for line in told[what].values()) < AT_ONCE
     assert "TCPStore" not in stderr
 
 
-def test_without_an_agent_only_after_init():
+def without_an_agent(mode, **more):
+    """Two ranks that no launcher of torch's has started."""
     port = free_port()
     started = [
         subprocess.Popen(
-            [sys.executable, SCRIPT, "alone"],
+            [sys.executable, SCRIPT, mode],
             env=environment(
-                RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port
+                RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **more
             ),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
@@ -111,8 +114,17 @@ def test_without_an_agent_only_after_init():
     ]  # fmt: skip
     done = [child.communicate(timeout=300) for child in started]
     assert [child.returncode for child in started] == [0, 0], done
-    said = told(*(out for out, _ in done))
+    assert not any("TCPStore" in err for _, err in done)
+    return told(*(out for out, _ in done))
+
+
+def test_without_an_agent_only_after_init():
+    said = without_an_agent("alone")
     assert answers(said["before"]) == {0: None, 1: None}
     assert max(line["seconds"] for line in said["before"].values()) < AT_ONCE
-    assert answers(said["after"]) == {0: {0: 0, 1: 1}, 1: {0: 0, 1: 1}}
-    assert not any("TCPStore" in err for _, err in done)
+    assert all_heard(said["after"], 2, [0, 1])
+
+
+def test_a_process_group_whose_store_is_a_file(tmp_path):
+    said = without_an_agent("filed", STORE=str(tmp_path / "store"))
+    assert all_heard(said["filed"], 2, [0, 1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import time
 
 import torch
 from rows import Collate, Rows
@@ -37,6 +38,7 @@ class Mine:
         on_the_model: checkpointing is switched on here, before a trainer exists.
         two_forwards: a loss that calls the model twice.
         evaluate: a data set to evaluate on after each step.
+        late: seconds by which the last rank begins its training after the others.
     """
 
     model: str = ""
@@ -51,6 +53,7 @@ class Mine:
     on_the_model: bool = False
     two_forwards: bool = False
     evaluate: str = ""
+    late: float = 0.0
 
 
 class TwoForwards(Trainer):
@@ -156,6 +159,8 @@ def main():
         eval_dataset=Rows(mine.evaluate, 4) if mine.evaluate else None,
         data_collator=Collate(tokenizer, config),
     )
+    if mine.late and args.process_index == args.world_size - 1:
+        time.sleep(mine.late)
     trainer.train()
 
 

@@ -1,0 +1,182 @@
+"""What the code of the user's own classes can reach and change beside a model: kept, and put back.
+
+A copy of a model has weights and attributes of its own, but its class is the user's. A forward that
+counts its calls in a global variable, in its class, or draws from a generator of its module would
+find another number afterwards: modality dropout would drop other rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import itertools
+import random
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+_KNOWN = frozenset((
+    "accelerate", "builtins", "deepspeed", "functools", "liger_kernel", "numpy", "peft", "torch",
+    "transformers", "typing", "vlmguard", "vlmguard_torch",
+))  # fmt: skip
+"""Packages whose forwards count nothing."""
+MOST = 5_000
+"""Values that are looked at."""
+_PLAIN = (type(None), bool, int, float, str, bytes, tuple, frozenset)
+
+
+@contextlib.contextmanager
+def kept(model: torch.nn.Module) -> Iterator[None]:
+    """Global variables, class attributes, closures, lists and random generators that the forwards
+    of the model's own classes name are as before afterwards. Packages as transformers are not
+    looked into."""
+    found = _Reached()
+    for part in model.modules():
+        found.classes(type(part))
+        for value in vars(part).values():
+            if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
+                found.look(value)
+    try:
+        yield
+    finally:
+        for restore in reversed(found.restores):
+            restore()
+
+
+class _Reached:
+    """Walks from functions to what they name; notes how each thing is put back."""
+
+    def __init__(self) -> None:
+        self.restores: list[Callable[[], None]] = []
+        self._seen: dict[int, Any] = {}
+
+    def classes(self, kind: type) -> None:
+        """A class and those that it is made of."""
+        for each in kind.__mro__:
+            self.look(each)
+
+    def look(self, value: Any) -> None:
+        """Note ``value`` if it can change, and what can be reached from it."""
+        if id(value) in self._seen or isinstance(value, _PLAIN) or len(self._seen) > MOST:
+            return
+        self._seen[id(value)] = value
+        if isinstance(value, type):
+            self._class(value)
+        elif isinstance(value, types.FunctionType):
+            self._function(value)
+        elif isinstance(value, list | dict | set | deque):
+            self._container(value)
+        elif restore := _random(value):
+            self.restores.append(restore)
+        elif not isinstance(value, torch.nn.Module | torch.Tensor | types.ModuleType):
+            self._object(value)
+
+    def _class(self, kind: type) -> None:
+        if _known(kind):
+            return
+        own = {key: one for key, one in vars(kind).items() if not key.startswith("__")}
+        self.restores.append(functools.partial(_reset_class, kind, own))
+        for value in vars(kind).values():
+            self.look(value)
+
+    def _function(self, function: types.FunctionType) -> None:
+        if _known(function):
+            return
+        self._names(function, list(_names(function.__code__)))
+        for cell in function.__closure__ or ():
+            with contextlib.suppress(ValueError):  # not yet filled
+                before = cell.cell_contents
+                self.restores.append(functools.partial(setattr, cell, "cell_contents", before))
+                self.look(before)
+        self._container(vars(function))
+
+    def _names(self, function: types.FunctionType, names: list[str]) -> None:
+        space = function.__globals__
+        for name in names:
+            if name not in space:
+                continue
+            before = space[name]
+            if isinstance(before, itertools.count):
+                again = functools.partial(space.__setitem__, name, copy.copy(before))
+            else:
+                again = functools.partial(space.__setitem__, name, before)
+                self.look(before)
+            self.restores.append(again)
+
+    def _container(self, value: Any) -> None:
+        before = dict(value) if isinstance(value, dict) else list(value)
+        self.restores.append(functools.partial(_refill, value, before))
+        for one in before.values() if isinstance(before, dict) else before:
+            self.look(one)
+
+    def _object(self, value: Any) -> None:
+        """Methods are bound to something, partials hold something, objects have attributes."""
+        for name in ("__func__", "__self__", "__wrapped__", "func", "args", "keywords", "fget"):
+            inside = getattr(type(value), name, None) is not None or name == "__self__"
+            if inside and not isinstance(value, types.BuiltinFunctionType):
+                with contextlib.suppress(Exception):
+                    self.look(getattr(value, name))
+        if not _known(type(value)) and isinstance(getattr(value, "__dict__", None), dict):
+            self.look(type(value))
+            self._container(vars(value))
+
+
+def _known(value: Any) -> bool:
+    """Whether a class or function is of a package that is not looked into. A wrapper has the
+    name of what it wraps, but variables of its own."""
+    space = getattr(value, "__globals__", {})
+    root = str(space.get("__name__") or getattr(value, "__module__", "")).partition(".")[0]
+    return root in _KNOWN or root in sys.stdlib_module_names - {"__main__"}
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """All names in a function and the functions in it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _random(value: Any) -> Callable[[], None] | None:
+    """What puts a random generator back."""
+    if isinstance(value, random.Random):
+        return functools.partial(value.setstate, value.getstate())
+    if isinstance(value, torch.Generator):
+        return functools.partial(value.set_state, value.get_state())
+    numpy: Any = sys.modules.get("numpy.random")
+    if numpy is not None and isinstance(value, numpy.RandomState):
+        return functools.partial(value.set_state, value.get_state())
+    if numpy is not None and isinstance(value, numpy.Generator):
+        return functools.partial(setattr, value.bit_generator, "state", value.bit_generator.state)
+    return None
+
+
+def _refill(value: Any, before: Any) -> None:
+    if isinstance(value, dict):
+        now, was = list(value.items()), list(before.items())
+        alike = len(now) == len(was) and all(
+            a is c and b is d for (a, b), (c, d) in zip(now, was, strict=True)
+        )
+    else:
+        now = list(value)
+        alike = len(now) == len(before) and all(map(_is, now, before))
+    if not alike:
+        value.clear()
+        (value.extend if hasattr(value, "extend") else value.update)(before)
+
+
+def _is(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _reset_class(kind: type, before: dict[str, Any]) -> None:
+    for name in [n for n in vars(kind) if not n.startswith("__") and n not in before]:
+        delattr(kind, name)
+    for name, value in before.items():
+        if vars(kind).get(name, kind) is not value:
+            setattr(kind, name, value)

@@ -1,0 +1,35 @@
+"""Ranks that begin their training apart plan alike: a healthy run is not stopped, and its weights
+are bitwise those of ranks that begin together; a broken one is mended all the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.kit import trainers
+from tests.kit.runs import Outcome
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+LATE = {"VLMGUARD_WAIT": "0.5"}
+"""The last rank comes after the others have ceased to wait for it."""
+
+
+def run(data: str, stage: int, late: bool) -> Outcome:
+    words = ["--max_steps", "12", *trainers.zero(stage), *(["--late", "2.5"] if late else [])]
+    return trainers.run(
+        trainers.plain(data, *words), guard=True, cold=False, extra=LATE if late else None
+    )
+
+
+@pytest.mark.parametrize(("data", "stage"), [("image", 2), ("mixed", 3)])
+def test_a_late_rank_changes_nothing(data: str, stage: int) -> None:
+    together, late = run(data, stage, late=False), run(data, stage, late=True)
+    assert (together.returncode, late.returncode) == (0, 0), late
+    assert "1 of 2 ranks had come" in late.output
+    assert "had come" not in together.output
+    assert not [found for found in late.findings if found["outcome"] == "stopped"]
+    assert ("VG106" in together.fixed()) is (data == "mixed")
+    assert "VG106" in {found["code"] for found in late.findings if found["outcome"] == "set"}
+    for one, other in zip(together.ranks, late.ranks, strict=True):
+        assert one.final.keys() == other.final.keys()
+        assert all(torch.equal(one.final[name], other.final[name]) for name in one.final)

@@ -1,0 +1,246 @@
+"""What an ordinary run is drawn from: factors with weights, and what does not go together.
+
+    run = draw(seed=24, world=1, number=7)      # the same run for the same three numbers
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+TRAINERS = ("Trainer", "own training_step", "own compute_loss", "own optimizer", "student")
+LOOPS = ("loop", "loop of two models", "loop of two optimizers")
+COMMANDS = ("trl sft", "trl dpo", "trl grpo", "trl kto", "llamafactory sft", "llamafactory dpo",
+            "swift sft", "swift dpo", "swift grpo", "flagembedding")  # fmt: skip
+
+PROGRAMS = {
+    "Trainer": 26, "own training_step": 8, "own compute_loss": 8, "own optimizer": 6, "student": 3,
+    "loop": 13, "loop of two models": 4, "loop of two optimizers": 4, "trl sft": 4, "trl dpo": 2,
+    "trl grpo": 2, "trl kto": 2, "llamafactory sft": 3, "llamafactory dpo": 1, "swift sft": 3,
+    "swift dpo": 1, "swift grpo": 1, "flagembedding": 3, "gemini": 2,
+}  # fmt: skip
+MODELS = {
+    "qwen2_vl": 4, "qwen2_5_vl": 4, "qwen3_vl": 3, "llava": 3, "llava_onevision": 2, "internvl": 2,
+    "gemma3": 2, "paligemma": 1, "idefics3": 1, "llava_next": 1, "glm4v": 1, "mistral3": 1,
+    "qwen3_5": 1, "mllama": 1,
+}  # fmt: skip
+VIDEO = ("qwen2_vl", "qwen2_5_vl", "llava_onevision")
+"""Classes that a row with a video alone is made for."""
+STRATEGIES = {"ddp": 5, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp2": 2}
+ROWS = {
+    "image": 2, "rare text": 5, "many texts": 2, "rare video": 2, "rare pairs": 1, "mixture": 3,
+    "phases": 1, "text": 1,
+}  # fmt: skip
+"""How the kinds of rows are drawn: see `KINDS`."""
+KINDS: Mapping[str, Mapping[str, float]] = {
+    "image": {"image": 1},
+    "text": {"text": 1},
+    "rare text": {"image": 0.9, "text": 0.1},
+    "many texts": {"image": 0.5, "text": 0.5},
+    "rare video": {"image": 0.88, "video": 0.12},
+    "rare pairs": {"image": 0.85, "two": 0.15},
+    "mixture": {"image": 0.6, "text": 0.15, "video": 0.1, "two": 0.1, "no target": 0.05},
+    "phases": {"image": 0.6, "text": 0.4},
+    "dummy pixels": {"image": 0.4, "dummy": 0.6},
+}
+TUNINGS = {"full": 5, "lora": 3, "lora llm": 2, "frozen tower": 3, "frozen llm": 2, "staged": 2,
+           "alternating": 2}  # fmt: skip
+OF_TRAINERS = {
+    "evaluation": 3, "generation": 3, "save and resume": 2, "load best": 2, "two trainings": 2,
+    "interrupted": 2, "compile": 1, "early stop": 2, "model_init": 2, "modality dropout": 2,
+    "SAM": 1, "dropped gradients": 2, "gradients given back": 2, "text replay": 2,
+    "dummy pixels": 2, "workers": 1,
+}  # fmt: skip
+OF_LOOPS = {
+    "evaluation": 2, "generation": 2, "save and resume": 1, "two trainings": 2, "LBFGS": 2,
+    "SAM": 1, "dropped gradients": 2, "modality dropout": 2, "text replay": 2, "compile": 1,
+    "dummy pixels": 1, "gradients given back": 1,
+}  # fmt: skip
+LONG = 100_000
+"""From this number on the runs have 200 steps, and are judged for what they cost."""
+ENDS = {"end_training": 1, "free_memory": 1, "nothing": 1}
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One ordinary run.
+
+    Attributes:
+        seed, world, number: what it was drawn by; world: its ranks.
+        program: what trains; one of `PROGRAMS`.
+        rows: how kinds of rows are drawn; one of `KINDS`.
+        batch: rows in a micro-batch.
+        steps: of the optimizer.
+        own: whether a loop accumulates by itself, not by accelerate's `accumulate`.
+        checkpointing: non-reentrant gradient checkpointing.
+        features: what happens besides; of `OF_TRAINERS` or `OF_LOOPS`.
+        end: how a loop ends.
+    """
+
+    seed: int
+    world: int
+    number: int
+    program: str
+    model: str
+    strategy: str
+    rows: str
+    batch: int
+    accumulation: int
+    own: bool
+    steps: int
+    tuning: str
+    checkpointing: bool
+    features: tuple[str, ...]
+    end: str
+
+    @property
+    def name(self) -> str:
+        """By which it is drawn again."""
+        return f"{self.seed}/{self.world}/{self.number}"
+
+    @property
+    def env(self) -> str:
+        """The environment of constraints.txt that it runs in."""
+        first = self.program.split()[0]
+        known = ("swift", "llamafactory", "flagembedding")
+        return first if first in known else "colossalai" if first == "gemini" else "trl"
+
+    def has(self, *features: str) -> bool:
+        """Whether any of them is drawn."""
+        return any(each in self.features for each in features)
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def read(data: Mapping[str, Any]) -> Draw:
+    """The draw that `Draw.data` wrote."""
+    known = {field.name for field in fields(Draw)}
+    told = {key: value for key, value in data.items() if key in known}
+    return Draw(**{**told, "features": tuple(told["features"])})
+
+
+def draw(seed: int, world: int, number: int) -> Draw:
+    """The run of these three numbers: drawn again until nothing in it is a contradiction."""
+    chance = random.Random(f"{seed}/{world}/{number}")
+    while True:
+        found = _once(chance, seed, world, number)
+        if number >= LONG:
+            found = replace(found, steps=200, features=(), accumulation=found.accumulation % 4 or 2)
+        fits = number < LONG or (found.program in ("Trainer", "own compute_loss", "loop")
+                                 and found.rows != "dummy pixels")  # fmt: skip
+        if fits and not any(rule(found) for _, rule in CONTRADICTIONS):
+            return found
+
+
+def _one(chance: random.Random, weights: Mapping[Any, float]) -> Any:
+    return chance.choices(list(weights), list(weights.values()))[0]
+
+
+def _once(chance: random.Random, seed: int, world: int, number: int) -> Draw:
+    program = _one(chance, PROGRAMS)
+    of = OF_TRAINERS if program in TRAINERS else OF_LOOPS if program in LOOPS else {}
+    many = chance.choices((0, 1, 2), (2, 4, 2))[0] if of else 0
+    features = tuple(sorted({_one(chance, of) for _ in range(many)}))
+    rows = "dummy pixels" if "dummy pixels" in features else _one(chance, ROWS)
+    return Draw(
+        seed, world, number, program,
+        model=_one(chance, MODELS) if of else "qwen2_vl",
+        strategy="single" if world == 1 else _one(chance, STRATEGIES),
+        rows=rows,
+        batch=_one(chance, {1: 3, 2: 2}),
+        accumulation=_one(chance, {1: 3, 2: 4, 4: 2, 8: 1}),
+        own=program in LOOPS and chance.random() < 0.4,
+        steps=chance.randint(12, 20),
+        tuning=_one(chance, TUNINGS),
+        checkpointing=chance.random() < 0.35,
+        features=features,
+        end=_one(chance, ENDS),
+    )  # fmt: skip
+
+
+def varied(draw: Draw) -> bool:
+    """Whether some steps do not run all towers."""
+    return draw.rows not in ("image", "rare pairs") or draw.has("modality dropout", "dummy pixels")
+
+
+Rule = Callable[[Draw], bool]
+CONTRADICTIONS: tuple[tuple[str, Rule], ...] = (
+    ("Mllama's rows have masks that do not go together in one batch",
+     lambda d: d.model == "mllama" and (d.batch > 1 or d.rows in ("rare pairs", "mixture"))),
+    ("a video needs a class that takes one",
+     lambda d: d.rows in ("rare video", "mixture") and d.model not in VIDEO),
+    ("text alone, with everything but a tower frozen, trains nothing",
+     lambda d: d.rows == "text" and d.tuning in ("frozen llm", "staged", "alternating")),
+    ("rows without a target in a step of their own: its loss is no number",
+     lambda d: d.rows == "mixture" and d.batch * d.accumulation < 4),
+    ("a tower alone trains, and a step of text has no gradient at all: DDP and backward refuse",
+     lambda d: d.tuning in ("frozen llm", "alternating", "staged")
+     and d.rows not in ("image", "rare pairs", "rare video")),
+    ("a text replay under a trained tower alone has no gradient",
+     lambda d: d.has("text replay", "modality dropout", "dummy pixels")
+     and d.tuning in ("frozen llm", "alternating", "staged")),
+    ("DeepSpeed's own faults: ranks or steps that differ in which towers run (VG106, VG108)",
+     lambda d: d.strategy.startswith("zero") and (d.rows not in ("image", "rare pairs")
+     or d.has("text replay", "modality dropout", "dummy pixels"))),
+    ("ZeRO-3 gathers the tower once per image in some classes (VG113)",
+     lambda d: d.strategy in ("zero3", "fsdp2") and d.rows in ("rare pairs", "mixture")),
+    ("FSDP gathers a tower on all ranks or none (VG106)",
+     lambda d: d.strategy == "fsdp2" and (d.rows not in ("image", "text", "phases")
+     or d.has("text replay", "modality dropout", "dummy pixels"))),
+    ("DeepSpeed partitions by what trains when it starts, and takes gradients away",
+     lambda d: d.strategy.startswith("zero") and (d.tuning in ("staged", "alternating")
+     or d.has("gradients given back", "dropped gradients", "SAM", "LBFGS", "compile",
+              "load best", "two trainings", "interrupted"))),
+    ("FSDP2 with what replaces gradients or the model",
+     lambda d: d.strategy == "fsdp2" and (d.tuning in ("staged", "alternating")
+     or d.has("gradients given back", "dropped gradients", "SAM", "LBFGS", "compile",
+              "load best", "save and resume", "two trainings", "interrupted", "generation"))),
+    ("a student, two models and two optimizers are not for DeepSpeed or FSDP",
+     lambda d: d.strategy not in ("single", "ddp")
+     and d.program in ("student", "loop of two models", "loop of two optimizers")),
+    ("DDP keeps its hooks by what trains when it is made",
+     lambda d: d.strategy == "ddp" and d.tuning in ("staged", "alternating")),
+    ("two forwards before one backward: DDP with unused parameters or checkpointing refuses",
+     lambda d: d.strategy == "ddp" and d.has("text replay") and (d.checkpointing or varied(d))),
+    ("DDP that looks for unused parameters wants a gradient where it was",
+     lambda d: d.strategy == "ddp" and d.has("gradients given back") and varied(d)),
+    ("LBFGS steps by itself: no accumulation of accelerate's, no second optimizer",
+     lambda d: d.has("LBFGS") and (d.accumulation > 1 or d.own or d.program != "loop"
+     or d.has("SAM", "dropped gradients", "gradients given back", "save and resume"))),
+    ("gradients are taken at substeps: there must be some",
+     lambda d: d.has("gradients given back") and d.accumulation == 1),
+    ("SAM's two backwards and gradients that are taken or dropped",
+     lambda d: d.has("SAM") and (d.has("dropped gradients", "gradients given back")
+     or d.accumulation > 1 or d.program not in ("Trainer", "loop"))),
+    ("one way to drive a training",
+     lambda d: sum(d.has(one) for one in ("save and resume", "two trainings", "interrupted",
+                                          "model_init")) > 1),
+    ("model_init makes the plain model", lambda d: d.has("model_init")
+     and (d.program == "student" or d.tuning in ("staged", "alternating")
+          or d.has("compile", "dummy pixels", "modality dropout"))),
+    ("a student is trained as it is", lambda d: d.program == "student"
+     and (d.tuning != "full" or bool(d.features))),
+    ("compiled: one shape, nothing besides", lambda d: d.has("compile")
+     and (d.checkpointing or d.has("generation", "dummy pixels", "modality dropout")
+          or d.tuning.startswith("lora") or d.rows not in ("image", "rare text", "text"))),
+    ("an embedder's rows are texts", lambda d: d.program == "flagembedding" and d.rows != "text"),
+    ("commands draw their rows from a file of their own", lambda d: d.program in COMMANDS
+     and d.program != "flagembedding" and d.rows not in ("image", "phases", "rare text")),
+    ("KTO's tables are mixed or in phases", lambda d: d.program == "trl kto"
+     and (d.rows == "image" or d.strategy.startswith("zero"))),
+    ("commands under FSDP2 are not drawn", lambda d: d.program in COMMANDS
+     and d.strategy == "fsdp2"),
+    ("commands are slow", lambda d: d.program in COMMANDS and d.accumulation > 4),
+    ("commands have no stages", lambda d: d.program in COMMANDS
+     and d.tuning in ("staged", "alternating", "frozen llm", "frozen tower")),
+    ("Gemini is a strategy of its own, gathers a tower on all ranks, and checkpoints its own way",
+     lambda d: d.program == "gemini" and (d.world == 1 or d.strategy != "ddp" or d.checkpointing
+     or d.rows not in ("image", "rare pairs") or d.tuning not in ("full", "frozen tower"))),
+    ("own training steps on a towers' model, or one's own accumulation",
+     lambda d: d.program == "own training_step" and d.has("compile")),
+)  # fmt: skip
+"""Each with what it would run into: a run that fails by itself is not an ordinary one."""
