@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.kit import runs
+from tests.kit import runs, seeds
 
 SEED = "VLMGUARD_TEST_SEED"
 
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "VLMGUARD_TEST_SESSION" not in os.environ:
         config.add_cleanup(lambda: shutil.rmtree(runs.session(), ignore_errors=True))
         runs.session()
-    os.environ.setdefault(SEED, str(random.SystemRandom().randrange(10**6)))
+    os.environ.setdefault(SEED, str(seeds.seed(SEED)))
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -7,6 +7,7 @@ tools, then all other lines with --no-deps, then this checkout itself, editable.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import fcntl
 import hashlib
@@ -32,6 +33,8 @@ FIRST = {"torch", "numpy", "setuptools", "wheel", "packaging", "hatchling", "edi
 """Installed before, and with their dependencies: what the other packages need to be built."""
 PYTHONS = ((3, 11),)
 """Releases of Python that constraints.txt was resolved for: wheels differ between them."""
+AT_ONCE = 2
+"""Environments that are made at the same time: one downloads while the other unpacks."""
 EDITABLE = ("pyproject.toml", "vlmguard/_startup/*", "plugins/*/__init__.py")
 """A change in these is not seen through an editable install: it is installed again."""
 
@@ -104,7 +107,8 @@ def _install(name: str, pins: list[str]) -> None:
 
 def _pip(name: str, what: str, *arguments: str) -> None:
     python = str(path(name) / "bin" / "python")
-    command = (python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *arguments)
+    quiet = ("-qq", "--disable-pip-version-check", "--no-compile")
+    command = (python, "-m", "pip", "install", *quiet, *arguments)
     _run(name, what, *command)
 
 
@@ -162,8 +166,8 @@ def main(arguments: list[str]) -> None:
     """`make NAME…` makes, `bin NAME [TOOL]` prints a program's path."""
     match arguments:
         case ["make", *names] if names:
-            for name in names:
-                make(name)
+            with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+                list(pool.map(make, names))
         case ["bin", name, *tool]:
             print(program(name, *tool[:1]))
         case _:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit import seeds
 from vlmguard.lab import cases, envs, records, runner
 from vlmguard.lab.cases import Case
 
@@ -33,8 +33,8 @@ def told(fields: dict[str, object]) -> tuple[object, object]:
 
 
 def test_drawn_cases_are_as_recorded(newest):
-    """Another 20 cases each time; the seed is printed, VLMGUARD_DRAW=SEED draws them again."""
-    seed = int(os.environ.get("VLMGUARD_DRAW") or random.SystemRandom().randrange(10**6))
+    """Another 20 cases with each change of the sources; the seed is printed, VLMGUARD_DRAW=SEED draws them again."""
+    seed = seeds.seed("VLMGUARD_DRAW")
     print(f"VLMGUARD_DRAW={seed}")
     committed = records.load(ENV)
     drawn = cases.draw(committed, NUMBER, seed)

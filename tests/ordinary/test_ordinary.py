@@ -1,18 +1,17 @@
-"""Healthy runs, drawn anew each time: none is stopped, changed, spoken to untruly or left with
+"""Healthy runs, drawn anew with each change of the sources: none is stopped, changed, spoken to untruly or left with
 something. `make ordinary` runs some four hundred, with more frameworks."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import random
 
 import pytest
 
+from tests.kit import seeds
 from tests.kit.turns import turn
 from tests.ordinary import campaign, draws
 
-SEED = int(os.environ.get("SEED") or random.randrange(1_000_000))
+SEED = seeds.seed("SEED")
 
 
 @pytest.mark.frameworks

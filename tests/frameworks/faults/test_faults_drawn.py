@@ -5,18 +5,17 @@ that once did harm."""
 from __future__ import annotations
 
 import itertools
-import os
-import random
 
 import pytest
 
 from tests.faults import campaign
+from tests.kit import seeds
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 NAMES = ("plain", "plain-reentrant")
 HANGS = campaign.Fault("plain-zero3", "vlmguard_torch.hooks:Blank._run", "a word", (1,))
 """The blank input of one rank fails: the other one runs its own, and waits in a gather."""
-SEED = int(os.environ.get("VLMGUARD_DRAW") or random.SystemRandom().randrange(10**6))
+SEED = seeds.seed("VLMGUARD_DRAW")
 
 
 @pytest.fixture(scope="module")

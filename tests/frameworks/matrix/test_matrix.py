@@ -1,4 +1,4 @@
-"""Cells of the matrix, drawn anew each time, run again and compared with what is recorded.
+"""Cells of the matrix, drawn anew with each change of the sources, run again and compared with what is recorded.
 
 VLMGUARD_MATRIX_SEED=N draws those of a seed that was printed.
 """
@@ -6,17 +6,17 @@ VLMGUARD_MATRIX_SEED=N draws those of a seed that was printed.
 from __future__ import annotations
 
 import functools
-import os
 import random
 
 import pytest
 
+from tests.kit import seeds
 from tests.matrix import campaign, records
 from tests.matrix.cells import Cell
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 DRAWN = 5
-SEED = int(os.environ.get("VLMGUARD_MATRIX_SEED") or random.SystemRandom().randrange(10**6))
+SEED = seeds.seed("VLMGUARD_MATRIX_SEED")
 
 
 def drawn() -> list[str]:
