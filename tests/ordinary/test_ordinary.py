@@ -1,5 +1,7 @@
-"""Healthy runs, drawn anew with each change of the sources: none is stopped, changed, spoken to untruly or left with
-something. `make ordinary` runs some four hundred, with more frameworks."""
+"""Healthy runs: none is stopped, changed, spoken to untruly or left with something.
+
+The sources decide which are drawn. `make ordinary` runs some four hundred, with more frameworks.
+"""
 
 from __future__ import annotations
 

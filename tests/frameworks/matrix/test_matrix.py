@@ -1,4 +1,5 @@
-"""Cells of the matrix, drawn anew with each change of the sources, run again and compared with what is recorded.
+"""Cells of the matrix, run again and compared with what is recorded. The sources decide which are
+drawn.
 
 VLMGUARD_MATRIX_SEED=N draws those of a seed that was printed.
 """
