@@ -33,7 +33,7 @@ def told(fields: dict[str, object]) -> tuple[object, object]:
 
 
 def test_drawn_cases_are_as_recorded(newest):
-    """20 cases, others with each change of the sources; VLMGUARD_DRAW=SEED draws those of a seed."""
+    """20 cases; the sources decide which. VLMGUARD_DRAW=SEED draws those of a seed."""
     seed = seeds.seed("VLMGUARD_DRAW")
     print(f"VLMGUARD_DRAW={seed}")
     committed = records.load(ENV)
