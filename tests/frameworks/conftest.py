@@ -7,12 +7,13 @@ import os
 import random
 import shutil
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
-from tests.kit import runs, seeds
+from tests.kit import runs, seeds, turns
 
-SEED = "VLMGUARD_TEST_SEED"
+SEED, TURNS = "VLMGUARD_TEST_SEED", "VLMGUARD_TEST_TURNS"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(runs.session(), ignore_errors=True))
         runs.session()
     os.environ.setdefault(SEED, str(seeds.seed(SEED)))
+    os.environ.setdefault(TURNS, str(runs.session() / "turns.tsv"))
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -40,10 +42,18 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
     if header := pytest_report_header(config):
         terminalreporter.write_line(header)
+    spent = turns.spent(Path(os.environ[TURNS]))
+    terminalreporter.write_line(f"real runs took {sum(spent.values()):.0f} s, one after the other:")
+    for file, seconds in spent.items():
+        terminalreporter.write_line(f"{seconds:7.0f} s  {file}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a file marked ``drawn(count, always=…)`` keep what is always run and ``count`` others."""
+    """Of a file marked ``drawn(count, always=…)`` keep what is always run and ``count`` others.
+
+    Where tests are parametrized the cases are drawn, else the tests. Those of
+    campaigns are not among them.
+    """
     if not config.getoption("--draw"):
         return
     kept = [item for item in items if _name(item) is None or _name(item) in _chosen(item, items)]
@@ -53,10 +63,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _name(item: pytest.Item) -> str | None:
-    """The case's name, the same for each test of it; None where nothing is drawn."""
-    if item.get_closest_marker("drawn") is None or not hasattr(item, "callspec"):
+    """The case's name, the same for each test of it, or the test's; None where nothing is drawn."""
+    if item.get_closest_marker("drawn") is None or item.get_closest_marker("campaign"):
         return None
-    return str(item.callspec.id)
+    return str(item.callspec.id) if hasattr(item, "callspec") else str(item.name)
 
 
 def _chosen(item: pytest.Item, items: Iterable[pytest.Item]) -> set[str]:

@@ -1,4 +1,7 @@
-"""A turn on this machine: two CPUs a run, and more runs wait, whoever started them."""
+"""A turn on this machine: two CPUs a run, and more runs wait, whoever started them.
+
+If VLMGUARD_TEST_TURNS names a file, each turn adds a line to it: the test file and the seconds.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,25 @@ def turn() -> Iterator[None]:
             fcntl.flock(door, fcntl.LOCK_EX)
             while not any(_taken(folder, number, held) for number in range(SLOTS)):
                 time.sleep(0.05)
+        began = time.monotonic()
         yield
+        _note(time.monotonic() - began)
+
+
+def _note(seconds: float) -> None:
+    if file := os.environ.get("VLMGUARD_TEST_TURNS"):
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]
+        with Path(file).open("a", encoding="utf-8") as turns:
+            turns.write(f"{test}\t{seconds:.1f}\n")
+
+
+def spent(file: Path) -> dict[str, float]:
+    """The seconds that real runs took, by test file, most first."""
+    found: dict[str, float] = {}
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        test, _, seconds = line.rpartition("\t")
+        found[test] = found.get(test, 0.0) + float(seconds)
+    return dict(sorted(found.items(), key=lambda each: -each[1]))
 
 
 def _taken(folder: Path, number: int, held: contextlib.ExitStack) -> bool:

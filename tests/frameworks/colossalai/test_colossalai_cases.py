@@ -48,6 +48,7 @@ def test_broken_without_the_guard(name):
         assert rank["stage"].endswith(("backward", "optimizer"))
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("name", [c.name for c in HANGS])
 def test_hangs_without_the_guard(name):
     done = launch.run([BY_NAME[name].off], guard=False, world=2, quiet=QUIET)

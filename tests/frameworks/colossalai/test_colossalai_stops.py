@@ -7,7 +7,8 @@ import pytest
 from tests.frameworks.colossalai import launch
 from tests.frameworks.colossalai.cases import ONE_RANK
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200),
+              pytest.mark.drawn(1)]
 CASES = {
     "policy": ({"steps": ONE_RANK, "env": {"VLMGUARD_RULES": "VG205=error"}}, "VG205", 1),
     "untouched": ({"steps": ONE_RANK, "chunks": "mixed", "env": {"VLMGUARD_RULES": "VG205=off"}},

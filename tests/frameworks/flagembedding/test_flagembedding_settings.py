@@ -15,7 +15,8 @@ from tests.kit import envs
 from tests.kit.oracle import bitwise
 from tests.kit.standins.vlmguard_capture import digest
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900),
+              pytest.mark.drawn(3)]
 
 
 MAIN = """

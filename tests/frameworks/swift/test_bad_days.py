@@ -12,7 +12,8 @@ import pytest
 from tests.kit import envs, swift
 from tests.kit.oracle import bitwise
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200),
+              pytest.mark.drawn(3)]
 KIT = Path(swift.__file__).parent
 LORA = ["--tuner_type", "lora"]
 REENTRANT = ["--gradient_checkpointing_kwargs", '{"use_reentrant": true}']

@@ -12,7 +12,8 @@ from tests.frameworks.swift.classes import BY_NAME, REFERENCE, SELECTION, SFT, T
 from tests.kit import runs, swift
 from tests.kit.oracle import bitwise, compare
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200),
+              pytest.mark.drawn(2, always=("minicpm-dpo-zero2-both", "qwen3_5-zero3"))]
 EVERY = pytest.mark.parametrize(
     "name",
     [

@@ -8,7 +8,8 @@ import pytest
 
 from tests.kit import swift
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200),
+              pytest.mark.drawn(1)]
 LORA = ["--tuner_type", "lora"]
 
 

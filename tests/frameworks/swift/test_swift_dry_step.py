@@ -8,7 +8,8 @@ from tests.frameworks.swift.cases import FULL, VISION
 from tests.kit import swift
 from tests.kit.oracle import bitwise
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200),
+              pytest.mark.drawn(2)]
 ASKED = ["--vlmguard-dry-step"]
 
 

@@ -9,7 +9,8 @@ import torch
 from tests.kit import trainers
 from tests.kit.runs import Outcome
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900),
+              pytest.mark.drawn(1)]
 LATE = {"VLMGUARD_WAIT": "0.5"}
 """The last rank comes after the others have ceased to wait for it."""
 

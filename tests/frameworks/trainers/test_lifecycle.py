@@ -14,7 +14,8 @@ from tests.faults.campaign import Answer, Warm, reasons
 from tests.faults.scenarios import Scenario
 from tests.kit import envs, runs
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200),
+              pytest.mark.drawn(2, always=("epochs",))]
 PROGRAM = runs.KIT / "programs" / "lifecycle.py"
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.frameworks.trainers.cases import CASES, UNFINISHED
 from tests.kit import envs, runs, trainers
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200),
+              pytest.mark.drawn(3)]
 PROGRAM = runs.KIT / "programs" / "life.py"
 ENV = "trl"
 

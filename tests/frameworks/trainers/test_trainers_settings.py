@@ -21,7 +21,8 @@ from tests.kit import trainers
 from tests.kit.oracle import compare
 from tests.kit.trainers import llamafactory, loop, plain, zero
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900),
+              pytest.mark.drawn(2)]
 WANTED = ["--gradient_checkpointing_kwargs", '{"use_reentrant": false}']
 
 
