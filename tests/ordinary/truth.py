@@ -33,6 +33,9 @@ TRUE: tuple[True_, ...] = (
           "said as a condition (should a batch have no image), before any row is known; what is "
           "set is a blank input times zero, or that DDP looks for unused parameters: no value "
           "changes"),
+    True_("VG106", "", lambda draw: draw.world > 2 and draw.strategy == "ddp",
+          "said as a condition (should a batch have no image), before any row is known; from "
+          "three ranks on nothing is set"),
     True_("VG106", "fixed", lambda draw: draw.strategy in PARTITIONED and draw.rows not in PIXELS,
           "said as a condition (a step in which some ranks have images and others do not): a "
           "forward without images did run on the blank. Whether another rank had images in that "
