@@ -284,7 +284,8 @@ def sentence(draw: Draw) -> str:
 
 def _say(draw: Draw, told: Mapping[str, Any]) -> None:
     what = sentence(draw)
-    what += f" cost {told['cost']} (wall {told['wall']}) of {told['step']} s" if "cost" in told else ""
+    if "cost" in told:
+        what += f" cost {told['cost']} (wall {told['wall']}) of {told['step']} s"
     print(f"{draw.name}: {told['verdict']} ({told.get('seconds', 0)} s): {what}", flush=True)
     for line in [*told.get("harm", ()), *([told["why"]] if "why" in told else [])]:
         print(f"    {line}", flush=True)
