@@ -15,8 +15,9 @@ from vlmguard.core.advice import Advice, FindUnused, SetVariant
 from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import freezing, stepping, towers
-from vlmguard_torch.onlooker import Onlooker, Witness
+from vlmguard_torch.layout import freezing, towers
+from vlmguard_torch.watch import stepping
+from vlmguard_torch.watch.forward_hooks import Onlooker, Witness
 from vlmguard_transformers import apply, batches, steps, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile

@@ -25,9 +25,9 @@ from vlmguard_colossalai.facts import Forward
 from vlmguard_colossalai.together import Together
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
-from vlmguard_torch import dry_run
-from vlmguard_torch.gradients import Watch
-from vlmguard_torch.towers import kind_of, plain
+from vlmguard_torch.layout.towers import kind_of, plain
+from vlmguard_torch.watch import dry_run
+from vlmguard_torch.watch.gradients import Watch
 
 _WATCHED = ("gemini", "lowlevelzero", "ddp", "single")
 _by_optimizer: weakref.WeakKeyDictionary[Any, Boosted] = weakref.WeakKeyDictionary()

@@ -263,7 +263,7 @@ def act(scene: Scene) -> dict[str, Any]:
     """One rank's part of one pass."""
     import importlib
 
-    from vlmguard_torch import towers
+    from vlmguard_torch.layout import towers
     from vlmguard_transformers import rehearsal
 
     tuner = importlib.import_module("llamafactory.train.tuner")

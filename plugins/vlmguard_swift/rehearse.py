@@ -117,7 +117,7 @@ def _main(entry: str) -> Any:
 def act(scene: Scene) -> dict[str, Any]:
     """One rank's part of one pass."""
     from vlmguard_swift import registry, rewards, substitutes
-    from vlmguard_torch import towers
+    from vlmguard_torch.layout import towers
     from vlmguard_transformers import rehearsal
 
     rehearsal.enter(scene, rehearsal.fsdp(scene.argv, scene.env))

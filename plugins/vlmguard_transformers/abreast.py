@@ -19,11 +19,11 @@ from vlmguard.core.facts import PARTITIONED
 from vlmguard.core.runstate import RunState
 from vlmguard.rules import vg113_per_image_tower as rule
 from vlmguard.runtime import exchange, ranks
-from vlmguard_torch import gathered
 from vlmguard_torch.calls import in_backward
-from vlmguard_torch.observed import Observed, under
-from vlmguard_torch.onlooker import Onlooker
-from vlmguard_torch.towers import plain
+from vlmguard_torch.layout import gathered
+from vlmguard_torch.layout.towers import plain
+from vlmguard_torch.observe.observed import Observed, under
+from vlmguard_torch.watch.forward_hooks import Onlooker
 from vlmguard_transformers import observation
 
 _KEY = "abreast"

@@ -9,7 +9,7 @@ from typing import Any
 from vlmguard import guard
 from vlmguard.core.facts import Batch, Phase
 from vlmguard.core.runstate import RunState
-from vlmguard_torch.kinds import kinds_of
+from vlmguard_torch.media.kinds import kinds_of
 
 HEARS = "hears batches"
 """Whether `hear` is to judge this run's batches: some frameworks' adapters hear them as rows."""

@@ -16,7 +16,7 @@ from vlmguard.core import settings
 from vlmguard.core.errors import Stop
 from vlmguard.core.facts import Run
 from vlmguard.runtime import report
-from vlmguard_torch import dry_run
+from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.profile import Profile
 
 _LARGE = 500_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard_torch import freezing, towers
+from vlmguard_torch.layout import freezing, towers
 from vlmguard_transformers import profiles
 from vlmguard_transformers.profile import Profile
 

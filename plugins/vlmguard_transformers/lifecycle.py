@@ -14,7 +14,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch import freezing
+from vlmguard_torch.layout import freezing
 from vlmguard_transformers import apply, batches, dry_run, phases, profiles, steps, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile

@@ -10,8 +10,8 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import MEDIA, PARTITIONED, Certainty, Provenance, Tower
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.tower_forwards import modules
-from vlmguard_torch.towers import kind_of, plain, without_adapters
+from vlmguard_torch.layout.towers import kind_of, plain, without_adapters
+from vlmguard_torch.watch.tower_forwards import modules
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.shared_rows import Meets, senses
@@ -75,7 +75,7 @@ def copy_of(trainer: Any) -> Any:
 
 
 def _observe(model: Any) -> Any:
-    from vlmguard_torch.observe import observe
+    from vlmguard_torch.observe.observer import observe
 
     return observe(model)
 

@@ -8,7 +8,7 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.runtime import report
-from vlmguard_torch import apart, blank, neutral
+from vlmguard_torch.blank import blank_input, neutral, rank_divergence
 from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
@@ -17,7 +17,7 @@ _KEY = "blanks"
 
 
 def kinds(rows: frozenset[str] | None) -> tuple[str, ...] | None:
-    """The kinds of input that some rank may have, as `blank.install` takes them; None: untold."""
+    """The kinds of input that some rank may have, as `blank_input.install` takes them; None: untold."""
     media = {part for row in rows or () for part in row.split("+")} - {"text"}
     return tuple(sorted(media)) or None
 
@@ -28,8 +28,8 @@ def obstacle(trainer: Any, rows: frozenset[str] | None, needed: bool = True) -> 
     try:
         if not needed and hf.compiles(trainer):
             return "the model is compiled"
-        reason = blank.possible(trainer.model, kinds=kinds(rows))
-        if not reason and blank.guessed(trainer.model):
+        reason = blank_input.possible(trainer.model, kinds=kinds(rows))
+        if not reason and blank_input.guessed(trainer.model):
             return neutral.why_not(trainer.model, neutral.observed(trainer.model))
         return reason
     except Exception as error:
@@ -44,12 +44,12 @@ def install(trainer: Any, profile: Profile, transaction: Transaction) -> None:
     found = profile.models(trainer) if partitioned else [trainer.model]
     handles = state.kept.setdefault(_KEY, [])
     for model in found:
-        handle = blank.install(
+        handle = blank_input.install(
             model,
             when="always" if partitioned else "training",
             kinds=state.kept.get("blank kinds"),
             say=_say,
-            failed=partial(apart.judge, state, len(handles)),
+            failed=partial(rank_divergence.judge, state, len(handles)),
             traced=state.kept.get("blank needed", True),
         )
         handles.append(handle)

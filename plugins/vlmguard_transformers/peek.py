@@ -10,8 +10,9 @@ import copy
 import time
 from typing import Any
 
-from vlmguard_torch import dry_run, towers
-from vlmguard_torch.kinds import kinds_of, untold
+from vlmguard_torch.layout import towers
+from vlmguard_torch.media.kinds import kinds_of, untold
+from vlmguard_torch.watch import dry_run
 
 ROWS, SECONDS = 16, 3.0
 

@@ -14,8 +14,10 @@ from vlmguard.core import settings
 from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch import dry_run, families, model_checkpointing, parameters, towers
+from vlmguard_torch.layout import model_checkpointing, parameters, towers
+from vlmguard_torch.media import families
 from vlmguard_torch.transaction import Transaction
+from vlmguard_torch.watch import dry_run
 from vlmguard_transformers import checkpointing, peek, rows
 
 Paths = Mapping[str, tuple[str, ...]]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from vlmguard_torch.onlooker import Onlooker
-from vlmguard_torch.towers import plain
+from vlmguard_torch.layout.towers import plain
+from vlmguard_torch.watch.forward_hooks import Onlooker
 
 FIRST_STEPS = 3
 

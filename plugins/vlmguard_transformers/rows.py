@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard_torch.kinds import NAMES as MEDIA
+from vlmguard_torch.media.kinds import NAMES as MEDIA
 
 # Parts of the names of columns that hold or describe something to see or hear.
 _PARTS = ("image", "video", "audio", "pixel", "object", "grid")

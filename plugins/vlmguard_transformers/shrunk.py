@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from vlmguard_torch.shrink import parts_of, shrink
+from vlmguard_torch.observe.shrink import parts_of, shrink
 from vlmguard_transformers import published
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5", ".msgpack",

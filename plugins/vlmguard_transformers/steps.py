@@ -13,8 +13,8 @@ from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.facts import Run
 from vlmguard.core.runstate import RunState
-from vlmguard_torch import stepping
-from vlmguard_torch.gradients import Watch
+from vlmguard_torch.watch import stepping
+from vlmguard_torch.watch.gradients import Watch
 from vlmguard_transformers import abreast, forwards, padding
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile

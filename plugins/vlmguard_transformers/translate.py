@@ -7,7 +7,7 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED, Certainty, Phase, Run, Strategy, Tower
 from vlmguard.runtime import seams
-from vlmguard_torch import experts, freezing, parameters
+from vlmguard_torch.layout import experts, freezing, parameters
 from vlmguard_torch.releases import releases
 from vlmguard_transformers import (
     SEAMS,

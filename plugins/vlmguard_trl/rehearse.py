@@ -313,7 +313,7 @@ def act(scene: Scene) -> dict[str, Any]:
     """One rank's part of one pass."""
     import runpy
 
-    from vlmguard_torch import towers
+    from vlmguard_torch.layout import towers
     from vlmguard_transformers import rehearsal
 
     verb = _verb(scene.entry)

@@ -10,7 +10,7 @@ from tests.bench import measure
 from vlmguard import guard
 from vlmguard.core import runstate, settings
 from vlmguard.core.facts import Run
-from vlmguard_torch.gradients import Watch
+from vlmguard_torch.watch.gradients import Watch
 
 PATHS = {"llm": ("tower",)}
 

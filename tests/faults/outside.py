@@ -10,10 +10,10 @@ OUTSIDE = (
     "vlmguard.runtime.faults",  # containment itself
     "vlmguard_torch.calls:Hook",  # the same, of a hook on a module
     "vlmguard_torch.calls:sure",
-    "vlmguard_torch.hooks:Blank._broke",
+    "vlmguard_torch.blank.hooks:Blank._broke",
     "vlmguard.runtime.aloud",
     "vlmguard.core.errors",
     "vlmguard.guard:state_of",  # a containment, too
-    "vlmguard_torch.onlooker:Onlooker.__call__",
+    "vlmguard_torch.watch.forward_hooks:Onlooker.__call__",
     "vlmguard.ranks",  # the campaign's own
 )

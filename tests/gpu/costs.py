@@ -106,7 +106,7 @@ def find_unused(bed: Bed, turns: int) -> Any:
 
 def blank(bed: Bed, turns: int) -> Any:
     """A step of text alone, with and without the blank input; a step with an image beside it."""
-    from vlmguard_torch import blank as blanks
+    from vlmguard_torch.blank import blank_input as blanks
 
     put: list[Any] = []
 

@@ -15,7 +15,7 @@ from vlmguard.core.facts import Run
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.runtime import exchange
-from vlmguard_torch import gathered
+from vlmguard_torch.layout import gathered
 from vlmguard_transformers import abreast
 
 

@@ -13,7 +13,7 @@ from vlmguard.core.findings import Variant
 from vlmguard.core.plan import Plan
 from vlmguard_colossalai import apply, batches, dummy, layout, translate
 from vlmguard_colossalai.touched import Touched
-from vlmguard_torch import freezing
+from vlmguard_torch.layout import freezing
 
 
 class Hook:

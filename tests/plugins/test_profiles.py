@@ -18,7 +18,7 @@ from vlmguard.core.facts import Checkpointing, Run, Tower
 from vlmguard.core.runstate import RunState
 from vlmguard_accelerate import loop
 from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
-from vlmguard_torch.onlooker import Onlooker, Witness
+from vlmguard_torch.watch.forward_hooks import Onlooker, Witness
 from vlmguard_transformers import arguments, forwards, observation, peek
 from vlmguard_transformers.shared_rows import Meets
 from vlmguard_trl import wishes

@@ -36,7 +36,7 @@ from vlmguard.core.settings import Settings
 from vlmguard_flagembedding.profile import PROFILE as FLAG
 from vlmguard_swift import encoded
 from vlmguard_swift.profile import PROFILE as SWIFT
-from vlmguard_torch.observed import KindFacts, Observed
+from vlmguard_torch.observe.observed import KindFacts, Observed
 from vlmguard_transformers import (
     apply,
     arguments,

@@ -13,7 +13,7 @@ from tests.kit import seeds
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 NAMES = ("plain", "plain-reentrant")
-HANGS = campaign.Fault("plain-zero3", "vlmguard_torch.hooks:Blank._run", "a word", (1,))
+HANGS = campaign.Fault("plain-zero3", "vlmguard_torch.blank.hooks:Blank._run", "a word", (1,))
 """The blank input of one rank fails: the other one runs its own, and waits in a gather."""
 SEED = seeds.seed("VLMGUARD_DRAW")
 

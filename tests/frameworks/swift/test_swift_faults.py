@@ -24,7 +24,7 @@ WATCHING = (
     "vlmguard.guard:_header",
     "vlmguard.agree:basis",
     "vlmguard.agree:plan",
-    "vlmguard_torch.freezing:check",
+    "vlmguard_torch.layout.freezing:check",
     "vlmguard_transformers.dry_run:rehearse",
     "vlmguard_transformers.loss_scale:_if_ignored",
     "vlmguard_transformers.router_loss:_of",

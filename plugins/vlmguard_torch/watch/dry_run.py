@@ -16,8 +16,8 @@ import torch
 
 from vlmguard.core.facts import Gradients, Wiring
 from vlmguard.runtime import report
-from vlmguard_torch.tower_forwards import TowerForwards, modules
-from vlmguard_torch.towers import kind_of, plain
+from vlmguard_torch.layout.towers import kind_of, plain
+from vlmguard_torch.watch.tower_forwards import TowerForwards, modules
 
 Loss = Callable[[Any, Mapping[str, Any]], Any]
 

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from vlmguard_torch import observed
+from vlmguard_torch.observe import observed
 
 LARGEST = 4 << 20
 """Bytes of a file that is still read."""
@@ -85,7 +85,7 @@ def key(model: Any, config: Any, extra: Iterable[str] = ()) -> str:
 
 
 def _own_source() -> str:
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

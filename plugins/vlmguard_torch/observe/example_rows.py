@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import example_media as media
+from vlmguard_torch.observe import example_media as media
 
 KINDS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "text": (),

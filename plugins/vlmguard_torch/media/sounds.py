@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import features
-from vlmguard_torch.config import first
 from vlmguard_torch.errors import CannotBlank
+from vlmguard_torch.layout import features
+from vlmguard_torch.layout.config import first
 
 FRAMES = 400
 """Four seconds: enough for every window that towers of any length cut their input in."""

@@ -18,10 +18,12 @@ from typing import Any, Literal
 import torch
 
 from vlmguard.core.errors import Stop
-from vlmguard_torch import calls, crossing, generation, nothing
+from vlmguard_torch import calls, zero_contribution
+from vlmguard_torch.blank import generation
+from vlmguard_torch.blank.run_tower import Runner
 from vlmguard_torch.calls import Did, Hook, sure
-from vlmguard_torch.places import Places
-from vlmguard_torch.running import Runner
+from vlmguard_torch.layout import cross_attention
+from vlmguard_torch.layout.model_layout import Places
 
 When = Literal["always", "training"]
 
@@ -75,7 +77,7 @@ class Blank:
             tower = owner.get_submodule(path)
             seen = self._made(functools.partial(self._seen, path))
             self._first[path] = tower, tower.register_forward_pre_hook(seen)
-        throw = crossing.ThrowAway(self._is_crossing)
+        throw = cross_attention.ThrowAway(self._is_crossing)
         for path in self.places.crossing:
             layer = owner.get_submodule(path)
             before, after = self._made(throw.before), self._made(throw.after)
@@ -189,15 +191,17 @@ class Blank:
     def _cross(self, args: Any, kwargs: Any) -> Did:
         """The same, of a language model that reads images through layers of its own."""
         self._settled = True
-        tokens = crossing.tokens(kwargs)
-        if tokens is None or sure(crossing.given(kwargs)):
+        tokens = cross_attention.tokens(kwargs)
+        if tokens is None or sure(cross_attention.given(kwargs)):
             return Did()
         found = self._features(tokens.device, kwargs.get("past_key_values"))
         self._crosses = bool(found)
-        return _call((args, crossing.give(kwargs, found[0], len(tokens)))) if found else Did()
+        return (
+            _call((args, cross_attention.give(kwargs, found[0], len(tokens)))) if found else Did()
+        )
 
     def _with(self, embeds: torch.Tensor, features: list[torch.Tensor]) -> Did:
-        added = nothing.add(embeds, features)
+        added = zero_contribution.add(embeds, features)
         if getattr(added, "shape", None) != embeds.shape:
             raise TypeError(f"{type(added).__name__}, not the embeddings")
         return Did(added)

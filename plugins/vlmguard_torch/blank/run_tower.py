@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import crossing, inputs, nothing
-from vlmguard_torch.places import Places
+from vlmguard_torch import zero_contribution
+from vlmguard_torch.layout import cross_attention
+from vlmguard_torch.layout.model_layout import Places
+from vlmguard_torch.media import blank_media
 
 
 class Runner:
@@ -33,12 +35,12 @@ class Runner:
         told = self._on(kind, device, _dtype(towers))
         with _undisturbed(device), _still(towers):
             if self.places.crossing:
-                return [crossing.states(owner, **told)]
-            method = inputs.method(owner, kind, told)
-            told |= inputs.options(method, asked)
+                return [cross_attention.states(owner, **told)]
+            method = blank_media.method(owner, kind, told)
+            told |= blank_media.options(method, asked)
             if getattr(owner.config, "return_dict", True) is False:
                 told["return_dict"] = True  # as the model itself: a tuple does not say what is what
-            return [*nothing.used(method(**told)), *self._own()]
+            return [*zero_contribution.used(method(**told)), *self._own()]
 
     def _own(self) -> list[torch.Tensor]:
         """Parameters of the owner's own, used as the model uses them: what shards weights gathers

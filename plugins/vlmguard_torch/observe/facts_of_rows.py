@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch.counterparts import cover
-from vlmguard_torch.observed import KindFacts
-from vlmguard_torch.record import Trace
-from vlmguard_torch.stacks import Stack
+from vlmguard_torch.observe.counterparts import cover
+from vlmguard_torch.observe.observed import KindFacts
+from vlmguard_torch.observe.record import Trace
+from vlmguard_torch.observe.stacks import Stack
 
 LONGEST_ORDER = 200
 _EXPERT = re.compile(r"(?<=\bexperts\.)\d+(?=\.)")

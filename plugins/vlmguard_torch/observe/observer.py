@@ -19,13 +19,13 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import counterparts, example_rows, observed_cache, record
-from vlmguard_torch.facts_of_rows import View, kind_facts, per_item, shared, skipped
-from vlmguard_torch.observed import KindFacts, Observed, may
-from vlmguard_torch.reached import kept
-from vlmguard_torch.rebind import carry_over, idle
-from vlmguard_torch.shrink import MOST_LAYERS, shrink
-from vlmguard_torch.untraced import strategy, unpartitioned, untraced
+from vlmguard_torch.observe import counterparts, example_rows, observed_cache, record
+from vlmguard_torch.observe.facts_of_rows import View, kind_facts, per_item, shared, skipped
+from vlmguard_torch.observe.isolated_state import strategy, unpartitioned, untraced
+from vlmguard_torch.observe.observed import KindFacts, Observed, may
+from vlmguard_torch.observe.reached import kept
+from vlmguard_torch.observe.rebind import carry_over, idle
+from vlmguard_torch.observe.shrink import MOST_LAYERS, shrink
 
 SECONDS, WAIT = 8.0, 40.0
 """Of work and of waiting for the processor; what is not run by then is not known. Qwen3.5, with a
@@ -127,7 +127,7 @@ def measure(
     limit: record.Limit = record.NO_LIMIT,
     most_layers: int = MOST_LAYERS,
 ) -> Observed:
-    """Observe without cache, switch or containment; call it under `untraced`."""
+    """Observe without cache, switch or containment; call it under `isolated_state`."""
     begun = time.monotonic()
     shrunk = shrink(model.config, most_layers)
     with unpartitioned():

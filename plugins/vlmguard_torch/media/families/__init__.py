@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard_torch.families import llava, qwen_vl
+from vlmguard_torch.media.families import llava, qwen_vl
 
 
 @dataclass(frozen=True)

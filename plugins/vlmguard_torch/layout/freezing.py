@@ -7,8 +7,8 @@ from typing import Any
 
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
-from vlmguard_torch import parameters
-from vlmguard_torch.towers import plain
+from vlmguard_torch.layout import parameters
+from vlmguard_torch.layout.towers import plain
 from vlmguard_torch.transaction import Transaction
 
 Paths = Mapping[str, tuple[str, ...]]

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import crossing, features, sounds, towers
-from vlmguard_torch.config import BLACK, channels, first, side, vision
 from vlmguard_torch.errors import CannotBlank
+from vlmguard_torch.layout import cross_attention, features, towers
+from vlmguard_torch.layout.config import BLACK, channels, first, side, vision
+from vlmguard_torch.media import sounds
 
 Tensors = dict[str, torch.Tensor]
 
@@ -25,8 +26,8 @@ def from_config(model: Any, kind: str) -> Tensors:
     For a video in a model whose image tower sees videos too: those of ``get_image_features``.
     model: the module that has that method. Raises `CannotBlank` with the reason.
     """
-    if kind == "image" and crossing.is_crossing(model):
-        return crossing.blank(model.config)
+    if kind == "image" and cross_attention.is_crossing(model):
+        return cross_attention.blank(model.config)
     name = type(model).__name__
     if not features.known(model, kind):
         raise CannotBlank(f"{name} has no get_{kind}_features")
@@ -39,7 +40,7 @@ def from_config(model: Any, kind: str) -> Tensors:
 def fit(model: Any, kind: str, made: Mapping[str, Any]) -> dict[str, Any]:
     """What of ``made`` goes to the method, and what else it asks of the config (the feature layer,
     before transformers 4.52). Raises `CannotBlank` where something is lacking."""
-    if crossing.is_crossing(model):
+    if cross_attention.is_crossing(model):
         return dict(made)
     known = arguments(model, method(model, kind, made).__name__.split("_")[1])
     told = {name: value for name, value in made.items() if name in known}

@@ -15,9 +15,9 @@ import torch
 from torch.utils.hooks import unserializable_hook
 
 from vlmguard.core.facts import Wiring
-from vlmguard_torch.nothing import tensors
-from vlmguard_torch.onlooker import Behind
-from vlmguard_torch.towers import plain
+from vlmguard_torch.layout.towers import plain
+from vlmguard_torch.watch.forward_hooks import Behind
+from vlmguard_torch.zero_contribution import tensors
 
 OFF, FROZEN, BLIND, NEEDS, GOT, ODD = "off", "frozen", "blind", "needs", "got", "odd"
 """A forward with gradients switched off; of a tower all frozen then; whose output needed none in

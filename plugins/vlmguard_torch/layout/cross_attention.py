@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import nothing
+from vlmguard_torch import zero_contribution
 from vlmguard_torch.calls import Did, sure
 
 _MARK = "_vlmguard_blank"
@@ -108,5 +108,10 @@ class ThrowAway:
             return Did()
         hidden = args[0] if args else kwargs["hidden_states"]
         if isinstance(output, tuple):
-            return Did((nothing.add(hidden, list(nothing.tensors(output[:1]))), *output[1:]))
-        return Did(nothing.add(hidden, [output]))
+            return Did(
+                (
+                    zero_contribution.add(hidden, list(zero_contribution.tensors(output[:1]))),
+                    *output[1:],
+                )
+            )
+        return Did(zero_contribution.add(hidden, [output]))

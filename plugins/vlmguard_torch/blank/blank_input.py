@@ -17,10 +17,11 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import inputs, places
+from vlmguard_torch.blank.hooks import Blank, When
 from vlmguard_torch.calls import Did
 from vlmguard_torch.errors import CannotBlank
-from vlmguard_torch.hooks import Blank, When
+from vlmguard_torch.layout import model_layout
+from vlmguard_torch.media import blank_media
 
 __all__ = ["Blank", "Build", "CannotBlank", "When", "install", "possible"]
 
@@ -47,17 +48,18 @@ def install(
     when: "always" for a model whose frozen parameters are partitioned too (ZeRO-3, FSDP): every
         forward, trained or frozen, with gradient or not. "training" (ZeRO-1, ZeRO-2): forwards with
         gradient in training mode, of towers that train.
-    build: None: `inputs.from_config`.
+    build: None: `blank_media.from_config`.
     kinds: the kinds of input that some rank may have ("image", "video", "audio"); on every rank the
         same. None: the first of them that the model has.
     say: told once what went wrong, and that ``generate`` runs without ``synced_gpus``.
-    failed: told the same in the forward in which it went wrong; may raise `Stop` (`apart.judge`).
+    failed: told the same in the forward in which it went wrong; may raise `Stop`
+        (`rank_divergence.judge`).
     traced: whether torch.compile is to trace the hooks too, at the price of graph breaks. Without
         it a compiled model runs as without us, and on no blank input.
 
     Nothing is put on where `CannotBlank` is raised. What was put on before is closed.
     """
-    found = places.find(model, towers)
+    found = model_layout.find(model, towers)
     blank = Blank(found, _made(found, build, kinds), when, say, failed, traced)
     before = _installed.get(found.owner, lambda: None)()
     if before is not None:
@@ -76,7 +78,7 @@ def possible(
 ) -> str:
     """Why `install` would raise; "" where it would not."""
     try:
-        _made(places.find(model, towers), build, kinds)
+        _made(model_layout.find(model, towers), build, kinds)
     except CannotBlank as error:
         return str(error)
     return ""
@@ -86,22 +88,22 @@ def guessed(model: Any) -> bool:
     """Whether it would run parts of the model that this puts together otherwise, for all that can
     be told: to be tried on a copy (`neutral`)."""
     try:
-        return places.find(model).guessed
+        return model_layout.find(model).guessed
     except CannotBlank:
         return False
 
 
 def _made(
-    found: places.Places, build: Build | None, kinds: tuple[str, ...] | None
+    found: model_layout.Places, build: Build | None, kinds: tuple[str, ...] | None
 ) -> dict[str, dict[str, Any]]:
-    make = build or inputs.from_config
+    make = build or blank_media.from_config
     owner = found.owner
     wanted = {_known(found, kind) for kind in kinds or found.kinds[:1]}
     ordered = sorted(wanted, key=found.kinds.index)
-    return {kind: inputs.fit(owner, kind, make(owner, kind)) for kind in ordered}
+    return {kind: blank_media.fit(owner, kind, make(owner, kind)) for kind in ordered}
 
 
-def _known(found: places.Places, kind: str) -> str:
+def _known(found: model_layout.Places, kind: str) -> str:
     """The kind that the model takes it as: a video may be images (InternVL)."""
     if kind in found.kinds:
         return kind

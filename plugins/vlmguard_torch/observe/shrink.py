@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard_torch.stacks import Stack, count, cut
+from vlmguard_torch.observe.stacks import Stack, count, cut
 
 HIDDEN, HEADS, HEAD = 32, 2, 16
 SIDE = 4

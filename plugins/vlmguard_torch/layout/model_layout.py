@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard_torch import crossing, features, towers
 from vlmguard_torch.errors import CannotBlank
+from vlmguard_torch.layout import cross_attention, features, towers
 
 KINDS = ("image", "video", "audio")
 
@@ -75,7 +75,7 @@ def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Plac
     base = towers.without_adapters(model)
     chain = _chain(base)
     able = [module for module in chain if features_of(module)]
-    able = [module for module in chain if crossing.is_crossing(module)] or able
+    able = [module for module in chain if cross_attention.is_crossing(module)] or able
     if not able:
         name = type(base).__name__
         raise CannotBlank(f"{name} has no get_image_features, nor the like for video or audio")
@@ -96,7 +96,7 @@ def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Plac
         _early(owner),
         {kind: _of(kind, names) for kind in KINDS},
         names.get("aligner", ()),
-        crossing.layers(owner),
+        cross_attention.layers(owner),
         _own(owner),
     )
 

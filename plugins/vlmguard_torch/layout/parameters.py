@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from vlmguard.core.facts import Tower
-from vlmguard_torch.towers import kind_of, plain
+from vlmguard_torch.layout.towers import kind_of, plain
 
 _ADAPTER = (".lora_", ".modules_to_save.", ".adapter", ".boft_", ".vera_", ".ia3_", ".hada_")
 

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from vlmguard_torch import towers
+from vlmguard_torch.layout import towers
 
 _INPUTS = {
     "image": "pixel_values",

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch.stacks import Stack
+from vlmguard_torch.observe.stacks import Stack
 
 _OURS_INSIDE = ("base_layer", "original_module", "modules_to_save", "default")
 """What PEFT puts between a module and its name; the module is still the one the class made."""

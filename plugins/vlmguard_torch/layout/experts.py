@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch.towers import plain
+from vlmguard_torch.layout.towers import plain
 
 _LEAF = "_z3_leaf"
 """What `deepspeed.utils.set_z3_leaf_modules` leaves on a module."""

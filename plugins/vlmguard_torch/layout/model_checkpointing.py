@@ -47,7 +47,7 @@ def of_model(model: Any) -> Checkpointing:
 
 def checkpointed(model: Any, paths: tuple[str, ...]) -> bool:
     """Whether a module at or below one of these plain paths will checkpoint."""
-    from vlmguard_torch.towers import plain
+    from vlmguard_torch.layout.towers import plain
 
     return any(
         name == path or name.startswith(path + ".")
