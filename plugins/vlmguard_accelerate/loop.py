@@ -18,9 +18,11 @@ from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import freezing, towers
 from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.forward_hooks import Onlooker, Witness
-from vlmguard_transformers import apply, batches, steps, translate
+from vlmguard_transformers import apply, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.rows import batches
+from vlmguard_transformers.watch import steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]

@@ -145,9 +145,9 @@ def check_freeze(parsed: Any) -> None:
     obey: before its weights are loaded."""
     if is_off() or not settings.get().freeze:
         return
-    from vlmguard_transformers import early
+    from vlmguard_transformers.model import early_freezing
 
-    _raised("checking the freeze policy early", early.check, parsed)
+    _raised("checking the freeze policy early", early_freezing.check, parsed)
 
 
 def _raised(what: str, call: Callable[..., Any], *args: Any) -> None:

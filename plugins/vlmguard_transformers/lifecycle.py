@@ -15,9 +15,11 @@ from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
 from vlmguard_torch.layout import freezing
-from vlmguard_transformers import apply, batches, dry_run, phases, profiles, steps, translate
+from vlmguard_transformers import apply, profiles, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.rows import batches, phases
+from vlmguard_transformers.watch import dry_run, steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]

@@ -18,7 +18,8 @@ from vlmguard_torch.layout import model_checkpointing, parameters, towers
 from vlmguard_torch.media import families
 from vlmguard_torch.transaction import Transaction
 from vlmguard_torch.watch import dry_run
-from vlmguard_transformers import checkpointing, peek, rows
+from vlmguard_transformers.model import checkpointing
+from vlmguard_transformers.rows import columns, peek
 
 Paths = Mapping[str, tuple[str, ...]]
 
@@ -171,8 +172,8 @@ class Profile:
 
     def rows(self, trainer: Any, dataset: Any) -> frozenset[str] | None:
         """Kinds of rows that a data set holds; None if that cannot be told."""
-        if rows.columns(dataset):
-            return rows.kinds(dataset)
+        if columns.columns(dataset):
+            return columns.kinds(dataset)
         return peek.kinds(trainer, dataset)
 
     def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:

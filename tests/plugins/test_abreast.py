@@ -16,7 +16,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.runtime import exchange
 from vlmguard_torch.layout import gathered
-from vlmguard_transformers import abreast
+from vlmguard_transformers.watch import call_count_sync
 
 
 class Model(nn.Module):
@@ -38,7 +38,7 @@ class Rank:
         run = Run("x", strategy="zero3", world=2, per_image=paths)
         self.state = RunState(Settings(), run=run, number=1)
         self.model = Model()
-        self.watch = abreast.Abreast(self.state, paths, behind)
+        self.watch = call_count_sync.Abreast(self.state, paths, behind)
 
     def step(self, *images):
         runstate.opened(self.state)
@@ -87,7 +87,7 @@ def test_what_a_forward_that_failed_had_called_is_forgotten(store):
 def test_a_recomputation_is_no_call(store, monkeypatch):
     first, second = Rank(), Rank()
     first.step(1)
-    monkeypatch.setattr(abreast, "in_backward", lambda: True)
+    monkeypatch.setattr(call_count_sync, "in_backward", lambda: True)
     second.step(3)
 
 
@@ -97,7 +97,7 @@ def test_marks_are_cleared_up(store):
     for _ in range(20):
         rank.step(2)
         most = max(most, store.num_keys())
-    assert most == store.num_keys() == 2 * abreast._KEPT
+    assert most == store.num_keys() == 2 * call_count_sync._KEPT
 
 
 def test_without_a_store_nothing_is_watched(store, monkeypatch):
@@ -170,9 +170,9 @@ def test_it_begins_with_a_run_whose_tower_was_observed(monkeypatch, tmp_path):
     for changed, watched in (({}, True), ({"world": 1}, False), ({"strategy": "zero2"}, False),
                              ({"per_image": ()}, False)):  # fmt: skip
         state = RunState(Settings(), run=Run(**{**vars(run), **changed}))
-        abreast.start(SimpleNamespace(model=model), state)
-        assert (abreast._KEY in state.kept) is watched
+        call_count_sync.start(SimpleNamespace(model=model), state)
+        assert (call_count_sync._KEY in state.kept) is watched
         if watched:
-            behind = state.kept[abreast._KEY].behind
+            behind = state.kept[call_count_sync._KEY].behind
             assert {"aligner", "words", "layers.0", "head"} <= set(behind)
             assert not [path for path in behind if path.startswith("tower")]

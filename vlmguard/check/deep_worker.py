@@ -64,7 +64,7 @@ def _constructed(asked: Mapping[str, Any], folder: Path) -> list[Any]:
         getattr(importlib.import_module(one.module), one.name)
         for one in owner.classes(asked["entry"])
     ]
-    node = importlib.import_module("vlmguard_transformers.rehearsal")
+    node = importlib.import_module("vlmguard_transformers.rehearsal.in_rank")
     if asked["world"] > 1:
         from vlmguard.ranks import alone
 

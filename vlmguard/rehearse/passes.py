@@ -257,7 +257,7 @@ def _short(message: str) -> str:
     return " ".join(message.split())[:600]
 
 
-_OURS = ("vlmguard_transformers/rehearsal.py", "vlmguard_swift/rehearse.py", "rehearsal.py",
+_OURS = ("vlmguard_transformers/rehearsal/in_rank.py", "vlmguard_swift/rehearse.py", "in_rank.py",
          "rehearse.py", "passes.py", "contextlib.py")  # fmt: skip
 
 

@@ -25,23 +25,26 @@ WATCHING = (
     "vlmguard.agree:basis",
     "vlmguard.agree:plan",
     "vlmguard_torch.layout.freezing:check",
-    "vlmguard_transformers.dry_run:rehearse",
-    "vlmguard_transformers.loss_scale:_if_ignored",
-    "vlmguard_transformers.router_loss:_of",
-    "vlmguard_transformers.steps:start",
-    "vlmguard_transformers.steps:before",
-    "vlmguard_transformers.steps:after",
-    "vlmguard_transformers.phases:mark",
+    "vlmguard_transformers.watch.dry_run:rehearse",
+    "vlmguard_transformers.model.loss_scale:_if_ignored",
+    "vlmguard_transformers.model.router_loss:_of",
+    "vlmguard_transformers.watch.steps:start",
+    "vlmguard_transformers.watch.steps:before",
+    "vlmguard_transformers.watch.steps:after",
+    "vlmguard_transformers.rows.phases:mark",
     "vlmguard_transformers.lifecycle:_comes_later",
     "vlmguard_transformers.lifecycle:_settle",
     "vlmguard_transformers.lifecycle:_own_steps",
-    "vlmguard_transformers.batches:hear",
+    "vlmguard_transformers.rows.batches:hear",
     "vlmguard_swift.batches:_judge",
     "vlmguard_swift.batches:_fetched",
     "vlmguard_swift.batches:_seen",
     "vlmguard.guard:close",
 )
-DEEPSPEED = ("vlmguard_transformers.steps:at_engine", "vlmguard_transformers.steps:held")
+DEEPSPEED = (
+    "vlmguard_transformers.watch.steps:at_engine",
+    "vlmguard_transformers.watch.steps:held",
+)
 MENDING = (
     "vlmguard_transformers.lifecycle:Life.take_up",
     "vlmguard_transformers.lifecycle:begin",
@@ -61,7 +64,7 @@ ALONE = {
     "vlmguard.guard:_tell",
     *UNWATCHED,
     "vlmguard.runtime.report:say",
-    "vlmguard_transformers.observation:_observe",
+    "vlmguard_transformers.model.observation:_observe",
     "vlmguard_transformers.arguments:resolve",
     "vlmguard_transformers.arguments:take",
     "vlmguard.guard:bring_down",
@@ -160,7 +163,7 @@ def test_flags_that_cannot_be_looked_for_leave_the_rest_at_work():
 def test_a_model_that_cannot_be_observed_trains_as_without_the_guard():
     off, on = (
         run("image", [*TRAINED], *names)
-        for names in ((), ("vlmguard_transformers.observation:_observe",))
+        for names in ((), ("vlmguard_transformers.model.observation:_observe",))
     )
     assert (off.returncode, on.returncode) == (0, 0), tail(on)
     verdict = bitwise(on.ranks, off.ranks)

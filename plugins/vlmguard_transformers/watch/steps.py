@@ -15,10 +15,11 @@ from vlmguard.core.facts import Run
 from vlmguard.core.runstate import RunState
 from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.gradients import Watch
-from vlmguard_transformers import abreast, forwards, padding
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.model import padding
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.repeats import Calls
+from vlmguard_transformers.watch import call_count_sync, forwards
+from vlmguard_transformers.watch.repeats import Calls
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
 _HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
@@ -68,7 +69,7 @@ def start(trainer: Any, profile: Profile, state: RunState) -> None:
     state.kept[_KNOWN] = weakref.WeakSet()
     if state.run is None:
         return
-    abreast.start(trainer, state)
+    call_count_sync.start(trainer, state)
     if "VG102" in state.neutral and not compiles:
         seeing = (path for tower in state.run.trained_towers for path in tower.paths)
         calls = state.kept[_CALLS] = Calls(trainer.model, seeing)
@@ -133,7 +134,7 @@ def before(trainer: Any, state: RunState) -> None:
     """A step begins; its forward is yet to come."""
     if not state.stepped:
         guard.look_again(state)
-    abreast.step(trainer, state)
+    call_count_sync.step(trainer, state)
     watch(trainer, state, getattr(trainer, "optimizer", None))
 
 

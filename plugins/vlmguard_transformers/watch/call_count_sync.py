@@ -24,7 +24,7 @@ from vlmguard_torch.layout import gathered
 from vlmguard_torch.layout.towers import plain
 from vlmguard_torch.observe.observed import Observed, under
 from vlmguard_torch.watch.forward_hooks import Onlooker
-from vlmguard_transformers import observation
+from vlmguard_transformers.model import observation
 
 _KEY = "abreast"
 _KEPT = 4

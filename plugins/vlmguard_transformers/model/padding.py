@@ -17,7 +17,7 @@ _KEY = "blanks"
 
 
 def kinds(rows: frozenset[str] | None) -> tuple[str, ...] | None:
-    """The kinds of input that some rank may have, as `blank_input.install` takes them; None: untold."""
+    """The kinds of input that some rank may have, for `blank_input.install`; None: untold."""
     media = {part for row in rows or () for part in row.split("+")} - {"text"}
     return tuple(sorted(media)) or None
 

@@ -21,7 +21,7 @@ from typing import Any
 from vlmguard.ranks import phase, phases
 from vlmguard.rehearse.scene import Scene
 from vlmguard_torch.layout import towers as by_name
-from vlmguard_transformers.rehearse_flags import HERE
+from vlmguard_transformers.rehearsal.flags import HERE
 
 Towers = Callable[[Any], Mapping[str, tuple[str, ...]]]
 

@@ -16,7 +16,7 @@ from packaging.version import Version
 from vlmguard.core.facts import Phase, Tower
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.transaction import Transaction
-from vlmguard_transformers import observation
+from vlmguard_transformers.model import observation
 
 FIRST = Version("4.49")
 """Before, a step without the flag was not divided by its micro-batches either."""

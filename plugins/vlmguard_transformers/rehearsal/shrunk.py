@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard_torch.observe.shrink import parts_of, shrink
-from vlmguard_transformers import published
+from vlmguard_transformers.rehearsal import published
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5", ".msgpack",
             ".index.json", ".part", ".incomplete", ".npz")  # fmt: skip
