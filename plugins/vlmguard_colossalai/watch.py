@@ -19,10 +19,10 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
-from vlmguard_colossalai import batches, inside, layout
+from vlmguard_colossalai import batches, gemini_chunks, inside
+from vlmguard_colossalai.call_count_sync import Together
 from vlmguard_colossalai.completer import Completer
 from vlmguard_colossalai.facts import Forward
-from vlmguard_colossalai.together import Together
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
 from vlmguard_torch.layout.towers import kind_of, plain
@@ -105,9 +105,9 @@ class Boosted:
             if kind_of(name, self.paths) in ("vision", "aligner")
         }
         gemini = self.run.strategy == "gemini"
-        engine = layout.engine(model) if gemini else None
+        engine = gemini_chunks.engine(model) if gemini else None
         self.touched = Touched(engine) if gemini else None
-        self.apart = gemini and not layout.mixes(engine, inner, self.seeing)
+        self.apart = gemini and not gemini_chunks.mixes(engine, inner, self.seeing)
         if gemini and self.run.world > 1 and self.paths:
             self.completer.reorders = not scene.text_runs_towers
         if scene.hurts or self.completer.reorders:
@@ -118,7 +118,7 @@ class Boosted:
             self._compares(scene)
         self.pending = False  # whether the booster's backward has run since the last step
         lost = {"backward", "gemini step"} & {*self.run.missing_seams, *self.run.lost_seams}
-        self.overwrites = gemini and not lost and layout.overwrites(engine)
+        self.overwrites = gemini and not lost and gemini_chunks.overwrites(engine)
         self.accumulates = bool(getattr(engine, "enable_gradient_accumulation", False))
         model.register_forward_pre_hook(_contained(self.before_forward), with_kwargs=True)
         model.register_forward_hook(_contained(self.after_forward), always_call=True)

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import known
 from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.scene import Scene
 from vlmguard_llamafactory import formats
 from vlmguard_transformers.rehearsal import flags
 from vlmguard_transformers.rehearsal.shrunk import make as make

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check import sources
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.reading import sources
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.scene import Scene
 from vlmguard_swift import rehearse_table as table
 from vlmguard_swift.rehearse_obstacles import many, obstacle
 from vlmguard_swift.rehearse_rows import kind_of

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check import hf
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.scene import Scene
 from vlmguard_transformers.rehearsal import flags
 from vlmguard_transformers.rehearsal.shrunk import make as make
 from vlmguard_transformers.rehearsal.shrunk import ready as ready

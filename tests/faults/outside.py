@@ -11,7 +11,7 @@ OUTSIDE = (
     "vlmguard_torch.calls:Hook",  # the same, of a hook on a module
     "vlmguard_torch.calls:sure",
     "vlmguard_torch.blank.hooks:Blank._broke",
-    "vlmguard.runtime.aloud",
+    "vlmguard.runtime.stderr",
     "vlmguard.core.errors",
     "vlmguard.guard:state_of",  # a containment, too
     "vlmguard_torch.watch.forward_hooks:Onlooker.__call__",

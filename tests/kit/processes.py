@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kit.pace import Pace
-from vlmguard.ranks.stillness import Stillness
+from vlmguard.ranks.idle_detector import Stillness
 
 GRACE = 10.0
 SLOW = 2.0

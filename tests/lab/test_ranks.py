@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from vlmguard.ranks import Call, not_engaged, phase, run  # noqa: E402
 from vlmguard.ranks.gloo import GlooGroup  # noqa: E402
 from vlmguard.ranks.outcome import Outcome, conclude  # noqa: E402
-from vlmguard.ranks.shelf import Shelf, closed, opened  # noqa: E402
+from vlmguard.ranks.tensor_store import Shelf, closed, opened  # noqa: E402
 
 importlib.import_module("torch._dynamo")  # DDP imports it: once here, not in every rank
 ENGINES = ("gloo", "referee")

@@ -11,7 +11,7 @@ import transformers
 
 from tests.matrix import families
 from tests.ordinary import models, rows
-from tests.ordinary.scene import Scene
+from tests.ordinary.fixture import Scene
 
 FEATURES: dict[str, Callable[[Scene], None]] = {}
 TUNINGS: dict[str, Callable[[Scene], None]] = {}

@@ -13,7 +13,7 @@ import torch._dynamo
 import transformers
 
 from tests.matrix import families
-from tests.ordinary import account, features, models, rows, scene, turns
+from tests.ordinary import account, features, fixture, models, rows, turns
 from tests.ordinary.draws import Draw
 
 RATE = 2e-3
@@ -89,7 +89,7 @@ def _accelerator(draw: Draw, model: Any) -> Any:
     if draw.strategy.startswith("zero"):
         accelerate.PartialState(cpu=True)
         deepspeed.init_distributed("gloo")  # as under `accelerate launch --use_deepspeed`
-        config = scene.zero(draw.strategy) | {
+        config = fixture.zero(draw.strategy) | {
             "train_micro_batch_size_per_gpu": draw.batch,
             "gradient_accumulation_steps": draw.accumulation,
             "train_batch_size": draw.world * draw.accumulation * draw.batch,
@@ -98,14 +98,14 @@ def _accelerator(draw: Draw, model: Any) -> Any:
             deepspeed_plugin=accelerate.DeepSpeedPlugin(hf_ds_config=config)
         )
     if draw.strategy == "fsdp2":
-        options = scene.fsdp2(model)
+        options = fixture.fsdp2(model)
         told["fsdp_plugin"] = accelerate.FullyShardedDataParallelPlugin(
             fsdp_version=2, reshard_after_forward=True, auto_wrap_policy="transformer_based_wrap",
             transformer_cls_names_to_wrap=options["transformer_layer_cls_to_wrap"],
             cpu_ram_efficient_loading=False, state_dict_type="SHARDED_STATE_DICT",
         )  # fmt: skip
     if draw.strategy == "ddp":
-        unused = scene.unused(draw) or draw.program != "loop"
+        unused = fixture.unused(draw) or draw.program != "loop"
         handler = accelerate.DistributedDataParallelKwargs(find_unused_parameters=unused)
         told["kwargs_handlers"] = [handler]
     return accelerate.Accelerator(cpu=True, **told)
@@ -251,7 +251,7 @@ def _between(loop: Loop) -> None:
         loop.clock.tick()
     if draw.has("evaluation") and loop.step % 5 == 0:
         model = loop.models[0].eval()
-        for number, kind in enumerate(scene.held_out(draw)[:: draw.world]):
+        for number, kind in enumerate(fixture.held_out(draw)[:: draw.world]):
             with torch.no_grad():
                 loss = model(**loop.collate([(1000 + number, kind)])).loss
             loop.losses.append(float(loss))

@@ -10,7 +10,7 @@ import transformers
 from tests.ordinary import account, models, turns
 from tests.ordinary.draws import Draw
 from tests.ordinary.features import FEATURES, TUNINGS
-from tests.ordinary.scene import Scene, make_model
+from tests.ordinary.fixture import Scene, make_model
 
 Trainer = transformers.Trainer
 

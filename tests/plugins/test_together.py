@@ -13,7 +13,7 @@ from vlmguard.core.settings import Settings
 from vlmguard.runtime import exchange
 from vlmguard.runtime.ballot import Decision
 from vlmguard_colossalai import inside
-from vlmguard_colossalai.together import _KEPT, Together
+from vlmguard_colossalai.call_count_sync import _KEPT, Together
 
 
 class Around(torch.nn.Module):

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from vlmguard.rehearse import odds
+from vlmguard.rehearse import probability
 
 
 @pytest.mark.parametrize("world", [2, 3, 5])
@@ -19,14 +19,14 @@ def test_odds_are_those_of_counting(share, world):
         for without in drawn:
             chance *= share if without else 1 - share
         mixed += chance if len(set(drawn)) > 1 else 0.0
-    assert odds.apart(share, world) == pytest.approx(mixed)
+    assert probability.apart(share, world) == pytest.approx(mixed)
 
 
 def test_a_batch_is_without_media_only_if_all_its_rows_are():
-    assert odds.apart(0.5, 2, batch=2) == pytest.approx(1 - 0.25**2 - 0.75**2)
+    assert probability.apart(0.5, 2, batch=2) == pytest.approx(1 - 0.25**2 - 0.75**2)
 
 
 def test_words():
-    assert "10% of the rows have no media: at 2 ranks 18% of the steps" in odds.told(0.1, 2)
-    assert "over 99%" in odds.told(0.5, 64)
-    assert "0.0002 of the steps" in odds.told(0.0001, 2)
+    assert "10% of the rows have no media: at 2 ranks 18% of the steps" in probability.told(0.1, 2)
+    assert "over 99%" in probability.told(0.5, 64)
+    assert "0.0002 of the steps" in probability.told(0.0001, 2)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 from vlmguard_swift import rehearse, rewards

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files, Unreadable
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.rehearse import media, rows
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request

@@ -6,9 +6,9 @@ names both sides of a deadlock at once; ``seat=Seat(0, 64, 8, tape)`` is one ran
 """
 
 from vlmguard.ranks.calls import Call, phase
-from vlmguard.ranks.engaged import not_engaged
 from vlmguard.ranks.fork import run
 from vlmguard.ranks.outcome import Outcome, Result, Site
-from vlmguard.ranks.seat import Seat
+from vlmguard.ranks.rank_environment import Seat
+from vlmguard.ranks.wrapper_engaged import not_engaged
 
 __all__ = ["Call", "Outcome", "Result", "Seat", "Site", "not_engaged", "phase", "run"]

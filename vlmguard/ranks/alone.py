@@ -18,8 +18,8 @@ import torch.distributed as dist
 
 from vlmguard.ranks.calls import Call
 from vlmguard.ranks.group import NotedGroup, join
+from vlmguard.ranks.rank_environment import Seat
 from vlmguard.ranks.referee import _done
-from vlmguard.ranks.seat import Seat
 
 LARGEST_TAPED = 1 << 20
 """Bytes of a tensor that is kept; weights are equal on all ranks anyway. Objects are always."""

@@ -26,10 +26,10 @@ from typing import Any
 
 from vlmguard.ranks.calls import Call, frames, log_to, read
 from vlmguard.ranks.coordinator import Coordinator
+from vlmguard.ranks.idle_detector import Stillness
 from vlmguard.ranks.outcome import Outcome, Result, conclude, parting
-from vlmguard.ranks.seat import Seat
-from vlmguard.ranks.shelf import Shelf, closed, opened
-from vlmguard.ranks.stillness import Stillness
+from vlmguard.ranks.rank_environment import Seat
+from vlmguard.ranks.tensor_store import Shelf, closed, opened
 
 GRACE = 1.5
 """Seconds that the other ranks get to fail by themselves after one has."""

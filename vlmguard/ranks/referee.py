@@ -17,7 +17,7 @@ from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[
 
 from vlmguard.ranks.calls import Call
 from vlmguard.ranks.group import NotedGroup, join
-from vlmguard.ranks.shelf import LEAST, Place, Shelf
+from vlmguard.ranks.tensor_store import LEAST, Place, Shelf
 
 _SUMMED = ("SUM", "AVG", "PREMUL_SUM")
 

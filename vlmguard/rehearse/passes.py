@@ -10,14 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check import aside
+from vlmguard.check.deep import sandbox
 from vlmguard.ranks import Outcome, Result, Seat, not_engaged, run
-from vlmguard.rehearse import compare, odds, verdict
+from vlmguard.rehearse import compare, probability, verdict
 from vlmguard.rehearse.compare import Difference
+from vlmguard.rehearse.fixture import OFF, ON, REFERENCE, Scene
 from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.rows import LOADER, Sample, Window
-from vlmguard.rehearse.scene import OFF, ON, REFERENCE, Scene
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, STOPPED, ZERO0, Judgement, Seen
 
 Tell = Callable[[str, Mapping[str, Any]], None]
@@ -59,7 +59,7 @@ class Rehearsal:
             self.fixes = _findings(scene)
         found = self._judged(scene, result)
         if found.order and found.order != LOADER and found.kind != CANNOT:
-            told = odds.told(self.sample.share, self.request.world, self.request.batch)
+            told = probability.told(self.sample.share, self.request.world, self.request.batch)
             found = replace(found, odds=told)
         self.tell("judged", {"pass": name, "kind": found.kind, "seconds": self.seconds[name]})
         return found
@@ -168,7 +168,7 @@ class Rehearsal:
             return "a package is not installed here"
         if cause.error == "Unparsed":
             return "the command as changed for this was refused"
-        if aside.lacking(text):
+        if sandbox.lacking(text):
             return "this machine lacks something"
         if not step and "loading state_dict" in text:
             return "the tiny copy of the model could not be loaded"

@@ -55,9 +55,9 @@ def _fault(what: str, error: Exception) -> None:
 
         fault(what, error)
     except Exception:
-        from vlmguard.runtime import aloud
+        from vlmguard.runtime import stderr
 
-        aloud.say(f"{what} failed: {error!r}; going on without it")
+        stderr.say(f"{what} failed: {error!r}; going on without it")
 
 
 class Place:

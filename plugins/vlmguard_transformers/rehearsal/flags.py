@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Unreadable
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Unreadable
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 

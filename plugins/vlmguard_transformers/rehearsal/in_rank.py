@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.ranks import phase, phases
-from vlmguard.rehearse.scene import Scene
+from vlmguard.rehearse.fixture import Scene
 from vlmguard_torch.layout import towers as by_name
 from vlmguard_transformers.rehearsal.flags import HERE
 

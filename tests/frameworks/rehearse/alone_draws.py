@@ -17,7 +17,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from vlmguard.check.aside import CPU
+from vlmguard.check.deep.sandbox import CPU
 
 os.environ.update(CPU)
 import deepspeed

@@ -190,9 +190,9 @@ def _limited() -> Any:
 def _listen(recorder: Recorder) -> None:
     """Hear each call of a wrapper of ours, each state that is opened, each line that is said."""
     from vlmguard.core import runstate
-    from vlmguard.runtime import aloud, stub
+    from vlmguard.runtime import stderr, stub
 
-    call, opened, say = stub.Hook.call, runstate.opened, aloud.say
+    call, opened, say = stub.Hook.call, runstate.opened, stderr.say
 
     def counted(self: Any, *args: Any) -> Any:
         recorder.met.calls += 1
@@ -206,7 +206,7 @@ def _listen(recorder: Recorder) -> None:
         recorder.met.said.append(_ADDRESS.sub("…", text))
         return say(text)
 
-    stub.Hook.call, runstate.opened, aloud.say = counted, kept, heard  # type: ignore[method-assign]
+    stub.Hook.call, runstate.opened, stderr.say = counted, kept, heard  # type: ignore[method-assign]
 
 
 def pytest_configure(config: Any) -> None:

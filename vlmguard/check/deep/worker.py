@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check import aside
-from vlmguard.ranks.seat import Seat
+from vlmguard.check.deep import sandbox
+from vlmguard.ranks.rank_environment import Seat
 
 _SOCKETS = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto",
             "socket.bind", "socket.sendmsg")  # fmt: skip
@@ -100,7 +100,7 @@ def _failed(error: BaseException) -> dict[str, str]:
     chain = _chain(error)
     ours = any(REFUSED in str(each) for each in chain)
     absent = any(isinstance(each, (ImportError, OSError)) for each in chain)
-    if ours or absent or aside.lacking(text) or isinstance(error, SystemExit):
+    if ours or absent or sandbox.lacking(text) or isinstance(error, SystemExit):
         return {"doubt": f"--deep: could not be constructed here: {text}"}
     return {"refused": text}
 

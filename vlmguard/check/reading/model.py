@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vlmguard.check.files import Files, Unreadable
+from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import known
 
 _SEES = ("vision_config", "visual", "vision_tower", "mm_vision_tower", "vit_config", "vision_cfg",

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check import aside, model
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.deep import sandbox
 from vlmguard.check.framework import Framework
 from vlmguard.check.launcher import Job
+from vlmguard.check.reading import model
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import known
 
 LIMIT = 180.0
@@ -89,12 +90,12 @@ def _without(words: list[str], names: tuple[str, ...]) -> list[str]:
 
 
 def _asked(asked: Mapping[str, Any], folder: Path, job: Job) -> Settled:
-    env = {**aside.environment(folder), **aside.CPU, "VLMGUARD": "off"}
+    env = {**sandbox.environment(folder), **sandbox.CPU, "VLMGUARD": "off"}
     kept = {k: v for k, v in job.env.items() if k not in env and known(v)}
     given = json.dumps({**asked, "folder": str(folder)})
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "vlmguard.check.deep_worker"], input=given, text=True,
+            [sys.executable, "-m", "vlmguard.check.deep.worker"], input=given, text=True,
             env={**kept, **env}, cwd=job.call.folder, capture_output=True, timeout=LIMIT,
             check=False,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from vlmguard.check import sources
+from vlmguard.check.reading import sources
 from vlmguard.check.shell.state import known
 from vlmguard.core.settings import nearest
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from vlmguard.ranks import run
 from vlmguard.rehearse import rows
+from vlmguard.rehearse.fixture import REFERENCE, Scene
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.rows import Row, Sample
-from vlmguard.rehearse.scene import REFERENCE, Scene
 
 COUNTED = "Counted"
 """The error that a rank ends with, its message the number of rows, where `Scene.counts`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import os
 
-from vlmguard.check import sources
-from vlmguard.check.files import Files
+from vlmguard.check.reading import sources
+from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import known
 
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
