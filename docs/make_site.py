@@ -144,8 +144,8 @@ def _sentence(answer: object) -> str:
 
 def _silent() -> Iterator[str]:
     """Cases of the newest full release set that end well and are wrong, alike ones together."""
+    from tools.lab.page import every_case
     from vlmguard.compat import cases, verdicts
-    from vlmguard.lab.page import every_case
 
     newest = next(each for each in verdicts.measured().sets if each.name == "newest")
     found: dict[tuple[str, str, str], dict[str, None]] = {}

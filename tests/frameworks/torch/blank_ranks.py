@@ -29,10 +29,10 @@ import transformers
 from torch.distributed.fsdp import fully_shard
 
 from tests.kit import vlms
+from tools.lab.strategies import RATE
 from vlmguard.core.facts import Run
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard.lab.strategies import RATE
 from vlmguard.ranks import phase, run
 from vlmguard_torch.blank import blank_input, rank_divergence
 from vlmguard_torch.layout import towers

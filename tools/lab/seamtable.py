@@ -1,4 +1,4 @@
-"""``vlmguard lab seams``: which release of a framework has which seam → ``compat/seams.toml``.
+"""``tools.lab seams``: which release of a framework has which seam → ``compat/seams.toml``.
 
 Every released archive is read, none is imported. Beside the seams stand names that an adapter needs
 without wrapping them. A seam that a release lacks is looked for in all its modules by class and
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tools.lab import releases, toml
 from vlmguard.compat import verdicts
-from vlmguard.lab import releases, toml
 from vlmguard.runtime import sources
 
 Say = Callable[[str], None]

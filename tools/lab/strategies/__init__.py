@@ -31,13 +31,13 @@ class Wrapped(Protocol):
 def wrap(model: Any, strategy: str, accumulation: int) -> Wrapped:
     """The model under ``strategy``; a process group has to be there."""
     if strategy.startswith("ddp"):
-        from vlmguard.lab.strategies import ddp
+        from tools.lab.strategies import ddp
 
         return ddp.DDP(model, strategy, accumulation)
     if strategy.startswith("zero"):
-        from vlmguard.lab.strategies import zero
+        from tools.lab.strategies import zero
 
         return zero.Zero(model, strategy, accumulation)
-    from vlmguard.lab.strategies import fsdp2
+    from tools.lab.strategies import fsdp2
 
     return fsdp2.FSDP2(model, accumulation)

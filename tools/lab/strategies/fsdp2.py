@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from vlmguard.lab.strategies import RATE
+from tools.lab.strategies import RATE
 
 
 def _fully_shard() -> Any:

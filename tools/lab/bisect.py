@@ -1,4 +1,4 @@
-"""What ``vlmguard lab bisect`` does: finds the release of one package with which a verdict flips.
+"""``python -m tools.lab bisect``: finds the release of one package with which a verdict flips.
 
 The other packages stay as one set has them. What it finds is kept in ``compat/bisected.toml``, a
 row a flip.
@@ -13,11 +13,11 @@ from typing import Any
 from packaging.version import Version
 from rich.console import Console
 
+from tools.lab import campaign, envs, releases, runner, toml
+from tools.lab.cases import Case
+from tools.lab.envs import ReleaseSet
 from vlmguard.compat import verdicts
 from vlmguard.core.settings import read_toml
-from vlmguard.lab import campaign, envs, releases, runner, toml
-from vlmguard.lab.cases import Case
-from vlmguard.lab.envs import ReleaseSet
 
 TABLE = "bisected"
 Told = tuple[str, ...]

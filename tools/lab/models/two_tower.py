@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from vlmguard.lab.models.batches import Kind
+from tools.lab.models.batches import Kind
 
 WIDTH, WORDS, PATCHES, PIXELS, ROWS, LENGTH = 16, 32, 4, 8, 2, 6
 LORA = r"language\.\d+\.(mix|up|down)"

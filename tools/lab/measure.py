@@ -6,10 +6,10 @@ import functools
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from vlmguard.lab import compare, step
-from vlmguard.lab.cases import Case
-from vlmguard.lab.messages import classify, first_line
-from vlmguard.lab.models.batches import WORLD
+from tools.lab import compare, step
+from tools.lab.cases import Case
+from tools.lab.messages import classify, first_line
+from tools.lab.models.batches import WORLD
 from vlmguard.ranks import Result, not_engaged, run
 
 LIMIT = 120.0

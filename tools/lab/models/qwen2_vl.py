@@ -10,7 +10,7 @@ import torch
 import transformers  # type: ignore[import-not-found]
 from torch import nn
 
-from vlmguard.lab.models.batches import Kind
+from tools.lab.models.batches import Kind
 
 WIDTH, WORDS, LENGTH, ROWS = 32, 64, 8, 2
 GRID = (1, 4, 4)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from vlmguard.lab.cases import Case
-from vlmguard.lab.models import make
-from vlmguard.lab.models.batches import WORLD, steps
-from vlmguard.lab.strategies import RATE, wrap
+from tools.lab.cases import Case
+from tools.lab.models import make
+from tools.lab.models.batches import WORLD, steps
+from tools.lab.strategies import RATE, wrap
 from vlmguard.ranks import phase
 
 

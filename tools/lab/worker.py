@@ -20,8 +20,8 @@ def main() -> None:
     """Serve cases until stdin ends."""
     replies = os.fdopen(int(sys.argv[1]), "w", buffering=1)
     replies.write(json.dumps({"ready": prepare()}) + "\n")
-    from vlmguard.lab.cases import Case
-    from vlmguard.lab.measure import Bench
+    from tools.lab.cases import Case
+    from tools.lab.measure import Bench
 
     benches: dict[str, Bench] = {}
     for line in sys.stdin:
@@ -48,9 +48,6 @@ def prepare() -> dict[str, str]:
     # Would compile a shared-memory kernel in every rank behind a file lock: looks like a hang.
     # By module name: the attribute deepspeed.comm.torch is torch itself.
     vars(sys.modules["deepspeed.comm.torch"])["build_shm_op"] = lambda: None
-    import vlmguard.lab.models.qwen2_vl
-    import vlmguard.lab.models.two_tower
-    import vlmguard.lab.strategies.ddp
     import vlmguard.ranks.gloo
     import vlmguard.ranks.referee  # noqa: F401
 
@@ -66,8 +63,8 @@ def prepare() -> dict[str, str]:
 
 def warm() -> None:
     """Import what ranks import while they run (torch's compiler, mostly): once, not in each."""
-    from vlmguard.lab import step
-    from vlmguard.lab.cases import Case
+    from tools.lab import step
+    from tools.lab.cases import Case
     from vlmguard.ranks import run
 
     def modules(strategy: str, model: str) -> list[str]:

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.lab import standins
+from tools.lab.records import home as home_of_records
 from vlmguard.compat.choice import folder
 from vlmguard.core.settings import read_toml
-from vlmguard.lab import standins
-from vlmguard.lab.records import home as home_of_records
 
 
 class CannotInstall(Exception):
@@ -49,18 +49,15 @@ class ReleaseSet:
         return {name: getattr(self, name) for name in names}
 
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def home() -> Path:
-    """Where environments lie: ``$VLMGUARD_LAB``, or ``.envs/lab`` in a checkout, or a cache."""
+    """Where environments lie: ``$VLMGUARD_LAB``, or ``.envs/lab``."""
     found = os.environ.get("VLMGUARD_LAB")
     if found:
         return Path(found)
-    checkout = _PACKAGE.parent
-    if (checkout / "pyproject.toml").exists():
-        return checkout / ".envs" / "lab"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vlmguard" / "lab"
+    return _ROOT / ".envs" / "lab"
 
 
 def recipe() -> dict[str, Any]:
@@ -110,11 +107,12 @@ def environment(of: ReleaseSet) -> dict[str, str]:
 
 
 def _ours() -> Path:
-    """A folder with this package and nothing else: its neighbours are another environment's."""
-    place = home() / f"vlmguard-{zlib.crc32(bytes(_PACKAGE)):08x}"
+    """A folder of vlmguard and its tools alone: their neighbours are another environment's."""
+    place = home() / f"vlmguard-{zlib.crc32(bytes(_ROOT)):08x}"
     place.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        (place / "vlmguard").symlink_to(_PACKAGE, target_is_directory=True)
+    for name in ("vlmguard", "tools"):
+        with contextlib.suppress(FileExistsError):
+            (place / name).symlink_to(_ROOT / name, target_is_directory=True)
     return place
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from vlmguard.lab.strategies import RATE
+from tools.lab.strategies import RATE
 
 
 def _config(stage: int, overlap: bool, accumulation: int, trainable: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from vlmguard.lab.strategies import RATE
+from tools.lab.strategies import RATE
 
 BUCKET_MB = 0.004
 """About 1,000 elements: several buckets in a tiny model."""

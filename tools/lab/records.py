@@ -20,8 +20,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tools.lab.cases import Case
 from vlmguard.compat.choice import folder
-from vlmguard.lab.cases import Case
 
 FORMAT = 1
 Record = dict[str, Any]

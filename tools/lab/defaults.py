@@ -1,4 +1,4 @@
-"""``vlmguard lab defaults``: what a release does when the user says nothing, and since when.
+"""``python -m tools.lab defaults``: what a release does when the user says nothing, and since when.
 
 Each default is read from the released source by its syntax tree, nothing is imported. The first
 release of every minor is read, and where two of them differ every release between them.
@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tools.lab import releases, toml
+from tools.lab.releases import Source
+from tools.lab.seamtable import Say, first_of_minors
 from vlmguard.compat import verdicts
-from vlmguard.lab import releases, toml
-from vlmguard.lab.releases import Source
-from vlmguard.lab.seamtable import Say, first_of_minors
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``vlmguard lab table``: the records → ``compat/verdicts.toml`` and ``docs/compatibility.md``.
+"""``tools.lab table``: the records → ``compat/verdicts.toml`` and ``docs/compatibility.md``.
 
 Both are generated as a whole and never edited; a test makes them anew from the committed records.
 """
@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.lab import toml
 from vlmguard.compat import cases, verdicts
 from vlmguard.compat.cases import Case
-from vlmguard.lab import toml
 
 FORMAT = 1
 PACKAGES = ("torch", "deepspeed", "transformers", "peft")
@@ -133,10 +134,16 @@ def _rank(case: Case) -> tuple[int, ...]:
 
 def write(found: Iterable[Record] | None = None, docs: Path | None = None) -> None:
     """Replace the table, then the page that shows it."""
-    from vlmguard.lab import page, place
+    from tools.lab import page
 
     target = verdicts.folder() / "verdicts.toml"
     toml.write(target, "table", build(records() if found is None else found))
     verdicts.forget()
-    docs = docs or place.docs()
+    docs = docs or _docs()
     (docs / "compatibility.md").write_text(page.page(), encoding="utf-8")
+
+
+def _docs() -> Path:
+    """The folder of compatibility.md: docs/, or that of the user's tables."""
+    asked = os.environ.get("VLMGUARD_TABLES")
+    return verdicts.folder() if asked else Path(__file__).resolve().parents[2] / "docs"

@@ -7,17 +7,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from vlmguard.lab.cases import Case
-from vlmguard.lab.models.batches import kind
+from tools.lab.cases import Case
+from tools.lab.models.batches import kind
 
 
 def family(case: Case) -> Any:
     """The module that builds the model."""
     if case.model == "qwen2_vl":
-        from vlmguard.lab.models import qwen2_vl
+        from tools.lab.models import qwen2_vl
 
         return qwen2_vl
-    from vlmguard.lab.models import two_tower
+    from tools.lab.models import two_tower
 
     return two_tower
 

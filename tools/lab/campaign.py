@@ -1,4 +1,4 @@
-"""What ``vlmguard lab run`` and ``vlmguard lab envs`` do: progress shown, records kept."""
+"""What the lab's commands ``run`` and ``envs`` do: progress shown, records kept."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from vlmguard.lab import cases, envs, records, runner
-from vlmguard.lab.cases import Case
+from tools.lab import cases, envs, records, runner
+from tools.lab.cases import Case
 
 
 def chosen(part: str, only: Sequence[str]) -> list[Case]:

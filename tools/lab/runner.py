@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vlmguard.lab import envs
-from vlmguard.lab.cases import Case
-from vlmguard.lab.envs import ReleaseSet
+from tools.lab import envs
+from tools.lab.cases import Case
+from tools.lab.envs import ReleaseSet
 
 Told = Callable[[Case, dict[str, Any]], None]
 
@@ -27,7 +27,7 @@ class Worker:
 
     def __init__(self, of: ReleaseSet) -> None:
         ours, theirs = os.pipe()
-        command = [str(envs.python(of)), "-m", "vlmguard.lab.worker", str(theirs)]
+        command = [str(envs.python(of)), "-m", "tools.lab.worker", str(theirs)]
         self.process = subprocess.Popen(
             command,
             env=envs.environment(of),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vlmguard.lab.cases import Case
+from tools.lab.cases import Case
 
 WORLD = 2
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tools.lab import cases, envs
 from vlmguard.compat import verdicts
 from vlmguard.compat.cases import Case
-from vlmguard.lab import cases, envs
 
 KINDS = {
     "ok": ("ok",),

@@ -1,0 +1,1 @@
+"""What the project measures and writes with: the lab, benchmarks, page makers. Not in the wheel."""
