@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.suites import compare
+from tools.pages import suites_page
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -145,9 +146,6 @@ def test_weights_count_where_they_do_not_vary_by_themselves(again, verdict):
 
 
 def test_the_page_counts_what_ran_and_names_what_differs():
-    sys.path.insert(0, str(ROOT / "docs"))
-    import suites_page
-
     met = {"calls": 1, "runs": 1, "towers": 0}
     plain = {"suite": "trl", "ran": True, "met": met, "off": "passed", "on": "passed"}
     tests = [

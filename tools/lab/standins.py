@@ -70,7 +70,7 @@ def _write(lib: Path, objects: list[Path], missing: set[str]) -> None:
     defined: set[str] = set()
     for file in objects:
         for kind, symbol in _symbols(file):
-            name, _, version = symbol.replace("@@", "@").partition("@")
+            name, _, version = symbol.replace("tests.bench.test_bench", "@").partition("@")
             if kind not in "Uw":
                 defined.add(name)
             elif version in home_of:

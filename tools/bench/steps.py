@@ -1,6 +1,6 @@
 """A training step with the guard on and off by turns, and what each mend costs, on small models.
 
-Run by an interpreter that has transformers: ``python -m tests.bench.steps step|mends [--quick]``.
+Run by an interpreter that has transformers: ``python -m tools.bench.steps step|mends [--quick]``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.bench import measure
+from tools.bench import measure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
 

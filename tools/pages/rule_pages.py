@@ -1,26 +1,14 @@
-"""One page per rule, generated from its docstring: ``python docs/pages.py`` writes docs/rules/,
-and the pages of what was measured (`measured.py`).
-
-``python docs/pages.py --check`` fails where a page is not what its rule or data say.
-"""
+"""One page per rule, made of its docstring: docs/rules/."""
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 from vlmguard.rules import RULES as OURS
 from vlmguard_colossalai.rules import RULES as GEMINI
 
-sys.path.insert(0, str(Path(__file__).parent))
-import facts_page
-import matrix_page
-import ordinary_page
-import rehearsals_page
-import suites_page
-
-FOLDER = Path(__file__).parent / "rules"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "rules"
 RULES = sorted((*OURS, *GEMINI), key=lambda rule: rule.CODE)
 CODES = {rule.CODE for rule in RULES}
 
@@ -117,32 +105,3 @@ def pages() -> dict[str, str]:
     ]
     head = ["# Rules", "", "| code | name | default | what |", "| --- | --- | --- | --- |"]
     return {**made, "index.md": "\n".join([*head, *rows]) + "\n"}
-
-
-def every() -> dict[Path, str]:
-    """File → text, of all pages that are made."""
-    sys.path.insert(0, str(FOLDER.parent))
-    import measured
-
-    rules = {FOLDER / name: text for name, text in pages().items()}
-    told = {FOLDER.parent / name: text for name, text in measured.pages().items()}
-    seen = {rehearsals_page.PAGE: rehearsals_page.text(), facts_page.PAGE: facts_page.text()}
-    seen[suites_page.PAGE] = suites_page.text()
-    seen[ordinary_page.PAGE] = ordinary_page.text()
-    return {**rules, **told, **seen, matrix_page.PAGE: matrix_page.text(matrix_page.load())}
-
-
-def main(check: bool) -> int:
-    FOLDER.mkdir(exist_ok=True)
-    made = every()
-    stale = [file for file, text in made.items() if not file.exists() or file.read_text() != text]
-    if check:
-        print("\n".join(f"{file.name} is stale: run python docs/pages.py" for file in stale))
-        return bool(stale)
-    for file, text in made.items():
-        file.write_text(text, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main("--check" in sys.argv))

@@ -1,4 +1,4 @@
-"""docs/proof.md, from the results of `make faults` and `make mutate`: `python docs/proof.py`."""
+"""docs/proof.md, from the results of `make faults` and `make mutate`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import tomllib
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FAULTS = ROOT / "tests" / "faults" / "results.jsonl"
 MUTATIONS = ROOT / "tests" / "mutate" / "results.jsonl"
 REASONS = ROOT / "tests" / "mutate" / "reasons.toml"

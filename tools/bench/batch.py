@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tests.bench import measure
+from tools.bench import measure
 from vlmguard import guard
 from vlmguard.core import runstate, settings
 from vlmguard.core.facts import Run

@@ -1,6 +1,6 @@
 """docs/picture.svg: ``vlmguard selftest`` of the real framework, guard off and on, side by side.
 
-    python docs/picture.py        where ms-swift is installed
+    python -m tools.pages.picture        where ms-swift is installed
 
 Draws the lines that the two runs printed, under a prompt, and how each run ended.
 """
@@ -14,7 +14,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-OUT = Path(__file__).with_name("picture.svg")
+OUT = Path(__file__).resolve().parents[2] / "docs" / "picture.svg"
 WIDTH, ROW, COLUMN, TOP = 1080, 19, 62, 64
 COMMAND = "NPROC_PER_NODE=2 swift sft …"
 COLOURS = {"dim": "#8b949e", "red": "#ff7b72", "green": "#7ee787", "plain": "#e6edf3"}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 DATA = DOCS / "data"
 PARTS = {
     "start": "A Python that starts without a framework",
@@ -126,7 +126,7 @@ NOT_YET = """# GPU
 
 Not measured yet: everything on these pages was run on CPU, in gloo ranks. The mechanisms are in Python code of DeepSpeed, torch and the frameworks that does not ask for the device, but step time, memory and NCCL's own behaviour have not been seen.
 
-`make gpu` measures on one CUDA device, in at most ten minutes, and this page is made from what it writes: a training step with the guard while every synchronisation with the device is an error; step time and peak memory with the guard on and off; what reentrant and non-reentrant checkpointing, `find_unused_parameters` and the blank input cost on a Qwen2-VL of 2 billion random weights in bf16; two ranks on one device that crash or hang without the guard and train with it. It needs a Python that has torch with CUDA and transformers; `make gpu-wheels` collects the rest, a few MB, into `.gpu/wheels` for a machine without an index. `python tests/gpu/run.py --cpu` rehearses it.
+`make gpu` measures on one CUDA device, in at most ten minutes, and this page is made from what it writes: a training step with the guard while every synchronisation with the device is an error; step time and peak memory with the guard on and off; what reentrant and non-reentrant checkpointing, `find_unused_parameters` and the blank input cost on a Qwen2-VL of 2 billion random weights in bf16; two ranks on one device that crash or hang without the guard and train with it. It needs a Python that has torch with CUDA and transformers; `make gpu-wheels` collects the rest, a few MB, into `.gpu/wheels` for a machine without an index. `python tools/gpu/run.py --cpu` rehearses it.
 """
 
 

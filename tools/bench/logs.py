@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.bench import measure
 from tests.explain.speed import mixed
+from tools.bench import measure
 from vlmguard_explain import command
 from vlmguard_explain.match.catalogue import load
 from vlmguard_explain.source import matcher

@@ -1,4 +1,4 @@
-"""The site: ``python docs/make_site.py build`` writes site/, ``look`` opens it in a browser.
+"""The site: ``python -m tools.pages.make_site build`` writes site/, ``look`` opens it in a browser.
 
 Zensical builds a copy of docs/ in which the pages that lie elsewhere (changelog, security, how to
 contribute) or are made from the tables (the questions that people ask of them) have been put.
@@ -22,7 +22,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 COPY = ROOT / ".site" / "docs"
 SITE = ROOT / "site"
 SHOTS = ROOT / ".site" / "shots"
@@ -51,7 +51,7 @@ FETCHES = {"img": "src", "script": "src", "link": "href", "iframe": "src", "sour
 def gather() -> None:
     """Make the copy that is built."""
     shutil.rmtree(COPY, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", COPY, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    shutil.copytree(ROOT / "docs", COPY, ignore=shutil.ignore_patterns("__pycache__"))
     for name, page in FROM_ROOT.items():
         (COPY / page).write_text(_links(ROOT / name), "utf-8")
     (COPY / "ask.md").write_text("\n".join(ask()), "utf-8")

@@ -1,4 +1,4 @@
-"""What only a GPU can tell, in at most ten minutes: ``python tests/gpu/run.py --out gpu.json``.
+"""What only a GPU can tell, in at most ten minutes: ``python tools/gpu/run.py --out gpu.json``.
 
 For one CUDA device and a Python that has torch with CUDA and transformers 5. This folder is all of
 ours that it needs, and vlmguard itself with pluggy and packaging, accelerate and peft: installed,

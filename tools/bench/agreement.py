@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.bench import measure
+from tools.bench import measure
 
 MINE = {
     "settings": "0" * 8,

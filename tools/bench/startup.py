@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.bench import armed, measure
 from tests.kit import envs, runs
+from tools.bench import armed, measure
 
 PASS = ["-c", "pass"]
 

@@ -1,7 +1,7 @@
-"""``python -m tests.bench [--quick] [--only PART…]``: measure, and write docs/data/benchmarks.json.
+"""``python -m tools.bench [--quick] [--only PART…]``: measure, and write docs/data/benchmarks.json.
 
 Each part replaces its own section, so that they can be run one by one. ``--quick`` measures a few
-pairs, checks the machinery and writes nothing; ``docs/pages.py`` makes the page from the file.
+pairs, checks the machinery and writes nothing; ``tools/pages/`` makes the page from the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _here(module: str, name: str) -> Callable[[bool], dict[str, Any]]:
     def run(quick: bool) -> dict[str, Any]:
         import importlib
 
-        return getattr(importlib.import_module(f"tests.bench.{module}"), name)(quick)  # type: ignore[no-any-return]
+        return getattr(importlib.import_module(f"tools.bench.{module}"), name)(quick)  # type: ignore[no-any-return]
 
     return run
 
@@ -38,7 +38,7 @@ def _there(name: str) -> Callable[[bool], dict[str, Any]]:
     """In an environment that has transformers."""
 
     def run(quick: bool) -> dict[str, Any]:
-        words = [envs.program(BESIDE), "-m", "tests.bench.steps", name]
+        words = [envs.program(BESIDE), "-m", "tools.bench.steps", name]
         # the stand-ins: its torchvision was built for another torch
         path = os.pathsep.join(map(str, (runs.KIT / "standins", ROOT, ROOT / "plugins")))
         given = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1",
