@@ -25,18 +25,18 @@ frameworks: envs
 # the same ones again), runs with something wrong around us, changes to the sources that the fast
 # tests should notice. What came of them is committed, and shown by docs/proof.md.
 faults: envs
-	$(DEV)/python -m tests.faults.campaign $(if $(SEED),--seed $(SEED))
-	$(DEV)/python -m tests.faults.campaign --elsewhere
+	$(DEV)/python -m tools.faults.campaign $(if $(SEED),--seed $(SEED))
+	$(DEV)/python -m tools.faults.campaign --elsewhere
 	$(DEV)/python -m tools.pages.proof
 
 mutate: dev
-	$(DEV)/python tests/mutate/run.py $(if $(SEED),--seed $(SEED))
-	$(DEV)/python tests/mutate/run.py --named
+	$(DEV)/python tools/mutate/run.py $(if $(SEED),--seed $(SEED))
+	$(DEV)/python tools/mutate/run.py --named
 	$(DEV)/python -m tools.pages.proof
 
 # An hour or two, resumable: healthy runs drawn by SEED, guard off and on; then docs/ordinary.md is
 # made of the records. A record of other sources of the guard is made again. UNTIL=HH:MM stops it.
-ORDINARY = $(DEV)/python -m tests.ordinary.campaign $(if $(SEED),--seed $(SEED)) $(if $(UNTIL),--until $(UNTIL))
+ORDINARY = $(DEV)/python -m tools.ordinary.campaign $(if $(SEED),--seed $(SEED)) $(if $(UNTIL),--until $(UNTIL))
 ordinary: dev
 	@$(ENVS) make trl swift llamafactory flagembedding colossalai
 	for world in 1 2 3 4; do $(ORDINARY) --world $$world || exit 1; done
@@ -46,8 +46,8 @@ ordinary: dev
 # Every cell of docs/matrix.md that has no record yet, guard off and on; stop and go on at will.
 matrix: dev
 	@$(ENVS) make trl colossalai
-	$(PYTHON) tests/matrix/campaign.py
-	$(DEV)/python -m tests.matrix.commands
+	$(PYTHON) tools/matrix/campaign.py
+	$(DEV)/python -m tools.matrix.commands
 	$(DEV)/python -m tools.pages
 
 # Hours, resumable: the example scripts of ms-swift that train, rehearsed with stand-ins. SCRIPTS is a
@@ -56,7 +56,7 @@ REHEARSES = PYTHONPATH=$(CURDIR)/tests/kit/standins:$(CURDIR)/tests/kit/programs
 rehearse-all: dev
 	@test -d "$(SCRIPTS)/examples" || { echo "make rehearse-all SCRIPTS=FOLDER: a checkout of ms-swift's repository"; exit 2; }
 	@$(ENVS) make swift
-	$(REHEARSES) .envs/swift/bin/python -m tests.scripts.campaign $(SCRIPTS) --commit $$(git -C $(SCRIPTS) rev-parse HEAD)
+	$(REHEARSES) .envs/swift/bin/python -m tools.scripts.campaign $(SCRIPTS) --commit $$(git -C $(SCRIPTS) rev-parse HEAD)
 	$(DEV)/python -m tools.pages
 
 # The same, resumable, of commands that real gloo ranks are run on, too.
@@ -73,7 +73,7 @@ rehearse-jobs: dev
 suites: dev
 	@test -n "$(TRANSFORMERS)$(ACCELERATE)$(TRL)$(PEFT)" || { echo "make suites TRANSFORMERS=FOLDER ACCELERATE=FOLDER TRL=FOLDER PEFT=FOLDER: checkouts, any of them"; exit 2; }
 	@$(ENVS) make trl $(if $(TRANSFORMERS),llamafactory)
-	$(DEV)/python -m tests.suites.run $(if $(TRL),trl=$(TRL)) $(if $(ACCELERATE),accelerate=$(ACCELERATE)) \
+	$(DEV)/python -m tools.suites.run $(if $(TRL),trl=$(TRL)) $(if $(ACCELERATE),accelerate=$(ACCELERATE)) \
 	  $(if $(PEFT),peft=$(PEFT)) $(if $(TRANSFORMERS),transformers=$(TRANSFORMERS)); code=$$?; \
 	  $(DEV)/python -m tools.pages && exit $$code
 

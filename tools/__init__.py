@@ -1,1 +1,1 @@
-"""What the project measures and writes with: the lab, benchmarks, page makers. Not in the wheel."""
+"""What the project measures, proves and draws its pages with. Not in the wheel."""

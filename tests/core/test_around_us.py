@@ -14,7 +14,7 @@ import traceback
 import pytest
 
 from tests.core.test_guard import BROKEN, HEALTHY, Framework
-from tests.faults import elsewhere
+from tools.faults import elsewhere
 from vlmguard import guard, registry
 from vlmguard.compat import verdicts
 from vlmguard.core.errors import Stop

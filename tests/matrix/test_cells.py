@@ -6,8 +6,8 @@ import itertools
 import json
 from pathlib import Path
 
-from tests.matrix import cells, records
-from tests.matrix.cells import Cell, astuple
+from tools.matrix import cells, records
+from tools.matrix.cells import Cell, astuple
 from tools.pages import matrix_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +76,7 @@ def test_the_page_counts_and_lists():
 
 
 def test_no_command_that_was_run_is_broken():
-    """What is kept of tests/matrix/commands.py, whose names are those of the framework tests."""
+    """What is kept of tools/matrix/commands.py, whose names are those of the framework tests."""
     file = ROOT / "compat" / "commands.jsonl"
     lines = file.read_text("utf-8").splitlines() if file.exists() else []
     kept = [json.loads(line) for line in lines]

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.suites import compare
 from tools.pages import suites_page
+from tools.suites import compare
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -54,7 +54,7 @@ def ends(tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
     (folder / "test_some.py").write_text(TESTS)
     out = folder / "out.jsonl"
-    parts = ("tests/suites/plugin", "", "plugins")
+    parts = ("tools/suites/plugin", "", "plugins")
     around = {
         **os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in parts),
         "SUITES_OUT": str(out), "SUITES_LIMIT": "0.2", "VLMGUARD": "",

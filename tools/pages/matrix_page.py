@@ -60,13 +60,13 @@ def load() -> list[Record]:
 
 
 def _commands() -> Iterator[str]:
-    """The cells of tests/matrix/commands.py."""
+    """The cells of tools/matrix/commands.py."""
     yield (
         "`swift` and a user's train.py around a plain Trainer, with their own arguments and data, "
         "in two ranks forked from a process that has imported the framework; ColossalAI's booster "
         "under torchrun. Judged against a run of the same command that is known to be right "
         "(plain DDP; under Gemini plain torch in one process). Run by "
-        "`python -m tests.matrix.commands`."
+        "`python -m tools.matrix.commands`."
     )
     yield ""
     yield "| command | of | what it asks | without | with | done | commit |"

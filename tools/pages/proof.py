@@ -12,9 +12,9 @@ from typing import Any
 import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
-FAULTS = ROOT / "tests" / "faults" / "results.jsonl"
-MUTATIONS = ROOT / "tests" / "mutate" / "results.jsonl"
-REASONS = ROOT / "tests" / "mutate" / "reasons.toml"
+FAULTS = ROOT / "tools" / "faults" / "results.jsonl"
+MUTATIONS = ROOT / "tools" / "mutate" / "results.jsonl"
+REASONS = ROOT / "tools" / "mutate" / "reasons.toml"
 PAGE = ROOT / "docs" / "proof.md"
 Row = dict[str, Any]
 

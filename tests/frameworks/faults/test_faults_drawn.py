@@ -8,8 +8,8 @@ import itertools
 
 import pytest
 
-from tests.faults import campaign
 from tests.kit import seeds
+from tools.faults import campaign
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 NAMES = ("plain", "plain-reentrant")
