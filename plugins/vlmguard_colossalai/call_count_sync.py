@@ -21,7 +21,7 @@ _KEPT = 4
 """Forwards whose marks stay in the store."""
 
 
-class Together:
+class CallCountSync:
     """Training forwards of one boosted model.
 
     least: how often every forward runs the towers, on a blank input where it has none.
@@ -44,7 +44,7 @@ class Together:
             t for t in others if exchange.left(self._mark(self.forwards, t), self.state.number)
         ]
         self._forget(mine)
-        return rule.apart(mine, found[0], bool(self.least)) if found else None
+        return rule.ranks_differ(mine, found[0], bool(self.least)) if found else None
 
     def _forget(self, mine: int) -> None:
         """All ranks left the same mark, or one of them has stopped."""

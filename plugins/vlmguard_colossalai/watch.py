@@ -20,7 +20,7 @@ from vlmguard.runtime import report
 from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
 from vlmguard_colossalai import batches, gemini_chunks, inside
-from vlmguard_colossalai.call_count_sync import Together
+from vlmguard_colossalai.call_count_sync import CallCountSync
 from vlmguard_colossalai.completer import Completer
 from vlmguard_colossalai.facts import Forward
 from vlmguard_colossalai.touched import Touched
@@ -113,7 +113,7 @@ class Boosted:
         if scene.hurts or self.completer.reorders:
             contain("putting a blank image into the model", self.completer.install)
         self.judged = False  # whether this step's backward was judged
-        self.together: Together | None = None
+        self.call_counts: CallCountSync | None = None
         if self.completer.reorders:
             self._compares(scene)
         self.pending = False  # whether the booster's backward has run since the last step
@@ -128,9 +128,9 @@ class Boosted:
         part."""
         if self.completer.inside:
             if inside.several(scene.core):
-                self.together = Together(self.state, least=1)
+                self.call_counts = CallCountSync(self.state, least=1)
         elif scene.text_leaves_towers:
-            self.together = Together(self.state)
+            self.call_counts = CallCountSync(self.state)
         elif self.completer.block is None:
             _note(
                 "what a text-only batch leaves out of this model could not be observed: if it "
@@ -170,7 +170,7 @@ class Boosted:
             return None
         done = self.completer(batch)
         kinds = self.completer.facts(done).kinds
-        if self.together is not None and (found := self.together.compare(kinds)):
+        if self.call_counts is not None and (found := self.call_counts.compare(kinds)):
             guard.judge([found])
         return None if done is batch else rebuild(done)
 

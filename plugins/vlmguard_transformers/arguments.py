@@ -18,7 +18,7 @@ from vlmguard.core.errors import SettingsError
 from vlmguard.runtime import refusal
 from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
-from vlmguard.runtime.stop import bring_down
+from vlmguard.runtime.stop import abort
 
 FLAGS = ("--vlmguard", "--vlmguard-freeze", "--vlmguard-dry-step")
 
@@ -154,7 +154,7 @@ def _raised(what: str, call: Callable[..., Any], *args: Any) -> None:
     try:
         contain(what, call, *args)
     except SettingsError as error:
-        contain("telling torchrun", bring_down, error)
+        contain("telling torchrun", abort, error)
         contain("preparing to say it in one line", refusal.in_one_line)
         raise
 

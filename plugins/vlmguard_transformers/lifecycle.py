@@ -111,7 +111,7 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
     try:
         profile = profiles.of(trainer)
     except Exception:
-        contain("telling the other ranks", guard.passed_by)
+        contain("telling the other ranks", guard.announce_skip)
         raise
     state = guard.pre_wrap(
         lambda: translate.run(trainer, profile, phase),
@@ -171,7 +171,7 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
         state.phase = before
     if kept[_SERIAL] == number:  # nobody inside has judged it
         contain("judging gradients", steps.after, instance, state)
-        contain("noting that a blank input held", steps.held, state)
+        contain("noting that a blank input held", steps.confirmed, state)
     return loss
 
 

@@ -69,7 +69,7 @@ def goes_wrong(name, folder):
     for each in ("home", "report", "tmp"):
         (folder / each).mkdir()
     os.environ["VLMGUARD_REPORT"] = str(folder / "report" / "findings.jsonl")
-    guard.bring_down = lambda stop: None
+    guard.abort = lambda stop: None
     registry.get.cache_clear()
     verdicts.forget()
     elsewhere.begin(name, folder, 0)

@@ -495,7 +495,7 @@ def test_a_pickle_is_read_where_we_are_not():
     """A model that a script saves whole, its hooks and its `generate` included."""
     model = build()
     blank_input.install(model)
-    forward_hooks.Onlooker().on(model)
+    forward_hooks.ForwardHook().on(model)
     forward_hooks.Witness().on(model)
     assert b"vlmguard" not in pickle.dumps(model)
 
@@ -529,7 +529,7 @@ def test_what_a_compiler_makes_of_a_model():
         model, told = build(), []
         if on:
             blank_input.install(model, traced=False)
-            forward_hooks.Onlooker("watching", lambda *_: told.append(1)).on(model.model)
+            forward_hooks.ForwardHook("watching", lambda *_: told.append(1)).on(model.model)
         torch._dynamo.reset()
         counters.clear()
         run = torch.compile(model, backend="eager")
@@ -597,7 +597,7 @@ def broken(absent, monkeypatch, rules=None):
     run = Run("x", {}, "zero3", 3, towers=(Tower_("vision", total=1),), may_be_unused="yes")
     state = RunState(Settings(rules or {}), run=run)
     runstate.opened(state)
-    monkeypatch.setattr(guard, "bring_down", lambda _: None)
+    monkeypatch.setattr(guard, "abort", lambda _: None)
     bad = lambda *_: {"pixel_values": torch.ones(1)}  # noqa: E731
     failed = functools.partial(rank_divergence.judge, state, 0)
     handle = blank_input.install(model, build=bad, say=said.append, failed=failed)

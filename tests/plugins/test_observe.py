@@ -33,7 +33,7 @@ from vlmguard_torch.observe.counterparts import (  # noqa: E402
     modules,
     parameters,
 )
-from vlmguard_torch.observe.isolated_state import untraced  # noqa: E402
+from vlmguard_torch.observe.isolated_state import isolated_state  # noqa: E402
 from vlmguard_torch.observe.stacks import Stack, cut, keep  # noqa: E402
 
 
@@ -397,10 +397,10 @@ def test_random_states_defaults_and_modes_are_as_before(monkeypatch):
 
 def test_threads_are_few_beside_a_gpu_and_then_as_before(monkeypatch):
     torch.set_num_threads(2)
-    with untraced():
+    with isolated_state():
         assert torch.get_num_threads() == 2  # training may be on the CPU
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    with untraced():
+    with isolated_state():
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
@@ -504,7 +504,7 @@ def leave(error):
 @pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
 def test_all_is_restored_behind_an_error(error):
     state = torch.get_rng_state()
-    with pytest.raises(error), untraced():
+    with pytest.raises(error), isolated_state():
         leave(error)
     assert torch.equal(torch.get_rng_state(), state)
     assert logging.root.manager.disable == logging.NOTSET

@@ -14,6 +14,6 @@ OUTSIDE = (
     "vlmguard.runtime.stderr",
     "vlmguard.core.errors",
     "vlmguard.guard:state_of",  # a containment, too
-    "vlmguard_torch.watch.forward_hooks:Onlooker.__call__",
+    "vlmguard_torch.watch.forward_hooks:ForwardHook.__call__",
     "vlmguard.ranks",  # the campaign's own
 )

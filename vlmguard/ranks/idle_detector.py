@@ -11,7 +11,7 @@ _EVERY = 0.25
 """Seconds between two looks."""
 
 
-class Stillness:
+class IdleDetector:
     """For how long some processes have used no processor time while none wanted any.
 
     Their child processes count as theirs. Reads /proc (Linux). A thread that waits for its turn

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Seat:
+class RankEnvironment:
     """Attributes:
     rank: 0, or another that comes after it. Not the last: under ZeRO-3 its part may be padding.
     size: how many ranks; local: how many of them on a node.

@@ -1,6 +1,6 @@
 """Memory that all ranks of a run see: large tensors lie in it while a call is carried out.
 
-The process that forks the ranks opens one shelf for each; a rank writes to its own and reads from
+The process that forks the ranks opens one store for each; a rank writes to its own and reads from
 all. Through the coordinator goes only where they lie: its pipes copied a tensor a dozen times.
 """
 
@@ -25,8 +25,8 @@ Place = tuple[int, int, int]
 def opened(ranks: int, scratch: Path) -> list[int]:
     """A file of no disk for each rank, where the system has such; forked ranks inherit them."""
     if hasattr(os, "memfd_create"):
-        return [os.memfd_create("vlmguard-shelf") for _ in range(ranks)]
-    return [os.open(scratch / f"shelf{rank}", os.O_RDWR | os.O_CREAT) for rank in range(ranks)]
+        return [os.memfd_create("vlmguard-tensors") for _ in range(ranks)]
+    return [os.open(scratch / f"store{rank}", os.O_RDWR | os.O_CREAT) for rank in range(ranks)]
 
 
 def closed(files: Sequence[int]) -> None:
@@ -37,7 +37,7 @@ def closed(files: Sequence[int]) -> None:
 
 
 @dataclass
-class Shelf:
+class TensorStore:
     """A rank's side.
 
     Attributes:

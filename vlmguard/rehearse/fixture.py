@@ -17,7 +17,7 @@ class Scene:
         place: a folder of this pass's own.
         single: without any wrapper, as one process that no launcher started.
         steps: training steps after which weights are kept.
-        counts: ends where training would begin, and says how many rows are left (`sieve`).
+        counts: ends where training would begin, and says how many rows are left (`row_filter`).
     """
 
     name: str

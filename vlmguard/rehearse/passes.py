@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check.deep import sandbox
-from vlmguard.ranks import Outcome, Result, Seat, not_engaged, run
+from vlmguard.ranks import Outcome, RankEnvironment, Result, not_engaged, run
 from vlmguard.rehearse import compare, probability, verdict
 from vlmguard.rehearse.compare import Difference
 from vlmguard.rehearse.fixture import OFF, ON, REFERENCE, Scene
@@ -91,16 +91,18 @@ class Rehearsal:
         return result
 
     def as_rank(
-        self, seat: Seat | None, own: Commands, guard: bool
+        self, environment: RankEnvironment | None, own: Commands, guard: bool
     ) -> tuple[Result, Judgement | None]:
         """One process as that rank of many, or as the only one; and how it failed, if it did."""
-        who = f"as rank {seat.rank} of {seat.size}" if seat else "with its own numbers"
+        who = "with its own numbers"
+        if environment:
+            who = f"as rank {environment.rank} of {environment.size}"
         name = f"{who}, {ON if guard else OFF}"
-        scene = self._scene(name, own.argv, guard, single=seat is None)
+        scene = self._scene(name, own.argv, guard, single=environment is None)
         scene = replace(scene, steps=(), env={**scene.env, **own.env, **own.wrapper})
         self.tell("began", {"pass": name})
         begun = time.monotonic()
-        result = run(lambda _: self.act(scene), 1, "none", self.request.limit, seat)
+        result = run(lambda _: self.act(scene), 1, "none", self.request.limit, environment)
         spent = self.seconds.get("alone", 0.0) + time.monotonic() - begun
         self.seconds["alone"] = round(spent, 1)
         _write_output(scene, result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def apart(share: float, world: int, batch: int = 1) -> float:
+def ranks_differ(share: float, world: int, batch: int = 1) -> float:
     """The probability that at one step some ranks have media and others have none.
 
     share: of rows without media. batch: rows of one micro-batch, which is without media only if
@@ -15,7 +15,7 @@ def apart(share: float, world: int, batch: int = 1) -> float:
 
 def told(share: float, world: int, batch: int = 1) -> str:
     """The same in words."""
-    chance = apart(share, world, batch)
+    chance = ranks_differ(share, world, batch)
     shown = f"{chance:.0%}" if 0.01 <= chance <= 0.99 else f"{chance:.2g}"
     if chance > 0.99 and 0 < share < 1:
         shown = "over 99%"

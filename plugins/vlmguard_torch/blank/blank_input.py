@@ -94,7 +94,7 @@ def guessed(model: Any) -> bool:
 
 
 def _made(
-    found: model_layout.Places, build: Build | None, kinds: tuple[str, ...] | None
+    found: model_layout.ModelLayout, build: Build | None, kinds: tuple[str, ...] | None
 ) -> dict[str, dict[str, Any]]:
     make = build or blank_media.from_config
     owner = found.owner
@@ -103,7 +103,7 @@ def _made(
     return {kind: blank_media.fit(owner, kind, make(owner, kind)) for kind in ordered}
 
 
-def _known(found: model_layout.Places, kind: str) -> str:
+def _known(found: model_layout.ModelLayout, kind: str) -> str:
     """The kind that the model takes it as: a video may be images (InternVL)."""
     if kind in found.kinds:
         return kind

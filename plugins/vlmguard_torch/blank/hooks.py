@@ -23,7 +23,7 @@ from vlmguard_torch.blank import generation
 from vlmguard_torch.blank.run_tower import Runner
 from vlmguard_torch.calls import Did, Hook, sure
 from vlmguard_torch.layout import cross_attention
-from vlmguard_torch.layout.model_layout import Places
+from vlmguard_torch.layout.model_layout import ModelLayout
 
 When = Literal["always", "training"]
 
@@ -38,14 +38,14 @@ class Blank:
 
     def __init__(
         self,
-        found: Places,
+        found: ModelLayout,
         made: Mapping[str, Mapping[str, Any]],
         when: When,
         say: Callable[[str], None],
         failed: Callable[[str], None] = lambda _: None,
         traced: bool = True,
     ) -> None:
-        self.places, self.when, self.say, self.failed = found, when, say, failed
+        self.layout, self.when, self.say, self.failed = found, when, say, failed
         self._made = functools.partial(Hook, broke=self._broke, traced=traced)
         self.padded = 0
         self.fault = ""
@@ -68,22 +68,22 @@ class Blank:
 
     def put_on(self) -> Did:
         """Called once by `install`."""
-        owner = self.places.owner
+        owner = self.layout.owner
         self._handles += [
             owner.register_forward_pre_hook(self._made(self._begin), with_kwargs=True),
             owner.register_forward_hook(self._made(self._end), always_call=True),
         ]
-        for path in self.places.watched:
+        for path in self.layout.watched:
             tower = owner.get_submodule(path)
             seen = self._made(functools.partial(self._seen, path))
             self._first[path] = tower, tower.register_forward_pre_hook(seen)
         throw = cross_attention.ThrowAway(self._is_crossing)
-        for path in self.places.crossing:
+        for path in self.layout.crossing:
             layer = owner.get_submodule(path)
             before, after = self._made(throw.before), self._made(throw.after)
             self._first[path] = layer, layer.register_forward_pre_hook(before, with_kwargs=True)
             self._handles.append(layer.register_forward_hook(after, with_kwargs=True))
-        self._undo = generation.wrap(self.places.above, self)
+        self._undo = generation.wrap(self.layout.above, self)
         return Did()
 
     def close(self) -> None:
@@ -129,13 +129,13 @@ class Blank:
 
     def _several(self) -> bool:
         """Whether kinds of input have towers of their own, which then run in the model's order."""
-        towers = self.places.towers
+        towers = self.layout.towers
         return len({frozenset(towers.get(kind, ())) for kind in self._runner.made}) > 1
 
     def _run_before(self, path: str) -> None:
         """The towers whose turn is before this one's, of kinds that this forward does not have."""
         kinds = list(self._runner.made)
-        turn = next((n for n, k in enumerate(kinds) if path in self.places.towers.get(k, ())), 0)
+        turn = next((n for n, k in enumerate(kinds) if path in self.layout.towers.get(k, ())), 0)
         device = calls.device(self._told)
         if device is not None:
             self._waiting += self._features(device, None, kinds[:turn])
@@ -145,19 +145,19 @@ class Blank:
     def _go_first(self) -> Did:
         """Anew in each forward: DeepSpeed and FSDP put their hooks on when they wrap the model, and
         FSDP may put a module of its own in between."""
-        for path in self.places.decoders:
+        for path in self.layout.decoders:
             self._hook(path, self._before, None)
         for module, hook in self._first.values():
             module._forward_pre_hooks.move_to_end(hook.id, last=False)
-        if self.places.early or not self.places.decoders:
-            front = self._in_front if self.places.early else None
-            self._hook(self.places.embedding, front, self._behind)
+        if self.layout.early or not self.layout.decoders:
+            front = self._in_front if self.layout.early else None
+            self._hook(self.layout.embedding, front, self._behind)
         if not self._placed:
             raise TypeError("no hook is in its place")
         return Did()
 
     def _hook(self, path: str, front: Any, behind: Any) -> None:
-        module = self.places.owner.get_submodule(path)
+        module = self.layout.owner.get_submodule(path)
         known, handles = self._placed.get(path, (None, []))
         if known is not module:
             for handle in handles:
@@ -176,7 +176,7 @@ class Blank:
         """The language model is called: all towers that this forward runs have run."""
         if sure(self._is_settled()):
             return Did()
-        return (self._cross if self.places.crossing else self._add)(args, kwargs)
+        return (self._cross if self.layout.crossing else self._add)(args, kwargs)
 
     def _add(self, args: Any, kwargs: Any) -> Did:
         """The same call with nothing added to its embeddings, if there is anything to do."""
@@ -221,7 +221,7 @@ class Blank:
         if sure(self._is_settled()) or self._given:
             return Did()
         self._settled = True
-        found = [] if self.places.early else self._features(output.device, None)
+        found = [] if self.layout.early else self._features(output.device, None)
         return self._with(output, self._waiting + found)
 
     def _is_settled(self) -> bool:
@@ -243,14 +243,14 @@ class Blank:
 
     def _needed(self, cache: Any) -> bool:
         if self.when == "training":
-            return self.places.owner.training and torch.is_grad_enabled() and sure(self._trains())
+            return self.layout.owner.training and torch.is_grad_enabled() and sure(self._trains())
         return self.generating.may_blank(cache)
 
     def _trains(self) -> bool:
-        owner = self.places.owner
+        owner = self.layout.owner
         if any(p.requires_grad for p in owner.parameters(recurse=False)):  # LLaVA-NeXT's newline
             return True
-        modules = (owner.get_submodule(path) for path in self.places.seeing)
+        modules = (owner.get_submodule(path) for path in self.layout.seeing)
         return any(p.requires_grad for module in modules for p in module.parameters())
 
     def _missing(self, kinds: Iterable[str] | None = None) -> list[str]:
@@ -260,9 +260,9 @@ class Blank:
         for kind, arguments in self._runner.made.items():
             if kind in self.generating.encoded or (kinds is not None and kind not in kinds):
                 continue
-            if not self.places.decoders and {*self._told} & {*arguments}:
+            if not self.layout.decoders and {*self._told} & {*arguments}:
                 continue  # it is going to
-            paths = self.places.towers.get(kind, ())
+            paths = self.layout.towers.get(kind, ())
             if not max((left.get(path, 0) for path in paths), default=0):
                 missing.append(kind)
             elif not self._given:  # embeddings made outside hold every kind, by one call or more
@@ -277,7 +277,7 @@ class Blank:
             self._busy = False
         if not found:
             raise TypeError(f"{kind}: the tower ran, and nothing of it was found")
-        for path in self.places.towers.get(kind, ()):
+        for path in self.layout.towers.get(kind, ()):
             self._calls[path] = self._calls.get(path, 0) + 1
         return found
 
@@ -312,7 +312,7 @@ class Blank:
         if self.fault:
             return
         self.fault = f"{type(error).__name__}: {error}"
-        name = type(self.places.owner).__name__
+        name = type(self.layout.owner).__name__
         self.say(f"vlmguard: {name} runs on no blank input from here on: {self.fault}")
         self.failed(self.fault)
 

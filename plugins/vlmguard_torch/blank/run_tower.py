@@ -10,7 +10,7 @@ import torch
 
 from vlmguard_torch import zero_contribution
 from vlmguard_torch.layout import cross_attention
-from vlmguard_torch.layout.model_layout import Places
+from vlmguard_torch.layout.model_layout import ModelLayout
 from vlmguard_torch.media import blank_media
 
 
@@ -20,8 +20,8 @@ class Runner:
     made: kind → arguments of ``get_{kind}_features``.
     """
 
-    def __init__(self, found: Places, made: Mapping[str, Mapping[str, Any]]) -> None:
-        self.places = found
+    def __init__(self, found: ModelLayout, made: Mapping[str, Mapping[str, Any]]) -> None:
+        self.layout = found
         self.made = made
         self._placed: dict[tuple[str, torch.device, torch.dtype], dict[str, Any]] = {}
 
@@ -31,10 +31,10 @@ class Runner:
         asked: the forward's arguments; its options (a feature layer, a downsampling) decide which
         modules a real image would run, and go to the blank one too.
         """
-        owner, towers = self.places.owner, self.modules(kind)
+        owner, towers = self.layout.owner, self.modules(kind)
         told = self._on(kind, device, _dtype(towers))
         with _undisturbed(device), _still(towers):
-            if self.places.crossing:
+            if self.layout.crossing:
                 return [cross_attention.states(owner, **told)]
             method = blank_media.method(owner, kind, told)
             told |= blank_media.options(method, asked)
@@ -45,12 +45,12 @@ class Runner:
     def _own(self) -> list[torch.Tensor]:
         """Parameters of the owner's own, used as the model uses them: what shards weights gathers
         them by the operation that takes them."""
-        return [getattr(self.places.owner, name).clone() for name in self.places.own]
+        return [getattr(self.layout.owner, name).clone() for name in self.layout.own]
 
     def modules(self, kind: str) -> list[Any]:
         """The towers of ``kind``, and what may lie between them and the language model."""
-        paths = (*self.places.towers.get(kind, ()), *self.places.aligners)
-        return [self.places.owner.get_submodule(path) for path in paths]
+        paths = (*self.layout.towers.get(kind, ()), *self.layout.aligners)
+        return [self.layout.owner.get_submodule(path) for path in paths]
 
     def _on(self, kind: str, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
         """Kept on the device: moving it anew for each forward would wait."""

@@ -15,7 +15,7 @@ KINDS = ("image", "video", "audio")
 
 
 @dataclass(frozen=True)
-class Places:
+class ModelLayout:
     """What the hooks need to know of one model.
 
     Attributes:
@@ -67,7 +67,7 @@ class Places:
         return (*self.watched, *self.aligners, *self.crossing)
 
 
-def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Places:
+def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> ModelLayout:
     """named: kind ("vision", "audio", "aligner") → plain module paths in the model, where they are
     known better than by name. Raises `CannotBlank` for a model that shows no features of an image,
     a video or audio.
@@ -88,7 +88,7 @@ def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Plac
     seeing = [path for kind in ("vision", "audio") for path in names.get(kind, ())]
     if any(embedding.startswith(path + ".") for path in seeing):
         raise CannotBlank(f"{type(owner).__name__} embeds no tokens")
-    return Places(
+    return ModelLayout(
         owner,
         tuple(chain[: chain.index(owner) + 1]),
         _decoders(owner, embedding),

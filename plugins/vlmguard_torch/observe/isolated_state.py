@@ -18,7 +18,7 @@ import torch
 
 
 @contextlib.contextmanager
-def untraced(seed: int = 0) -> Iterator[None]:
+def isolated_state(seed: int = 0) -> Iterator[None]:
     """On the CPU, in float32, seeded, alone, silent and unpartitioned; all as before afterwards."""
     with contextlib.ExitStack() as stack:
         for state in _SET_ASIDE:

@@ -21,7 +21,7 @@ import torch
 
 from vlmguard_torch.observe import counterparts, example_rows, observed_cache, record
 from vlmguard_torch.observe.facts_of_rows import View, kind_facts, per_item, shared, skipped
-from vlmguard_torch.observe.isolated_state import strategy, unpartitioned, untraced
+from vlmguard_torch.observe.isolated_state import isolated_state, strategy, unpartitioned
 from vlmguard_torch.observe.observed import KindFacts, Observed, may
 from vlmguard_torch.observe.reached import kept
 from vlmguard_torch.observe.rebind import carry_over, idle
@@ -49,7 +49,7 @@ def observe(model: Any, blank: Blank | None = None, cache: bool = True) -> Obser
         return may("switched off by VLMGUARD_OBSERVE")
     name = type(bare(model)).__qualname__
     try:
-        with untraced(), kept(bare(model)):
+        with isolated_state(), kept(bare(model)):
             return _observe(bare(model), blank, cache, begun)
     except Exception as error:
         return may(reason(error), name, time.monotonic() - begun)

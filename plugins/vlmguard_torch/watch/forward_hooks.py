@@ -14,10 +14,10 @@ Hear = Callable[[BaseException], None]
 
 
 def _away(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """What a copied or pickled model's onlooker does."""
+    """What a copied or pickled model's hook does."""
 
 
-class Onlooker:
+class ForwardHook:
     """Calls ``look(module, args, kwargs)`` before each forward of a module; its faults are ours.
 
     Goes with no copy of the model, and into no file of it.

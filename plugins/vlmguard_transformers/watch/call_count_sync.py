@@ -23,7 +23,7 @@ from vlmguard_torch.calls import in_backward
 from vlmguard_torch.layout import gathered
 from vlmguard_torch.layout.towers import plain
 from vlmguard_torch.observe.observed import Observed, under
-from vlmguard_torch.watch.forward_hooks import Onlooker
+from vlmguard_torch.watch.forward_hooks import ForwardHook
 from vlmguard_transformers.model import observation
 
 _KEY = "abreast"
@@ -78,7 +78,7 @@ class Abreast:
 
     def _put(self, module: Any, look: Any) -> None:
         """In front of the hooks that gather."""
-        handle = Onlooker("comparing calls per image", look).on(module)
+        handle = ForwardHook("comparing calls per image", look).on(module)
         module._forward_pre_hooks.move_to_end(handle.id, last=False)
         self._handles.append(handle)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from vlmguard import guard, registry
 from vlmguard.core.runstate import RunState
-from vlmguard_torch.watch.forward_hooks import Onlooker
+from vlmguard_torch.watch.forward_hooks import ForwardHook
 
 _KEY = "forwards"
 
@@ -18,7 +18,7 @@ class Count:
 
     def __init__(self, model: Any) -> None:
         self.number = 0
-        self._handle = Onlooker("counting forwards", self._forward).on(model)
+        self._handle = ForwardHook("counting forwards", self._forward).on(model)
 
     def _forward(self, module: Any, args: Any, kwargs: Any) -> None:
         import torch

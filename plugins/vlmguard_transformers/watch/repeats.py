@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from vlmguard_torch.layout.towers import plain
-from vlmguard_torch.watch.forward_hooks import Onlooker
+from vlmguard_torch.watch.forward_hooks import ForwardHook
 
 FIRST_STEPS = 3
 
@@ -20,7 +20,7 @@ class Calls:
         self.calls: dict[str, int] = {}
         self.steps = 0
         self._handles = [
-            Onlooker("counting calls of towers", partial(self._count, plain(name))).on(module)
+            ForwardHook("counting calls of towers", partial(self._count, plain(name))).on(module)
             for name, module in model.named_modules()
             if plain(name) in wanted
         ]

@@ -164,13 +164,13 @@ def after(trainer: Any, state: RunState) -> None:
     _count(state)
 
 
-def held(state: RunState) -> None:
+def confirmed(state: RunState) -> None:
     """A backward is over: what was set has held if a forward ran on a blank input."""
     ran = padding.ran(state) if state.set else 0
     if ran:
         times = "a forward" if ran == 1 else f"{ran} forwards"
         how = f"{times} that lacked media ran the towers on a blank input, and the step held"
-        guard.held(state, how)
+        guard.confirmed(state, how)
 
 
 def _count(state: RunState) -> None:

@@ -15,7 +15,7 @@ import torch.utils.checkpoint
 
 from tests.kit.full_configs import CONFIGS, make
 from vlmguard_torch.observe import observed, observer
-from vlmguard_torch.observe.isolated_state import untraced
+from vlmguard_torch.observe.isolated_state import isolated_state
 
 
 def state() -> list[Any]:
@@ -122,7 +122,7 @@ def with_a_frameworks_own_dummy() -> list[dict[str, Any]]:
 def main() -> None:
     observer.WAIT = float("inf")  # tests run on busy machines
     found: dict[str, Any] = {name: observed_with(name, make(name)) for name in CONFIGS}
-    with untraced():
+    with isolated_state():
         for name in ("MllamaForConditionalGeneration", "LlavaOnevisionForConditionalGeneration"):
             deep = observer.measure(make(name), most_layers=observer.ALL_LAYERS)
             found[f"deep {name}"] = observed.to_data(deep)

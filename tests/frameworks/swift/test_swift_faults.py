@@ -43,7 +43,7 @@ WATCHING = (
 )
 DEEPSPEED = (
     "vlmguard_transformers.watch.steps:at_engine",
-    "vlmguard_transformers.watch.steps:held",
+    "vlmguard_transformers.watch.steps:confirmed",
 )
 MENDING = (
     "vlmguard_transformers.lifecycle:Life.take_up",
@@ -54,7 +54,7 @@ MENDING = (
 )
 FOLLOWED = {
     "vlmguard.agree:nothing": "vlmguard_transformers.translate:run",
-    "vlmguard.guard:passed_by": "vlmguard_transformers.profiles:of",
+    "vlmguard.guard:announce_skip": "vlmguard_transformers.profiles:of",
 }
 """What is called where another one of ours has failed."""
 UNWATCHED = ("vlmguard.core.runstate:of", "vlmguard.core.runstate:act")
@@ -67,7 +67,7 @@ ALONE = {
     "vlmguard_transformers.model.observation:_observe",
     "vlmguard_transformers.arguments:resolve",
     "vlmguard_transformers.arguments:take",
-    "vlmguard.guard:bring_down",
+    "vlmguard.guard:abort",
     "vlmguard.runtime.refusal:in_one_line",
 }
 
@@ -179,7 +179,7 @@ def test_settings_that_cannot_be_resolved_leave_the_run_alone():
 @CAMPAIGN
 def test_a_stop_stops_though_torchrun_cannot_be_told():
     told = [*LORA, *REENTRANT, "--vlmguard", "VG101=error"]
-    done = run("image", told, "vlmguard.guard:bring_down")
+    done = run("image", told, "vlmguard.guard:abort")
     assert done.returncode != 0
     assert "VG101 stopped" in done.output, tail(done)
     assert not done.ranks
@@ -200,7 +200,7 @@ def test_nothing_that_containment_calls_is_forgotten_here():
     every = (*WATCHING, *DEEPSPEED, *MENDING, *FOLLOWED, *ALONE)
     tried = {name.partition(":")[2].rpartition(".")[2] for name in every}
     known = {
-        "bring_down",
+        "abort",
         "getattr",  # the standard library's
         "call",  # closers of a run: each is a method of its own
         "check",  # a lambda around freezing.check
@@ -209,7 +209,7 @@ def test_nothing_that_containment_calls_is_forgotten_here():
         "_settle_keys",  # the same
     }
     folders = [envs.ROOT / "plugins" / name for name in ("vlmguard_transformers", "vlmguard_swift")]
-    files = [file for folder in folders for file in folder.glob("*.py")]
+    files = [file for folder in folders for file in folder.rglob("*.py")]
     called = {name for file in [*files, envs.ROOT / "vlmguard" / "guard.py"] for name in _of(file)}
     assert called <= tried | known, called - tried - known
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check.deep import sandbox
-from vlmguard.ranks.rank_environment import Seat
+from vlmguard.ranks.rank_environment import RankEnvironment
 
 _SOCKETS = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto",
             "socket.bind", "socket.sendmsg")  # fmt: skip
@@ -68,9 +68,9 @@ def _constructed(asked: Mapping[str, Any], folder: Path) -> list[Any]:
     if asked["world"] > 1:
         from vlmguard.ranks import alone
 
-        seat = Seat(0, asked["world"], asked["local"], folder / "tape")
-        os.environ.update(seat.variables())
-        alone.enter(seat)
+        environment = RankEnvironment(0, asked["world"], asked["local"], folder / "tape")
+        os.environ.update(environment.variables())
+        alone.enter(environment)
     node.answers(fsdp=any(word.startswith("--fsdp") for word in asked["argv"]))
     argv = [*asked["argv"], "--output_dir", str(folder / "out")]
     parser = importlib.import_module("transformers").HfArgumentParser

@@ -13,7 +13,7 @@ from vlmguard.core.settings import Settings
 from vlmguard.runtime import exchange
 from vlmguard.runtime.ballot import Decision
 from vlmguard_colossalai import inside
-from vlmguard_colossalai.call_count_sync import _KEPT, Together
+from vlmguard_colossalai.call_count_sync import _KEPT, CallCountSync
 
 
 class Around(torch.nn.Module):
@@ -35,7 +35,7 @@ def store(monkeypatch):
 
 
 def ranks():
-    return [Together(RunState(Settings(), number=7)) for _ in range(2)]
+    return [CallCountSync(RunState(Settings(), number=7)) for _ in range(2)]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_later_one_sees_it(store, one, other, said):
 
 
 def test_where_each_forward_runs_one_blank_only_a_second_input_parts_them(store):
-    first, second = (Together(RunState(Settings(), number=7), least=1) for _ in range(2))
+    first, second = (CallCountSync(RunState(Settings(), number=7), least=1) for _ in range(2))
     for one, other in ((["text"], ["image"]), (["video"], ["text"])):
         assert first.compare(one) is second.compare(other) is None
     assert first.compare(["text"]) is None

@@ -19,11 +19,11 @@ def test_odds_are_those_of_counting(share, world):
         for without in drawn:
             chance *= share if without else 1 - share
         mixed += chance if len(set(drawn)) > 1 else 0.0
-    assert probability.apart(share, world) == pytest.approx(mixed)
+    assert probability.ranks_differ(share, world) == pytest.approx(mixed)
 
 
 def test_a_batch_is_without_media_only_if_all_its_rows_are():
-    assert probability.apart(0.5, 2, batch=2) == pytest.approx(1 - 0.25**2 - 0.75**2)
+    assert probability.ranks_differ(0.5, 2, batch=2) == pytest.approx(1 - 0.25**2 - 0.75**2)
 
 
 def test_words():
