@@ -23,7 +23,7 @@ STOREYS = (
     ("ranks",),
     ("check",),
     ("rehearse",),
-    ("lab", "selftest"),
+    ("selftest",),
     ("cli",),
 )
 """From the ground up. A part may import its own storey and those below."""
@@ -123,7 +123,7 @@ def test_no_arrow_from_one_frameworks_folder_into_anothers(adapter):
 
 @pytest.mark.parametrize("adapter", adapters())
 def test_adapters_do_not_use_the_upper_storeys(adapter):
-    """An adapter works with what a run needs: not with the lab, nor the command line."""
+    """An adapter works with what a run needs: not with the command line."""
     for file, parts in modules(f"plugins/{adapter}"):
         used = {part_of(n) for n in imported(file, (adapter, *parts)) if n.startswith("vlmguard.")}
-        assert not used & {"lab", "cli", *DOORS}, file
+        assert not used & {"cli", *DOORS}, file

@@ -1,8 +1,8 @@
 """A user's training script around ColossalAI's booster; it knows nothing of the guard.
 
 Run under torchrun with one JSON argument: `{"cases": [case, …], "out": FOLDER, "models": FOLDER}`.
-Several cases share one start of the interpreter (see `rank_divergence`); what a case raises is
-written down and, when it is the only case, raised again, so that the launcher sees what a user would see.
+Several cases share one start of the interpreter (see `rank_divergence`). What a case raises is
+written down and, when it is the only case, raised again: the launcher sees what a user would see.
 """
 
 from __future__ import annotations
