@@ -16,9 +16,9 @@ from vlmguard.check.reading.files import Files
 ROOT = Path(__file__).resolve().parents[2]
 TRIES = """
 import json, os, pathlib, shutil, socket, sys
-from vlmguard.check import deep_worker
+from vlmguard.check.deep import worker
 inside, outside = map(pathlib.Path, sys.argv[1:])
-deep_worker.refuse(str(inside))
+worker.refuse(str(inside))
 tried = {
     "connect": lambda: socket.create_connection(("127.0.0.1", 9), 1),
     "resolve": lambda: socket.getaddrinfo("example.org", 80),
