@@ -36,13 +36,13 @@ def test_long():
 
 def test_meets():
     from vlmguard.core import runstate, settings
-    from vlmguard.runtime import aloud, stub
+    from vlmguard.runtime import stderr, stub
     from vlmguard.runtime.seams import Seam
 
     hook = stub.Hook(Seam("s", ("m:f",), lambda wrapped, *rest: wrapped(), "w"))
     assert hook.call(lambda: 3, None, (), {}) == 3
     runstate.opened(runstate.RunState(settings.Settings()))
-    aloud.say("VG000 stopped: said")
+    stderr.say("VG000 stopped: said")
 
 def test_dies():
     os._exit(3)
@@ -82,7 +82,7 @@ def test_what_met_the_guard_is_counted(ends):
 
 
 def test_weights_are_summed_up_after_each_step(monkeypatch):
-    monkeypatch.syspath_prepend(HERE / "plugin")
+    monkeypatch.syspath_prepend(ROOT / "tools" / "suites" / "plugin")
     import vlmguard_suites
 
     def trained(by):
