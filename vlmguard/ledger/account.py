@@ -11,9 +11,9 @@ State = Literal["balances", "differs", "cannot tell", "idle"]
 """The station was read and balances; was read and does not; could not be read; had nothing to read
 in this window."""
 Page = Mapping[str, Any]
-"""What one rank read in one window, as JSON: ``window``, ``step``, ``rank``, ``micro`` (micro-batches
-in it), ``kinds`` (of rows), ``unread`` (station → why it could not be read), and under each station's
-name what its reader read."""
+"""What one rank read in one window, as JSON: ``window``, ``step``, ``rank``, ``micro`` (its
+micro-batches), ``kinds`` (of rows), ``unread`` (station → why it could not be read), and under
+each station's name what its reader read."""
 
 
 @dataclass(frozen=True)

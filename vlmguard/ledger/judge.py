@@ -13,8 +13,8 @@ class Judge:
     """Judges the windows of one account, in their order.
 
     Each station is a module of this package with a function ``judge(pages, account, memory)``:
-    ``pages`` by rank, None for a rank that was not heard; ``memory`` is a dict of its own, kept from
-    window to window. It returns a `Verdict`.
+    ``pages`` by rank, None for a rank that was not heard; ``memory`` is a dict of its own, kept
+    from window to window. It returns a `Verdict`.
     """
 
     def __init__(self, account: Account, stations: Sequence[str] = STATIONS) -> None:
