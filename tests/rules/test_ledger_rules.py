@@ -21,7 +21,7 @@ def wrong(code, level="warning", **more):
     return [Verdict("reduce", "differs", (entry,))]
 
 
-@pytest.fixture()
+@pytest.fixture
 def said(capsys):
     def said(rules, *windows):
         state = RunState(Settings(rules, ledger="first"))
