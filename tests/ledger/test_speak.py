@@ -14,7 +14,7 @@ from vlmguard.ledger import line
 from vlmguard.ledger.account import STATIONS, Account, Entry, Tensor, Verdict
 from vlmguard.ledger.record import record
 from vlmguard.ledger.scalars import scalars
-from vlmguard.ledger.speak import SCALARS, Speaker, sentence
+from vlmguard.ledger.speak import SCALARS, Speaker, finding
 
 ACCOUNT = Account(
     (
@@ -162,4 +162,4 @@ def test_numbers_for_the_trainers_logs(run):
     ],
 )
 def test_a_sentence_says_each_thing_once(entry, told):
-    assert sentence(entry) == told
+    assert finding(entry).why == told

@@ -46,7 +46,7 @@ def test_speaks(said, code):
     line, advice = told.splitlines()
     assert line == (
         f"vlmguard: {code} warned: 3 of 4 tensors: the optimizer gets another gradient "
-        "(off by 0.56, since step 2)"
+        "(off by 56 %, since step 2)"
     )
     assert advice.strip() == "do this"
 

@@ -3,7 +3,6 @@ balances. It runs on rank 0, which judges for all."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.ledger import line, scalars
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
+from vlmguard.ledger.found import cause, sentence
 from vlmguard.ledger.record import KIND, record
 from vlmguard.runtime import report
 
@@ -71,7 +71,7 @@ class Speaker:
 
     def _new(self, entry: Entry) -> bool:
         """Once a run and cause: counts and steps of a later window make no new one."""
-        key = (entry.code, re.sub(r"\d+", "", entry.what))
+        key = cause(entry.code, entry.what)
         if key in self._said or self._lines[entry.code] >= LINES:
             return False
         self._said.add(key)
@@ -84,17 +84,6 @@ def _policy(code: str) -> str:
 
 
 def finding(entry: Entry) -> Finding:
-    """An entry in the guard's words. It is said by rank 0, of all ranks."""
-    return Finding(entry.code, entry.level, sentence(entry), advice=entry.advice)
-
-
-def sentence(entry: Entry) -> str:
-    """Which tensors or rows, what is so, how large, since when; each of it once."""
-    why = entry.why.rstrip(". ")
-    told = why if not entry.what or entry.what in why else f"{entry.what}: {why}"
-    more = []
-    if entry.size is not None and not re.search(r"\d\s?%|\d\s?[×x]", why):
-        more.append(f"off by {entry.size:.2g}")
-    if entry.since and "step" not in why:
-        more.append(f"since step {entry.since}")
-    return f"{told} ({', '.join(more)})" if more else told
+    """An entry in the guard's words. Rank 0 says it for all ranks."""
+    told = sentence(entry.why, entry.what, entry.size, entry.since)
+    return Finding(entry.code, entry.level, told, advice=entry.advice)

@@ -52,3 +52,11 @@ def listed(names: Sequence[str]) -> str:
 def cut(text: str, width: int) -> str:
     """``text``, cut where it is longer than ``width``."""
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def printable(text: Any) -> str:
+    """A row's text without what a terminal would obey; ends of lines are shown."""
+    return "".join(
+        "↵" if each == "\n" else each if each.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for each in str(text)
+    )
