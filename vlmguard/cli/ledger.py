@@ -1,7 +1,7 @@
 """``vlmguard ledger``: what the first steps of a run trained, from its report.
 
-    VLMGUARD_REPORT=run.json swift sft …
-    vlmguard ledger run.json
+VLMGUARD_REPORT=run.json swift sft …
+vlmguard ledger run.json
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ Of a station's numbers (`Verdict.shown`) these are known; others are kept in the
 
 * ``towers``: tower → ``reached`` (tensors that got a gradient), ``moved`` (tensors that moved),
   ``gradient`` and ``update`` (norms), ``lr``
-* rows: ``targets`` and ``tokens`` of the window, over all ranks; ``rows``: of some of them the
-  ``rank``, ``row``, ``kind``, and ``pieces``: [text, weight in the loss or None] each
-* targets: ``sum`` of weights, ``least`` and ``most`` of them, ``sampled`` positions
-* reduce: ``factor`` common to all tensors, ``largest`` relative difference
+* rows: ``targets``, target tokens of the window over all ranks; ``rows``: of some of them the
+  ``rank``, ``row``, ``kind``, and ``pieces``: [text, weight in the loss] each, None for no target
+* targets: ``tokens`` that carry weight, ``sum`` of their weights
+* reduce: ``norms``: tower → norm of its gradient; ``factor`` common to all tensors
 * update: ``groups``: the ``lr`` of each of the optimizer's groups
 """
 
@@ -59,6 +59,8 @@ def towers(record: Record) -> dict[str, dict[str, Any]]:
     for name in STATIONS:
         for kind, values in mapping(shown(record, name).get("towers")).items():
             found.setdefault(kind, {}).update(mapping(values))
+    for kind, norm in mapping(shown(record, "reduce").get("norms")).items():
+        found.setdefault(kind, {}).setdefault("gradient", norm)
     for tower in found.values():
         if not tower.get("lr") and (rates := _rates(record, tower)):
             tower["lr"] = rates
@@ -74,9 +76,13 @@ def _rates(record: Record, tower: Mapping[str, Any]) -> list[float]:
 
 def targets(records: Sequence[Record]) -> float | None:
     """Target tokens of a window, in the mean."""
-    read = [number(shown(record, "rows").get("targets")) for record in records]
-    known = [value for value in read if value is not None]
+    known = [value for record in records if (value := _targets(record)) is not None]
     return sum(known) / len(known) if known else None
+
+
+def _targets(record: Record) -> float | None:
+    labelled = number(shown(record, "rows").get("targets"))
+    return number(shown(record, "targets").get("tokens")) if labelled is None else labelled
 
 
 def steps(records: Sequence[Record]) -> list[int]:

@@ -11,6 +11,9 @@ from typing import Any
 from vlmguard.ledger import figures
 from vlmguard.ledger.figures import Record
 
+_SIZED = re.compile(r"\d\s?(%|×|times)|factor of")
+"""A sentence that tells the size itself."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -27,17 +30,20 @@ class Found:
 
 def all_of(records: Sequence[Record]) -> list[Found]:
     """Warnings before notes, in the order of their first step."""
-    known: dict[tuple[str, str], Found] = {}
+    known: dict[tuple[str, ...], Found] = {}
     for record in records:
         for station, entry in figures.entries(record):
-            key = cause(str(entry.get("code")), str(entry.get("what") or ""))
+            key = cause(*(str(entry.get(name) or "") for name in ("code", "level", "what")))
             known[key] = _seen(known.get(key) or _first(station, entry), record)
-    return sorted(known.values(), key=lambda found: found.level == "note")
+    sure = {(code, what) for code, level, what in known if level != "note"}
+    told = [each for (code, level, what), each in known.items()
+            if level != "note" or (code, what) not in sure]  # fmt: skip
+    return sorted(told, key=lambda found: found.level == "note")
 
 
-def cause(code: str, what: str) -> tuple[str, str]:
-    """What two windows' entries have in common: the counts in it may differ."""
-    return code, re.sub(r"\d+", "", what)
+def cause(code: str, level: str, what: str) -> tuple[str, ...]:
+    """What the same entry of two windows has in common: its counts may differ."""
+    return code, level, re.sub(r"\d+", "", what)
 
 
 def _seen(found: Found, record: Record) -> Found:
@@ -45,7 +51,7 @@ def _seen(found: Found, record: Record) -> Found:
 
 
 def _first(station: str, entry: Mapping[str, Any]) -> Found:
-    since = figures.number(entry.get("since")) or None
+    since = figures.number(entry.get("since"))
     parts = {key: str(entry.get(key) or "") for key in ("code", "level", "why", "what", "advice")}
     told = sentence(parts["why"], parts["what"], figures.number(entry.get("size")), since)
     return Found(station, parts["code"], parts["level"], told, parts["advice"], since)
@@ -56,7 +62,7 @@ def sentence(why: str, what: str, size: float | None, since: float | None) -> st
     why = why.rstrip(". ")
     told = why if not what or what in why else f"{what}: {why}"
     more = []
-    if size is not None and math.isfinite(size) and not re.search(r"\d\s?%|\d\s?[×x]", why):
+    if size is not None and math.isfinite(size) and not _SIZED.search(why):
         more.append(f"off by {100 * size:.3g} %" if size >= 1e-4 else f"off by {size:.1e}")
     if since and "step" not in why:
         more.append(f"since step {since:.0f}")

@@ -52,10 +52,10 @@ def _parts(records: Sequence[Record]) -> Iterator[str]:
     yield from map(_entry, found.all_of(records))
     yield "<h2>Stations over steps</h2>"
     yield from _stations(records)
-    yield "<h2>Towers</h2>"
+    yield f"<h2>Towers, in {escape(summary.step_of(records[-1]))}</h2>"
     yield from _towers(records[-1])
     yield "<h2>Ranks</h2>"
-    yield from _ranks(records)
+    yield f"<p>{escape(' '.join(summary.ranks(records)))}</p>"
     yield "<h2>Rows</h2>"
     yield from _rows(records)
 
@@ -91,6 +91,8 @@ def _stations(records: Sequence[Record]) -> Iterator[str]:
     yield f'<p class="soft key">{key}</p>'
     for name, reason in summary.unread(records):
         yield f'<p class="soft"><b class="unsure">? {name}</b>: {escape(reason)}</p>'
+    for name, told in summary.numbers(records[-1]):
+        yield f'<p class="soft"><b>{name}</b>, last read: {escape(told)}</p>'
 
 
 def _cell(record: Record, name: str) -> str:
@@ -107,8 +109,7 @@ def _towers(record: Record) -> Iterator[str]:
     for first, *cells in summary.tower_cells(record):
         told = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         yield f'<tr><th scope="row">{escape(first)}</th>{told}</tr>'
-    yield f'</tbody></table></div><p class="soft">In {escape(summary.step_of(record))}. '
-    yield f"{escape(summary.MEANT)}.</p>"
+    yield f'</tbody></table></div><p class="soft">{escape(summary.MEANT)}.</p>'
     yield from _bars(figures.towers(record))
 
 
@@ -127,11 +128,6 @@ def _bars(towers: dict[str, dict[str, Any]]) -> Iterator[str]:
                 f'</span><span class="soft">{told(value)}</span>'
             )
     yield "</div>"
-
-
-def _ranks(records: Sequence[Record]) -> Iterator[str]:
-    for told in summary.ranks(records):
-        yield f"<p>{escape(told)}</p>"
 
 
 def _rows(records: Sequence[Record]) -> Iterator[str]:

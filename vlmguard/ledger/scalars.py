@@ -16,8 +16,9 @@ _OF_A_TOWER = ("reached", "moved", "gradient", "update")
 def scalars(record: Record) -> dict[str, float]:
     """``vlmguard/…`` → number."""
     found: dict[str, Any] = {name: _STATES.get(figures.state(record, name)) for name in STATIONS}
-    found["target_tokens"] = figures.shown(record, "rows").get("targets")
+    found["target_tokens"] = figures.targets([record])
     found["weights_sum"] = figures.shown(record, "targets").get("sum")
+    found["gradient_factor"] = figures.shown(record, "reduce").get("factor")
     for kind, tower in figures.towers(record).items():
         found |= _tower(kind, tower)
     known = {f"vlmguard/{key}": figures.number(value) for key, value in found.items()}

@@ -63,6 +63,8 @@ def _reasons(records: Sequence[Record]) -> Iterator[Text]:
     yield Text("✓ balances  ✗ differs  ? cannot tell  · nothing to read", style="dim")
     for name, reason in summary.unread(records):
         yield Text(f"? {name}: {words.printable(reason)}", style="yellow")
+    for name, told in summary.numbers(records[-1]):
+        yield Text(f"  {name}, last read: {told}", style="dim")
 
 
 def _towers(record: Record) -> Table:

@@ -20,7 +20,7 @@ from vlmguard.runtime import report
 SETTLED = 3
 """Windows after which the books are said to balance."""
 LINES = 3
-"""Lines that one code may take; what else it finds is in the report."""
+"""Lines that one code may take at a level; what else it finds is in the report."""
 SCALARS = "ledger scalars"
 """Where a run's state keeps the numbers of the last window, for the trainer's logs."""
 
@@ -31,8 +31,8 @@ class Speaker:
     def __init__(self, account: Account, state: RunState | None = None) -> None:
         self.account, self.state = account, state
         self._records: list[dict[str, Any]] | None = []
-        self._said: set[tuple[str, str]] = set()
-        self._lines: Counter[str] = Counter()
+        self._said: set[tuple[str, ...]] = set()
+        self._lines: Counter[tuple[str, ...]] = Counter()
 
     def window(self, verdicts: Sequence[Verdict], pages: Sequence[Page | None] = ()) -> None:
         """Report one window, and say what is new. Raises `Stop` where the user asked for it."""
@@ -71,11 +71,11 @@ class Speaker:
 
     def _new(self, entry: Entry) -> bool:
         """Once a run and cause: counts and steps of a later window make no new one."""
-        key = cause(entry.code, entry.what)
-        if key in self._said or self._lines[entry.code] >= LINES:
+        key = cause(entry.code, entry.level, entry.what)
+        if key in self._said or self._lines[key[:2]] >= LINES:
             return False
         self._said.add(key)
-        self._lines[entry.code] += 1
+        self._lines[key[:2]] += 1
         return True
 
 

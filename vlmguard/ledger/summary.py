@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,13 @@ from vlmguard.ledger.figures import Record
 
 COLUMNS = ("tower", "size", "trained", "reached", "moved", "gradient", "update", "lr")
 MEANT = (
-    "size and trained: parameters; reached and moved: trainable tensors that got a gradient, that "
-    "changed; gradient and update: norms; lr: learning rate"
+    "size, trained: parameters; reached: trainable tensors that got a gradient; moved: those that "
+    "changed; gradient, update: norms; lr: learning rate"
 )
-ROWS = 20
+ROWS = 8
 _REPEATS = 4
+_ELSEWHERE = ("towers", "norms", "rows", "groups")
+_LONG = 120
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,28 @@ def unread(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
         if figures.state(record, name) == "cannot tell"
     }
     yield from seen
+
+
+def numbers(record: Record) -> Iterator[tuple[str, str]]:
+    """Station → what else it read, key by key."""
+    for name in STATIONS:
+        told = [f"{key} {text}" for key, value in figures.shown(record, name).items()
+                if key not in _ELSEWHERE and (text := _value(value))]  # fmt: skip
+        if told:
+            yield name, "; ".join(told)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if figures.number(value) is not None:
+        return words.small(value) if isinstance(value, float) else words.count(value)
+    if isinstance(value, str):
+        return words.cut(words.printable(value), _LONG)
+    if isinstance(value, Mapping):
+        parts = [f"{key} {text}" for key, each in value.items() if (text := _value(each))]
+        return f"({words.cut(', '.join(parts), _LONG)})" if parts else ""
+    return words.cut(", ".join(filter(None, map(_value, figures.sequence(value)))), _LONG)
 
 
 def tower_cells(record: Record) -> Iterator[tuple[str, ...]]:
