@@ -21,7 +21,16 @@ _STEPS, _ROWS = 12, 4
 
 def view(records: Sequence[Record]) -> Group:
     """All that is known of a run, the verdict first."""
-    return Group(*_parts(records))
+    return Group(*_parts([_clean(record) for record in records]))
+
+
+def _clean(value: Any) -> Any:
+    """Every text in it without what a terminal would obey."""
+    if isinstance(value, dict):
+        return {words.printable(key): _clean(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_clean(each) for each in value]
+    return words.printable(value) if isinstance(value, str) else value
 
 
 def _parts(records: Sequence[Record]) -> Iterator[RenderableType]:
@@ -62,7 +71,7 @@ def _stations(records: Sequence[Record]) -> Table:
 def _reasons(records: Sequence[Record]) -> Iterator[Text]:
     yield Text("✓ balances  ✗ differs  ? cannot tell  · nothing to read", style="dim")
     for name, reason in summary.unread(records):
-        yield Text(f"? {name}: {words.printable(reason)}", style="yellow")
+        yield Text(f"? {name}: {reason}", style="yellow")
     for name, told in summary.numbers(records[-1]):
         yield Text(f"  {name}, last read: {told}", style="dim")
 
@@ -77,7 +86,6 @@ def _towers(record: Record) -> Table:
 def _row(row: Any) -> Text:
     told = Text(f"{row.title}: ", style="dim")
     for text, weight in row.pieces:
-        text = words.printable(text)
         if weight is None:
             told.append(text, "not bold")
         else:

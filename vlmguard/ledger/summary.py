@@ -115,7 +115,7 @@ def _value(value: Any) -> str:
     if figures.number(value) is not None:
         return words.small(value) if isinstance(value, float) else words.count(value)
     if isinstance(value, str):
-        return words.cut(words.printable(value), _LONG)
+        return words.cut(value, _LONG)
     if isinstance(value, Mapping):
         parts = [f"{key} {text}" for key, each in value.items() if (text := _value(each))]
         return f"({words.cut(', '.join(parts), _LONG)})" if parts else ""
