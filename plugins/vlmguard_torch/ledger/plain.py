@@ -10,9 +10,10 @@ import torch
 
 from vlmguard.core import runstate
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import stepping, towers
+from vlmguard_torch.layout import towers
 from vlmguard_torch.ledger import start, watcher
-from vlmguard_torch.onlooker import Onlooker
+from vlmguard_torch.watch import stepping
+from vlmguard_torch.watch.forward_hooks import ForwardHook
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -105,7 +106,7 @@ class _Waiting:
 
     def __init__(self, module: Any) -> None:
         self._left = itertools.count(LOOKS, -1)
-        self._handle = Onlooker("the ledger of a plain loop", self._look).on(module)
+        self._handle = ForwardHook("the ledger of a plain loop", self._look).on(module)
 
     def _look(self, module: Any, args: Args, kwargs: Any) -> None:
         if not (module.training and torch.is_grad_enabled()):
