@@ -18,7 +18,7 @@ STOREYS = (
     ("core",),
     ("runtime",),
     ("compat",),
-    ("rules",),
+    ("rules", "ledger"),
     ("registry", "agree", "guard"),
     ("ranks",),
     ("check",),
