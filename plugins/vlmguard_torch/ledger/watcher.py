@@ -9,7 +9,7 @@ import torch
 
 from vlmguard.ledger.account import Account, Page, Tensor
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import towers
+from vlmguard_torch.layout import towers
 from vlmguard_torch.ledger.reader import Reader, Subject
 
 
