@@ -17,8 +17,8 @@ from vlmguard.core import settings
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
-from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
+from vlmguard.runtime.stub import is_off
 from vlmguard_colossalai import batches, gemini_chunks, inside
 from vlmguard_colossalai.call_count_sync import CallCountSync
 from vlmguard_colossalai.completer import Completer

@@ -8,7 +8,7 @@ from typing import Any
 from vlmguard.core import settings
 from vlmguard.core.facts import Checkpointing
 from vlmguard_flagembedding.names import Named
-from vlmguard_transformers.model import checkpointing
+from vlmguard_transformers import checkpointing
 from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Paths, Profile
 
 # The language model is all but its heads.

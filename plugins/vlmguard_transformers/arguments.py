@@ -16,9 +16,9 @@ from vlmguard import guard
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
 from vlmguard.runtime import refusal
-from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.stop import abort
+from vlmguard.runtime.stub import is_off
 
 FLAGS = ("--vlmguard", "--vlmguard-freeze", "--vlmguard-dry-step")
 

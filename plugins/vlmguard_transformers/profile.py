@@ -18,7 +18,7 @@ from vlmguard_torch.layout import model_checkpointing, parameters, towers
 from vlmguard_torch.media import families
 from vlmguard_torch.transaction import Transaction
 from vlmguard_torch.watch import dry_run
-from vlmguard_transformers.model import checkpointing
+from vlmguard_transformers import checkpointing
 from vlmguard_transformers.rows import columns, peek
 
 Paths = Mapping[str, tuple[str, ...]]

@@ -9,11 +9,10 @@ from vlmguard.core.facts import PARTITIONED, Certainty, Phase, Run, Strategy, To
 from vlmguard.runtime import seams
 from vlmguard_torch.layout import experts, freezing, parameters
 from vlmguard_torch.releases import releases
-from vlmguard_transformers import SEAMS
+from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import loss_scale, observation, padding, router_loss
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.rows import shared_rows
 
 _BESIDE = ("transformers", "peft", "deepspeed", "trl", "accelerate")
 

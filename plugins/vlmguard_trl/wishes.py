@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from vlmguard.runtime.faults import contain
-from vlmguard_transformers.model import checkpointing
+from vlmguard_transformers import checkpointing
 
 _asked: dict[int, bool | None] = {}  # id(arguments) → use_reentrant
 

@@ -18,7 +18,7 @@ STOREYS = (
     ("core",),
     ("runtime",),
     ("compat",),
-    ("rules",),
+    ("rules", "ledger"),
     ("registry", "agree", "guard"),
     ("ledger",),
     ("ranks",),
@@ -45,17 +45,22 @@ def modules(top):
         yield file, parts[:-1] if parts[-1] == "__init__" else parts
 
 
-def imported(file, package):
-    """Absolute names of all modules that a source imports."""
+def imported(file, package, lines=False):
+    """Absolute names of all modules that a source imports; with their lines, if asked."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                up = package[: len(package) - node.level + (file.name == "__init__.py")]
-                base = ".".join([*up, base]).rstrip(".")
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+        for name in _names(node, file, package):
+            yield (name, node.lineno) if lines else name
+
+
+def _names(node, file, package):
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            up = package[: len(package) - node.level + (file.name == "__init__.py")]
+            base = ".".join([*up, base]).rstrip(".")
+        yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
 def part_of(name):

@@ -18,8 +18,7 @@ from vlmguard_flagembedding.profile import PROFILE
 from vlmguard_torch.layout import freezing, parameters
 from vlmguard_torch.transaction import Transaction
 from vlmguard_torch.watch import gradients
-from vlmguard_transformers import apply
-from vlmguard_transformers.model import checkpointing
+from vlmguard_transformers import apply, checkpointing
 
 
 class Encoder(nn.Module):

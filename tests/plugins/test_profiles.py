@@ -22,7 +22,7 @@ from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
 from vlmguard_transformers import arguments
 from vlmguard_transformers.model import observation
 from vlmguard_transformers.rows import peek
-from vlmguard_transformers.rows.shared_rows import Meets
+from vlmguard_transformers.shared_rows import Meets
 from vlmguard_transformers.watch import forwards
 from vlmguard_trl import wishes
 from vlmguard_trl.profile import PROFILE as TRL

@@ -41,7 +41,7 @@ from vlmguard_transformers import apply, arguments, lifecycle, profiles, transla
 from vlmguard_transformers.model import observation, padding  # fmt: skip
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.rows import phases  # fmt: skip
-from vlmguard_transformers.rows.shared_rows import Meets
+from vlmguard_transformers.shared_rows import Meets
 from vlmguard_transformers.watch import dry_run, steps  # fmt: skip
 
 FAKE = Path(__file__).resolve().parents[1] / "kit" / "fake_framework"

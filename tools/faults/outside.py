@@ -5,7 +5,7 @@ from __future__ import annotations
 OUTSIDE = (
     "vlmguard._bootstrap",  # called by Python's import, tried in tests/core/test_bootstrap.py
     "vlmguard.runtime.stub",  # what stands in a framework's place: hands on, and nothing else
-    "vlmguard.runtime.arming:is_off",
+    "vlmguard.runtime.stub:is_off",
     "vlmguard_transformers.lifecycle:_guarded",  # the same, of a train and an evaluation
     "vlmguard.runtime.faults",  # containment itself
     "vlmguard_torch.calls:Hook",  # the same, of a hook on a module

@@ -14,7 +14,7 @@ from vlmguard_torch.layout.towers import kind_of, plain, without_adapters
 from vlmguard_torch.watch.tower_forwards import modules
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.rows.shared_rows import Meets, senses
+from vlmguard_transformers.shared_rows import Meets, senses
 
 _KEY = "observed"
 VISUAL = frozenset({"image", "video"})
