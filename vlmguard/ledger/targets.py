@@ -90,6 +90,41 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     return Verdict("targets", "differs" if warned else "balances", tuple(entries), shown=shown)
 
 
+def are_next(pages: Sequence[Page]) -> bool:
+    """Whether the gradient says that next tokens are learned, all of them."""
+    taught = [each for page in pages for each in _forwards(page)]
+    return bool(taught) and all(each.plain and not each.negative for each in taught)
+
+
+def are_wrong(pages: Sequence[Page]) -> bool:
+    """Whether the gradient says that others are."""
+    taught = [each for page in pages for each in _forwards(page)]
+    return bool(taught) and all(each.next >= APART for each in taught)
+
+
+def of_both_signs(pages: Sequence[Page]) -> bool:
+    """Whether some tokens are made less likely: preferences or a policy gradient."""
+    return any(each.plain and each.negative > 0 for page in pages for each in _forwards(page))
+
+
+def weights(page: Page, forward: int, row: int) -> dict[int, float]:
+    """Place in a row → weight of the token behind it, relative to the window's median. The numbers
+    of forwards are those of micro-batches where each has one."""
+    read = page.get("targets") or {}
+    if forward >= len(read.get("weights", ())) or read["rounds"][: forward + 1] != [
+        *range(forward + 1)
+    ]:
+        return {}
+    long = read["lengths"][forward]
+    middle = _middle([numbers[FIELDS.index("median")] for numbers in read["forwards"]]) or 1.0
+    told = zip(read["places"][forward], read["weights"][forward], strict=True)
+    return {
+        int(place) % long: round(weight / middle, 3)
+        for place, weight in told
+        if int(place) // long == row and not math.isnan(weight)
+    }
+
+
 def _forwards(page: Page) -> list[Forward]:
     read: Mapping[str, Any] | None = page.get("targets")
     if read is None:
@@ -198,15 +233,13 @@ def _named(each: Forward) -> str:
 
 
 def _means(taught: Sequence[Forward], limit: float) -> str:
-    """Whether parts that weigh the same explain it: of each forward, or of each rank."""
-    if _alike([each.weight for each in taught], limit):
-        return "micro-batch"
-    ranks = {each.rank for each in taught}
-    parts = [[each for each in taught if each.rank == rank] for rank in sorted(ranks)]
+    """Whether parts that weigh the same explain it: of each rank, or of each forward."""
+    ranks = sorted({each.rank for each in taught})
+    parts = [[each for each in taught if each.rank == rank] for rank in ranks]
     even = all(_alike([each.median for each in part], limit) for part in parts)
     if even and _alike([sum(each.weight for each in part) for part in parts], limit):
         return "rank"
-    return ""
+    return "micro-batch" if _alike([each.weight for each in taught], limit) else ""
 
 
 def _alike(values: Sequence[float], limit: float) -> bool:
