@@ -141,6 +141,20 @@ def test_one_code_does_not_fill_the_terminal(run, capsys):
     assert capsys.readouterr().err.count("VG630") == 3
 
 
+def test_two_causes_of_one_code_are_two(run, capsys):
+    speaker, *_ = run
+    entries = (
+        Entry("VG610", "note", "8 targets are pads", "row 1 of micro-batch 0 on rank 0"),
+        Entry("VG610", "note", "9 targets are pads", "row 2 of micro-batch 0 on rank 0 and 3 more"),
+        Entry("VG610", "note", "the text begins twice", "row 1 of micro-batch 0 on rank 0"),
+        Entry("VG610", "warning", "the text begins twice", "row 1 of micro-batch 0 on rank 0"),
+    )
+    for entry in entries:
+        speaker.window([Verdict("rows", "balances", (entry,))])
+    told = [line[:30] for line in capsys.readouterr().err.splitlines() if "VG610" in line]
+    assert [line.split()[2] for line in told] == ["note:", "note:", "warned:"]
+
+
 def test_numbers_for_the_trainers_logs(run):
     speaker, state, _ = run
     speaker.window(verdicts(targets="head is fused away"), pages(1))

@@ -32,9 +32,18 @@ class Speaker:
         self._said: set[tuple[str, ...]] = set()
         self._lines: Counter[tuple[str, ...]] = Counter()
 
-    def window(self, verdicts: Sequence[Verdict], pages: Sequence[Page | None] = ()) -> None:
-        """Report one window, and say what is new. Raises `Stop` where the user asked for it."""
-        seen = record(self.account, verdicts, pages)
+    def window(
+        self,
+        verdicts: Sequence[Verdict],
+        pages: Sequence[Page | None] = (),
+        account: Account | None = None,
+    ) -> None:
+        """Report one window, and say what is new. Raises `Stop` where the user asked for it.
+
+        Args:
+            account: as it was in this window, if it has changed.
+        """
+        seen = record(account or self.account, verdicts, pages)
         with runstate.acting(self.state):
             report.write(KIND, seen)
             if self.state is not None and self.state.settings.log:
@@ -69,7 +78,7 @@ class Speaker:
 
     def _new(self, entry: Entry) -> bool:
         """Once a run and cause: counts and steps of a later window make no new one."""
-        key = cause(entry.code, entry.level, entry.what)
+        key = cause(entry.code, entry.level, entry.why, entry.what)
         if key in self._said or self._lines[key[:2]] >= LINES:
             return False
         self._said.add(key)

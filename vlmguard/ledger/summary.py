@@ -18,7 +18,7 @@ MEANT = (
 )
 ROWS = 8
 _REPEATS = 4
-_ELSEWHERE = ("towers", "norms", "rows", "groups")
+_ELSEWHERE = ("towers", "norms", "trained", "missed", "rows", "groups", "digest")
 _LONG = 120
 
 
