@@ -179,6 +179,13 @@ def test_a_note_that_became_a_warning_is_told_once():
     assert (only.level, only.steps) == ("warning", (2,))
 
 
+def test_a_model_without_towers_is_called_one():
+    told = record(1, reach=station("reach", shown={"trained": {"other": 57}}))
+    told = {**told, "towers": {"other": told["towers"]["vision"]}}
+    told["stations"] |= {name: station(name, shown={}) for name in ("reduce", "update")}
+    assert [cells[0] for cells in summary.tower_cells(told)] == ["model"]
+
+
 def test_pieces_of_one_weight_are_one():
     (row,) = summary.rows(RUN[:1])
     assert row.title == "step 1, rank 1, row 3, image"

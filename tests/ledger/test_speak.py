@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 
@@ -149,10 +150,24 @@ def test_two_causes_of_one_code_are_two(run, capsys):
         Entry("VG610", "note", "the text begins twice", "row 1 of micro-batch 0 on rank 0"),
         Entry("VG610", "warning", "the text begins twice", "row 1 of micro-batch 0 on rank 0"),
     )
-    for entry in entries:
-        speaker.window([Verdict("rows", "balances", (entry,))])
-    told = [line[:30] for line in capsys.readouterr().err.splitlines() if "VG610" in line]
-    assert [line.split()[2] for line in told] == ["note:", "note:", "warned:"]
+    for several in (entries[:3], entries[3:]):
+        speaker.window([Verdict("rows", "balances", several)])
+    speaker.close()
+    told = [line for line in capsys.readouterr().err.splitlines() if "VG610" in line]
+    assert [line.split()[2] for line in told] == ["warned:", "note:"], "once, at its worst"
+    assert "8 targets are pads" in told[1]
+
+
+def test_notes_wait_for_the_first_windows(run, capsys):
+    """A second window may make a warning of them."""
+    speaker, *_ = run
+    note = Verdict("reduce", "balances", (Entry("VG640", "note", "changed by a hook"),))
+    other = Verdict("reduce", "balances", (Entry("VG641", "note", "scaled by a hook"),))
+    said = []
+    for verdict in (note, note, note, note, other):
+        speaker.window([verdict])
+        said.append(re.findall(r"VG\d+", capsys.readouterr().err))
+    assert said == [[], [], ["VG640"], [], ["VG641"]]
 
 
 def test_numbers_for_the_trainers_logs(run):

@@ -57,7 +57,7 @@ def entries(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def towers(record: Record) -> dict[str, dict[str, Any]]:
-    """Tower → what the account and all stations know of it."""
+    """Tower → what the account and all stations know of it; "model" where there are no towers."""
     found = {kind: dict(mapping(t)) for kind, t in mapping(record.get("towers")).items()}
     for name in STATIONS:
         for kind, values in mapping(shown(record, name).get("towers")).items():
@@ -68,7 +68,7 @@ def towers(record: Record) -> dict[str, dict[str, Any]]:
     for tower in found.values():
         if not tower.get("lr") and (rates := _rates(record, tower)):
             tower["lr"] = rates
-    return found
+    return {"model": found["other"]} if list(found) == ["other"] else found
 
 
 def _rates(record: Record, tower: Mapping[str, Any]) -> list[float]:

@@ -175,7 +175,8 @@ def _pieces(row: figures.Record) -> Iterator[tuple[str, float | None]]:
 
 def _piece(piece: Any) -> tuple[str, float | None]:
     text, weight = (*figures.sequence(piece), None, None)[:2]
-    return str(text), True if weight is True else figures.number(weight)
+    known = figures.number(weight)
+    return str(text), True if weight is True else None if known is None else round(known, 2)
 
 
 def _shortened(texts: Iterable[str]) -> Iterator[str]:
