@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import weakref
 
 import pytest
 
@@ -15,7 +16,7 @@ from vlmguard.ledger import line
 from vlmguard.ledger.account import STATIONS, Account, Entry, Tensor, Verdict
 from vlmguard.ledger.record import record
 from vlmguard.ledger.scalars import KEPT, scalars
-from vlmguard.ledger.speak import Speaker, finding
+from vlmguard.ledger.speak import Speaker, finding, listen
 
 ACCOUNT = Account(
     (
@@ -168,6 +169,28 @@ def test_notes_wait_for_the_first_windows(run, capsys):
         speaker.window([verdict])
         said.append(re.findall(r"VG\d+", capsys.readouterr().err))
     assert said == [[], [], ["VG640"], [], ["VG641"]]
+
+
+class Watcher:
+    """As `vlmguard_torch.ledger.watcher.Watcher` calls what listens to it."""
+
+    account, pages = ACCOUNT, ()
+
+    def judged(self, step):
+        self.pages = pages(step)
+        self.on_verdicts(step, verdicts())
+
+
+def test_a_watcher_is_listened_to(capsys):
+    watcher = Watcher()
+    listen(watcher)
+    gone = weakref.ref(watcher)
+    for step in (7, 8):
+        watcher.judged(step)
+    watcher.on_close()
+    assert "ledger: steps 7 and 8 balance" in capsys.readouterr().err
+    del watcher
+    assert gone() is None, "it is not kept"
 
 
 def test_numbers_for_the_trainers_logs(run):

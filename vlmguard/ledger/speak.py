@@ -3,6 +3,7 @@ balances. It runs on rank 0, which judges for all."""
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -104,3 +105,20 @@ def finding(entry: Entry) -> Finding:
     """An entry in the guard's words. Rank 0 says it for all ranks."""
     told = sentence(entry.why, entry.what, entry.size, entry.since)
     return Finding(entry.code, entry.level, told, advice=entry.advice)
+
+
+def listen(watcher: Any, state: RunState | None = None) -> Speaker:
+    """Have what a watcher judges be said.
+
+    The watcher calls ``on_verdicts(step, verdicts)`` with ``account`` and ``pages`` as they were in
+    that window, and ``on_close()`` after the last one.
+    """
+    speaker, held = Speaker(watcher.account, state), weakref.ref(watcher)
+
+    def told(step: int, verdicts: Sequence[Verdict]) -> None:
+        found = held()
+        if found is not None:
+            speaker.window(verdicts, found.pages, found.account)
+
+    watcher.on_verdicts, watcher.on_close = told, speaker.close
+    return speaker
