@@ -31,7 +31,7 @@ def test_the_terminal_tells_station_size_step_and_cause(report):
     assert "the other checkpointing variant" in flat
     assert "reduce ✓ ✗ ✗" in flat
     assert "? targets: the head is fused away" in flat
-    assert "vision 671M 668M 57/57 57/57 0.021 1.1e-05 2e-06" in flat
+    assert "vision 671M 668M 57/57 57/57 0.021 1.1e-5 2e-6" in flat
     assert "<image>×6 <b>a & b</b>[A cup][�[31m!·0.5][no·-0.25][?]" in flat
     assert "\x1b" not in told
 

@@ -55,15 +55,15 @@ def windows(*many):
 def test_one_line_when_it_balances():
     assert line.text(windows(*[verdicts()] * 3)) == (
         "ledger: steps 1 to 3 balance; 2 ranks, 1,604 target tokens a step; trained: vision 400M "
-        "of\n    600M (lr 2e-06), llm 7.6B (lr 1e-05)"
+        "of\n    600M (lr 2e-6), llm 7.6B (lr 1e-5)"
     )
 
 
 def test_what_could_not_be_read_is_said():
     assert line.text(windows(verdicts(targets="head is fused away"))) == (
         "ledger: step 1 balances at 5 of 6 stations (cannot tell targets: head is fused away); 2\n"
-        "    ranks, 1,604 target tokens a step; trained: vision 400M of 600M (lr 2e-06), llm 7.6B "
-        "(lr 1e-05)"
+        "    ranks, 1,604 target tokens a step; trained: vision 400M of 600M (lr 2e-6), llm 7.6B "
+        "(lr 1e-5)"
     )
 
 
