@@ -18,7 +18,8 @@ MEANT = (
 )
 ROWS = 8
 _REPEATS = 4
-_ELSEWHERE = ("towers", "norms", "rows", "groups")
+_ELSEWHERE = ("towers", "norms", "trained", "missed", "rows", "groups", "rates",
+              "digest")  # fmt: skip
 _LONG = 120
 
 
@@ -80,7 +81,10 @@ def ranks(records: Sequence[Record]) -> Iterator[str]:
     world = int(figures.number(records[-1].get("ranks")) or 1)
     heard = [figures.number(record.get("heard")) for record in records]
     least = min((int(each) for each in heard if each is not None), default=world)
-    yield f"{'All' if least >= world else least} of {world} rank{'' if world == 1 else 's'} heard."
+    if world == 1:
+        yield "One rank: there is nothing to compare."
+        return
+    yield f"{'All' if least >= world else least} of {world} ranks heard."
     state, reason = figures.over_all(records, "ranks")
     yield {
         "balances": "Their weights are the same.",
@@ -158,9 +162,9 @@ def rows(records: Sequence[Record], most: int = ROWS) -> Iterator[Row]:
 
 def _title(step: str, row: figures.Record) -> Iterator[str]:
     yield step
-    for key in ("rank", "row"):
+    for key, name in (("rank", "rank"), ("micro", "micro-batch"), ("row", "row")):
         if (number := figures.number(row.get(key))) is not None:
-            yield f"{key} {number:.0f}"
+            yield f"{name} {number:.0f}"
     for key in ("kind", "why"):
         if row.get(key):
             yield str(row[key])
@@ -175,7 +179,8 @@ def _pieces(row: figures.Record) -> Iterator[tuple[str, float | None]]:
 
 def _piece(piece: Any) -> tuple[str, float | None]:
     text, weight = (*figures.sequence(piece), None, None)[:2]
-    return str(text), True if weight is True else figures.number(weight)
+    known = figures.number(weight)
+    return str(text), True if weight is True else None if known is None else round(known, 2)
 
 
 def _shortened(texts: Iterable[str]) -> Iterator[str]:

@@ -24,14 +24,19 @@ def count(value: Any) -> str:
 def small(value: Any) -> str:
     """A norm or a weight, with three digits."""
     found = figures.number(value)
-    return UNREAD if found is None else f"{found:.3g}"
+    return UNREAD if found is None else _rate(found)
 
 
 def rates(value: Any) -> str:
     """One learning rate, or the least and the largest of several; "" for none."""
     read = [figures.number(each) for each in figures.sequence(value) or (value,)]
     known = sorted({each for each in read if each is not None})
-    return " to ".join(f"{each:.3g}" for each in known[:1] + known[1:][-1:])
+    return "–".join(_rate(each) for each in known[:1] + known[1:][-1:])
+
+
+def _rate(value: float) -> str:
+    """2e-6, as people write it."""
+    return f"{value:.3g}".replace("e-0", "e-")
 
 
 def steps(numbers: Sequence[int]) -> str:
