@@ -9,9 +9,10 @@ import torch
 
 from vlmguard.core import runstate
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import stepping, towers
+from vlmguard_torch.layout import towers
 from vlmguard_torch.ledger import known, start, watcher
-from vlmguard_torch.onlooker import Onlooker
+from vlmguard_torch.watch import stepping
+from vlmguard_torch.watch.forward_hooks import ForwardHook
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
