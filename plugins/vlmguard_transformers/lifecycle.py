@@ -14,8 +14,8 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch import freezing
-from vlmguard_transformers import apply, batches, dry_run, logs, phases, profiles, steps, translate
+from vlmguard_torch.layout import freezing
+from vlmguard_transformers import apply, logs, profiles, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.rows import batches, phases
