@@ -9,9 +9,10 @@ import torch
 
 from vlmguard.core import runstate
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import stepping, towers
+from vlmguard_torch.layout import towers
 from vlmguard_torch.ledger import known, start, watcher
-from vlmguard_torch.onlooker import Onlooker
+from vlmguard_torch.watch import stepping
+from vlmguard_torch.watch.forward_hooks import ForwardHook
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -104,7 +105,7 @@ class _Waiting:
 
     def __init__(self, module: Any, strategy: str) -> None:
         self._left, self._strategy = itertools.count(LOOKS, -1), strategy
-        self._handle = Onlooker("the ledger of a plain loop", self._look).on(module)
+        self._handle = ForwardHook("the ledger of a plain loop", self._look).on(module)
         # Before FSDP2 puts whole parameters in the place of its shards.
         module._forward_pre_hooks.move_to_end(self._handle.id, last=False)
 
