@@ -125,7 +125,7 @@ def _bars(towers: dict[str, dict[str, Any]]) -> Iterator[str]:
             part = max(100 * (value or 0) / most, 0)
             yield (
                 f'<span>{escape(kind)}</span><span class="bar" style="--part:{part:.2f}"><i></i>'
-                f'</span><span class="soft">{told(value)}</span>'
+                f'</span><span class="soft">{told(value) or "not read"}</span>'
             )
     yield "</div>"
 
