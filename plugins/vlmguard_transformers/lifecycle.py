@@ -15,11 +15,11 @@ from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
 from vlmguard_torch.layout import freezing
-from vlmguard_transformers import apply, logs, profiles, translate
+from vlmguard_transformers import apply, profiles, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.rows import batches, phases
-from vlmguard_transformers.watch import dry_run, steps
+from vlmguard_transformers.watch import dry_run, logs, steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
