@@ -11,11 +11,12 @@ import tomllib
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from vlmguard_explain.advice import values
-from vlmguard_explain.match.catalogue import WHERE
-from vlmguard_explain.match.changes import CHANGES
+from vlmguard_explain.match.catalogue import WHERE, table
+
 
 Text = Annotated[str, Field(min_length=1)]
 Some = Annotated[list[Text], Field(min_length=1)]
+CHANGES = table("changes")
 RUN = re.compile(
     r"!?(?:[\w -]+|(?:framework|phase|strategy|zero|tuning|batch|trace|world|use_reentrant|"
     r"checkpointing)=[\w|./( -]*|(?:trace|model|message)~.+)"

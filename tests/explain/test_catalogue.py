@@ -10,10 +10,11 @@ import pytest
 from tests.explain import compose, schema
 from vlmguard_explain.advice import flags, values
 from vlmguard_explain.advice.steps import cause, steps
-from vlmguard_explain.match.catalogue import HERE, Pattern, load
-from vlmguard_explain.match.changes import CHANGES
+from vlmguard_explain.match.catalogue import HERE, Pattern, load, table
+
 from vlmguard_explain.run.logfacts import Facts
 
+CHANGES = table("changes")
 FILES = [*sorted((HERE / "catalogue").glob("*")), *sorted((HERE / "cases").glob("*"))]
 CONDITIONS = [(k.code, p) for k in load() for p in k.patterns if p.all or p.none or p.near]
 

@@ -28,21 +28,15 @@ SHORT = 15  # characters: a shorter line is too common
 
 @dataclass
 class _Run:
-    """One run so far.
+    """One run so far."""
 
-    Attributes:
-        first: its first usable lines, and how often each came; fronts: how those begin.
-        over: the line with which it ended; whole: that is all processes' end.
-        time: the last clock that it shows.
-        above: the line before begins a traceback; top: that begins where a program does.
-    """
-
+    # its first usable lines, and how often each came; fronts: how those begin
     first: Counter[str] = field(default_factory=Counter)
     fronts: set[str] = field(default_factory=set)
-    over: Line | None = None
+    over: Line | None = None  # the line with which it ended; whole: that is all processes' end
     whole: bool = False
-    time: Time | None = None
-    above: bool = False
+    time: Time | None = None  # the last clock that it shows
+    above: bool = False  # the line before begins a traceback; top: that begins where a program does
     top: bool = False
     seen: int = 0
 

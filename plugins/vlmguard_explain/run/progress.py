@@ -27,43 +27,33 @@ MASKED = 3  # rows that are masked as a whole
 
 @dataclass
 class Progress:
-    """What one log tells of its steps.
+    """What one log tells of its steps."""
 
-    Attributes:
-        steps: (place in the log, step, steps in all or 0), the last of them.
-        last: the last line that told a step; clocks: the last of these lines, for their time.
-        done: places of marks of an end; full: that a full bar alone marks it.
-        restarts: places at which a bar began anew.
-        losses: (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient).
-        bars: places of the last lines with a bar of any kind.
-        zeros: lines of a Trainer that log a loss of 0.0 in supervised training.
-        sound: how many losses are not 0.0; masked: how many rows are said to be masked.
-        loading: the last progress bar that was no training.
-        preparing: the last line before any step that says that data is made ready.
-        final: the last line with any text.
-        evaluating, saving: where an evaluation, a checkpoint last began; `began` is that line.
-        synced: where wandb last said that it has all of the run.
-    """
-
+    # (place in the log, step, steps in all or 0), the last of them
     steps: list[tuple[int, int, int]] = field(default_factory=list)
+    # the last line that told a step; clocks: the last of these lines, for their time
     last: Line | None = None
     clocks: list[Line] = field(default_factory=list)
+    # places of marks of an end; full: that a full bar alone marks it
     done: list[int] = field(default_factory=list)
     end: Line | None = None
     full: bool = False
+    # (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient)
     losses: list[tuple[Line, int]] = field(default_factory=list)
-    bars: list[int] = field(default_factory=list)
+    bars: list[int] = field(default_factory=list)  # places of the last lines with a bar of any kind
+    # lines of a Trainer that log a loss of 0.0 in supervised training
     zeros: list[Line] = field(default_factory=list)
-    sound: int = 0
+    sound: int = 0  # how many losses are not 0.0; masked: how many rows are said to be masked
     masked: int = 0
-    loading: Line | None = None
-    preparing: Line | None = None
-    final: Line | None = None
-    restarts: list[int] = field(default_factory=list)
+    loading: Line | None = None  # the last progress bar that was no training
+    preparing: Line | None = None  # the last line before any step that says that data is made ready
+    final: Line | None = None  # the last line with any text
+    restarts: list[int] = field(default_factory=list)  # places at which a bar began anew
+    # evaluating, saving: where an evaluation, a checkpoint last began; `began` is that line
     evaluating: int = -1
     saving: int = -1
     began: Line | None = None
-    synced: int = -1
+    synced: int = -1  # where wandb last said that it has all of the run
     _bar: tuple[int, int] = (0, 1)  # the last step of a training's bar
     _interrupted: int = -NEAR
     _recent: deque[int] = field(default_factory=lambda: deque(maxlen=SOON))

@@ -21,33 +21,26 @@ class Event:
     """An exception, or one telling line.
 
     Attributes:
-        type, message: of an exception; a telling line has no type.
-        frames: (file, line, function), outermost first; trace: its lines, with their source.
-        cause: the exception that this one was raised from or while handling.
-        ignored: from a destructor or a side thread: it ended nothing by itself.
-        caught: a logger wrote it as a warning or less.
-        final: the log ends with its message, which may be cut.
         last: the line with its type; ``line`` begins it.
-        buried: its frames stand among other lines: of use only where what is under them is known.
-        traced: the log has the traceback's first line.
-        titled: the type that a notebook writes above the traceback.
-        clock: of the record of an error right above it, which has no time of its own.
     """
 
     line: Line
-    type: str = ""
+    type: str = ""  # type, message: of an exception; a telling line has no type
     message: str = ""
+    # (file, line, function), outermost first; trace: its lines, with their source
     frames: list[tuple[str, int, str]] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
-    cause: Event | None = None
-    ignored: bool = False
-    caught: bool = False
-    final: bool = False
+    cause: Event | None = None  # the exception that this one was raised from or while handling
+    ignored: bool = False  # from a destructor or a side thread: it ended nothing by itself
+    caught: bool = False  # a logger wrote it as a warning or less
+    final: bool = False  # the log ends with its message, which may be cut
     last: Line | None = None
     rank: int | None = None
+    # its frames stand among other lines: of use only where what is under them is known
     buried: bool = False
-    traced: bool = False
-    titled: str = ""
+    traced: bool = False  # the log has the traceback's first line
+    titled: str = ""  # the type that a notebook writes above the traceback
+    # of the record of an error right above it, which has no time of its own
     clock: Time | None = None
 
     @property
