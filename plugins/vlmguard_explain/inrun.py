@@ -10,7 +10,6 @@ from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.match import classify
 from vlmguard_explain.match.catalogue import Known, by_code
 from vlmguard_explain.run.logfacts import Facts
-from vlmguard_explain.tracebacks import phases
 from vlmguard_explain.tracebacks.event import Event, flat
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def facts(run: Run | None, batch: Batch | None, failure: Failure) -> Facts:
     raised = event(failure)
     message = flat(f"{failure.type}: {failure.message}")
     known = Facts() if run is None else _of(run, batch)
-    return known.at(message, flat(" ".join(raised.trace)), phases.of(raised))
+    return known.at(message, flat(" ".join(raised.trace)), raised.phase)
 
 
 def _of(run: Run, batch: Batch | None) -> Facts:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines.lines import Line, Time
-from vlmguard_explain.run import end_marks, launcher
+from vlmguard_explain.run import launcher, progress
 from vlmguard_explain.tracebacks import events
 
 _P = patterns("lines.appended")
@@ -64,7 +64,7 @@ class _Run:
             self.top = False
             self.whole = self.whole or text.startswith("KeyboardInterrupt")
             return True
-        if any(word in line.raw for word in _T.ended) or end_marks.says_done(text):
+        if any(word in line.raw for word in _T.ended) or progress.says_done(text):
             self.whole = True
             return True
         return bool(_P.died.search(text)) or launcher.killed(text)

@@ -11,8 +11,7 @@ from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines import appended, lines, quoted
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.match.catalogue import Known, within
-from vlmguard_explain.run import launcher, progress, stacks, watchdog
-from vlmguard_explain.show import notable
+from vlmguard_explain.run import launcher, notable, progress, stacks, watchdog
 from vlmguard_explain.source import clean
 from vlmguard_explain.source.reader import Reading
 from vlmguard_explain.source.sources import Source

@@ -12,9 +12,35 @@ from typing import Any
 
 from vlmguard_explain.lazy import lazy, patterns, words
 from vlmguard_explain.lines.lines import Line
-from vlmguard_explain.run import end_marks
 
-_P, _T = patterns("run.progress"), words("run.progress")
+_P = patterns("run.progress")
+_T = words("run.progress")
+
+
+def marked(text: str) -> bool:
+    """Whether it is a line that a framework prints at the end only."""
+    return any(mark in text for mark in _T.marks)
+
+
+def last_word(text: str) -> bool:
+    """Whether a line is nothing but "done", which says so as a log's last only."""
+    return _P.last.match(text) is not None
+
+
+def says_done(text: str) -> bool:
+    """Whether a line says that the training is over."""
+    if "Error" in text or "print(" in text:  # a source line says what it would write
+        return False
+    if marked(text):
+        return True
+    worded = any(part in text for part in _T.hints)
+    match = _P.words.search(text, 0, 600) if worded else None
+    if match is None:
+        return False
+    before = _P.part.search(text, max(match.start() - 30, 0), match.start())
+    return before is None and _P.of_part.match(text, match.end()) is None
+
+
 NEAR = 12  # lines behind an interruption: a trainer then says how long it ran
 SOON = 10  # lines: words for an end right behind an exception are printed whatever happened
 KEPT = 64  # steps
@@ -70,8 +96,8 @@ class Progress:
         self._recent.append(line.at)
         if any(words in text for words in _T.interrupted):
             self._interrupted = line.number
-        if line.number >= self._interrupted + NEAR and end_marks.says_done(text):
-            self._ended(line, not end_marks.marked(text))
+        if line.number >= self._interrupted + NEAR and says_done(text):
+            self._ended(line, not marked(text))
         self._beside(line)
         if (step := step_of(text)) is not None:
             self._step(line.at, *step)
@@ -89,7 +115,7 @@ class Progress:
     def close(self) -> None:
         """Judge the last line: nothing but "done", or a full bar."""
         if self.final is not None and self.steps and not self.done:
-            if end_marks.last_word(self.final.text):
+            if last_word(self.final.text):
                 self._ended(self.final, True)
             elif self._bar[0] == self._bar[1] == max(self._growth) > 1 and self.last:
                 self.full = True

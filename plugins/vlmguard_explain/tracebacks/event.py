@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vlmguard_explain.lazy import patterns
+from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines.lines import Line, Time
 from vlmguard_explain.tracebacks import frames
 
 _P = patterns("lines.event")
+_T = words("lines.event")
 
 
 def flat(text: str) -> str:
@@ -84,3 +85,12 @@ class Event:
         """The innermost frame outside installed packages, else the innermost."""
         own = [f for f in self.frames if not frames.foreign(f[0])]
         return own[-1] if own else self.frames[-1] if self.frames else None
+
+    @property
+    def phase(self) -> str:
+        """In which phase of training it was raised, from its frames' functions; "" if unknown."""
+        # requests' generate() yields what it downloads
+        names = {name for path, _, name in self.frames if not path.endswith("requests/models.py")}
+        closure = names.issuperset(("training_step", "optimizer_step")) and "backward" not in names
+        found = next((phase for phase, some in _T.phases if names.intersection(some)), "")
+        return "forward" if closure else str(found)  # Lightning's optimizer's step holds all
