@@ -24,7 +24,7 @@ MOST = 100_000  # ranks, or rows of a step
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts of a run, from its log or (`inrun`) from the guard's own `Run`."""
+    """Facts of a run, from its log or (`rules`) from the guard's own `Run`."""
 
     # "ms-swift", "LLaMA-Factory", "TRL", "FlagEmbedding", "ColossalAI", "axolotl",
     # "accelerate", "transformers", or "" where the log does not tell
