@@ -11,7 +11,6 @@ from tests.explain import compose, schema
 from vlmguard_explain.advice import flags, values
 from vlmguard_explain.advice.steps import cause, steps
 from vlmguard_explain.match.catalogue import HERE, Pattern, load, table
-
 from vlmguard_explain.run.logfacts import Facts
 
 CHANGES = table("changes")

@@ -94,6 +94,7 @@ def _ours() -> list[str]:
 def main() -> None:
     """``python -m tools.house.measure MODEL``: JSON, one line a measurement."""
     import transformers.trainer  # noqa: F401  (once, for all ranks)
+
     import vlmguard.auto  # noqa: F401
     from vlmguard.ranks import run
 
