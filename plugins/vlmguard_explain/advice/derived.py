@@ -7,10 +7,9 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vlmguard_explain.advice import memory, packages, places
+from vlmguard_explain.advice import conditions, memory, packages, places
 from vlmguard_explain.advice.conditions import numbers
 from vlmguard_explain.match.catalogue import table
-from vlmguard_explain.run import swift
 
 if TYPE_CHECKING:
     from vlmguard_explain.advice.values import Values
@@ -71,7 +70,7 @@ def _wheels(v: Values) -> str:
 
 def _new_name(v: Values) -> str:
     name = v.raw("argument")
-    return swift.renamed(name, v.facts) or v.raw("renamed")
+    return conditions.swift_renamed(name, v.facts) or v.raw("renamed")
 
 
 def _new_flag(v: Values) -> str:
@@ -228,7 +227,9 @@ PLAIN: dict[str, Made] = {
     "program": _program,
     "span": lambda v: _lines(places.raised(v.facts.trace).line, 8, 2),
     "surplus": _surplus,
-    "swiftmajor": lambda v: swift.release(v.facts) if v.facts.framework == "ms-swift" else "",
+    "swiftmajor": lambda v: (
+        conditions.swift_release(v.facts) if v.facts.framework == "ms-swift" else ""
+    ),
     "tensorranks": lambda v: str(math.gcd(*_ints(v, "parallel")) or ""),
     "vision": lambda v: _so(v.facts.vision),
     "wheels": _wheels,

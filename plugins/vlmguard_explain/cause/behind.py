@@ -18,20 +18,13 @@ LONGEST = 120  # characters of a line that is quoted
 
 @dataclass
 class Behind:
-    """Who is behind the others.
-
-    Attributes:
-        said: what shows it, a sentence each.
-        lines: their last lines.
-        logs: names of their logs, where these bear no rank.
-        links: on how many machines a log ends where NCCL starts: its links do not answer.
-    """
+    """Who is behind the others."""
 
     ranks: tuple[int, ...] = ()
-    said: list[str] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
-    logs: tuple[str, ...] = ()
-    links: int = 0
+    said: list[str] = field(default_factory=list)  # what shows it, a sentence each
+    lines: list[Line] = field(default_factory=list)  # their last lines
+    logs: tuple[str, ...] = ()  # names of their logs, where these bear no rank
+    links: int = 0  # on how many machines a log ends where NCCL starts: its links do not answer
 
 
 def of(digests: Sequence[Digest]) -> Behind:

@@ -11,8 +11,7 @@ from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines import appended, lines, quoted
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.match.catalogue import Known, within
-from vlmguard_explain.run import launcher, progress, stacks, watchdog
-from vlmguard_explain.show import notable
+from vlmguard_explain.run import launcher, notable, progress, stacks, watchdog
 from vlmguard_explain.source import clean
 from vlmguard_explain.source.reader import Reading
 from vlmguard_explain.source.sources import Source
@@ -34,44 +33,38 @@ class Digest:
     """What one log tells.
 
     Attributes:
-        events: exceptions, in order.
-        telling: lines that bear a pattern of a failure of the catalogue.
-        watched: lines of NCCL's watchdog.
-        text: the log's beginning and end, for facts.
-        stopped: places at which a launcher began to end the processes.
-        unresolved: hosts whose name no rank could resolve.
-        loose: lines that hold an exception's words but not its form, as ranks write into one
-            another; only where the log has no other exception.
-        ours: lines that vlmguard's guard wrote.
         finals: the last line of each rank; ``recent``: its last lines.
-        stacks: of processes that somebody looked into while they hung.
-        failed: a logger's error, where the log has hardly anything else.
-        before: how many runs stand in this file before the one that is told; ``ended_before``: the
-            line with which the last of them ended, where that is told.
-        first: the line, from 1, where the one that is told begins.
-        notable: the lines that tell what the run did.
+        before: how many runs stand in this file before the one that is told;
+            ``ended_before``: the line with which the last of them ended, where that is
+            told.
     """
 
     source: Source
     number: int
     reading: Reading
-    events: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)  # exceptions, in order
+    # lines that bear a pattern of a failure of the catalogue
     telling: list[tuple[Line, Known]] = field(default_factory=list)
     exits: list[launcher.Exit] = field(default_factory=list)
     progress: progress.Progress = field(default_factory=progress.Progress)
-    watched: list[Line] = field(default_factory=list)
-    text: str = ""
+    watched: list[Line] = field(default_factory=list)  # lines of NCCL's watchdog
+    text: str = ""  # the log's beginning and end, for facts
     finals: dict[int | None, Line] = field(default_factory=dict)
     recent: dict[int | None, deque[Line]] = field(default_factory=dict)
+    # places at which a launcher began to end the processes
     stopped: list[int] = field(default_factory=list)
-    unresolved: frozenset[str] = frozenset()
+    unresolved: frozenset[str] = frozenset()  # hosts whose name no rank could resolve
+    # lines that hold an exception's words but not its form, as ranks write into one another;
+    # only where the log has no other exception
     loose: list[tuple[Line, Known]] = field(default_factory=list)
-    ours: list[Line] = field(default_factory=list)
+    ours: list[Line] = field(default_factory=list)  # lines that vlmguard's guard wrote
+    # of processes that somebody looked into while they hung
     stacks: list[stacks.Stack] = field(default_factory=list)
-    failed: Line | None = None
+    failed: Line | None = None  # a logger's error, where the log has hardly anything else
     before: int = 0
     ended_before: Line | None = None
-    first: int = 1
+    first: int = 1  # the line, from 1, where the one that is told begins
+    # the lines that tell what the run did
     notable: notable.Notable = field(default_factory=notable.Notable)
 
     @functools.cached_property

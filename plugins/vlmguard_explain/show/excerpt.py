@@ -10,7 +10,7 @@ from vlmguard_explain.lazy import patterns
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.source import clean
-from vlmguard_explain.tracebacks import codeline, frames
+from vlmguard_explain.tracebacks import frames
 from vlmguard_explain.tracebacks.event import Event
 
 _P = patterns("show.excerpt")
@@ -74,7 +74,7 @@ def frames_of(answer: Answer, digests: Sequence[Digest]) -> list[str]:
 
 def _frames(event: Event, own: int = OWN, inner: int = INNER) -> list[str]:
     """The frames of a traceback: the user's own and the innermost; the others are counted."""
-    every = [(frame, codeline.under(event.trace, n, CODE)) for n, text in enumerate(event.trace)
+    every = [(frame, frames.code_under(event.trace, n, CODE)) for n, text in enumerate(event.trace)
              if (frame := frames.of(text)) is not None
              and not frame[0].startswith("<frozen ")]  # fmt: skip
     users = [n for n, (frame, _) in enumerate(every) if not frames.foreign(frame[0])]

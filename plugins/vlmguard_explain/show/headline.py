@@ -10,7 +10,7 @@ from vlmguard_explain.cause.answer import Answer
 from vlmguard_explain.lazy import words
 from vlmguard_explain.run import watchdog
 from vlmguard_explain.source import clean
-from vlmguard_explain.tracebacks import codeline
+from vlmguard_explain.tracebacks import frames
 
 _T = words("show.headline")
 
@@ -92,7 +92,7 @@ def place(answer: Answer) -> str:
 def code(answer: Answer) -> str:
     """The line of source at that place, where the traceback prints it."""
     event = answer.pick.event if answer.pick else None
-    said = codeline.of(event.trace, event.where) if event and event.where else ""
+    said = frames.code_of(event.trace, event.where) if event and event.where else ""
     return "" if said.startswith("raise ") else clean.shown(said)  # the message says that
 
 
