@@ -49,6 +49,7 @@ FIRST = {
     "s3_data_missing": "ls -l data/nothing.jsonl",
     "fe_flag": "python -m FlagEmbedding.finetune.embedder.encoder_only.base --help | grep -i query",
     "fe_csv": "ls -l train.csv",
+    "fe_too_long": "--query_max_len 518 --passage_max_len 518",
     "fe_no_pos": "head -c 600 no_pos.jsonl: is pos one of the keys",
     "ca_lora": "model = peft.get_peft_model(model, lora_config)",
     "ca_argument": "python -c 'import inspect, colossalai.booster.plugin as p; "

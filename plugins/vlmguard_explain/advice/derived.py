@@ -224,6 +224,7 @@ PLAIN: dict[str, Made] = {
     "inscript": lambda v: f" in {v['main']}" if "main" in v else "",
     "micro": lambda v: _smaller(v, 0),
     "newflag": _new_flag,
+    "positions": lambda v: str(int(v.raw("tablesize")) - 2) if v.raw("tablesize") else "",
     "program": _program,
     "span": lambda v: _lines(user_code.raised(v.facts.trace).line, 8, 2),
     "surplus": _surplus,
