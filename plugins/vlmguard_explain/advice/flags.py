@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from vlmguard_explain.advice import conditions, places
+from vlmguard_explain.advice import conditions, user_code
 from vlmguard_explain.advice.conditions import holds
 from vlmguard_explain.advice.values import Values, filled, known, of
 from vlmguard_explain.lazy import lazy
@@ -88,7 +88,7 @@ def _in_code(words: str, facts: Facts, values: Values) -> str:
         return words
     if not words.startswith("--") or not {name for name, _ in pairs} <= arguments:
         return words
-    if words.count("--") != len(pairs) or not (notebook or places.own(facts.trace).file):
+    if words.count("--") != len(pairs) or not (notebook or user_code.own(facts.trace).file):
         return words
     code = f"{_class(facts.trace)}({', '.join(f'{name}={_literal(v)}' for name, v in pairs)})"
     return code if notebook else f"{words}; in code: {code}"

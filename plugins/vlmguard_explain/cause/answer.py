@@ -55,7 +55,7 @@ def _evidence(pick: Candidate) -> list[Line]:
     return [last] if last.number == pick.line.number else [pick.line, last]
 
 
-def asserted(pick: Candidate, digests: Sequence[Digest]) -> Event | None:
+def device_assert(pick: Candidate, digests: Sequence[Digest]) -> Event | None:
     """The exception behind a kernel's assertion: maybe a later call's, but of the same program."""
     if "Assertion" not in pick.line.raw or pick.line.source >= len(digests):
         return None

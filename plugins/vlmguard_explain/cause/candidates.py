@@ -77,11 +77,11 @@ def collected(digests: Sequence[Digest]) -> list[Candidate]:
     return found
 
 
-def with_last_words(found: list[Candidate], digests: Sequence[Digest]) -> list[Candidate]:
+def with_exit_messages(found: list[Candidate], digests: Sequence[Digest]) -> list[Candidate]:
     """These, and the last line of a rank that ended itself where the others only lost it."""
     if not found or any(c.order <= 1 for c in found):
         return found
-    line = last_words({c.rank for c in found}, digests)
+    line = exit_message({c.rank for c in found}, digests)
     return found if line is None else [*found, Candidate(None, line, None, line.rank)]
 
 
@@ -131,8 +131,8 @@ def _logged_before(event: Event, events: Sequence[Event]) -> Event | None:
 def _lines(digest: Digest) -> Iterator[Candidate]:
     told = digest.progress
     # Ranks wrote into one another's exceptions: the first line that has the words of one.
-    loose = [(line, known) for line, known in digest.loose if not survived(line.at, digest)][:1]
-    for line, known in (*loose, *digest.telling):
+    loose = [(line, known) for line, known in digest.fragments if not survived(line.at, digest)][:1]
+    for line, known in (*loose, *digest.matched):
         over = known.code == _ENDED and told.over(line.at)
         over = over or _interrupted(line.text, line.at, digest)
         end = _outlived if known.code in _SCHEDULER else survived
@@ -172,7 +172,7 @@ def survived(at: int, digest: Digest) -> bool:
     return bool(ends) and told.after(at) - told.after(ends[0]) >= STEPS_THAT_PROVE
 
 
-def last_words(ranks: set[int | None], digests: Sequence[Digest]) -> Line | None:
+def exit_message(ranks: set[int | None], digests: Sequence[Digest]) -> Line | None:
     """The last line of the rank that ended first, by code 1, where it left nothing else.
 
     ``ranks``: those that left an exception or a telling line. Only a rank's own stream tells.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vlmguard_explain.advice import steps
-from vlmguard_explain.cause.answer import Answer, asserted
+from vlmguard_explain.cause.answer import Answer, device_assert
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.match.catalogue import Known
 from vlmguard_explain.run.digest import Digest
@@ -44,7 +44,7 @@ def at_failure(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts
         message = flat(f"{event.type}: {event.message}")[:6000]
         return facts.at(message, flat(" ".join(event.trace)), phase)
     later = flat(answer.evidence[-1].raw) if len(answer.evidence) > 1 else ""
-    behind = asserted(pick, digests)
+    behind = device_assert(pick, digests)
     trace = flat(" ".join(behind.trace)) if behind else later if "'loss': " in later else ""
     return facts.at(flat(pick.line.raw), trace, phase_in_log(digests))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vlmguard_explain.cause import attribution, failure, no_exception, root
 from vlmguard_explain.cause.answer import Answer
-from vlmguard_explain.cause.candidates import collected, with_last_words, with_lost_peers
+from vlmguard_explain.cause.candidates import collected, with_exit_messages, with_lost_peers
 from vlmguard_explain.cause.failure import at_failure
 from vlmguard_explain.match.catalogue import Known
 from vlmguard_explain.run import launcher, watchdog
@@ -22,7 +22,7 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     by_code = {known.code: known for known in catalogue}
     ended = launcher.first(e for d in digests for e in d.exits)
     candidates = with_lost_peers(collected(digests), digests, by_code["VG563"], ended)
-    candidates = with_last_words(candidates, digests)
+    candidates = with_exit_messages(candidates, digests)
     answer = root.started(candidates, digests, by_code, ended)
     answer = answer or no_exception.verdict(digests, by_code)
     if answer.known is by_code[_ENDED]:

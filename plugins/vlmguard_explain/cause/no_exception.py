@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vlmguard_explain.cause import behind
+from vlmguard_explain.cause import stragglers
 from vlmguard_explain.cause.answer import Answer, found
 from vlmguard_explain.cause.candidates import Candidate, launchers, survived
 from vlmguard_explain.lazy import patterns
@@ -107,7 +107,7 @@ def _end(digests: Sequence[Digest]) -> Answer:
         ends = [d.progress.end for d in digests if d.progress.end is not None]
         return Answer("finished", evidence=ends[-1:])
     finals = {(d.number, -1 if r is None else r): x for d in digests for r, x in d.finals.items()}
-    ranks = behind.of(digests).ranks
+    ranks = stragglers.of(digests).ranks
     how = "it is behind the others" if ranks else ""
     shown = [finals[key] for key in sorted(finals)][:64]
     return Answer("unfinished", ranks=ranks, how=how, evidence=shown)

@@ -81,7 +81,7 @@ def ranks(numbers: Iterable[int]) -> str:
     return f"ranks {', '.join(map(str, given[:-1]))} and {given[-1]}"
 
 
-def spoken(kept: Sequence[Line]) -> list[Line]:
+def records(kept: Sequence[Line]) -> list[Line]:
     """The watchdog's lines; what a terminal broke in two is put together again."""
     found = []
     for number, line in enumerate(kept):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from vlmguard_explain.cause.answer import Answer, asserted
+from vlmguard_explain.cause.answer import Answer, device_assert
 from vlmguard_explain.lazy import patterns
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.run.digest import Digest
@@ -59,7 +59,7 @@ def _traced(answer: Answer, digests: Sequence[Digest]) -> list[Event]:
     """The exceptions whose frames are shown: the reported one, and the first that led to it."""
     if answer.pick is None:
         return []
-    event = answer.pick.event or asserted(answer.pick, digests)
+    event = answer.pick.event or device_assert(answer.pick, digests)
     first = event
     for _ in range(CHAIN):
         first = first.cause if first is not None and first.cause is not None else first

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vlmguard_explain.advice import packages, upstream
+from vlmguard_explain.advice import packages
 from vlmguard_explain.advice.values import Values, quoted
-from vlmguard_explain.cause import behind
+from vlmguard_explain.cause import stragglers
 from vlmguard_explain.cause.answer import Answer
 from vlmguard_explain.cause.candidates import launchers
 from vlmguard_explain.lazy import patterns, words
@@ -25,7 +25,7 @@ CARDS = 8  # of one machine, at most
 
 def cause(answer: Answer, digests: Sequence[Digest]) -> str:
     """How far it came, and who is behind."""
-    said = "; ".join(behind.of(digests).said)
+    said = "; ".join(stragglers.of(digests).said)
     return clean.shown(f"{said or _state(answer, digests)[1]}. {_T.either}")
 
 
@@ -66,7 +66,7 @@ def _nodes(answer: Answer, digests: Sequence[Digest]) -> int:
 
 def values(answer: Answer, digests: Sequence[Digest]) -> dict[str, str]:
     """Name → value for `[[unfinished_step]]` of ``tables/show.toml``, quoted for a shell."""
-    found, facts = behind.of(digests), answer.facts
+    found, facts = stragglers.of(digests), answer.facts
     state, sentence = _state(answer, digests)
     nodes = _nodes(answer, digests)
     alone = len(digests) == 1 and not (found.said or state == "checkpoint")
@@ -136,4 +136,4 @@ def unknown_values(answer: Answer) -> dict[str, str]:
     place = event.where
     if place is not None:
         found.update(file=quoted(place[0]), lines=f"{max(place[1] - 8, 1)},{place[1] + 3}p")
-    return {**found, "newer": upstream.update(event), "untraced": "" if event.frames else "true"}
+    return {**found, "untraced": "" if event.frames else "true"}

@@ -11,13 +11,13 @@ from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.run import progress
 from vlmguard_explain.run.digest import Digest
 
-_P = patterns("cause.behind")
+_P = patterns("cause.stragglers")
 
 LONGEST = 120  # characters of a line that is quoted
 
 
 @dataclass
-class Behind:
+class Stragglers:
     """Who is behind the others."""
 
     ranks: tuple[int, ...] = ()
@@ -27,9 +27,9 @@ class Behind:
     links: int = 0  # on how many machines a log ends where NCCL starts: its links do not answer
 
 
-def of(digests: Sequence[Digest]) -> Behind:
+def of(digests: Sequence[Digest]) -> Stragglers:
     """What the logs show; empty where they show nothing."""
-    found = Behind()
+    found = Stragglers()
     finals = [line.raw for d in digests for line in d.finals.values()]
     found.links = len({match[1] for raw in finals if (match := _P.starts.match(raw))})
     for streams in _comparable(digests):
