@@ -137,8 +137,8 @@ def _rows(records: Sequence[Record]) -> Iterator[str]:
         return
     yield (
         '<p class="soft">Target tokens are <mark style="--weight:1">marked</mark>, the stronger '
-        'the more they weigh in the loss; <mark class="minus" style="--weight:1">these</mark> are made '
-        'less likely; of <mark class="unknown">these</mark> the weight was not read.</p>'
+        'the more they weigh in the loss; <mark class="minus" style="--weight:1">these</mark> are '
+        'made less likely; of <mark class="unknown">these</mark> the weight was not read.</p>'
     )
     for row in rows:
         yield _row(row)
