@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -115,6 +116,10 @@ class Watcher:
         if self._forwards is None:
             forward = _Hook(weakref.WeakMethod(self._forward))
             self._forwards = ForwardHook("the ledger", forward).on(model)
+
+    def recall(self, known: Mapping[str, Mapping[str, Any]]) -> None:
+        """What stations are to know of an earlier part of the run."""
+        self._judge.recall(known)
 
     def optimizer(self) -> Any:
         """The one that it watches, None once it is gone."""
@@ -297,6 +302,7 @@ class _Recipe:
             return None
         old = self._account
         account = account_of(model, optimizer, old.world, old.strategy)
+        account = replace(account, text=old.text)
         parameters = tuple(p for _, p in model.named_parameters())
         return Subject(
             model, optimizer, parameters, account, engine=engine, extra=self._extra, **self._rest
