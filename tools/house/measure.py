@@ -1,5 +1,6 @@
-"""A plain Trainer on a tiny LLaVA in two forked gloo ranks, measured in rank 0. Imports transformers
-once; ``python -m tools.house`` starts it where there is one.
+"""A plain Trainer on a tiny LLaVA in two forked gloo ranks, measured in rank 0.
+
+Imports transformers once; ``python -m tools.house`` starts it where there is one.
 
 What is measured of us is not imported before the fork.
 """
@@ -94,6 +95,7 @@ def _ours() -> list[str]:
 def main() -> None:
     """``python -m tools.house.measure MODEL``: JSON, one line a measurement."""
     import transformers.trainer  # noqa: F401  (once, for all ranks)
+
     import vlmguard.auto  # noqa: F401
     from vlmguard.ranks import run
 
