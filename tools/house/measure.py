@@ -1,5 +1,6 @@
-"""A plain Trainer on a tiny LLaVA in two gloo ranks, measured in rank 0. Imports transformers
-once; ``python -m tools.house`` starts it where there is one.
+"""A plain Trainer on a tiny LLaVA in two forked gloo ranks, measured in rank 0.
+
+Imports transformers once; ``python -m tools.house`` starts it where there is one.
 
 What is measured of us is not imported before the fork.
 """
