@@ -20,7 +20,7 @@ from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.rows import batches, phases
-from vlmguard_transformers.watch import dry_run, logs, steps
+from vlmguard_transformers.watch import dry_run, steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from vlmguard.ledger import wishes
-from vlmguard.ledger.account import Account, Page
+from vlmguard.ledger.account import Page
 from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.when import When
 from vlmguard.runtime.faults import contain

@@ -13,7 +13,6 @@ from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.facts import Run
 from vlmguard.core.runstate import RunState
-from vlmguard.runtime.faults import contain
 from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.gradients import Watch
 from vlmguard_transformers import trainer as hf
