@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from vlmguard.ledger import wishes
-from vlmguard.ledger.account import Page
+from vlmguard.ledger.account import Account, Page
 from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.when import When
 from vlmguard.runtime.faults import contain
@@ -120,9 +119,24 @@ class Watcher:
             forward = Weakly(self._forward)
             self._forwards = ForwardHook("the ledger", forward).on(model)
 
-    def recall(self, known: Mapping[str, Mapping[str, Any]]) -> None:
-        """What stations are to know of an earlier part of the run."""
-        self._judge.recall(known)
+    @property
+    def account(self) -> Account:
+        """As it was in the window that was judged last."""
+        return self.books.account
+
+    @property
+    def pages(self) -> Sequence[Page | None]:
+        """Those of the window that was judged last."""
+        return self.books.pages
+
+    @property
+    def on_verdicts(self) -> OnVerdicts | None:
+        """Gets ``(step, verdicts)`` of each window."""
+        return self.books.on_verdicts
+
+    @on_verdicts.setter
+    def on_verdicts(self, call: OnVerdicts | None) -> None:
+        self.books.on_verdicts = call
 
     def optimizer(self) -> Any:
         """The one that it watches, None once it is gone."""
@@ -277,65 +291,6 @@ class Watcher:
                 handle.remove()
         self._handles.clear()
         self._forwards = None
-        contain("the ledger", self._advance)
-        contain("the ledger", self._rest, wait)
-
-    def _rest(self, wait: float) -> None:
-        self._pending.clear()
-        for window, pages in self.gather.rest(wait):
-            self._judged(window, pages)
-
-
-class _Recipe:
-    """What a subject is made of, held weakly; made anew when windows begin to be watched."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._first: Subject | None = subject
-        self.model = weakref.ref(subject.model)
-        self.optimizer = weakref.ref(subject.optimizer)
-        self._engine = weakref.ref(subject.engine) if subject.engine is not None else None
-        self._rest = {"group": subject.group, "tokenizer": subject.tokenizer}
-        self._extra, self._account = subject.extra, subject.account
-
-    def forget(self) -> None:
-        """Hold nothing from now on."""
-        self._first = None
-
-    def subject(self) -> Subject | None:
-        """None once the model or the optimizer is gone."""
-        first, self._first = self._first, None
-        if first is not None:
-            return first
-        model, optimizer = self.model(), self.optimizer()
-        engine = self._engine() if self._engine is not None else None
-        if model is None or optimizer is None:
-            return None
-        old = self._account
-        account = account_of(model, optimizer, old.world, old.strategy)
-        account = replace(account, text=old.text)
-        parameters = tuple(p for _, p in model.named_parameters())
-        return Subject(
-            model, optimizer, parameters, account, engine=engine, extra=self._extra, **self._rest
-        )
-
-
-class _Hook:
-    """A method of a watcher, called while that lives."""
-
-    def __init__(self, method: Any) -> None:
-        self._method = method
-
-    def __call__(self, *args: Any) -> None:
-        method = self._method()
-        if method is not None:
-            method(*args)
-
-
-def _closure(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """``args`` begin with the optimizer."""
-    return kwargs.get("closure") is not None or (len(args) > 1 and args[1] is not None)
-
-
-def as_json(found: Any) -> Any:
-    """Tensors as lists of numbers."""
-    return packed.plain(Later({"found": found}).page())["found"]
+        contain("the ledger", self.books.rest, wait)
+        if self.on_close is not None:
+            contain("the ledger", self.on_close)
