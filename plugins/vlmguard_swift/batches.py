@@ -8,7 +8,7 @@ from vlmguard import guard
 from vlmguard.core import runstate, settings
 from vlmguard.core.facts import Batch, Run, Sample
 from vlmguard.runtime.faults import contain
-from vlmguard_transformers import phases
+from vlmguard_transformers.rows import phases
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kit.turns import turn
-from tests.ordinary import campaign, draws
+from tools.ordinary import campaign, draws
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600), pytest.mark.drawn(2)]
 STEPS, ACCUMULATION = 3, 2
