@@ -11,7 +11,6 @@ from tests.explain import compose, schema
 from vlmguard_explain.advice import flags, values
 from vlmguard_explain.advice.steps import cause, steps
 from vlmguard_explain.match.catalogue import HERE, Pattern, load, table
-
 from vlmguard_explain.run.logfacts import Facts
 
 CHANGES = table("changes")
@@ -36,7 +35,7 @@ def test_a_slip_is_told_with_its_line_and_the_nearest_word(tmp_path):
     assert value.endswith(": no value is called paht; path?")
 
 
-@pytest.mark.parametrize(("name", "taken"), [("VG601-x", False), ("VG640-x", False), ("VG701-x", True)])
+@pytest.mark.parametrize(("name", "taken"), [("VG640-x", False), ("VG701-x", True)])
 def test_the_ledger_has_the_codes_from_610_to_669(tmp_path, name, taken):
     path = tmp_path / f"{name}.toml"
     path.write_text((HERE / "catalogue" / "VG529-bf16.toml").read_text())
