@@ -20,6 +20,7 @@ STOREYS = (
     ("compat",),
     ("rules", "ledger"),
     ("registry", "agree", "guard"),
+    ("ledger",),
     ("ranks",),
     ("check",),
     ("rehearse",),

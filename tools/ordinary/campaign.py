@@ -91,10 +91,14 @@ class Worker:
 
 
 class Workers:
-    """Both of each environment, started when they are first asked."""
+    """Both of each environment, started when they are first asked.
+
+    listen: whether a rule of a third party counts the batches that it hears.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.kept = folder, dict[tuple[str, str], Worker]()
+        self.listen = False
 
     def run(self, draw: Draw, guard: str) -> tuple[dict[str, Any], Path]:
         """How the run ended, and the folder with its findings."""
@@ -114,7 +118,7 @@ class Workers:
         """Hand the run to its worker. Returns the run's folder."""
         folder = Path(tempfile.mkdtemp(prefix=f"run-{guard}-", dir=self.folder))
         told = {"draw": draw.data(), "folder": str(folder), "turns": order,
-                "limit": LONG if order else LIMIT[draw.world],
+                "limit": LONG if order else LIMIT[draw.world], "listen": self.listen,
                 "command": words.job(draw) if draw.program in draws.COMMANDS else None}  # fmt: skip
         self.get(guard, draw.env).ask(told)
         return folder
@@ -179,8 +183,9 @@ def measure(workers: Workers, draw: Draw) -> dict[str, Any]:
 def _cost(off: Mapping[str, Any], on: Mapping[str, Any]) -> dict[str, Any]:
     if on["verdict"] != "ok":
         return {}
-    before, after = (each["ranks"][0]["account"]["seconds"] for each in (off, on))
-    return {"cost": turns.ratio(before, after), "step": round(statistics.median(before), 4)}
+    before, after = (each["ranks"][0]["account"] for each in (off, on))
+    cost, wall = (turns.ratio(before[by], after[by]) for by in ("processor", "seconds"))
+    return {"cost": cost, "wall": wall, "step": round(statistics.median(before["processor"]), 4)}
 
 
 def _frames(ended: Mapping[str, Any]) -> list[str]:
@@ -279,7 +284,8 @@ def sentence(draw: Draw) -> str:
 
 def _say(draw: Draw, told: Mapping[str, Any]) -> None:
     what = sentence(draw)
-    what += f" cost {told['cost']} of {told['step']} s" if "cost" in told else ""
+    if "cost" in told:
+        what += f" cost {told['cost']} (wall {told['wall']}) of {told['step']} s"
     print(f"{draw.name}: {told['verdict']} ({told.get('seconds', 0)} s): {what}", flush=True)
     for line in [*told.get("harm", ()), *([told["why"]] if "why" in told else [])]:
         print(f"    {line}", flush=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import transformers
 
 from tests.kit import launched
-from tools.ordinary import account
+from tools.ordinary import account, heard
 from tools.ordinary.draws import Draw
 
 
@@ -44,7 +44,7 @@ def work(draw: Draw, folder: str, told: dict[str, Any]) -> dict[str, Any]:
         raise RuntimeError("the command trained nothing")
     # Hooks and attributes once more, now that the run is over.
     after = account.standing({"model": Keeper.models[-1]}, [Keeper.optimizers[-1]])
-    found = {**Keeper.found[-1], **after}
+    found = {**Keeper.found[-1], **after, "heard": heard.told()}
     weak = account.weakly(*Keeper.models)
     Keeper.models.clear()
     Keeper.optimizers.clear()

@@ -62,9 +62,9 @@ def work(draw: Draw, folder: str) -> dict[str, Any]:
         del plain
     names = dict.fromkeys(name for told in found.values() for name in told)
     merged = {name: {turn: told.get(name) for turn, told in found.items()} for name in names}
-    seconds = loop.clock.end() if loop.clock else []
+    times = loop.clock.end() if loop.clock else {}
     loop = None
-    merged |= {"weights": _flat(merged["weights"]), "seconds": seconds}
+    merged |= {"weights": _flat(merged["weights"]), **times}
     return merged | account.left(weak)
 
 

@@ -117,7 +117,7 @@ def work(draw: Draw, folder: str) -> dict[str, Any]:
         [trainer.optimizer], trainer.state.log_history, scene.told,
     )  # fmt: skip
     weak = account.weakly(trainer, trainer.model, trainer.optimizer)
-    found["seconds"] = clock.end() if clock else []
+    found |= clock.end() if clock else {}
     trainer = student = None
     scene.__dict__.clear()
     return found | account.left(weak)

@@ -22,6 +22,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from tools.ordinary import heard
+
 MODULES = {
     "trl": (
         "deepspeed peft accelerate tools.ordinary.trainers tools.ordinary.loops "
@@ -125,6 +127,8 @@ def _rank(draw: Any, job: dict[str, Any], rank: int, port: int) -> Any:
             ROLE_WORLD_SIZE=str(draw.world), TORCHELASTIC_USE_AGENT_STORE="True",
             TORCHELASTIC_RESTART_COUNT="0", TORCHELASTIC_MAX_RESTARTS="0",
         )  # fmt: skip
+    if job.get("listen"):
+        heard.listen()
     told = (job["command"],) if job.get("command") else ()
     return work(draw)(draw, f"{job['folder']}/out", *told)
 

@@ -30,7 +30,8 @@ FROM_ROOT = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md",
              "CONTRIBUTING.md": "contributing.md"}  # fmt: skip
 SOURCE = "https://github.com/vlmguard/vlmguard/blob/main/"
 LOOKED_AT = ("index.html", "start/ms-swift.html", "wrong/ready-only-once.html", "rules/VG101.html",
-             "ask.html", "contributing.html")  # fmt: skip
+             "ledger.html", "ask.html", "contributing.html")  # fmt: skip
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
 WORDS = {
     "two_tower": "any",
     "qwen2_vl": "Qwen2-VL",
@@ -218,9 +219,7 @@ def check(site: Path) -> Iterator[str]:
 
 def look(only_some: bool) -> int:
     """Open pages in Chromium: no error, no request elsewhere, no scrolling sideways at 390 px."""
-    browser = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         print("NOT LOOKED AT: there is no Chromium here (Debian: apt-get install chromium)")
         return 0
