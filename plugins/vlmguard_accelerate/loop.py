@@ -21,6 +21,7 @@ from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
 from vlmguard_transformers import apply, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.rows import batches
 from vlmguard_transformers.watch import steps
 
@@ -181,10 +182,11 @@ def _begin(accelerator: Any, objects: Args) -> RunState | None:
 
         # DDP's own defaults: what accelerate does without a handler, as an object to change.
         accelerator.ddp_handler = DistributedDataParallelKwargs()
+    read = Reading(loop, PROFILE)
     state = guard.pre_wrap(
-        lambda: translate.run(loop, PROFILE),
-        lambda plan: apply.apply(loop, PROFILE, plan),
-        lambda: freezing.check(model, PROFILE.policy(), PROFILE.parts(loop)),
+        lambda: translate.run(read),
+        lambda plan: apply.apply(read, plan),
+        lambda: freezing.check(read.parameters, read.policy, read.parts),
         owner=loop,
         spell=PROFILE.spell,
         speaks=PROFILE.speaks,
@@ -195,12 +197,12 @@ def _begin(accelerator: Any, objects: Args) -> RunState | None:
     for owner in (accelerator, model):
         runstate.bind(owner, state)
     state.at_close(ForwardHook("noting a batch", partial(_note, state)).on(model).remove)
-    contain("watching gradients", steps.start, loop, PROFILE, state)
+    contain("watching gradients", steps.start, read, state)
     return state
 
 
 def _trains_towers(each: Any) -> bool:
-    if not hasattr(each, "named_parameters") or not towers.by_name(each):
+    if not hasattr(each, "named_parameters") or not towers.seeing(each):
         return False
     return any(parameter.requires_grad for parameter in each.parameters())
 

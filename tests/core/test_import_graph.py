@@ -20,7 +20,7 @@ FOLDERS = {
     ),
     "vlmguard_transformers": (
         ("rows", "checkpointing", "trainer", "tiny"),
-        ("profile",), ("profiles",), ("shared_rows",), ("model",), ("watch",),
+        ("profile",), ("profiles", "reading"), ("shared_rows",), ("model",), ("watch",),
         ("arguments", "translate"), ("apply",), ("lifecycle", "rehearsal", "check", "selftest"),
     ),
 }  # fmt: skip
