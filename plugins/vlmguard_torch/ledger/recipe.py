@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import Any
 
 from vlmguard_torch.ledger.accounts import account_of
@@ -35,6 +36,7 @@ class Recipe:
             return None
         old = self._account
         account = account_of(model, optimizer, old.world, old.strategy)
+        account = replace(account, text=old.text)
         parameters = tuple(p for _, p in model.named_parameters())
         return Subject(
             model, optimizer, parameters, account, engine=engine, extra=self._extra, **self._rest

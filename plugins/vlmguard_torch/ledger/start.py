@@ -6,6 +6,7 @@ import atexit
 import importlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vlmguard import guard
@@ -14,8 +15,8 @@ from vlmguard.ledger import speak
 from vlmguard.ledger.account import STATIONS, Verdict
 from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.when import When
-from vlmguard.runtime import arming, exchange, ranks
-from vlmguard_torch.ledger import watcher
+from vlmguard.runtime import exchange, ranks, stub
+from vlmguard_torch.ledger import text, watcher
 from vlmguard_torch.ledger.accounts import account_of, groups, strategy_of
 from vlmguard_torch.ledger.reader import Reader, Subject
 from vlmguard_torch.ledger.watcher import Watcher
@@ -67,13 +68,13 @@ def watch(
     optimizer = stepping.own(optimizer)
     place, world = _place(group)
     when = When(guard.in_force().ledger if setting is None else setting)
-    if arming.is_off() or when.off or place is None or not _steps(optimizer, engine):
+    if stub.is_off() or when.off or place is None or not _steps(optimizer, engine):
         return None
     known = [each for each in watcher.of(optimizer) if each.model() is model]
     if known:
         return known[0]
     strategy = strategy or strategy_of(model, wrapped, engine)
-    account = account_of(model, optimizer, world, strategy)
+    account = replace(account_of(model, optimizer, world, strategy), text=text.of(tokenizer))
     parameters = tuple(p for _, p in model.named_parameters())
     subject = Subject(
         model, optimizer, parameters, account,
