@@ -20,6 +20,7 @@ STOREYS = (
     ("compat",),
     ("rules",),
     ("registry", "agree", "guard"),
+    ("ledger",),
     ("ranks",),
     ("check",),
     ("rehearse",),
