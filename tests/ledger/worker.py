@@ -31,6 +31,7 @@ def main() -> None:
     from tests.ledger import catalogue, healthy
 
     catalogue.load()
+    healthy.load()
     print(json.dumps({"ready": len(healthy.VARIANTS)}), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
