@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vlmguard.ledger.account import STATIONS, Account, Page, Verdict
+from vlmguard.runtime.faults import contain
 
 
 class Judge:
@@ -32,6 +33,21 @@ class Judge:
             return Verdict(name, "cannot tell", reason=unread)
         if not any(name in page for page in heard):
             return Verdict(name, "idle")
+        found = contain(f"the ledger's {name}", self._judged, name, pages)
+        return found or Verdict(name, "cannot tell", reason="a fault of vlmguard's")
+
+    def _judged(self, name: str, pages: Sequence[Page | None]) -> Verdict:
         module = importlib.import_module(f"vlmguard.ledger.{name}")
         verdict: Verdict = module.judge(pages, self.account, self._memory[name])
         return verdict
+
+
+def unheard(pages: Sequence[Page | None]) -> str:
+    """ "rank 3 was not heard"; "" where all were."""
+    missing = [str(place) for place, page in enumerate(pages) if page is None]
+    if not missing:
+        return ""
+    if len(missing) == 1:
+        return f"rank {missing[0]} was not heard"
+    names = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
+    return f"ranks {names} were not heard"

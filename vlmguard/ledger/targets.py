@@ -22,7 +22,7 @@ can be judged; of their weights as next tokens the tenth part, median, ninetieth
 of negative ones; the median residual for the next token, the same, and the one after the next."""
 Level = Literal["warning", "note"]
 RESIDUAL = {"float32": 1e-2}
-RESIDUAL_SHORT = 0.15
+RESIDUAL_SHORT = 0.1
 """The largest median residual of plain cross-entropy: in float32, in shorter types."""
 APART = 0.5
 """From this residual on a token is not the target."""
@@ -32,7 +32,7 @@ MATERIAL = 1.5
 """From this factor on unequal weights are a warning, if a mean of means explains them."""
 BALANCED = (0.8, 1.25)
 """Sums of weights that are 1: a Trainer counts the first token of each row, which none predicts."""
-CLOSE = 1.1
+CLOSE = 1.15
 """A sum is a known factor up to this much."""
 
 
@@ -68,8 +68,7 @@ class Forward:
 
 def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]) -> Verdict:
     """See `vlmguard.ledger.judge.Judge`."""
-    found = [each for page in pages if page for each in _forwards(page)]
-    taught = [each for each in found if each.count]
+    taught = [each for page in pages if page for each in _forwards(page)]
     shown = _shown(taught)
     reason = _unread(taught)
     if reason:
@@ -82,7 +81,7 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     if reason:
         return Verdict("targets", "cannot tell", reason=reason, shown=shown)
     entries = [*_unequal(taught, step)]
-    heard = all(page is not None and "targets" in page for page in pages)
+    heard = all(page and "targets" in page and "thinned" not in page for page in pages)
     if heard and len(pages) >= account.world:
         total = sum(each.weight for each in taught) / max(account.world, 1)
         shown = {**shown, "sum": round(total, 5)}
@@ -102,7 +101,7 @@ def _forwards(page: Page) -> list[Forward]:
         for name in ("tenth", "median", "ninetieth", "mean"):
             told[name] /= scale
         found.append(Forward(page["rank"], number, precise, **told))
-    return found
+    return [each for each in found if each.count > 0]
 
 
 def _shown(taught: Sequence[Forward]) -> dict[str, Any]:
@@ -244,7 +243,7 @@ def _factor(total: float, taught: Sequence[Forward], world: int) -> str:
     for each in taught:
         rounds[each.rank] = max(rounds[each.rank], each.round + 1)
     micro = next(iter(rounds.values()))
-    if len(set(rounds.values())) > 1:
+    if len(set(rounds.values())) > 1 or len(taught) > sum(rounds.values()):
         return ""
     ways = {micro: f"{micro} micro-batches", world: f"{world} ranks"}
     ways[micro * world] = ways.get(micro * world, f"{micro} micro-batches times {world} ranks")

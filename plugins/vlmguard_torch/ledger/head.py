@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ class Head:
     embedding: its input are the token ids; None if unknown.
     scale: what the model multiplies the head's logits by.
     softcap: then ``cap * tanh(logits / cap)``, 0 without.
+    parts: whether it was in parts when it was found.
     """
 
     module: Any
@@ -31,6 +32,7 @@ class Head:
     embedding: Any
     scale: float = 1.0
     softcap: float = 0.0
+    parts: bool = False
 
     @property
     def weight(self) -> torch.Tensor | None:
@@ -40,9 +42,20 @@ class Head:
         return found if whole and found.dim() == 2 and found.numel() else None
 
     @property
-    def managed(self) -> bool:
-        """Whether an engine takes it apart between its uses (ZeRO-3, FSDP)."""
-        return self.weight is None or any(hasattr(p, "ds_id") for p in self.module.parameters())
+    def gathered(self) -> bool:
+        """Whether ZeRO-3 takes it apart: it is whole in its own forward, and when gathered."""
+        return any(hasattr(p, "ds_id") for p in self.module.parameters())
+
+    @property
+    def leaves(self) -> bool:
+        """Whether FSDP takes it apart after each forward and backward of what holds it."""
+        return self.parts and not self.gathered
+
+    def together(self) -> Any:
+        """As a context, ZeRO-3's head in one piece. A collective."""
+        from deepspeed import zero
+
+        return zero.GatheredParameters(list(self.module.parameters()))
 
     @property
     def random(self) -> bool:
@@ -61,7 +74,8 @@ def find(model: Any) -> Head | str:
     if module is None:
         return NO_HEAD
     scale, softcap = _behind(base)
-    return Head(module, _decoder(base), _of(base, "get_input_embeddings"), scale, softcap)
+    made = Head(module, _decoder(base), _of(base, "get_input_embeddings"), scale, softcap)
+    return replace(made, parts=made.weight is None)
 
 
 def _owner(model: Any) -> Any:

@@ -16,7 +16,9 @@ from vlmguard.runtime.faults import contain
 from vlmguard_torch.ledger import head as heads
 from vlmguard_torch.ledger.head import Autocast, Head
 from vlmguard_torch.ledger.reader import Reader, Subject
+from vlmguard_torch.onlooker import Behind, Onlooker
 
+WHAT = "the ledger's targets"
 POSITIONS, FEW = 64, 8
 """Sampled positions of a forward; of forwards after the first `MANY` of a window."""
 MANY = 16
@@ -58,9 +60,9 @@ class _Forward:
 class Targets(Reader):
     """Reads which tokens the loss teaches and with what weight.
 
-    A forward's samples are judged at the next forward or at the step, outside the backward; the
-    head of an engine that takes it apart (ZeRO-3, FSDP2) is used in the backward, while it is
-    there.
+    A forward's samples are judged at the next forward or at the step, outside the backward. A head
+    that FSDP2 takes apart is used in the backward, while it is whole; one of ZeRO-3 is gathered at
+    the engine's step.
     """
 
     name = "targets"
@@ -86,21 +88,12 @@ class Targets(Reader):
         if isinstance(found, str) or found.random:
             self._reason = found if isinstance(found, str) else "the head has dropout"
             return
-        self._head, self._managed = found, found.managed
+        self._head = found
         if found.embedding is not None:
-            self._hook(found.embedding.register_forward_pre_hook, self._embedded)
+            self._handles.append(Onlooker(WHAT, self._embedded).on(found.embedding))
         if found.decoder is not None:
-            self._hook(found.decoder.register_forward_hook, self._decoded)
-        self._hook(found.module.register_forward_pre_hook, self._heading)
-
-    def _hook(self, register: Any, call: Any) -> None:
-        """A hook that never raises, and is not there for torch.compile."""
-
-        def hook(module: Any, *told: Any) -> None:
-            if not torch.compiler.is_compiling() and torch.is_grad_enabled():
-                contain("the ledger's targets", call, *told)
-
-        self._handles.append(register(hook))
+            self._handles.append(Behind(WHAT, self._decoded).on(found.decoder))
+        self._handles.append(Onlooker(WHAT, self._heading).on(found.module))
 
     def batch(self, inputs: Mapping[str, Any]) -> None:
         """The ids of the forward; what was sampled before is judged now."""
@@ -114,20 +107,20 @@ class Targets(Reader):
     def _restarted(self) -> None:
         """A GradScaler left the step out: the gradients were cleared, the window begins anew."""
         held = [p for p in self.subject.parameters if p.requires_grad]
-        plain = self.subject.engine is None and not self._managed and _plain(held)
+        plain = self.subject.engine is None and _plain(held)
         if plain and all(p.grad is None for p in held):
             self._forwards, self._round = [], 0
 
-    def _embedded(self, args: tuple[Any, ...]) -> None:
+    def _embedded(self, module: Any, args: Any, kwargs: Any) -> None:
         self._looked = args[0] if args else None
 
-    def _decoded(self, args: Any, output: Any) -> None:
+    def _decoded(self, module: Any, output: Any) -> None:
         hidden = getattr(output, "last_hidden_state", None)
         if hidden is None and isinstance(output, (tuple, list)) and output:
             hidden = output[0]
         self._take(output if isinstance(output, torch.Tensor) else hidden, False)
 
-    def _heading(self, args: tuple[Any, ...]) -> None:
+    def _heading(self, module: Any, args: Any, kwargs: Any) -> None:
         """What the head itself is given tells more than the decoder's output, and sooner."""
         last = self._forwards[-1] if self._forwards else None
         taken = bool(args) and self._take(args[0], True)
@@ -136,15 +129,13 @@ class Targets(Reader):
             self._forwards.remove(last)
 
     def _take(self, hidden: Any, by_head: bool) -> bool:
-        ids = self._ids(hidden)
+        ids = self._ids(hidden) if torch.is_grad_enabled() else None
         if ids is None or not hidden.requires_grad:
             return False
         cast = Autocast.now(hidden.device.type)
         each = _Forward(self._round, by_head, hidden.dtype, ids, cast, hidden)
         self._forwards.append(each)
-        hidden.register_hook(
-            lambda gradient: contain("the ledger's targets", self._gradient, each, gradient)
-        )
+        hidden.register_hook(lambda gradient: contain(WHAT, self._gradient, each, gradient))
         self._taken = True
         return True
 
@@ -163,15 +154,16 @@ class Targets(Reader):
             most = FEW if len(self._forwards) > MANY else POSITIONS
             each.sample = _sample(each.hidden, gradient, most)
             each.hidden = None
-            if self._managed:
+            if self._head is not None and self._head.leaves:
                 self._judge(each, each.sample)
 
     def _settle(self) -> None:
         if self._began and not self._taken:
             self._reason = self._reason or "hidden states and token ids do not match"
-        for each in self._forwards:
-            if each.sample is not None:
-                self._judge(each, each.sample)
+        if self._head is None or not self._head.gathered:
+            for each in self._forwards:
+                if each.sample is not None:
+                    self._judge(each, each.sample)
 
     def _judge(self, each: _Forward, sample: _Sample) -> None:
         if self._head is None or self._head.weight is None:
@@ -181,9 +173,20 @@ class Targets(Reader):
         each.places, each.sample = sample.places, None
 
     def before(self) -> None:
-        """The last forwards are judged; the loss scale is noted."""
-        self._settle()
+        """The last forwards are judged; the loss scale is noted. Under ZeRO-3 all ranks come here
+        in the windows that are watched, and gather the head: the one collective."""
+        head = self._head
+        if head is not None and head.gathered and self.subject.engine is not None:
+            with head.together():
+                contain(WHAT, self._settle_gathered)
+        else:
+            self._settle()
         self._scale = _loss_scale(self.subject)
+
+    def _settle_gathered(self) -> None:
+        for each in self._forwards:
+            if each.sample is not None:
+                self._judge(each, each.sample)
 
     def page(self) -> Mapping[str, Any] | str:
         """Of each forward the numbers of `FIELDS`; of the first ones the places too."""

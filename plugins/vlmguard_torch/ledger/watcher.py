@@ -1,101 +1,317 @@
-"""Watches one model and one optimizer: opens and ends windows, asks readers, hands pages on."""
+"""Watches one model and one optimizer: opens and ends windows, asks readers, has pages judged.
+
+A window goes from one step of the optimizer to the next. The optimizer owns its watcher; the
+watcher holds neither model nor optimizer while no window is watched.
+"""
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from vlmguard.ledger.account import Account, Page, Tensor
+from vlmguard.ledger import packed
+from vlmguard.ledger.account import Account, Page, Verdict
+from vlmguard.ledger.gather import Gather
+from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.when import When
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import towers
+from vlmguard_torch.kinds import kinds_of
+from vlmguard_torch.ledger.accounts import account_of
+from vlmguard_torch.ledger.later import Later
 from vlmguard_torch.ledger.reader import Reader, Subject
+from vlmguard_torch.onlooker import Onlooker
+
+__all__ = ["Watcher", "account_of", "as_json"]
+
+CLOSURE = "the optimizer is given a closure: its backwards run inside its step"
+FAULT = "a fault of vlmguard's"
+OnVerdicts = Callable[[int, Sequence[Verdict]], None]
+_every: weakref.WeakSet[Watcher] = weakref.WeakSet()
+_OWNS = "_vlmguard_ledger"
+"""Where an optimizer without hooks (DeepSpeed's) keeps its watcher."""
 
 
-def account_of(model: Any, optimizer: Any, world: int = 1, strategy: str = "") -> Account:
-    """The account of a model and the optimizer that moves it."""
-    paths, held = towers.by_name(model), _groups(optimizer)
-    tensors = tuple(
-        Tensor(
-            towers.plain(name),
-            towers.kind_of(towers.plain(name), paths),
-            p.numel(),
-            str(p.dtype).removeprefix("torch."),
-            p.requires_grad,
-            held.get(id(p)),
-        )
-        for name, p in model.named_parameters()
-    )
-    return Account(tensors, world, strategy)
+def everyone() -> list[Watcher]:
+    """The watchers of this process that still watch."""
+    return [each for each in list(_every) if not each.closed]
 
 
-def _groups(optimizer: Any) -> dict[int, int]:
-    groups = getattr(optimizer, "param_groups", ())
-    return {id(p): number for number, group in enumerate(groups) for p in group["params"]}
+def of(optimizer: Any) -> list[Watcher]:
+    """The watchers of an optimizer."""
+    return [each for each in everyone() if each.optimizer() is optimizer]
 
 
 class Watcher:
-    """Follows the windows of one optimizer of torch's. A sketch: DeepSpeed's engine, the exchange
-    between ranks, copies that do not wait and the choice of windows come in its place."""
+    """Follows the windows of one optimizer.
+
+    Args:
+        subject: what is watched. Its objects are held while a window is watched, not longer.
+        readers: one class a station, made anew for each run of windows that are watched.
+        on_page: gets every page of this rank, with lists in the place of tensors.
+        windows: how many are watched at the beginning, if not as ``when`` says.
+        when: which windows are watched.
+        on_verdicts: gets ``(step, verdicts)`` of each window, on the rank that judges. The first
+            step is 1.
+        gather: brings pages of all ranks together; without it this process is the only rank.
+        first_step: steps of the run before the first window.
+        rank: this rank's number, as pages tell it.
+    """
 
     def __init__(
         self,
         subject: Subject,
         readers: Sequence[type[Reader]],
-        on_page: Callable[[Page], None],
-        windows: int = 3,
+        on_page: Callable[[Page], None] | None = None,
+        windows: int | None = None,
+        *,
+        when: When | None = None,
+        on_verdicts: OnVerdicts | None = None,
+        gather: Gather | None = None,
+        first_step: int = 0,
+        rank: int = 0,
     ) -> None:
-        self.subject, self.on_page, self.left = subject, on_page, windows
-        self._readers = [kind(subject) for kind in readers]
-        self._window = self._micro = 0
-        self._handles = [
-            subject.model.register_forward_pre_hook(self._forward, with_kwargs=True),
-            subject.optimizer.register_step_pre_hook(lambda *_: self._each("before")),
-            subject.optimizer.register_step_post_hook(lambda *_: self._end()),
-        ]
+        self.when = when or When("first" if windows is not None else "", windows or 3)
+        self.on_page, self.on_verdicts, self.first_step, self.rank = (
+            on_page, on_verdicts, first_step, rank,
+        )  # fmt: skip
+        self.gather = gather or Gather(lambda: None, 0, 1)
+        self.window = self.skipped = 0
+        self.closed = False
+        self._kinds: dict[str, None] = {}
+        self._micro, self._closure = 0, False
+        self._classes = tuple(readers)
+        self._recipe = _Recipe(subject)
+        self._readers: list[Reader] = []
+        self._open = False
+        self._pending: deque[tuple[int, Later]] = deque()
+        self._accounts: dict[int, Account] = {}
+        self._judge = Judge(subject.account)
+        self._handles: list[Any] = []
+        self._forwards: Any = None
+        self._begin(subject)
+
+    def _begin(self, subject: Subject) -> None:
+        _every.add(self)
+        if subject.engine is None:
+            self._handles = [
+                subject.optimizer.register_step_pre_hook(self.before),
+                subject.optimizer.register_step_post_hook(self.after),
+            ]
+        else:
+            setattr(subject.optimizer, _OWNS, self)
+        self._listen(subject.model)
+        contain("the ledger", self._next)
+        self._recipe.forget()
+
+    def _listen(self, model: Any) -> None:
+        if self._forwards is None:
+            forward = _Hook(weakref.WeakMethod(self._forward))
+            self._forwards = Onlooker("the ledger", forward).on(model)
+
+    def optimizer(self) -> Any:
+        """The one that it watches, None once it is gone."""
+        return self._recipe.optimizer()
+
+    # Windows
+
+    def _next(self) -> None:
+        """A window begins."""
+        self._micro, self._closure = 0, False
+        self._kinds.clear()
+        if self.when.due(self.window):
+            self._start()
+            return
+        self._readers.clear()
+        if self._forwards is not None and not self._curious():
+            self._forwards.remove()
+            self._forwards = None
+        idle = not self._pending and self.gather.idle()
+        if idle and self.when.ended(self.window):
+            self.close(0.0)
+
+    def _curious(self) -> bool:
+        """Whether a window may still begin to be watched in a forward. Where there are other
+        ranks, what one rank's rows decide would leave it alone with its page."""
+        return self.gather.world == 1 and self.when.curious()
+
+    def _start(self) -> None:
+        if not self._readers:
+            subject = self._recipe.subject()
+            if subject is None:
+                return self.close(0.0)
+            self._readers = [kind(subject) for kind in self._classes]
+            self._accounts[self.window] = subject.account
+        self._listen(self._recipe.model())
+        self._open = True
         self._each("open")
+
+    def _forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        if not (torch.is_grad_enabled() and module.training):
+            return
+        given = args[0] if args and isinstance(args[0], Mapping) else kwargs
+        kinds = ["+".join(kinds_of(given))]
+        first, self._micro = self._micro == 0, self._micro + 1
+        if not self._open:
+            if not (first and self._curious() and self.when.new(kinds)):
+                return
+            self._start()
+        self._kinds.update(dict.fromkeys(kinds))
+        self._each("batch", given)
+
+    def before(self, optimizer: Any = None, args: Any = (), kwargs: Any = None) -> None:
+        """The optimizer is about to step."""
+        contain("the ledger", self._advance)
+        if self._open:
+            self._closure = _closure(args, kwargs or {})
+            if not self._closure:
+                self._each("before")
+
+    def after(self, optimizer: Any = None, args: Any = (), kwargs: Any = None) -> None:
+        """The optimizer has stepped: the window is over."""
+        if self.closed:
+            return
+        if self._open:
+            if not self._closure:
+                self._each("after")
+            contain("the ledger", self._end)
+            self._each("close")
+            self._open = False
+        self.window += 1
+        contain("the ledger", self._advance, True)
+        contain("the ledger", self._next)
+
+    def skip(self) -> None:
+        """A step was left out (an overflow): the window goes on, from its beginning."""
+        self.skipped += 1
+        if self._open:
+            self._each("close")
+            self._each("open")
+
+    def _end(self) -> None:
+        page: dict[str, Any] = {
+            "window": self.window,
+            "step": self.first_step + self.window + 1,
+            "rank": self.rank,
+            "micro": self._micro,
+            "kinds": list(self._kinds),
+            "skipped": self.skipped,
+            "unread": {},
+        }
+        for reader in self._readers:
+            found = CLOSURE if self._closure else self._call(reader, "page")
+            if isinstance(found, Mapping):
+                page[reader.name] = found
+            else:
+                page["unread"][reader.name] = found or FAULT
+        self.skipped = 0
+        self.when.saw(self._kinds)
+        self._pending.append((self.window, Later(page)))
 
     def _each(self, what: str, *args: Any) -> None:
         for reader in self._readers:
-            contain(f"the ledger's {reader.name}", getattr(reader, what), *args)
+            self._call(reader, what, *args)
 
-    def _forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if torch.is_grad_enabled() and module.training:
-            self._micro += 1
-            self._each("batch", kwargs)
+    def _call(self, reader: Reader, what: str, *args: Any) -> Any:
+        return contain(f"the ledger's {reader.name}", getattr(reader, what), *args)
 
-    def _end(self) -> None:
-        self._each("after")
-        page: dict[str, Any] = {"window": self._window, "step": self._window, "rank": 0}
-        page |= {"micro": self._micro, "kinds": (), "unread": {}}
-        for reader in self._readers:
-            found = contain(f"the ledger's {reader.name}", reader.page)
-            if isinstance(found, Mapping):
-                page[reader.name] = as_json(found)
-            else:
-                page["unread"][reader.name] = found or "a fault of vlmguard's"
-        self._each("close")
-        self.on_page(page)
-        self._window, self._micro, self.left = self._window + 1, 0, self.left - 1
-        if self.left > 0:
-            self._each("open")
-        else:
-            self.close()
+    # Pages
 
-    def close(self) -> None:
-        """Take every hook off."""
-        for handle in self._handles:
-            handle.remove()
+    def _advance(self, stepped: bool = False) -> None:
+        while self._pending and self._pending[0][1].ready():
+            window, later = self._pending.popleft()
+            page = later.page()
+            if self.on_page is not None:
+                self.on_page(packed.plain(page))
+            self.gather.leave(window, page)
+        if stepped:
+            for window, pages in self.gather.step():
+                self._judged(window, pages)
+
+    def _judged(self, window: int, pages: Sequence[Page | None]) -> None:
+        begun = [each for each in self._accounts if each <= window]
+        self._judge.account = replace(self._accounts[max(begun)], world=self.gather.world)
+        if self.on_verdicts is not None:
+            verdicts = self._judge.window(pages)
+            self.on_verdicts(self.first_step + window + 1, verdicts)
+
+    def close(self, wait: float = 2.0) -> None:
+        """Take every hook off, and have judged what is there. The judging rank waits a little for
+        pages that are still to come."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._open:
+            self._each("close")
+        self._open = False
+        self._readers.clear()
+        for handle in [*self._handles, self._forwards]:
+            if handle is not None:
+                handle.remove()
         self._handles.clear()
+        self._forwards = None
+        contain("the ledger", self._advance)
+        contain("the ledger", self._rest, wait)
+
+    def _rest(self, wait: float) -> None:
+        self._pending.clear()
+        for window, pages in self.gather.rest(wait):
+            self._judged(window, pages)
+
+
+class _Recipe:
+    """What a subject is made of, held weakly; made anew when windows begin to be watched."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._first: Subject | None = subject
+        self.model = weakref.ref(subject.model)
+        self.optimizer = weakref.ref(subject.optimizer)
+        self._engine = weakref.ref(subject.engine) if subject.engine is not None else None
+        self._rest = {"group": subject.group, "tokenizer": subject.tokenizer}
+        self._extra, self._account = subject.extra, subject.account
+
+    def forget(self) -> None:
+        """Hold nothing from now on."""
+        self._first = None
+
+    def subject(self) -> Subject | None:
+        """None once the model or the optimizer is gone."""
+        first, self._first = self._first, None
+        if first is not None:
+            return first
+        model, optimizer = self.model(), self.optimizer()
+        engine = self._engine() if self._engine is not None else None
+        if model is None or optimizer is None:
+            return None
+        old = self._account
+        account = account_of(model, optimizer, old.world, old.strategy)
+        parameters = tuple(p for _, p in model.named_parameters())
+        return Subject(
+            model, optimizer, parameters, account, engine=engine, extra=self._extra, **self._rest
+        )
+
+
+class _Hook:
+    """A method of a watcher, called while that lives."""
+
+    def __init__(self, method: Any) -> None:
+        self._method = method
+
+    def __call__(self, *args: Any) -> None:
+        method = self._method()
+        if method is not None:
+            method(*args)
+
+
+def _closure(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """``args`` begin with the optimizer."""
+    return kwargs.get("closure") is not None or (len(args) > 1 and args[1] is not None)
 
 
 def as_json(found: Any) -> Any:
     """Tensors as lists of numbers."""
-    if isinstance(found, torch.Tensor):
-        return found.tolist()
-    if isinstance(found, Mapping):
-        return {key: as_json(value) for key, value in found.items()}
-    if isinstance(found, (list, tuple)):
-        return [as_json(value) for value in found]
-    return found
+    return packed.plain(Later({"found": found}).page())["found"]
