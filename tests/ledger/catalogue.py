@@ -58,6 +58,7 @@ class Injection:
     kind: of `KINDS`; 0 for a real error beside them.
     codes: any of them tells it; none: it has only to be shown.
     prepare: makes the healthy run, and puts the error in where ``run.faulty``.
+    seen: where the report shows it, for kinds of which that is enough.
     stages: processes one after the other; the last one is judged.
     """
 
@@ -67,7 +68,7 @@ class Injection:
     prepare: Callable[[Any], None]
     world: int = 1
     stages: int = 1
-    env: str = "trl"
+    seen: str = ""
 
     @property
     def title(self) -> str:

@@ -127,7 +127,26 @@ def _offline(run: Any, model: Any, optimizer: Any) -> Any:
 
     parameters = tuple(p for _, p in inner.named_parameters())
     subject = Subject(inner, optimizer, parameters, account, engine, None, tokenizer())
-    return watcher.Watcher(subject, readers(), keep, WINDOWS)
+    watching = watcher.Watcher(subject, readers(), keep, WINDOWS)
+    if engine is not None:
+        _steps(engine, watching)
+    return watching
+
+
+def _steps(engine: Any, watching: Any) -> None:
+    """DeepSpeed's optimizer has no hooks: its engine's steps are seen here."""
+    step = engine.step
+
+    def stepped(*args: Any, **kwargs: Any) -> Any:
+        boundary = engine.is_gradient_accumulation_boundary()
+        if boundary:
+            watching.before()
+        done = step(*args, **kwargs)
+        if boundary:
+            watching.after()
+        return done
+
+    engine.step = stepped
 
 
 def readers() -> list[type]:

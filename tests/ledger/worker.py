@@ -17,8 +17,6 @@ from typing import Any
 
 from tests.ordinary import worker as ordinary
 
-KEYS = ("weights", "random", "apart")
-
 
 def main() -> None:
     """Serve until standard input ends."""
@@ -32,9 +30,19 @@ def main() -> None:
 
     catalogue.load()
     healthy.load()
-    print(json.dumps({"ready": len(healthy.VARIANTS)}), file=answers, flush=True)
+    print(json.dumps(_known(catalogue, healthy)), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
+
+
+def _known(catalogue: Any, healthy: Any) -> dict[str, Any]:
+    """All that can be asked for, by name."""
+    errors = {
+        name: {"kind": each.kind, "title": each.title, "codes": each.codes, "world": each.world,
+               "stages": each.stages, "seen": each.seen}
+        for name, each in catalogue.INJECTIONS.items()
+    }  # fmt: skip
+    return {"injection": errors, "healthy": {n: {"world": v.world} for n, v in healthy.VARIANTS.items()}}
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
