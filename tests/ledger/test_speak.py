@@ -13,8 +13,8 @@ from vlmguard.core.settings import Settings
 from vlmguard.ledger import line
 from vlmguard.ledger.account import STATIONS, Account, Entry, Tensor, Verdict
 from vlmguard.ledger.record import record
-from vlmguard.ledger.scalars import scalars
-from vlmguard.ledger.speak import SCALARS, Speaker, finding
+from vlmguard.ledger.scalars import KEPT, scalars
+from vlmguard.ledger.speak import Speaker, finding
 
 ACCOUNT = Account(
     (
@@ -144,7 +144,7 @@ def test_one_code_does_not_fill_the_terminal(run, capsys):
 def test_numbers_for_the_trainers_logs(run):
     speaker, state, _ = run
     speaker.window(verdicts(targets="head is fused away"), pages(1))
-    assert state.kept[SCALARS] == {
+    assert state.kept[KEPT] == {
         "vlmguard/rows": 1.0, "vlmguard/reach": 1.0, "vlmguard/reduce": 1.0,
         "vlmguard/update": 1.0, "vlmguard/ranks": 1.0, "vlmguard/target_tokens": 1604,
         "vlmguard/vision/gradient": 0.25, "vlmguard/vision/moved": 1,

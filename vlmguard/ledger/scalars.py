@@ -9,6 +9,8 @@ from vlmguard.ledger import figures
 from vlmguard.ledger.account import STATIONS
 from vlmguard.ledger.figures import Record
 
+KEPT = "ledger scalars"
+"""Where a run's state keeps those of its last window, until they are logged."""
 _STATES = {"balances": 1.0, "differs": 0.0}
 _OF_A_TOWER = ("reached", "moved", "gradient", "update")
 

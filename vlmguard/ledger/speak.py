@@ -21,8 +21,6 @@ SETTLED = 3
 """Windows after which the books are said to balance."""
 LINES = 3
 """Lines that one code may take at a level; what else it finds is in the report."""
-SCALARS = "ledger scalars"
-"""Where a run's state keeps the numbers of the last window, for the trainer's logs."""
 
 
 class Speaker:
@@ -40,7 +38,7 @@ class Speaker:
         with runstate.acting(self.state):
             report.write(KIND, seen)
             if self.state is not None and self.state.settings.log:
-                self.state.kept[SCALARS] = scalars.scalars(seen)
+                self.state.kept[scalars.KEPT] = scalars.scalars(seen)
             self._settle(seen)
             self._judge([entry for verdict in verdicts for entry in verdict.entries])
 

@@ -90,6 +90,41 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     return Verdict("targets", "differs" if warned else "balances", tuple(entries), shown=shown)
 
 
+def are_next(pages: Sequence[Page]) -> bool:
+    """Whether the gradient says that next tokens are learned."""
+    taught = [each for page in pages for each in _forwards(page)]
+    return bool(taught) and all(each.plain for each in taught)
+
+
+def are_wrong(pages: Sequence[Page]) -> bool:
+    """Whether the gradient says that others are."""
+    taught = [each for page in pages for each in _forwards(page)]
+    return bool(taught) and all(each.next >= APART for each in taught)
+
+
+def of_both_signs(pages: Sequence[Page]) -> bool:
+    """Whether some tokens are made less likely: preferences or a policy gradient."""
+    return any(each.plain and each.negative > 0 for page in pages for each in _forwards(page))
+
+
+def weights(page: Page, forward: int, row: int) -> dict[int, float]:
+    """Place in a row → weight of the token behind it, relative to the window's median. The numbers
+    of forwards are those of micro-batches where each has one."""
+    read = page.get("targets") or {}
+    if forward >= len(read.get("weights", ())) or read["rounds"][: forward + 1] != [
+        *range(forward + 1)
+    ]:
+        return {}
+    long = read["lengths"][forward]
+    middle = _middle([numbers[FIELDS.index("median")] for numbers in read["forwards"]]) or 1.0
+    told = zip(read["places"][forward], read["weights"][forward], strict=True)
+    return {
+        int(place) % long: round(weight / middle, 3)
+        for place, weight in told
+        if int(place) // long == row and not math.isnan(weight)
+    }
+
+
 def _forwards(page: Page) -> list[Forward]:
     read: Mapping[str, Any] | None = page.get("targets")
     if read is None:

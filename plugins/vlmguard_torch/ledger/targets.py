@@ -197,6 +197,7 @@ class Targets(Reader):
             "forwards": torch.stack([numbers for _, (numbers, _) in read]),
             "rounds": [each.round for each, _ in read],
             "places": [each.places for each, _ in read[:SHOWN]],
+            "lengths": [each.ids.shape[-1] for each, _ in read[:SHOWN]],
             "weights": [weights for _, (_, weights) in read[:SHOWN]],
             "scale": self._scale,
             "precision": _precision(read[0][0]),

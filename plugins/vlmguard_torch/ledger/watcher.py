@@ -9,7 +9,6 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -60,6 +59,9 @@ class Watcher:
         gather: brings pages of all ranks together; without it this process is the only rank.
         first_step: steps of the run before the first window.
         rank: this rank's number, as pages tell it.
+
+    Attributes:
+        account, pages: of the window that was judged last.
     """
 
     def __init__(
@@ -90,7 +92,8 @@ class Watcher:
         self._open = False
         self._pending: deque[tuple[int, Later]] = deque()
         self._accounts: dict[int, Account] = {}
-        self._judge = Judge(subject.account)
+        self._judge = Judge(subject.account, [each.name for each in readers])
+        self.account, self.pages = subject.account, ()
         self._handles: list[Any] = []
         self._forwards: Any = None
         self._begin(subject)
@@ -116,6 +119,10 @@ class Watcher:
     def optimizer(self) -> Any:
         """The one that it watches, None once it is gone."""
         return self._recipe.optimizer()
+
+    def model(self) -> Any:
+        """The same of its model."""
+        return self._recipe.model()
 
     # Windows
 
@@ -234,7 +241,8 @@ class Watcher:
 
     def _judged(self, window: int, pages: Sequence[Page | None]) -> None:
         begun = [each for each in self._accounts if each <= window]
-        self._judge.account = replace(self._accounts[max(begun)], world=self.gather.world)
+        self.account = self._judge.account = self._accounts[max(begun)]
+        self.pages = pages
         if self.on_verdicts is not None:
             verdicts = self._judge.window(pages)
             self.on_verdicts(self.first_step + window + 1, verdicts)
