@@ -36,7 +36,7 @@ def accumulated(run: Run, accumulation: int) -> None:
 
 @variant(dtype=(torch.float32, torch.bfloat16))
 def accumulated_256(run: Run, dtype: Any) -> None:
-    run.family, run.accumulation, run.rows, run.steps, run.rate = "text", 256, 1, 3, 1e-2
+    run.family, run.accumulation, run.rows, run.steps, run.rate = "text", 256, 1, 2, 1e-2
     run.prepared.append(lambda model: model.to(dtype))
 
 
@@ -70,7 +70,7 @@ def hooked(run: Run, kind: str) -> None:
             if kind == "zeroes some" and "embed_tokens" in name:
                 parameter.register_hook(lambda gradient: gradient * (gradient != gradient[:1]))
             if kind == "post accumulate":
-                parameter.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(0.5))
+                parameter.register_post_accumulate_grad_hook(_halved)
             if kind == "centralized" and parameter.dim() > 1:
                 parameter.register_hook(lambda gradient: gradient - gradient.mean(0, keepdim=True))
         if kind == "noise":
@@ -83,6 +83,10 @@ def hooked(run: Run, kind: str) -> None:
             run.before.append(noisy)
 
     run.prepared.append(hook)
+
+
+def _halved(parameter: Any) -> None:
+    parameter.grad.mul_(0.5)
 
 
 @variant(kind=("SGD", "momentum", "Adam", "Adafactor", "Lion", "RMSprop", "Adagrad", "NAdam", "RAdam",

@@ -16,8 +16,9 @@ ZERO: dict[str, dict[str, Any]] = {
     "offload": {"zero_optimization": {"offload_optimizer": {"device": "cpu"}}},
     "bf16": {"bf16": {"enabled": True}},
     "fp32 communication": {"bf16": {"enabled": True}, "communication_data_type": "fp32"},
-    "bf16 communication": {"communication_data_type": "bfp16"},
-    "prescaled": {"prescale_gradients": True, "gradient_predivide_factor": 2.0},
+    "bf16 communication": {"communication_data_type": "bf16"},
+    "prescaled": {"prescale_gradients": True, "gradient_predivide_factor": 2.0,
+                  "zero_optimization": {"reduce_scatter": False}},
     "clipped": {"gradient_clipping": 0.5},
 }
 

@@ -1,7 +1,8 @@
 """How a training is watched here, and what of it is kept: weights before and after, pages.
 
-LEDGER says how: "off", "guard" (as a user has it), or "offline": the readers hang on the model by
-hand and the judge reads their pages afterwards, whatever the guard does.
+LEDGER says how: "off"; "guard", as a user has it; "watch": begun by hand, and what is judged is
+written into the report; "offline": the readers hang on the model by hand and the judge reads their
+pages afterwards, whatever the guard does.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 
 import torch
 import transformers
+
+from tests.ledger import rows
 
 STATIONS = ("rows", "targets", "reach", "reduce", "update", "ranks")
 WINDOWS = 20
@@ -40,19 +43,23 @@ def start(run: Any, model: Any, optimizer: Any) -> None:
     _kept.setdefault("initial", weights(inner))
     _kept["run"] = run
     if os.environ.get("LEDGER") == "offline":
-        _kept["watcher"] = _offline(run, model, optimizer)
-    elif os.environ.get("LEDGER") == "guard" and run.program == "loop":
+        _kept["watcher"] = [_offline(run, model, optimizer)]
+    elif os.environ.get("LEDGER") == "watch":
+        every = getattr(optimizer, "optimizers", [optimizer])
+        _kept["watcher"] = [_by_hand(run, model, each) for each in every]
+    elif os.environ.get("LEDGER") == "guard" and run.program == "loop" and run.world == 1:
         from vlmguard import ledger
 
-        if hasattr(ledger, "watch"):
-            ledger.watch(model, optimizer)
+        for each in getattr(optimizer, "optimizers", [optimizer]):
+            ledger.watch(model, each, tokenizer=rows.tokenizer())
 
 
 def end(model: Any) -> dict[str, Any]:
     """What is left of it: digests; updates in a file beside, by which runs are compared."""
-    watcher, run = _kept.pop("watcher", None), _kept.pop("run")
-    if watcher is not None:
-        watcher.close()
+    run = _kept.pop("run")
+    for watcher in _kept.pop("watcher", ()):
+        if watcher is not None:
+            watcher.close()
     after, before = weights(unwrapped(model)), _kept.pop("initial")
     file = Path(run.folder) / f"weights.rank{run.rank}.pt"
     torch.save({"before": before, "after": after}, file)
@@ -104,11 +111,23 @@ def _digest(tensor: torch.Tensor) -> str:
     return hashlib.sha256(flat).hexdigest()[:12]
 
 
+def _by_hand(run: Any, model: Any, optimizer: Any) -> Any:
+    from vlmguard import ledger
+    from vlmguard.ledger.record import KIND, record
+
+    def keep(step: int, verdicts: Any) -> None:
+        assert watcher is not None
+        told = record(watcher._judge.account, verdicts) | {"window": step - 1, "step": step}
+        with (Path(run.folder) / "findings.watch.jsonl").open("a") as file:
+            file.write(json.dumps({"kind": KIND, **told}) + "\n")
+
+    watcher = ledger.watch(model, optimizer, on_verdicts=keep, tokenizer=rows.tokenizer(), setting=1)
+    return watcher
+
+
 def _offline(run: Any, model: Any, optimizer: Any) -> Any:
     from vlmguard_torch.ledger import watcher
     from vlmguard_torch.ledger.reader import Subject
-
-    from tests.ledger.rows import tokenizer
 
     engine = model if type(model).__name__ == "DeepSpeedEngine" else None
     inner = unwrapped(model)
@@ -126,7 +145,7 @@ def _offline(run: Any, model: Any, optimizer: Any) -> Any:
             pages.write(json.dumps({**page, "rank": run.rank}, default=str) + "\n")
 
     parameters = tuple(p for _, p in inner.named_parameters())
-    subject = Subject(inner, optimizer, parameters, account, engine, None, tokenizer())
+    subject = Subject(inner, optimizer, parameters, account, engine, None, rows.tokenizer())
     watching = watcher.Watcher(subject, readers(), keep, WINDOWS)
     if engine is not None:
         _steps(engine, watching)
