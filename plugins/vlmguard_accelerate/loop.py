@@ -15,11 +15,14 @@ from vlmguard.core.advice import Advice, FindUnused, SetVariant
 from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import freezing, stepping, towers
-from vlmguard_torch.onlooker import Onlooker, Witness
-from vlmguard_transformers import apply, batches, steps, translate
+from vlmguard_torch.layout import freezing, towers
+from vlmguard_torch.watch import stepping
+from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
+from vlmguard_transformers import apply, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.rows import batches
+from vlmguard_transformers.watch import steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -191,7 +194,7 @@ def _begin(accelerator: Any, objects: Args) -> RunState | None:
     state.kept[_KEY] = loop
     for owner in (accelerator, model):
         runstate.bind(owner, state)
-    state.at_close(Onlooker("noting a batch", partial(_note, state)).on(model).remove)
+    state.at_close(ForwardHook("noting a batch", partial(_note, state)).on(model).remove)
     contain("watching gradients", steps.start, loop, PROFILE, state)
     return state
 
@@ -236,7 +239,7 @@ def _judge(optimizer: Any) -> None:
     steps.after(loop, state)
     if getattr(loop.accelerator, "sync_gradients", True):
         steps.after_engine(optimizer)
-    steps.held(state)
+    steps.confirmed(state)
     loop.heard.clear()
 
 

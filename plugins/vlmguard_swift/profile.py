@@ -9,8 +9,8 @@ from typing import Any
 from vlmguard.core.advice import NoCheckpointing
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard_swift import SEAMS, decision, own_blank, registry
-from vlmguard_torch import dry_run
 from vlmguard_torch.transaction import Transaction
+from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Paths, Profile
 
 # What ``Seq2SeqTrainer.compute_loss`` takes out of a batch before forward.

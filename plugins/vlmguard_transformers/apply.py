@@ -6,10 +6,10 @@ from typing import Any
 
 from vlmguard.core.plan import Plan
 from vlmguard.guard import Changes
-from vlmguard_torch import freezing, parameters
+from vlmguard_torch.layout import freezing, parameters
 from vlmguard_torch.transaction import Transaction
-from vlmguard_transformers import loss_scale, padding
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.model import loss_scale, padding
 from vlmguard_transformers.profile import Profile
 
 

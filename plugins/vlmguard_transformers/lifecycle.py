@@ -14,10 +14,12 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch import freezing
-from vlmguard_transformers import apply, batches, dry_run, logs, phases, profiles, steps, translate
+from vlmguard_torch.layout import freezing
+from vlmguard_transformers import apply, profiles, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.rows import batches, phases
+from vlmguard_transformers.watch import dry_run, logs, steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -109,7 +111,7 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
     try:
         profile = profiles.of(trainer)
     except Exception:
-        contain("telling the other ranks", guard.passed_by)
+        contain("telling the other ranks", guard.announce_skip)
         raise
     state = guard.pre_wrap(
         lambda: translate.run(trainer, profile, phase),
@@ -170,7 +172,7 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
         state.phase = before
     if kept[_SERIAL] == number:  # nobody inside has judged it
         contain("judging gradients", steps.after, instance, state)
-        contain("noting that a blank input held", steps.held, state)
+        contain("noting that a blank input held", steps.confirmed, state)
     return loss
 
 

@@ -14,9 +14,12 @@ from vlmguard.core import settings
 from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch import dry_run, families, model_checkpointing, parameters, towers
+from vlmguard_torch.layout import model_checkpointing, parameters, towers
+from vlmguard_torch.media import families
 from vlmguard_torch.transaction import Transaction
-from vlmguard_transformers import checkpointing, peek, rows
+from vlmguard_torch.watch import dry_run
+from vlmguard_transformers import checkpointing
+from vlmguard_transformers.rows import columns, peek
 
 Paths = Mapping[str, tuple[str, ...]]
 
@@ -169,8 +172,8 @@ class Profile:
 
     def rows(self, trainer: Any, dataset: Any) -> frozenset[str] | None:
         """Kinds of rows that a data set holds; None if that cannot be told."""
-        if rows.columns(dataset):
-            return rows.kinds(dataset)
+        if columns.columns(dataset):
+            return columns.kinds(dataset)
         return peek.kinds(trainer, dataset)
 
     def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from vlmguard.core.facts import Strategy
 from vlmguard.core.findings import Variant
-from vlmguard_torch.tower_forwards import is_compiled
 from vlmguard_torch.transaction import Transaction
+from vlmguard_torch.watch.tower_forwards import is_compiled
 
 accelerators: weakref.WeakSet[Any] = weakref.WeakSet()
 """Those that belong to a trainer: no loop of the user's own trains by them."""

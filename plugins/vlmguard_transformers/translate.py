@@ -7,17 +7,11 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED, Certainty, Phase, Run, Strategy, Tower
 from vlmguard.runtime import seams
-from vlmguard_torch import experts, freezing, parameters
+from vlmguard_torch.layout import experts, freezing, parameters
 from vlmguard_torch.releases import releases
-from vlmguard_transformers import (
-    SEAMS,
-    loss_scale,
-    observation,
-    padding,
-    router_loss,
-    shared_rows,
-)
+from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.model import loss_scale, observation, padding, router_loss
 from vlmguard_transformers.profile import Profile
 
 _BESIDE = ("transformers", "peft", "deepspeed", "trl", "accelerate")

@@ -108,7 +108,7 @@ def test_other_names_of_ours_are_known(tmp_path, monkeypatch, name):
 
 @pytest.mark.parametrize("word", ["", "on", "1", "True", "yes", "off", "0", "false", "no"])
 def test_words_of_the_switch(tmp_path, monkeypatch, word):
-    from vlmguard.runtime.arming import is_off
+    from vlmguard.runtime.stub import is_off
 
     monkeypatch.setenv("VLMGUARD", word)
     resolve(folder=tmp_path)

@@ -12,7 +12,7 @@ PIECES = [
 SHOWN = {
     "rows": {"targets": 1604, "rows": [{"rank": 1, "row": 3, "kind": "image", "pieces": PIECES}]},
     "targets": {"tokens": 1600, "sum": 1.0, "weights": [0.98, 1.0], "residual": {"next": 1e-6}},
-    "reach": {"towers": {"vision": {"reached": 57}}},
+    "reach": {"trained": {"vision": 57}, "missed": {}},
     "reduce": {"norms": {"vision": 0.021}, "factor": 0.31, "clipped": True},
     "update": {"groups": [{"lr": 2e-6}], "towers": {"vision": {"moved": 57, "update": 1.1e-5}}},
 }

@@ -31,7 +31,7 @@ def test_the_terminal_tells_station_size_step_and_cause(report):
     assert "the other checkpointing variant" in flat
     assert "reduce ✓ ✗ ✗" in flat
     assert "? targets: the head is fused away" in flat
-    assert "vision 671M 668M 57/57 57/57 0.021 1.1e-05 2e-06" in flat
+    assert "vision 671M 668M 57/57 57/57 0.021 1.1e-5 2e-6" in flat
     assert "<image>×6 <b>a & b</b>[A cup][�[31m!·0.5][no·-0.25][?]" in flat
     assert "\x1b" not in told
 
@@ -39,7 +39,7 @@ def test_the_terminal_tells_station_size_step_and_cause(report):
 def test_what_was_not_read_is_not_0(report):
     write(report, [record(1, update=station("update", "cannot tell", shown={}))])
     told = " ".join(ledger(report).stdout.split())
-    assert "vision 671M 668M 57/57 not read 0.021 not read not read" in told
+    assert "vision 671M 668M 57/57 – 0.021 – –" in told
 
 
 def test_the_name_of_the_setting_will_do(report):
@@ -177,6 +177,26 @@ def test_a_note_that_became_a_warning_is_told_once():
     noted = record(1, reduce=station("reduce", entries=[note]))
     (only,) = found.all_of([noted, RUN[1]])
     assert (only.level, only.steps) == ("warning", (2,))
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, "All of 2 ranks were heard. Their weights are the same."),
+        ({"heard": 1}, "1 of 2 ranks were heard. Their weights are the same."),
+        ({"heard": None}, "Their weights are the same."),
+        ({"ranks": 1}, "One rank: there is nothing to compare."),
+    ],
+)
+def test_ranks_that_were_heard(changed, told):
+    assert " ".join(summary.ranks([{**record(1), **changed}])) == told
+
+
+def test_a_model_without_towers_is_called_one():
+    told = record(1, reach=station("reach", shown={"trained": {"other": 57}}))
+    told = {**told, "towers": {"other": told["towers"]["vision"]}}
+    told["stations"] |= {name: station(name, shown={}) for name in ("reduce", "update")}
+    assert [cells[0] for cells in summary.tower_cells(told)] == ["model"]
 
 
 def test_pieces_of_one_weight_are_one():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import weakref
 
 import pytest
 
@@ -14,7 +16,7 @@ from vlmguard.ledger import line
 from vlmguard.ledger.account import STATIONS, Account, Entry, Tensor, Verdict
 from vlmguard.ledger.record import record
 from vlmguard.ledger.scalars import KEPT, scalars
-from vlmguard.ledger.speak import Speaker, finding
+from vlmguard.ledger.speak import Speaker, finding, listen
 
 ACCOUNT = Account(
     (
@@ -53,15 +55,15 @@ def windows(*many):
 def test_one_line_when_it_balances():
     assert line.text(windows(*[verdicts()] * 3)) == (
         "ledger: steps 1 to 3 balance; 2 ranks, 1,604 target tokens a step; trained: vision 400M "
-        "of\n    600M (lr 2e-06), llm 7.6B (lr 1e-05)"
+        "of\n    600M (lr 2e-6), llm 7.6B (lr 1e-5)"
     )
 
 
 def test_what_could_not_be_read_is_said():
     assert line.text(windows(verdicts(targets="head is fused away"))) == (
         "ledger: step 1 balances at 5 of 6 stations (cannot tell targets: head is fused away); 2\n"
-        "    ranks, 1,604 target tokens a step; trained: vision 400M of 600M (lr 2e-06), llm 7.6B "
-        "(lr 1e-05)"
+        "    ranks, 1,604 target tokens a step; trained: vision 400M of 600M (lr 2e-6), llm 7.6B "
+        "(lr 1e-5)"
     )
 
 
@@ -139,6 +141,56 @@ def test_one_code_does_not_fill_the_terminal(run, capsys):
         entry = Entry("VG630", "warning", "no gradient came", f"tensor {name}")
         speaker.window([Verdict("reach", "differs", (entry,))])
     assert capsys.readouterr().err.count("VG630") == 3
+
+
+def test_two_causes_of_one_code_are_two(run, capsys):
+    speaker, *_ = run
+    entries = (
+        Entry("VG610", "note", "8 targets are pads", "row 1 of micro-batch 0 on rank 0"),
+        Entry("VG610", "note", "9 targets are pads", "row 2 of micro-batch 0 on rank 0 and 3 more"),
+        Entry("VG610", "note", "the text begins twice", "row 1 of micro-batch 0 on rank 0"),
+        Entry("VG610", "warning", "the text begins twice", "row 1 of micro-batch 0 on rank 0"),
+    )
+    for several in (entries[:3], entries[3:]):
+        speaker.window([Verdict("rows", "balances", several)])
+    speaker.close()
+    told = [line for line in capsys.readouterr().err.splitlines() if "VG610" in line]
+    assert [line.split()[2] for line in told] == ["warned:", "note:"], "once, at its worst"
+    assert "8 targets are pads" in told[1]
+
+
+def test_notes_wait_for_the_first_windows(run, capsys):
+    """A second window may make a warning of them."""
+    speaker, *_ = run
+    note = Verdict("reduce", "balances", (Entry("VG640", "note", "changed by a hook"),))
+    other = Verdict("reduce", "balances", (Entry("VG641", "note", "scaled by a hook"),))
+    said = []
+    for verdict in (note, note, note, note, other):
+        speaker.window([verdict])
+        said.append(re.findall(r"VG\d+", capsys.readouterr().err))
+    assert said == [[], [], ["VG640"], [], ["VG641"]]
+
+
+class Watcher:
+    """As `vlmguard_torch.ledger.watcher.Watcher` calls what listens to it."""
+
+    account, pages = ACCOUNT, ()
+
+    def judged(self, step):
+        self.pages = pages(step)
+        self.on_verdicts(step, verdicts())
+
+
+def test_a_watcher_is_listened_to(capsys):
+    watcher = Watcher()
+    listen(watcher)
+    gone = weakref.ref(watcher)
+    for step in (7, 8):
+        watcher.judged(step)
+    watcher.on_close()
+    assert "ledger: steps 7 and 8 balance" in capsys.readouterr().err
+    del watcher
+    assert gone() is None, "it is not kept"
 
 
 def test_numbers_for_the_trainers_logs(run):

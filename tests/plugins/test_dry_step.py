@@ -13,9 +13,9 @@ from torch import nn
 
 from vlmguard.core import settings
 from vlmguard.core.facts import Run
-from vlmguard_torch import dry_run
-from vlmguard_transformers import dry_run as of_trainers
+from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.watch import dry_run as of_trainers
 
 PATHS = {"vision": ("visual",), "llm": ("model",)}
 

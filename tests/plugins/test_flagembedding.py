@@ -15,8 +15,9 @@ from vlmguard.core.plan import Plan
 from vlmguard_flagembedding import profile
 from vlmguard_flagembedding.names import Named
 from vlmguard_flagembedding.profile import PROFILE
-from vlmguard_torch import freezing, gradients, parameters
+from vlmguard_torch.layout import freezing, parameters
 from vlmguard_torch.transaction import Transaction
+from vlmguard_torch.watch import gradients
 from vlmguard_transformers import apply, checkpointing
 
 

@@ -36,21 +36,13 @@ from vlmguard.core.settings import Settings
 from vlmguard_flagembedding.profile import PROFILE as FLAG
 from vlmguard_swift import encoded
 from vlmguard_swift.profile import PROFILE as SWIFT
-from vlmguard_torch.observed import KindFacts, Observed
-from vlmguard_transformers import (
-    apply,
-    arguments,
-    dry_run,
-    lifecycle,
-    observation,
-    padding,
-    phases,
-    profiles,
-    steps,
-    translate,
-)  # fmt: skip
+from vlmguard_torch.observe.observed import KindFacts, Observed
+from vlmguard_transformers import apply, arguments, lifecycle, profiles, translate  # fmt: skip
+from vlmguard_transformers.model import observation, padding  # fmt: skip
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.rows import phases  # fmt: skip
 from vlmguard_transformers.shared_rows import Meets
+from vlmguard_transformers.watch import dry_run, steps  # fmt: skip
 
 FAKE = Path(__file__).resolve().parents[1] / "kit" / "fake_framework"
 

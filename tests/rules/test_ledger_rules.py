@@ -29,6 +29,7 @@ def said(capsys):
         speaker = Speaker(ACCOUNT, state)
         for verdicts in windows:
             speaker.window(verdicts)
+        speaker.close()
         runstate.closed(state)
         return capsys.readouterr().err
 

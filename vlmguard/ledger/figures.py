@@ -7,6 +7,7 @@ Of a station's numbers (`Verdict.shown`) these are known; others are kept in the
 * rows: ``targets``, target tokens of the window over all ranks; ``rows``: of some of them the
   ``rank``, ``row``, ``kind``, and ``pieces``: [text, weight in the loss] each, None for no target
 * targets: ``tokens`` that carry weight, ``sum`` of their weights
+* reach: ``trained``: tower → tensors that got a gradient
 * reduce: ``norms``: tower → norm of its gradient; ``factor`` common to all tensors
 * update: ``groups``: the ``lr`` of each of the optimizer's groups
 """
@@ -20,6 +21,8 @@ from typing import Any
 from vlmguard.ledger.account import STATIONS
 
 Record = Mapping[str, Any]
+_BY_TOWER = (("reach", "trained", "reached"), ("reduce", "norms", "gradient"))
+"""Station, its numbers by tower, what they are called here."""
 
 
 def station(record: Record, name: str) -> Mapping[str, Any]:
@@ -54,17 +57,18 @@ def entries(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def towers(record: Record) -> dict[str, dict[str, Any]]:
-    """Tower → what the account and all stations know of it."""
+    """Tower → what the account and all stations know of it; "model" where there are no towers."""
     found = {kind: dict(mapping(t)) for kind, t in mapping(record.get("towers")).items()}
     for name in STATIONS:
         for kind, values in mapping(shown(record, name).get("towers")).items():
             found.setdefault(kind, {}).update(mapping(values))
-    for kind, norm in mapping(shown(record, "reduce").get("norms")).items():
-        found.setdefault(kind, {}).setdefault("gradient", norm)
+    for name, numbers, key in _BY_TOWER:
+        for kind, value in mapping(shown(record, name).get(numbers)).items():
+            found.setdefault(kind, {}).setdefault(key, value)
     for tower in found.values():
         if not tower.get("lr") and (rates := _rates(record, tower)):
             tower["lr"] = rates
-    return found
+    return {"model": found["other"]} if list(found) == ["other"] else found
 
 
 def _rates(record: Record, tower: Mapping[str, Any]) -> list[float]:

@@ -11,6 +11,8 @@ from typing import Any
 from vlmguard.ledger import figures
 from vlmguard.ledger.figures import Record
 
+_NAMED = ("code", "level", "why", "what")
+_NUMBERS = re.compile(r" and \d+ more|\d[\d.,]*(e[+-]?\d+)?")
 _SIZED = re.compile(r"\d\s?(%|×|times)|factor of")
 """A sentence that tells the size itself."""
 
@@ -33,17 +35,17 @@ def all_of(records: Sequence[Record]) -> list[Found]:
     known: dict[tuple[str, ...], Found] = {}
     for record in records:
         for station, entry in figures.entries(record):
-            key = cause(*(str(entry.get(name) or "") for name in ("code", "level", "what")))
+            key = cause(*(str(entry.get(name) or "") for name in _NAMED))
             known[key] = _seen(known.get(key) or _first(station, entry), record)
-    sure = {(code, what) for code, level, what in known if level != "note"}
-    told = [each for (code, level, what), each in known.items()
-            if level != "note" or (code, what) not in sure]  # fmt: skip
+    sure = {(code, *more) for code, level, *more in known if level != "note"}
+    told = [each for (code, level, *more), each in known.items()
+            if level != "note" or (code, *more) not in sure]  # fmt: skip
     return sorted(told, key=lambda found: found.level == "note")
 
 
-def cause(code: str, level: str, what: str) -> tuple[str, ...]:
-    """What the same entry of two windows has in common: its counts may differ."""
-    return code, level, re.sub(r"\d+", "", what)
+def cause(code: str, level: str, why: str, what: str) -> tuple[str, ...]:
+    """What the same entry of two windows has in common: its numbers may differ."""
+    return code, level, _NUMBERS.sub("", why), _NUMBERS.sub("", what)
 
 
 def _seen(found: Found, record: Record) -> Found:

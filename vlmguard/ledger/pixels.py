@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from vlmguard.ledger import targets
 from vlmguard.ledger.account import Entry, Page
 
 RAW = 20.0
@@ -14,17 +15,21 @@ ENOUGH = 4
 """Images from which on "all of them" is no chance."""
 WINDOWS = 2
 """Windows that have to show it."""
+BATCHES, MANY = 3, 64
+"""Batches that have to show it; those that are remembered."""
 
 
 def judge(
     pages: Sequence[Page], rows: Sequence[Any], memory: dict[str, Any], step: int
 ) -> list[Entry]:
     """``rows``: of the same pages, as `vlmguard.ledger.rows.Row`."""
-    seen = any(row.media for row in rows)
     images = [image for page in pages for image in page["rows"]["images"]]
-    if images and seen:
-        return [*_raw(images, step), *_alike(images, memory, step)]
-    return [] if images else [*_none(pages, rows, memory, step)]
+    if not images:
+        return [*_none(pages, rows, memory, step)]
+    if not any(row.media for row in rows):
+        return []
+    alike = [*_alike(images, memory, step)] or [*_within(pages, memory, step)]
+    return [*_raw(images, step), *alike]
 
 
 def _raw(images: Sequence[Sequence[float]], step: int) -> Iterator[Entry]:
@@ -51,6 +56,32 @@ def _alike(images: Sequence[Sequence[float]], memory: dict[str, Any], step: int)
         yield _entry("warning", why, step, _LOADED)
     elif known["same"]:
         yield _entry("warning", f"all of {known['images']} images are the same", step, _LOADED)
+
+
+def _within(pages: Sequence[Page], memory: dict[str, Any], step: int) -> Iterator[Entry]:
+    """Rows of a batch differ and their images do not, in each batch, which have others. Pairs of a
+    preference share theirs, and so do rows of a data set that nobody shuffled."""
+    if not targets.are_next(pages):
+        return
+    batches = memory.setdefault("batches", [])
+    batches += [batch for page in pages for batch in _batches(page)]
+    firsts = [batch[0] for batch in batches]
+    same = all(len(batch) > 1 and all(_same(batch[0], each) for each in batch) for batch in batches)
+    apart = not any(_same(a, b) for n, a in enumerate(firsts) for b in firsts[:n])
+    if same and apart and len(batches) >= BATCHES:
+        why = f"each of {len(batches)} batches has one image for all of its rows"
+        yield _entry("warning", why, step, "the collator takes the first row's pixels for all")
+    del batches[MANY:]
+
+
+def _batches(page: Page) -> Iterator[Sequence[Sequence[float]]]:
+    """Images by micro-batch, where its rows are not one row repeated."""
+    read, at = page["rows"], 0
+    if len(set(read["digests"])) < len(read["digests"]):
+        return
+    for size in read["together"]:
+        yield read["images"][at : at + size]
+        at += size
 
 
 _LOADED = "images that could not be read are often replaced by a blank one: look at their paths"

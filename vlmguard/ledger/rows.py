@@ -22,8 +22,8 @@ PAD, TEXT, TARGET = 0, 1, 2
 """Marks of the tokens of a row that is kept."""
 MOST = 0.5
 """A kind of fault counts where this share of a row's targets, or of the rows, has it."""
-FEW = 4
-"""Rows at least before their common oddness is called more than a note."""
+QUARTER, FEW = 0.25, 2
+"""Rows without a target are a fault from this share of all rows on, if there are some."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     rows = [row for page in read for row in _rows(page)]
     step = read[0]["step"]
     labels = all(page["rows"]["labels"] for page in read)
-    entries = [*_entries(rows, read, labels, step)]
+    entries = [*_entries(rows, read, labels, memory, step)]
     entries += pixels.judge(read, rows, memory, step)
     entries += repeats.judge(pages, account, memory, step)
     shown: dict[str, Any] = {"count": sum(sum(page["rows"]["sizes"]) for page in read)}
@@ -75,12 +75,16 @@ def _rows(page: Page) -> Iterator[Row]:
 
 
 def _entries(
-    rows: Sequence[Row], pages: Sequence[Page], labels: bool, step: int
+    rows: Sequence[Row],
+    pages: Sequence[Page],
+    labels: bool,
+    memory: dict[str, Any],
+    step: int,
 ) -> Iterator[Entry]:
     yield from _begins_twice(rows, step)
     if not labels:
         return
-    yield from _no_target(rows, step)
+    yield from _no_target(rows, memory, step)
     on_media = [row for row in rows if row.on_media]
     if on_media:
         number = sum(row.on_media for row in on_media)
@@ -113,13 +117,15 @@ def _begins_twice(rows: Sequence[Row], step: int) -> Iterator[Entry]:
         yield _entry(level, why, found, step, advice)
 
 
-def _no_target(rows: Sequence[Row], step: int) -> Iterator[Entry]:
-    """Some rows without are truncation's, or a collator's way to fill up; most are a fault."""
+def _no_target(rows: Sequence[Row], memory: dict[str, Any], step: int) -> Iterator[Entry]:
+    """A single one is a note; a quarter of all rows that were read is a fault."""
     found = [row for row in rows if not row.targets]
+    memory["read"] = memory.get("read", 0) + len(rows)
+    memory["empty"] = memory.get("empty", 0) + len(found)
     if not found:
         return
-    most = len(found) == len(rows) or (len(found) > MOST * len(rows) and len(rows) >= FEW)
-    why = f"{len(found)} of {len(rows)} rows have no target: nothing is learned from them"
+    most = memory["empty"] >= FEW and memory["empty"] >= QUARTER * memory["read"]
+    why = f"{memory['empty']} of {memory['read']} rows have no target: nothing is learned from them"
     advice = "a larger max_length, if truncation cut the answers; else labels or assistant mask"
     yield _entry("warning" if most else "note", why, found, step, advice)
 
@@ -142,7 +148,7 @@ def _not_own(rows: Sequence[Row], pages: Sequence[Page], step: int) -> Iterator[
 
 
 def _notes(rows: Sequence[Row], pages: Sequence[Page], step: int) -> Iterator[Entry]:
-    every = [row for row in rows if row.targets and row.targets >= row.length - row.media - 1]
+    every = [row for row in rows if row.targets - row.on_media >= row.length - row.media - 1 > 0]
     if len(every) == len(rows):
         yield _entry("note", "every token is a target, the prompts' too", every, step)
     ends = [row for row in rows if row.eos and row.targets]

@@ -14,11 +14,13 @@ from vlmguard.ledger.figures import Record
 COLUMNS = ("tower", "size", "trained", "reached", "moved", "gradient", "update", "lr")
 MEANT = (
     "size, trained: parameters; reached: trainable tensors that got a gradient; moved: those that "
-    "changed; gradient, update: norms; lr: learning rate"
+    "changed; gradient, update: norms; lr: learning rate; –: not read"
 )
 ROWS = 8
 _REPEATS = 4
-_ELSEWHERE = ("towers", "norms", "rows", "groups")
+_UNREAD = "–"
+_ELSEWHERE = ("towers", "norms", "trained", "missed", "rows", "groups", "rates",
+              "digest")  # fmt: skip
 _LONG = 120
 
 
@@ -53,13 +55,12 @@ def over(records: Sequence[Record]) -> str:
     last = records[-1]
     ranks = int(figures.number(last.get("ranks")) or 1)
     kinds = sorted({str(kind) for r in records for kind in figures.sequence(r.get("kinds"))})
+    targets = words.count(figures.targets(records))
     parts = [
         f"{ranks} rank{'' if ranks == 1 else 's'}",
         str(last.get("strategy") or ""),
         f"{len(records)} watched step{'' if len(records) == 1 else 's'}",
-        f"{words.count(figures.targets(records))} target tokens a step"
-        if figures.targets(records) is not None
-        else "target tokens not read",
+        f"{targets} target tokens a step" if targets else "target tokens not read",
         f"rows: {', '.join(kinds)}" if kinds else "",
     ]
     return " · ".join(filter(None, parts))
@@ -78,9 +79,12 @@ def step_of(record: Record) -> str:
 def ranks(records: Sequence[Record]) -> Iterator[str]:
     """Which ranks were heard, and whether their weights are the same."""
     world = int(figures.number(records[-1].get("ranks")) or 1)
-    heard = [figures.number(record.get("heard")) for record in records]
-    least = min((int(each) for each in heard if each is not None), default=world)
-    yield f"{'All' if least >= world else least} of {world} rank{'' if world == 1 else 's'} heard."
+    heard = [each for r in records if (each := figures.number(r.get("heard"))) is not None]
+    if world == 1:
+        yield "One rank: there is nothing to compare."
+        return
+    if heard:
+        yield f"{'All' if min(heard) >= world else int(min(heard))} of {world} ranks were heard."
     state, reason = figures.over_all(records, "ranks")
     yield {
         "balances": "Their weights are the same.",
@@ -126,21 +130,21 @@ def tower_cells(record: Record) -> Iterator[tuple[str, ...]]:
     """One line a tower, as `COLUMNS`."""
     for kind, tower in figures.towers(record).items():
         number = tower.get("trainable")
-        yield (
-            kind,
+        cells = (
             words.count(tower.get("parameters")),
             words.count(tower.get("trained")),
             _of(tower.get("reached"), number),
             _of(tower.get("moved"), number),
             words.small(tower.get("gradient")),
             words.small(tower.get("update")),
-            words.rates(tower.get("lr")) or words.UNREAD,
+            words.rates(tower.get("lr")),
         )
+        yield (kind, *(cell or _UNREAD for cell in cells))
 
 
 def _of(part: Any, whole: Any) -> str:
     if figures.number(part) is None:
-        return words.UNREAD
+        return ""
     return f"{words.count(part)}/{words.count(whole)}" if figures.number(whole) else str(part)
 
 
@@ -158,9 +162,9 @@ def rows(records: Sequence[Record], most: int = ROWS) -> Iterator[Row]:
 
 def _title(step: str, row: figures.Record) -> Iterator[str]:
     yield step
-    for key in ("rank", "row"):
+    for key, name in (("rank", "rank"), ("micro", "micro-batch"), ("row", "row")):
         if (number := figures.number(row.get(key))) is not None:
-            yield f"{key} {number:.0f}"
+            yield f"{name} {number:.0f}"
     for key in ("kind", "why"):
         if row.get(key):
             yield str(row[key])
@@ -175,7 +179,8 @@ def _pieces(row: figures.Record) -> Iterator[tuple[str, float | None]]:
 
 def _piece(piece: Any) -> tuple[str, float | None]:
     text, weight = (*figures.sequence(piece), None, None)[:2]
-    return str(text), True if weight is True else figures.number(weight)
+    known = figures.number(weight)
+    return str(text), True if weight is True else None if known is None else round(known, 2)
 
 
 def _shortened(texts: Iterable[str]) -> Iterator[str]:

@@ -91,9 +91,9 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
 
 
 def are_next(pages: Sequence[Page]) -> bool:
-    """Whether the gradient says that next tokens are learned."""
+    """Whether the gradient says that next tokens are learned, all of them."""
     taught = [each for page in pages for each in _forwards(page)]
-    return bool(taught) and all(each.plain for each in taught)
+    return bool(taught) and all(each.plain and not each.negative for each in taught)
 
 
 def are_wrong(pages: Sequence[Page]) -> bool:
@@ -233,15 +233,13 @@ def _named(each: Forward) -> str:
 
 
 def _means(taught: Sequence[Forward], limit: float) -> str:
-    """Whether parts that weigh the same explain it: of each forward, or of each rank."""
-    if _alike([each.weight for each in taught], limit):
-        return "micro-batch"
-    ranks = {each.rank for each in taught}
-    parts = [[each for each in taught if each.rank == rank] for rank in sorted(ranks)]
+    """Whether parts that weigh the same explain it: of each rank, or of each forward."""
+    ranks = sorted({each.rank for each in taught})
+    parts = [[each for each in taught if each.rank == rank] for rank in ranks]
     even = all(_alike([each.median for each in part], limit) for part in parts)
     if even and _alike([sum(each.weight for each in part) for part in parts], limit):
         return "rank"
-    return ""
+    return "micro-batch" if _alike([each.weight for each in taught], limit) else ""
 
 
 def _alike(values: Sequence[float], limit: float) -> bool:

@@ -7,14 +7,12 @@ from typing import Any
 
 from vlmguard.ledger import figures
 
-UNREAD = "not read"
-
 
 def count(value: Any) -> str:
-    """1,234; 45.6M; 7.62B. "not read" for no number."""
+    """1,234; 45.6M; 7.62B; "" for no number."""
     found = figures.number(value)
     if found is None:
-        return UNREAD
+        return ""
     for size, unit in ((1e9, "B"), (1e6, "M")):
         if abs(found) >= size:
             return f"{found / size:.3g}{unit}"
@@ -22,16 +20,21 @@ def count(value: Any) -> str:
 
 
 def small(value: Any) -> str:
-    """A norm or a weight, with three digits."""
+    """A norm or a weight, with three digits; "" for no number."""
     found = figures.number(value)
-    return UNREAD if found is None else f"{found:.3g}"
+    return "" if found is None else _rate(found)
 
 
 def rates(value: Any) -> str:
     """One learning rate, or the least and the largest of several; "" for none."""
     read = [figures.number(each) for each in figures.sequence(value) or (value,)]
     known = sorted({each for each in read if each is not None})
-    return " to ".join(f"{each:.3g}" for each in known[:1] + known[1:][-1:])
+    return "–".join(_rate(each) for each in known[:1] + known[1:][-1:])
+
+
+def _rate(value: float) -> str:
+    """2e-6, as people write it."""
+    return f"{value:.3g}".replace("e-0", "e-")
 
 
 def steps(numbers: Sequence[int]) -> str:

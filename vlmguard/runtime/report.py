@@ -17,7 +17,7 @@ from typing import Any
 from vlmguard.core import runstate, settings
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
-from vlmguard.runtime import aloud
+from vlmguard.runtime import stderr
 from vlmguard.runtime.ranks import rank, worker
 
 __all__ = ["rank", "worker"]
@@ -76,7 +76,7 @@ def _once(text: str) -> None:
 
 def line(text: str) -> None:
     """One line on standard error."""
-    aloud.say(text)
+    stderr.say(text)
 
 
 def say(finding: Finding, outcome: str = "", change: str = "") -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from vlmguard.ledger.account import Account, Tensor
-from vlmguard_torch import stepping, towers
+from vlmguard_torch.layout import towers
+from vlmguard_torch.watch import stepping
 
 _OF_DEEPSPEED = ("bit16_groups", "bf16_groups", "fp16_groups")
 
@@ -61,6 +62,24 @@ def rates(optimizer: Any) -> list[Any]:
     found = getattr(optimizer, "param_groups", ())
     rates = [group.get("lr") for group in found]
     return [rate.detach().clone() if hasattr(rate, "detach") else rate for rate in rates]
+
+
+def peaks(optimizer: Any) -> list[float]:
+    """Each group's highest learning rate, as far as it is known: a schedule begins with it."""
+    found = []
+    for group in getattr(optimizer, "param_groups", ()):
+        rates = [group.get("initial_lr"), group.get("lr")]
+        known = [rate for rate in rates if isinstance(rate, (int, float))]
+        found.append(float(max(known, default=0.0)))
+    return found
+
+
+def ties(model: Any) -> list[frozenset[str]]:
+    """Names that are one parameter."""
+    names: dict[int, set[str]] = {}
+    for name, p in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(p), set()).add(towers.plain(name))
+    return [frozenset(each) for each in names.values() if len(each) > 1]
 
 
 def strategy_of(model: Any, wrapped: Any = None, engine: Any = None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import towers
+from vlmguard_torch.layout import towers
 
 BLOCK = 16
 """Positions that are put through the head at once: of 262,144 words these are 16 MB of logits."""

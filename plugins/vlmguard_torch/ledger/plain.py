@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import itertools
-import weakref
 from typing import Any
 
 import torch
 
 from vlmguard.core import runstate
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import stepping, towers
-from vlmguard_torch.ledger import start, watcher
-from vlmguard_torch.onlooker import Onlooker
+from vlmguard_torch.layout import towers
+from vlmguard_torch.ledger import known, start, watcher
+from vlmguard_torch.watch import stepping
+from vlmguard_torch.watch.forward_hooks import ForwardHook
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
 LOOKS = 8
 """Forwards of a model after which no optimizer is looked for any more."""
-_optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def optimizer(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """An optimizer is made."""
     made = wrapped(*args, **kwargs)
-    contain("noting an optimizer", _optimizers.add, instance)
+    contain("noting an optimizer", known.note, instance)
     return made
 
 
@@ -105,12 +104,12 @@ class _Waiting:
 
     def __init__(self, module: Any) -> None:
         self._left = itertools.count(LOOKS, -1)
-        self._handle = Onlooker("the ledger of a plain loop", self._look).on(module)
+        self._handle = ForwardHook("the ledger of a plain loop", self._look).on(module)
 
     def _look(self, module: Any, args: Args, kwargs: Any) -> None:
         if not (module.training and torch.is_grad_enabled()):
             return
-        found = [] if _guarded() else [each for each in _optimizers if _moves(each, module)]
+        found = [] if _guarded() else [each for each in known.optimizers() if _moves(each, module)]
         if found or _guarded() or next(self._left) <= 0:
             self._handle.remove()
         if found and _sees(module):

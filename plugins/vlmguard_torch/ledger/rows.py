@@ -75,7 +75,7 @@ class Rows(Reader):
             "sizes": self._sizes,
             "kept": self._kept,
             "images": torch.cat(self._images) if self._images else [],
-            "eos": bool(self._special.eos),
+            "together": [len(each) for each in self._images],
             **self._flags,
         }
 

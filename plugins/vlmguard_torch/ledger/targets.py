@@ -16,7 +16,7 @@ from vlmguard.runtime.faults import contain
 from vlmguard_torch.ledger import head as heads
 from vlmguard_torch.ledger.head import Autocast, Head
 from vlmguard_torch.ledger.reader import Reader, Subject
-from vlmguard_torch.onlooker import Behind, Onlooker
+from vlmguard_torch.watch.forward_hooks import Behind, ForwardHook
 
 WHAT = "the ledger's targets"
 POSITIONS, FEW = 64, 8
@@ -90,10 +90,10 @@ class Targets(Reader):
             return
         self._head = found
         if found.embedding is not None:
-            self._handles.append(Onlooker(WHAT, self._embedded).on(found.embedding))
+            self._handles.append(ForwardHook(WHAT, self._embedded).on(found.embedding))
         if found.decoder is not None:
             self._handles.append(Behind(WHAT, self._decoded).on(found.decoder))
-        self._handles.append(Onlooker(WHAT, self._heading).on(found.module))
+        self._handles.append(ForwardHook(WHAT, self._heading).on(found.module))
 
     def batch(self, inputs: Mapping[str, Any]) -> None:
         """The ids of the forward; what was sampled before is judged now."""

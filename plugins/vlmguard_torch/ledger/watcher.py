@@ -19,11 +19,11 @@ from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.judge import Judge
 from vlmguard.ledger.when import When
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.kinds import kinds_of
 from vlmguard_torch.ledger.accounts import account_of
 from vlmguard_torch.ledger.later import Later
 from vlmguard_torch.ledger.reader import Reader, Subject
-from vlmguard_torch.onlooker import Onlooker
+from vlmguard_torch.media.kinds import kinds_of
+from vlmguard_torch.watch.forward_hooks import ForwardHook
 
 __all__ = ["Watcher", "account_of", "as_json"]
 
@@ -114,7 +114,7 @@ class Watcher:
     def _listen(self, model: Any) -> None:
         if self._forwards is None:
             forward = _Hook(weakref.WeakMethod(self._forward))
-            self._forwards = Onlooker("the ledger", forward).on(model)
+            self._forwards = ForwardHook("the ledger", forward).on(model)
 
     def optimizer(self) -> Any:
         """The one that it watches, None once it is gone."""

@@ -8,7 +8,6 @@ where its name ends with ``+call``.
 
 from __future__ import annotations
 
-import copy
 import functools
 import gc
 import json
@@ -23,7 +22,6 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.plugins.ledger_toys import Toy, batch
-from vlmguard import ledger
 from vlmguard.ranks import run
 from vlmguard_torch.ledger import start, watcher
 
