@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.ledger.catalogue import BY_STEP, SHOWN_IS_ENOUGH
+from tools.ledger.catalogue import BY_STEP, SHOWN_IS_ENOUGH
 
 Record = Mapping[str, Any]
 _SHOWN = ("tokens", "weights", "residual", "rates", "groups", "training", "towers", "targets")

@@ -1,15 +1,12 @@
 """How a training is watched here, and what of it is kept: weights before and after, pages.
 
 LEDGER says how: "off"; "guard", as a user has it; "watch": begun by hand, and what is judged is
-written into the report; "offline": the readers hang on the model by hand and the judge reads their
-pages afterwards, whatever the guard does.
+written into the report.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
-import inspect
 import json
 import os
 from pathlib import Path
@@ -18,10 +15,8 @@ from typing import Any
 import torch
 import transformers
 
-from tests.ledger import rows
+from tools.ledger import rows
 
-STATIONS = ("rows", "targets", "reach", "reduce", "update", "ranks")
-WINDOWS = 20
 _kept: dict[str, Any] = {}
 
 
@@ -42,9 +37,7 @@ def start(run: Any, model: Any, optimizer: Any) -> None:
     inner = unwrapped(model)
     _kept.setdefault("initial", weights(inner))
     _kept["run"] = run
-    if os.environ.get("LEDGER") == "offline":
-        _kept["watcher"] = [_offline(run, model, optimizer)]
-    elif os.environ.get("LEDGER") == "watch":
+    if os.environ.get("LEDGER") == "watch":
         every = getattr(optimizer, "optimizers", [optimizer])
         _kept["watcher"] = [_by_hand(run, model, each) for each in every]
     elif os.environ.get("LEDGER") == "guard" and run.program == "loop" and run.world == 1:
@@ -123,68 +116,3 @@ def _by_hand(run: Any, model: Any, optimizer: Any) -> Any:
 
     watcher = ledger.watch(model, optimizer, on_verdicts=keep, tokenizer=rows.tokenizer(), setting=1)
     return watcher
-
-
-def _offline(run: Any, model: Any, optimizer: Any) -> Any:
-    from vlmguard_torch.ledger import watcher
-    from vlmguard_torch.ledger.reader import Subject
-
-    engine = model if type(model).__name__ == "DeepSpeedEngine" else None
-    inner = unwrapped(model)
-    if engine is None:
-        while hasattr(optimizer, "optimizer"):
-            optimizer = optimizer.optimizer
-    else:
-        optimizer = engine.optimizer
-    account = watcher.account_of(inner, optimizer, run.world, run.strategy)
-    file = Path(run.folder) / f"pages.rank{run.rank}.jsonl"
-    (Path(run.folder) / "account.json").write_text(json.dumps(_plain(account)))
-
-    def keep(page: Any) -> None:
-        with file.open("a") as pages:
-            pages.write(json.dumps({**page, "rank": run.rank}, default=str) + "\n")
-
-    parameters = tuple(p for _, p in inner.named_parameters())
-    subject = Subject(inner, optimizer, parameters, account, engine, None, rows.tokenizer())
-    watching = watcher.Watcher(subject, readers(), keep, WINDOWS)
-    if engine is not None:
-        _steps(engine, watching)
-    return watching
-
-
-def _steps(engine: Any, watching: Any) -> None:
-    """DeepSpeed's optimizer has no hooks: its engine's steps are seen here."""
-    step = engine.step
-
-    def stepped(*args: Any, **kwargs: Any) -> Any:
-        boundary = engine.is_gradient_accumulation_boundary()
-        if boundary:
-            watching.before()
-        done = step(*args, **kwargs)
-        if boundary:
-            watching.after()
-        return done
-
-    engine.step = stepped
-
-
-def readers() -> list[type]:
-    """Those that are there."""
-    from vlmguard_torch.ledger.reader import Reader
-
-    found: dict[str, type] = {}
-    for name in (*STATIONS, "leaves"):
-        try:
-            module = importlib.import_module(f"vlmguard_torch.ledger.{name}")
-        except ImportError:
-            continue
-        for _, kind in inspect.getmembers(module, inspect.isclass):
-            if issubclass(kind, Reader) and kind.name and kind.__module__ == module.__name__:
-                found[kind.name] = kind
-    return list(found.values())
-
-
-def _plain(account: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(account)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import transformers
 
-from tests.ordinary import models
+from tools.ordinary import models
 
 
 def make(kind: str, model: Any, rate: float) -> Any:

@@ -1,6 +1,6 @@
 """Runs silent errors and healthy variants and keeps what the ledger said of each: `make ledger`.
 
-    python -m tests.ledger.campaign [--what injections|healthy] [--only WORD] [--until 20:45]
+    python -m tools.ledger.campaign [--what injections|healthy] [--only WORD] [--until 20:45]
 
 Resumable: a record a run in docs/data/ledger.jsonl; one of other sources is made again.
 """
@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit import envs
-from tests.ledger import said
-from tests.ordinary import campaign as ordinary
+from tools.ledger import said
+from tools.ordinary import campaign as ordinary
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = Path(os.environ.get("LEDGER_RECORDS", ROOT / "docs" / "data" / "ledger.jsonl"))
@@ -45,7 +45,7 @@ class Worker:
         variables = ordinary._variables("trl", guard, folder) | own | {"LEDGER": MODE if mode == "guard" else mode}
         self.errors = (folder / f"{mode}.log").open("w")
         self.process = subprocess.Popen(
-            [envs.program("trl"), "-m", "tests.ledger.worker"], env=variables, cwd=ROOT,
+            [envs.program("trl"), "-m", "tools.ledger.worker"], env=variables, cwd=ROOT,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True,
         )  # fmt: skip
         self.buffer = b""

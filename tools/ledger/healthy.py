@@ -1,4 +1,4 @@
-"""Healthy runs beside those that tests/ordinary draws: what users rightly do to gradients, weights
+"""Healthy runs beside those that tools/ordinary draws: what users rightly do to gradients, weights
 and learning rates, under each strategy. Nothing may be said of them, and no bit changed."""
 
 from __future__ import annotations
@@ -54,6 +54,6 @@ def _bound(prepare: Callable[..., None], told: Mapping[str, Any]) -> Callable[[A
 
 def load() -> dict[str, Variant]:
     """All of them; imports torch."""
-    from tests.ledger import healthy_gradients, healthy_losses, healthy_strategies  # noqa: F401
+    from tools.ledger import healthy_gradients, healthy_losses, healthy_strategies  # noqa: F401
 
     return VARIANTS

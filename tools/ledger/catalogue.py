@@ -92,6 +92,6 @@ def injection(kind: int, *codes: str, **more: Any) -> Callable[[Any], Any]:
 
 def load() -> dict[str, Injection]:
     """All of them; imports torch."""
-    from tests.ledger import injections, injections_gradients, injections_weights  # noqa: F401
+    from tools.ledger import injections, injections_gradients, injections_weights  # noqa: F401
 
     return INJECTIONS

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from tests.ledger import training
-from tests.ledger.healthy import variant
-from tests.ledger.training import Batch, Run
+from tools.ledger import training
+from tools.ledger.healthy import variant
+from tools.ledger.training import Batch, Run
 
 
 def _logits(model: Any, batch: Batch) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tests.kit.vlms import IMAGE, VOCABULARY
-from tests.matrix import families
+from tools.matrix import families
 
 PAD, BEGIN, END = 0, 1, 2
 START, STOP = families.START, families.END

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tests.ordinary import scene
+from tools.ordinary import scene
 
 
 class Live:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 import transformers
 
-from tests.ledger import rows, watching
-from tests.matrix import families
+from tools.ledger import rows, watching
+from tools.matrix import families
 
 Batch = dict[str, torch.Tensor]
 TEXTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -114,7 +114,7 @@ def make(run: Run) -> Any:
     for prepare in run.prepared:
         model = prepare(model) or model
     if run.strategy == "fsdp2" and run.program == "loop":
-        from tests.ledger import strategies
+        from tools.ledger import strategies
 
         strategies.shard(model, **run.config)
     return model.train()
@@ -160,7 +160,7 @@ def _group(run: Run) -> Any:
 
 def by_loop(run: Run) -> Any:
     """A script's own loop. Returns the model that was trained."""
-    from tests.ledger import strategies
+    from tools.ledger import strategies
 
     model = make(run)
     optimizer = (run.optimizer or adam)(run, model)
@@ -233,7 +233,7 @@ def by_trainer(run: Run) -> Any:
 
 def make_trainer(run: Run) -> Any:
     """One of the user's class, if `bases` has some."""
-    from tests.ledger import strategies
+    from tools.ledger import strategies
 
     model = make(run)
     options = {**_options(run), **strategies.of_trainer(run, model), **run.options}

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from tests.ledger.healthy import variant
-from tests.ledger.injections_gradients import checkpointed, lora
-from tests.ledger.training import Run
+from tools.ledger.healthy import variant
+from tools.ledger.injections_gradients import checkpointed, lora
+from tools.ledger.training import Run
 
 ZERO: dict[str, dict[str, Any]] = {
     "plain": {},

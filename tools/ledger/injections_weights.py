@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from tests.ledger.catalogue import injection
-from tests.ledger.injections_gradients import lora
-from tests.ledger.training import Run
-from tests.ordinary import models
+from tools.ledger.catalogue import injection
+from tools.ledger.injections_gradients import lora
+from tools.ledger.training import Run
+from tools.ordinary import models
 
 
 @injection(11, "VG650", "VG651")

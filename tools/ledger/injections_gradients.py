@@ -8,11 +8,11 @@ import peft
 import torch
 import transformers
 
-from tests.ledger import training
-from tests.ledger.catalogue import injection
-from tests.ledger.training import Run
-from tests.matrix import families
-from tests.ordinary import rows as ordinary
+from tools.ledger import training
+from tools.ledger.catalogue import injection
+from tools.ledger.training import Run
+from tools.matrix import families
+from tools.ordinary import rows as ordinary
 
 
 class PastTheWrapper(transformers.Trainer):  # type: ignore[misc]

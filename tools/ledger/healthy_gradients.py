@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from tests.ledger.healthy import variant
-from tests.ledger.injections_gradients import checkpointed, lora, sgd
-from tests.ledger.training import Run
-from tests.ordinary import features, models
+from tools.ledger.healthy import variant
+from tools.ledger.injections_gradients import checkpointed, lora, sgd
+from tools.ledger.training import Run
+from tools.ordinary import features, models
 
 
 @variant(world=(1, 2), family=("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "internvl", "gemma3"))
@@ -92,7 +92,7 @@ def _halved(parameter: Any) -> None:
 @variant(kind=("SGD", "momentum", "Adam", "Adafactor", "Lion", "RMSprop", "Adagrad", "NAdam", "RAdam",
                "fused", "foreach", "amsgrad", "decay", "Muon", "low rank"))  # fmt: skip
 def optimized(run: Run, kind: str) -> None:
-    from tests.ledger import optimizers
+    from tools.ledger import optimizers
 
     run.optimizer = lambda run, model: optimizers.make(kind, model, run.rate)
 
@@ -100,7 +100,7 @@ def optimized(run: Run, kind: str) -> None:
 @variant(world=(1, 2))
 def in_backward(run: Run) -> None:
     """An optimizer a parameter steps as soon as its gradient is there."""
-    from tests.ledger import optimizers
+    from tools.ledger import optimizers
 
     run.optimizer = lambda run, model: optimizers.InBackward(model, run.rate)
     run.strategy = "single"  # DDP's own gradients come later than such a hook
@@ -156,7 +156,7 @@ def sam(run: Run) -> None:
     def twice(model: Any, optimizer: Any) -> None:
         moved = features._climb(model)
         optimizer.zero_grad()
-        from tests.ledger import training
+        from tools.ledger import training
 
         batch = run.batch(run.at, 0)
         training.by_tokens(run, model, batch, training.targets(run, run.at)).backward()
@@ -204,7 +204,7 @@ def lisa(run: Run, every: int) -> None:
             parameter.requires_grad_(layer == str(step // every % 2) or "lm_head" in name)
 
     def drive(run: Run) -> None:
-        from tests.ledger import training
+        from tools.ledger import training
 
         for step in range(run.steps):
             run.at = step
@@ -308,7 +308,7 @@ def second_step(run: Run) -> None:
 @variant(accumulation=(1, 2))
 def two_optimizers(run: Run, accumulation: int) -> None:
     """One for the tower, which rests every other step, and one for the rest."""
-    from tests.ledger import optimizers
+    from tools.ledger import optimizers
 
     run.accumulation = accumulation
     run.optimizer = lambda run, model: optimizers.Both(model, run.rate)

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from tests.kit.vlms import IMAGE
-from tests.ledger import rows, training
-from tests.ledger.catalogue import injection
-from tests.ledger.training import Batch, Run
+from tools.ledger import rows, training
+from tools.ledger.catalogue import injection
+from tools.ledger.training import Batch, Run
 
 
 def deaf(model: Any) -> None:

@@ -1,6 +1,6 @@
 """Imports everything once, then forks the ranks of each run that it is told.
 
-    python -m tests.ledger.worker
+    python -m tools.ledger.worker
 
 Standard input: a line of JSON a run; standard output: a line a run, how it ended and what its ranks
 came to.
@@ -15,7 +15,7 @@ import signal
 import sys
 from typing import Any
 
-from tests.ordinary import worker as ordinary
+from tools.ordinary import worker as ordinary
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     if os.environ.get("VLMGUARD") == "off":
         sys.meta_path[:] = [f for f in sys.meta_path if type(f).__module__ != "vlmguard._bootstrap"]
     ordinary._load("trl")
-    from tests.ledger import catalogue, healthy
+    from tools.ledger import catalogue, healthy
 
     catalogue.load()
     healthy.load()
@@ -83,7 +83,7 @@ def _rank(job: dict[str, Any], rank: int, port: int) -> Any:
 
 def _work(job: dict[str, Any], rank: int) -> Any:
     """Train; then, of a run with an error in it, how far its updates are from the healthy one's."""
-    from tests.ledger import catalogue, healthy, training, watching
+    from tools.ledger import catalogue, healthy, training, watching
 
     run = training.Run(rank, job["world"], job["folder"], job["faulty"], job["stage"])
     if job["what"] == "injection":
