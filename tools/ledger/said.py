@@ -104,7 +104,7 @@ def line(told: Record) -> str:
     if told["what"] == "injection":
         more = [f"kind {told['kind']}", f"step {told['step']} {told['code']}" if "step" in told else ""]
         more += [str(told.get("said") or told.get("why") or ""), f"others {told.get('others')}"]
-        more += [f"ALARMS when healthy {told['alarms']}"] * bool(told.get("alarms"))
+        more += [f"ALARMS when healthy {told['alarms']}"] if told.get("alarms") else []
     else:
         more = [str(told.get("why", "")), *told.get("alarms", ()), *told.get("notes", ())]
     return f"{head} | {' | '.join(each for each in more if each)}"

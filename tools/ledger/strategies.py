@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tools.ordinary import scene
+from tools.ordinary import fixture
 
 
 class Live:
@@ -82,7 +82,7 @@ def shard(model: Any, **options: Any) -> Any:
     from torch.distributed.fsdp import fully_shard
 
     mesh = torch.distributed.init_device_mesh("cpu", (torch.distributed.get_world_size(),))
-    names = scene.fsdp2(model)["transformer_layer_cls_to_wrap"]
+    names = fixture.fsdp2(model)["transformer_layer_cls_to_wrap"]
     for module in list(model.modules())[::-1]:
         if type(module).__name__ in names:
             fully_shard(module, mesh=mesh, **options)
@@ -123,7 +123,7 @@ def of_trainer(run: Any, model: Any) -> dict[str, Any]:
     if run.strategy == "ddp":
         told["ddp_find_unused_parameters"] = run.ddp.get("find_unused_parameters", False)
     if run.strategy.startswith("zero"):
-        told["deepspeed"] = scene.zero(run.strategy) | {"gradient_clipping": run.clipping} | run.config
+        told["deepspeed"] = fixture.zero(run.strategy) | {"gradient_clipping": run.clipping} | run.config
     if run.strategy == "fsdp2":
-        told |= {"fsdp": "full_shard auto_wrap", "fsdp_config": scene.fsdp2(model)}
+        told |= {"fsdp": "full_shard auto_wrap", "fsdp_config": fixture.fsdp2(model)}
     return told
