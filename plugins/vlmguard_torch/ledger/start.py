@@ -37,6 +37,7 @@ def watch(
     tokenizer: Any = None,
     first_step: int = 0,
     extra: Any = None,
+    whole: bool = True,
 ) -> Watcher | None:
     """Watch ``model`` and the ``optimizer`` that moves it; both may be wrapped.
 
@@ -50,6 +51,7 @@ def watch(
         tokenizer: tokenizer or processor, for words about rows.
         first_step: steps of the run so far.
         extra: what else readers are told.
+        whole: whether no forward of the first step has been made.
 
     Returns:
         None where nothing can be watched: no hooks, or another group of ranks than rank 0's.
@@ -77,7 +79,7 @@ def watch(
     _close_at_exit()
     return Watcher(
         subject, list(readers(stations)), when=when, on_verdicts=on_verdicts, gather=gather,
-        first_step=first_step, rank=ranks.rank(),
+        first_step=first_step, rank=ranks.rank(), whole=whole,
     )  # fmt: skip
 
 

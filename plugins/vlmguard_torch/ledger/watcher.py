@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from vlmguard.ledger import packed
+from vlmguard.ledger import packed, wishes
 from vlmguard.ledger.account import Account, Page, Verdict
 from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.judge import Judge
@@ -29,6 +29,8 @@ __all__ = ["Watcher", "account_of", "as_json"]
 
 CLOSURE = "the optimizer is given a closure: its backwards run inside its step"
 FAULT = "a fault of vlmguard's"
+SAVES = 20
+"""Checkpoints after which a window is watched."""
 OnVerdicts = Callable[[int, Sequence[Verdict]], None]
 _every: weakref.WeakSet[Watcher] = weakref.WeakSet()
 _OWNS = "_vlmguard_ledger"
@@ -59,9 +61,11 @@ class Watcher:
         gather: brings pages of all ranks together; without it this process is the only rank.
         first_step: steps of the run before the first window.
         rank: this rank's number, as pages tell it.
+        whole: whether no forward of the first step has been made; else it is not watched.
 
     Attributes:
         account, pages: of the window that was judged last.
+        on_close: called behind the last window.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Watcher:
         gather: Gather | None = None,
         first_step: int = 0,
         rank: int = 0,
+        whole: bool = True,
     ) -> None:
         self.when = when or When("first" if windows is not None else "", windows or 3)
         self.on_page, self.on_verdicts, self.first_step, self.rank = (
@@ -84,6 +89,9 @@ class Watcher:
         self.gather = gather or Gather(lambda: None, 0, 1)
         self.window = self.skipped = 0
         self.closed = False
+        self.on_close: Callable[[], None] | None = None
+        self._late = 0 if whole else 1
+        self._saves, self._asked = 0, False
         self._kinds: dict[str, None] = {}
         self._micro, self._closure = 0, False
         self._classes = tuple(readers)
@@ -130,23 +138,48 @@ class Watcher:
         """A window begins."""
         self._micro, self._closure = 0, False
         self._kinds.clear()
-        if self.when.due(self.window):
-            self._start()
+        number = self.window - self._late
+        if number >= 0 and (self._asked or self.when.due(number)):
+            self._asked = False
+            self._start(True)
+            return
+        if self.gather.wishes.due(self.window):
+            self._start(False)
             return
         self._readers.clear()
-        if self._forwards is not None and not self._curious():
+        if self._forwards is not None and number >= 0 and not self._curious():
             self._forwards.remove()
             self._forwards = None
         idle = not self._pending and self.gather.idle()
-        if idle and self.when.ended(self.window):
+        if idle and self.when.ended(number):
             self.close(0.0)
 
     def _curious(self) -> bool:
-        """Whether a window may still begin to be watched in a forward. Where there are other
-        ranks, what one rank's rows decide would leave it alone with its page."""
-        return self.gather.world == 1 and self.when.curious()
+        """Whether a new kind of row may still have a window watched."""
+        in_time = self.gather.world == 1 or self.window < wishes.LAST
+        return self.window >= self._late and in_time and self.when.curious()
 
-    def _start(self) -> None:
+    def _new_kind(self, kinds: Sequence[str]) -> bool:
+        """A window begins with rows of ``kinds``: whether this rank watches it because of them. Of
+        several ranks none does: all watch a later one."""
+        wishes = self.gather.wishes
+        alone = self.gather.world == 1
+        if not self._curious() or (not alone and wishes.waiting(self.window)):
+            return False
+        new = self.when.new(kinds)
+        if new and not alone:
+            wishes.wish(self.window)
+        return new and alone
+
+    def saves(self) -> None:
+        """A checkpoint is written, on all ranks: the window that begins now is watched."""
+        self._saves += 1
+        if self._saves <= SAVES and not self._open and not self.closed:
+            self._asked = True
+            if self._micro == 0:
+                self._next()
+
+    def _start(self, together: bool) -> None:
         if not self._readers:
             subject = self._recipe.subject()
             if subject is None:
@@ -155,6 +188,8 @@ class Watcher:
             self._accounts[self.window] = subject.account
         self._listen(self._recipe.model())
         self._open = True
+        for reader in self._readers:
+            reader.together = together
         self._each("open")
 
     def _forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -164,9 +199,9 @@ class Watcher:
         kinds = ["+".join(kinds_of(given))]
         first, self._micro = self._micro == 0, self._micro + 1
         if not self._open:
-            if not (first and self._curious() and self.when.new(kinds)):
+            if not (first and self._new_kind(kinds)):
                 return
-            self._start()
+            self._start(True)
         self._kinds.update(dict.fromkeys(kinds))
         self._each("batch", given)
 
@@ -188,6 +223,7 @@ class Watcher:
             contain("the ledger", self._end)
             self._each("close")
             self._open = False
+        contain("the ledger", self.gather.wishes.look, self.window)
         self.window += 1
         contain("the ledger", self._advance, True)
         contain("the ledger", self._next)
@@ -264,6 +300,8 @@ class Watcher:
         self._forwards = None
         contain("the ledger", self._advance)
         contain("the ledger", self._rest, wait)
+        if self.on_close is not None:
+            contain("the ledger", self.on_close)
 
     def _rest(self, wait: float) -> None:
         self._pending.clear()
