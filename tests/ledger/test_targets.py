@@ -153,6 +153,11 @@ def test_a_loss_that_ignores_the_number_of_items_is_told_in_the_second_window():
     assert verdict.entries[0].since == 1
 
 
+def test_windows_may_have_other_numbers_of_micro_batches():
+    short = page(forward(), forward(), step=2)
+    assert told(judged(four(0.125), short)) == [("VG622", "warning")]
+
+
 def test_a_loss_that_is_divided_twice_is_told():
     verdict = judged(four(1 / 128), four(1 / 128, 2))
     assert told(verdict) == [("VG622", "warning")]

@@ -102,7 +102,7 @@ FUNCTIONS = [
     (arguments, "resolve"),
     (dry_run, "rehearse"),
     (encoded, "batch"),
-    (guard, "held"),
+    (guard, "confirmed"),
     (guard, "on_error"),
     (padding, "ran"),
     (phases, "mark"),

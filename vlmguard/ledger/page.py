@@ -136,9 +136,9 @@ def _rows(records: Sequence[Record]) -> Iterator[str]:
         yield '<p class="soft">No row was kept: the station is not read in this run.</p>'
         return
     yield (
-        '<p class="soft">Target tokens are <mark style="--weight:1">marked</mark>, the stronger the '
-        'more they weigh in the loss; <mark class="minus" style="--weight:1">these</mark> are made '
-        'less likely; of <mark class="unknown">these</mark> the weight was not read.</p>'
+        '<p class="soft">Target tokens are <mark style="--weight:1">marked</mark>, the stronger '
+        'the more they weigh in the loss; <mark class="minus" style="--weight:1">these</mark> are '
+        'made less likely; of <mark class="unknown">these</mark> the weight was not read.</p>'
     )
     for row in rows:
         yield _row(row)

@@ -254,10 +254,10 @@ def _scale(
     if BALANCED[0] <= total <= BALANCED[1]:
         memory.pop("factor", None)
         return []
-    known = _factor(total, taught, world)
-    again = bool(known) and memory.get("factor") == known
+    kind, known = _factor(total, taught, world)
+    again = bool(kind) and memory.get("factor") == kind
     first = memory.setdefault("since", step)
-    memory["factor"] = known
+    memory["factor"] = kind
     why = f"the weights of all trained tokens sum to {total:.4g} instead of 1"
     why += f": the loss is {known}" if known else ""
     level: Level = "warning" if again else "note"
@@ -271,18 +271,20 @@ _SUM = (
 )
 
 
-def _factor(total: float, taught: Sequence[Forward], world: int) -> str:
+def _factor(total: float, taught: Sequence[Forward], world: int) -> tuple[str, str]:
+    """What the sum is as large as, or one part of, and in words; "" if nothing is."""
     rounds = dict.fromkeys((each.rank for each in taught), 0)
     for each in taught:
         rounds[each.rank] = max(rounds[each.rank], each.round + 1)
     micro = next(iter(rounds.values()))
     if len(set(rounds.values())) > 1 or len(taught) > sum(rounds.values()):
-        return ""
-    ways = {micro: f"{micro} micro-batches", world: f"{world} ranks"}
-    ways[micro * world] = ways.get(micro * world, f"{micro} micro-batches times {world} ranks")
-    for number, words in ways.items():
+        return "", ""
+    both = f"{micro} micro-batches times {world} ranks"
+    ways = (("micro-batches", micro, f"{micro} micro-batches"), ("ranks", world, f"{world} ranks"),
+            ("both", micro * world, both))  # fmt: skip
+    for kind, number, words in ways:
         if number > 1 and max(total / number, number / total) <= CLOSE:
-            return f"{number} times too large, as there are {words}"
+            return f"times {kind}", f"{number} times too large, as there are {words}"
         if number > 1 and max(total * number, 1 / number / total) <= CLOSE:
-            return f"{number} times too small, as there are {words}"
-    return ""
+            return f"by {kind}", f"{number} times too small, as there are {words}"
+    return "", ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmguard_torch.ledger import given_deepspeed
 from vlmguard_torch.ledger.reader import Subject
 
 _FLAT = "FSDP1 keeps parameters in flat tensors"
@@ -17,6 +18,4 @@ def why_not(subject: Subject) -> str:
     split = any(hasattr(p, "device_mesh") for p in subject.parameters)
     if split and not any(hasattr(module, "_get_fsdp_state") for module in modules):
         return "tensor parallelism splits the parameters"
-    if type(subject.engine).__name__ == "PipelineEngine":
-        return "DeepSpeed's pipeline splits the model"
-    return ""
+    return given_deepspeed.why_not(subject.engine) if subject.engine is not None else ""
