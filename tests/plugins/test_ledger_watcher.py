@@ -63,7 +63,7 @@ def test_a_closure_cannot_be_told():
         return loss
 
     optimizer.step(closure)
-    assert "closure" in pages[0]["unread"]["update"]
+    assert pages[0]["unread"]["update"] == watcher.CLOSURE
 
 
 def test_a_reader_that_fails_is_a_fault_of_ours():

@@ -19,7 +19,7 @@ from vlmguard_torch.watch.gradients import Watch
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import padding
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.watch import books, call_count_sync, forwards
+from vlmguard_transformers.watch import call_count_sync, forwards, ledger
 from vlmguard_transformers.watch.repeats import Calls
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
@@ -95,7 +95,7 @@ def watch(trainer: Any, state: RunState, optimizer: Any, *, whole: bool = True) 
     if profile is not None and not any(id(p) in holds for p in trainer.model.parameters()):
         return  # another model's
     runstate.bind(own, state)
-    contain("the ledger", books.follow, trainer, state, own, whole)
+    contain("the ledger", ledger.watch, trainer, state, own, whole)
     if profile is None or not _can_watch(run, own):
         return
     made = Watch(
