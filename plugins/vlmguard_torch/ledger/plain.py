@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ Args = tuple[Any, ...]
 Options = dict[str, Any]
 LOOKS = 8
 """Forwards of a model after which no optimizer is looked for any more."""
+_before: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""Parameters that FSDP2 has put shards in the place of, while somebody holds them."""
 
 
 def optimizer(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -35,11 +38,18 @@ def wrapped(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 
 
 def sharded(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
-    """FSDP2 has split a module's parameters, those of a whole model or of a part of it."""
-    made = wrapped(*args, **kwargs)
+    """FSDP2 splits a module's parameters, those of a whole model or of a part of it. An optimizer
+    that was made before holds the whole ones, which are no part of the model any more."""
     module = args[0] if args else kwargs.get("module")
+    contain("the ledger of a plain loop", _remember, module)
+    made = wrapped(*args, **kwargs)
     contain("the ledger of a plain loop", _wait, module, "fsdp2")
     return made
+
+
+def _remember(module: Any) -> None:
+    for p in module.parameters() if module is not None else ():
+        _before[id(p)] = p
 
 
 def engine(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -121,6 +131,7 @@ class _Waiting:
 
 
 def _moves(optimizer: Any, module: Any) -> bool:
-    """Whether it moves parameters of this module alone."""
-    holds, own = stepping.held(optimizer), set(map(id, module.parameters()))
-    return bool(holds) and holds <= own
+    """Whether it moves parameters of this module alone, those that it had before it was split."""
+    holds = [p for group in getattr(optimizer, "param_groups", ()) for p in group["params"]]
+    own = set(map(id, module.parameters()))
+    return bool(holds) and all(id(p) in own or _before.get(id(p)) is p for p in holds)

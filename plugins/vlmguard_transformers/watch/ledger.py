@@ -7,7 +7,6 @@ from typing import Any
 
 from vlmguard import guard
 from vlmguard.core.runstate import RunState
-from vlmguard.ledger import speak
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.ledger import start
 from vlmguard_transformers import trainer as hf
@@ -27,11 +26,10 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
     made = start.watch(
         trainer.model, optimizer,
         setting=state.settings.ledger, strategy=run.strategy, engine=engine,
-        tokenizer=_words(trainer), first_step=_step(trainer), whole=whole,
+        tokenizer=_words(trainer), first_step=_step(trainer), whole=whole, state=state,
     )  # fmt: skip
     if made is None:
         return
-    speak.listen(made, state)
     state.kept.setdefault(_KEPT, weakref.WeakSet()).add(made)
     state.at_close(_Closer(made))
 
