@@ -10,6 +10,7 @@ from tests.ledger import test_targets
 from vlmguard.ledger import repeats, rows
 from vlmguard.ledger.account import Account
 from vlmguard.ledger.judge import Judge
+from vlmguard.runtime import report
 
 IMAGE, OTHER = [-2.0, 2.0, 10.0, 50.0], [-1.9, 2.1, 11.0, 49.0]
 BLACK = [-1.8, -1.8, -180.0, 18.0]
@@ -217,15 +218,25 @@ def test_prompts_of_a_policy_gradient_repeat_by_design():
 
 
 def test_rows_repeated_after_a_resume_are_told():
-    known = {judged(page(step=step)).shown["digest"]: step for step in (1, 2, 3)}
-    memory = {}
-    repeats.recall(memory, known)
+    earlier = {judged(page(step=step)).shown["digest"]: step for step in (1, 2, 3)}
     again = [page(step=step, digests=page(step=step - 3)["rows"]["digests"]) for step in (4, 5)]
-    verdict = judged(*again, memory=memory)
+    verdict = judged(*again, memory={"earlier": earlier})
     assert told(verdict) == [("VG612", "warning")]
     assert "the rows of step 5 are those of step 2" in verdict.entries[0].why
     others = [page(step=step) for step in (4, 5)]
-    assert judged(*others, memory=dict(memory)).entries == ()
+    assert judged(*others, memory={"earlier": earlier}).entries == ()
+
+
+def test_a_report_tells_what_a_run_read_before_it_was_resumed(monkeypatch, tmp_path):
+    monkeypatch.setenv("VLMGUARD_REPORT", str(tmp_path / "report.json"))
+    for run in ("old", "new"):
+        for step in (1, 2, 6):
+            shown = {"digest": f"{run} {step}"}
+            report.write("ledger", {"step": step, "stations": {"rows": {"shown": shown}}})
+    assert repeats.earlier(3) == {"new 1": 1, "new 2": 2}
+    assert repeats.earlier(6) == {"new 1": 1, "new 2": 2, "new 6": 6}
+    monkeypatch.setenv("VLMGUARD_REPORT", str(tmp_path / "none.json"))
+    assert repeats.earlier(6) == {}
 
 
 def test_kept_rows_are_shown_with_their_weights():

@@ -30,8 +30,6 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORDS = Path(os.environ.get("LEDGER_RECORDS", ROOT / "docs" / "data" / "ledger.jsonl"))
 RULES = "VG1=off,VG2=off,VG3=off,VG4=off"
 """The ledger has to tell it: the rules that know some of these errors by name are off."""
-MODE = os.environ.get("LEDGER_MODE", "guard")
-"""How the ledger is armed: as a user has it, or by hand ("watch"): see watching.py."""
 LIMIT = 120.0
 Answer = dict[str, Any]
 
@@ -40,9 +38,9 @@ class Worker:
     """A warm process, "off" or with the ledger as a user has it ("guard")."""
 
     def __init__(self, mode: str, folder: Path) -> None:
-        own = {"VLMGUARD_RULES": RULES} if mode == "guard" else {}
+        own = {"VLMGUARD_RULES": RULES, "VLMGUARD_LEDGER": "1"} if mode == "guard" else {}
         guard = "on" if mode == "guard" else "off"
-        variables = ordinary._variables("trl", guard, folder) | own | {"LEDGER": MODE if mode == "guard" else mode}
+        variables = ordinary._variables("trl", guard, folder) | own | {"LEDGER": mode}
         self.errors = (folder / f"{mode}.log").open("w")
         self.process = subprocess.Popen(
             [envs.program("trl"), "-m", "tools.ledger.worker"], env=variables, cwd=ROOT,

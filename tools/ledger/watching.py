@@ -1,7 +1,7 @@
 """How a training is watched here, and what of it is kept: weights before and after, pages.
 
-LEDGER says how: "off"; "guard", as a user has it; "watch": begun by hand, and what is judged is
-written into the report.
+LEDGER says how: "off"; "guard", as a user has it. For a loop of one process that no wrapper shows,
+a script calls `vlmguard.ledger.watch`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,7 @@ def start(run: Any, model: Any, optimizer: Any) -> None:
     inner = unwrapped(model)
     _kept.setdefault("initial", weights(inner))
     _kept["run"] = run
-    if os.environ.get("LEDGER") == "watch":
-        every = getattr(optimizer, "optimizers", [optimizer])
-        _kept["watcher"] = [_by_hand(run, model, each) for each in every]
-    elif os.environ.get("LEDGER") == "guard" and run.program == "loop" and run.world == 1:
+    if os.environ.get("LEDGER") == "guard" and run.program == "loop" and run.strategy == "single":
         from vlmguard import ledger
 
         for each in getattr(optimizer, "optimizers", [optimizer]):
@@ -50,9 +47,11 @@ def start(run: Any, model: Any, optimizer: Any) -> None:
 def end(model: Any) -> dict[str, Any]:
     """What is left of it: digests; updates in a file beside, by which runs are compared."""
     run = _kept.pop("run")
-    for watcher in _kept.pop("watcher", ()):
-        if watcher is not None:
-            watcher.close()
+    if os.environ.get("LEDGER") == "guard":
+        from vlmguard_torch.ledger import watcher
+
+        for each in watcher.everyone():
+            each.close()
     after, before = weights(unwrapped(model)), _kept.pop("initial")
     file = Path(run.folder) / f"weights.rank{run.rank}.pt"
     torch.save({"before": before, "after": after}, file)
@@ -102,17 +101,3 @@ def _update(kept: Any, name: str) -> torch.Tensor:
 def _digest(tensor: torch.Tensor) -> str:
     flat = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
     return hashlib.sha256(flat).hexdigest()[:12]
-
-
-def _by_hand(run: Any, model: Any, optimizer: Any) -> Any:
-    from vlmguard import ledger
-    from vlmguard.ledger.record import KIND, record
-
-    def keep(step: int, verdicts: Any) -> None:
-        assert watcher is not None
-        told = record(watcher._judge.account, verdicts) | {"window": step - 1, "step": step}
-        with (Path(run.folder) / "findings.watch.jsonl").open("a") as file:
-            file.write(json.dumps({"kind": KIND, **told}) + "\n")
-
-    watcher = ledger.watch(model, optimizer, on_verdicts=keep, tokenizer=rows.tokenizer(), setting=1)
-    return watcher

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vlmguard.ledger.account import STATIONS, Account, Page, Verdict
@@ -21,6 +21,11 @@ class Judge:
     def __init__(self, account: Account, stations: Sequence[str] = STATIONS) -> None:
         self.account, self.stations = account, tuple(stations)
         self._memory: dict[str, dict[str, Any]] = {name: {} for name in stations}
+
+    def recall(self, known: Mapping[str, Mapping[str, Any]]) -> None:
+        """Put into stations' memories what is known of an earlier part of the run."""
+        for name in known.keys() & self._memory.keys():
+            self._memory[name].update(known[name])
 
     def window(self, pages: Sequence[Page | None]) -> list[Verdict]:
         """One verdict a station."""

@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vlmguard.ledger import targets
+from vlmguard.ledger import figures, targets
 from vlmguard.ledger.account import Account, Entry, Page
+from vlmguard.ledger.record import KIND
+from vlmguard.runtime import report
 
 WINDOWS = 2
 """Windows in a row that have to show it."""
@@ -50,9 +52,22 @@ def digest(pages: Sequence[Page]) -> str:
     return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
 
 
-def recall(memory: dict[str, Any], earlier: Mapping[str, int]) -> None:
-    """Let the judge know what an earlier part of this run read: ``digest`` of a window → step."""
-    memory["earlier"] = dict(earlier)
+def earlier(step: int) -> dict[str, int]:
+    """Of a run that goes on after ``step``: digests of the windows that its report has from before,
+    and their steps. {} without a report."""
+    found: dict[str, int] = {}
+    last = 0.0
+    for line in report.lines():
+        at = figures.number(line.get("step")) if line.get("kind") == KIND else None
+        if at is None:
+            continue
+        if at <= last:
+            found.clear()  # another run's, before
+        last = at
+        known = figures.shown(line, "rows").get("digest")
+        if known and at <= step:
+            found[str(known)] = int(at)
+    return found
 
 
 def _again(pages: Sequence[Page | None], memory: dict[str, Any], step: int) -> Iterator[Entry]:

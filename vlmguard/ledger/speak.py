@@ -12,7 +12,7 @@ from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
-from vlmguard.ledger import line, scalars
+from vlmguard.ledger import line, repeats, scalars
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
 from vlmguard.ledger.found import cause, sentence
 from vlmguard.ledger.record import KIND, record
@@ -114,6 +114,9 @@ def listen(watcher: Any, state: RunState | None = None) -> Speaker:
     that window, and ``on_close()`` after the last one.
     """
     speaker, held = Speaker(watcher.account, state), weakref.ref(watcher)
+    if watcher.first_step:
+        with runstate.acting(state):
+            watcher.recall({"rows": {"earlier": repeats.earlier(watcher.first_step)}})
 
     def told(step: int, verdicts: Sequence[Verdict]) -> None:
         found = held()

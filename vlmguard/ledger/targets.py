@@ -252,7 +252,7 @@ def _scale(
     """The weights do not sum to 1. A warning once two windows show the same known factor: the
     last window of an epoch may have fewer micro-batches."""
     if BALANCED[0] <= total <= BALANCED[1]:
-        memory.pop("factor", None)
+        memory.clear()
         return []
     kind, known = _factor(total, taught, world)
     again = bool(kind) and memory.get("factor") == kind

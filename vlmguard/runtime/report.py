@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,24 @@ def write(kind: str, data: dict[str, Any]) -> None:
             file.write(json.dumps(line, default=str) + "\n")
     except OSError as error:
         _once(f"report {report} cannot be written: {error}")
+
+
+def lines(most: int = 64 << 20) -> Iterator[dict[str, Any]]:
+    """What this process's report holds from earlier, from its last ``most`` bytes."""
+    name = os.environ.get("VLMGUARD_REPORT") or _report_setting()
+    try:
+        with _file(name).open("rb") as file:
+            file.seek(-min(most, file.seek(0, os.SEEK_END)), os.SEEK_END)
+            kept = file.read().splitlines()
+    except (OSError, ValueError):
+        return
+    for each in kept:
+        try:
+            found = json.loads(each)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
 
 
 def _report_setting() -> str:

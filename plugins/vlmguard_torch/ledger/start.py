@@ -6,6 +6,7 @@ import atexit
 import importlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vlmguard import guard
@@ -15,7 +16,7 @@ from vlmguard.ledger.account import STATIONS, Verdict
 from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.when import When
 from vlmguard.runtime import arming, exchange, ranks
-from vlmguard_torch.ledger import watcher
+from vlmguard_torch.ledger import text, watcher
 from vlmguard_torch.ledger.accounts import account_of, groups, strategy_of
 from vlmguard_torch.ledger.reader import Reader, Subject
 from vlmguard_torch.ledger.watcher import Watcher
@@ -73,7 +74,7 @@ def watch(
     if known:
         return known[0]
     strategy = strategy or strategy_of(model, wrapped, engine)
-    account = account_of(model, optimizer, world, strategy)
+    account = replace(account_of(model, optimizer, world, strategy), text=text.of(tokenizer))
     parameters = tuple(p for _, p in model.named_parameters())
     subject = Subject(
         model, optimizer, parameters, account,

@@ -4,7 +4,6 @@ is the target, and its weight. It needs no logits, so it reads chunked and fused
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from vlmguard.ledger.targets import FIELDS
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.ledger import head as heads
 from vlmguard_torch.ledger.head import Autocast, Head
+from vlmguard_torch.ledger.loss_scale import scaler
 from vlmguard_torch.ledger.reader import Reader, Subject
 from vlmguard_torch.watch.forward_hooks import Behind, ForwardHook
 
@@ -276,10 +276,5 @@ def _loss_scale(subject: Subject) -> Any:
     about to step this optimizer."""
     if subject.engine is not None:
         return float(getattr(subject.engine.optimizer, "loss_scale", 1.0) or 1.0)
-    frame: Any = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_filename.endswith("grad_scaler.py"):
-            scale = getattr(frame.f_locals.get("self"), "_scale", None)
-            return 1.0 if scale is None else scale.clone()
-        frame = frame.f_back
-    return 1.0
+    scale = getattr(scaler(), "_scale", None)
+    return 1.0 if scale is None else scale.detach().clone()

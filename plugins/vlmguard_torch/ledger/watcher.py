@@ -138,6 +138,10 @@ class Watcher:
     def on_verdicts(self, call: OnVerdicts | None) -> None:
         self.books.on_verdicts = call
 
+    def recall(self, known: Mapping[str, Mapping[str, Any]]) -> None:
+        """What stations are to know of an earlier part of the run."""
+        self.books._judge.recall(known)
+
     def optimizer(self) -> Any:
         """The one that it watches, None once it is gone."""
         return self._recipe.optimizer()
