@@ -179,6 +179,24 @@ def test_a_note_that_became_a_warning_is_told_once():
     assert (only.level, only.steps) == ("warning", (2,))
 
 
+IDLE = station("ranks", "idle")
+NO_HEAD = station("targets", "cannot tell")
+
+
+@pytest.mark.parametrize(
+    ("records", "told"),
+    [
+        ([record(1)], "Step 1 balances"),
+        ([record(1, ranks=IDLE), record(2)], "Steps 1 and 2 balance"),
+        ([record(1, ranks=IDLE, targets=NO_HEAD)], "Step 1 balances at 4 of 5 stations"),
+        ([{**record(1), "stations": {"targets": NO_HEAD}}], "Cannot tell whether step 1 balances"),
+        ([record(n) for n in range(1, 10)], "9 steps balance"),
+    ],
+)
+def test_the_verdict_counts_what_there_was_to_read(records, told):
+    assert summary.verdict(records) == told
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [

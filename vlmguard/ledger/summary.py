@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,11 +44,12 @@ def verdict(records: Sequence[Record]) -> str:
         since = next(r for r in records if any(figures.state(r, n) == "differs" for n in wrong))
         first = words.steps(figures.steps([since]))
         return f"Does not balance: {words.listed(wrong)} (first at {first})"
-    read = sum(state == "balances" for state in states.values())
+    counts = Counter(states.values())
+    read, end = counts["balances"], "s" if len(records) == 1 else ""
     if not read:
-        return f"Cannot tell whether {steps} balance{'s' if len(records) == 1 else ''}"
-    end = "" if read == len(STATIONS) else f" at {read} of {len(STATIONS)} stations"
-    return f"{steps[0].upper()}{steps[1:]} balance{'s' if len(records) == 1 else ''}{end}"
+        return f"Cannot tell whether {steps} balance{end}"
+    some = f" at {read} of {read + counts['cannot tell']} stations" if counts["cannot tell"] else ""
+    return f"{steps[0].upper()}{steps[1:]} balance{end}{some}"
 
 
 def over(records: Sequence[Record]) -> str:
