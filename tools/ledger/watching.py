@@ -17,6 +17,8 @@ import transformers
 
 from tools.ledger import rows
 
+TEXTS = ("text", "tied", "dropout", "softcap", "logit scale", "granite", "biased", "experts")
+"""Families without a tower: their loops are not watched unless they ask for it."""
 _kept: dict[str, Any] = {}
 
 
@@ -37,7 +39,8 @@ def start(run: Any, model: Any, optimizer: Any) -> None:
     inner = unwrapped(model)
     _kept.setdefault("initial", weights(inner))
     _kept["run"] = run
-    if os.environ.get("LEDGER") == "guard" and run.program == "loop" and run.strategy == "single":
+    alone = run.strategy == "single" or run.family in TEXTS
+    if os.environ.get("LEDGER") == "guard" and run.program == "loop" and alone:
         from vlmguard import ledger
 
         for each in getattr(optimizer, "optimizers", [optimizer]):
