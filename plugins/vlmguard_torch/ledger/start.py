@@ -15,7 +15,7 @@ from vlmguard.ledger import speak
 from vlmguard.ledger.account import STATIONS, Verdict
 from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.when import When
-from vlmguard.runtime import arming, exchange, ranks
+from vlmguard.runtime import exchange, ranks, stub
 from vlmguard_torch.ledger import text, watcher
 from vlmguard_torch.ledger.accounts import account_of, groups, strategy_of
 from vlmguard_torch.ledger.reader import Reader, Subject
@@ -68,7 +68,7 @@ def watch(
     optimizer = stepping.own(optimizer)
     place, world = _place(group)
     when = When(guard.in_force().ledger if setting is None else setting)
-    if arming.is_off() or when.off or place is None or not _steps(optimizer, engine):
+    if stub.is_off() or when.off or place is None or not _steps(optimizer, engine):
         return None
     known = [each for each in watcher.of(optimizer) if each.model() is model]
     if known:
