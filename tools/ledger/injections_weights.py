@@ -42,7 +42,7 @@ def tower_left_out(run: Run) -> None:
         run.optimizer = lambda run, model: torch.optim.AdamW(_halves(model)[1], lr=run.rate)
 
 
-@injection(12)
+@injection(12, seen="update.towers.vision.lr")
 def towers_rate(run: Run) -> None:
     """The tower trains at the language model's learning rate, not its own"""
 
@@ -98,7 +98,7 @@ def last_layer(run: Run) -> None:
     run.prepared.append(chosen)
 
 
-@injection(15)
+@injection(15, seen="towers.vision.trainable")
 def missed_by_the_flag(run: Run) -> None:
     """The tower is frozen, but for its position embedding"""
     run.family = "qwen3_vl"
@@ -133,7 +133,7 @@ def untied(run: Run) -> None:
     run.prepared.append(untie)
 
 
-@injection(31, world=2)
+@injection(31, world=2, seen="update.schedule")
 def scheduler_per_rank(run: Run) -> None:
     """The scheduler steps once a rank: the learning rate falls twice as fast"""
     run.strategy, kept = "ddp", []
@@ -150,7 +150,7 @@ def scheduler_per_rank(run: Run) -> None:
     run.after.append(steps)
 
 
-@injection(33)
+@injection(33, seen="reach.eval")
 def left_in_eval(run: Run) -> None:
     """Somebody called eval() to generate, and nobody train() afterwards"""
     run.family = "dropout"
