@@ -6,10 +6,10 @@ DEV = .envs/dev/bin
 DOCS = .envs/docs/bin
 # Tests start hundreds of processes: where bytecode is not kept, each compiles its modules anew.
 export PYTHONDONTWRITEBYTECODE =
-REAL = tests/frameworks tests/ordinary tests/lab tests/release tests/gpu tests/bench
+REAL = tests/frameworks tests/ordinary tests/ledger tests/lab tests/release tests/gpu tests/bench
 
 .PHONY: demo test frameworks matrix rehearse-all rehearse-jobs faults mutate fast lint dev envs docs site shots dist bench gpu
-.PHONY: gpu-wheels clean suites ordinary
+.PHONY: gpu-wheels clean suites ordinary ledger
 
 demo:
 	@$(ENVS) make swift
@@ -41,6 +41,13 @@ ordinary: dev
 	@$(ENVS) make trl swift llamafactory flagembedding colossalai
 	for world in 1 2 3 4; do $(ORDINARY) --world $$world || exit 1; done
 	$(ORDINARY) --long
+	$(DEV)/python -m tools.pages
+
+# Half an hour, resumable: silent errors put into small runs, and healthy runs; then
+# docs/ledger_tried.md is made of the records. A record of other sources is made again.
+ledger: dev
+	@$(ENVS) make trl
+	$(DEV)/python -m tools.ledger.campaign $(if $(UNTIL),--until $(UNTIL))
 	$(DEV)/python -m tools.pages
 
 # Every cell of docs/matrix.md that has no record yet, guard off and on; stop and go on at will.

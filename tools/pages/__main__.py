@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tools.pages import (
     facts_page,
+    ledger_page,
     matrix_page,
     measured,
     ordinary_page,
@@ -26,6 +27,7 @@ def every() -> dict[Path, str]:
     seen = {rehearsals_page.PAGE: rehearsals_page.text(), facts_page.PAGE: facts_page.text()}
     seen[suites_page.PAGE] = suites_page.text()
     seen[ordinary_page.PAGE] = ordinary_page.text()
+    seen[ledger_page.PAGE] = ledger_page.text()
     return {**rules, **told, **seen, matrix_page.PAGE: matrix_page.text(matrix_page.load())}
 
 
