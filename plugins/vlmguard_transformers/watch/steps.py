@@ -18,7 +18,8 @@ from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.gradients import Watch
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import padding
-from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.profile import Paths, Profile
+from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.watch import call_count_sync, forwards, ledger
 from vlmguard_transformers.watch.repeats import Calls
 
@@ -104,7 +105,7 @@ def watch(trainer: Any, state: RunState, optimizer: Any, *, whole: bool = True) 
         return  # another model's
     runstate.bind(own, state)
     contain("the ledger", ledger.watch, trainer, state, own, whole)
-    if profile is None or not _can_watch(run, own):
+    if seen is None or not _can_watch(run, own):
         return
     made = Watch(
         seen.profile.model(trainer),
