@@ -18,7 +18,7 @@ from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import freezing, towers
 from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
-from vlmguard_transformers import apply, translate
+from vlmguard_transformers import accelerators, apply, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
@@ -104,17 +104,10 @@ def _note(state: RunState, module: Any, args: Args, kwargs: Mapping[str, Any]) -
         batches.hear(state, given)
 
 
-def created(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
-    """A Trainer has been made, and its Accelerator with it."""
-    made = wrapped(*args, **kwargs)
-    contain("noting a trainer's accelerator", hf.note, instance)
-    return made
-
-
 def prepare(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """Judge and mend the run of a loop whose model is about to be wrapped."""
     state = None
-    if instance not in hf.accelerators:
+    if instance not in accelerators.of_trainers:
         state = contain("judging a loop", _begin, instance, args)
     made = wrapped(*args, **kwargs)
     if state is not None:

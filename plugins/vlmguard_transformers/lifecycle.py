@@ -15,8 +15,7 @@ from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
 from vlmguard_torch.layout import freezing
-from vlmguard_transformers import apply, profiles, translate
-from vlmguard_transformers import trainer as hf
+from vlmguard_transformers import accelerators, apply, profiles, translate
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.rows import batches, phases
@@ -67,7 +66,7 @@ def _settle(trainer: Any) -> None:
     life = _lives.get(id(trainer))
     if life is None:
         return
-    hf.note(trainer)
+    accelerators.note(trainer)
     if life.model is not trainer.model:
         life.take_up(trainer)
 
@@ -108,7 +107,7 @@ def _comes_later(trainer: Any) -> bool:
 
 def begin(trainer: Any, phase: Phase) -> RunState | None:
     """Judge and mend the run of a trainer whose model nothing wraps yet."""
-    hf.note(trainer)
+    accelerators.note(trainer)
     try:
         profile = profiles.of(trainer)
     except Exception:

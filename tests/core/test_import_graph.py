@@ -19,7 +19,7 @@ FOLDERS = {
         ("layout",), ("media",), ("observe",), ("blank",), ("watch",), ("ledger",),
     ),
     "vlmguard_transformers": (
-        ("rows", "checkpointing", "trainer", "tiny"),
+        ("rows", "checkpointing", "trainer", "accelerators", "tiny"),
         ("profile",), ("profiles", "reading"), ("shared_rows",), ("model",), ("watch",),
         ("arguments", "translate"), ("apply",), ("lifecycle", "rehearsal", "check", "selftest"),
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 from vlmguard_explain.match.catalogue import HERE
 
 MODULES = [path for path in HERE.rglob("*.py") if path.name != "__init__.py"]
-CODE, ALL = 4300, 6050  # lines of code; with docstrings, comments and blank ones
+CODE, ALL = 4250, 5950  # lines of code; with docstrings, comments and blank ones
 
 
 def lines(path: Path, bare: bool = False) -> int:
@@ -26,8 +26,5 @@ def test_the_engine_and_its_command():
     assert max(map(lines, own)) <= 300
     assert not [*HERE.glob("catalogue/*.py"), *HERE.glob("cases/*.py")]  # data alone
     assert sum(map(lines, Path(__file__).parent.glob("*.py"))) <= 3500
-
-
-def test_a_folder_has_at_most_eight_modules():
     for folder in {path.parent for path in MODULES}:
         assert sum(path.parent == folder for path in MODULES) <= 8, folder
