@@ -32,6 +32,15 @@ class Store:
         self._call()
         return all(key in self.kept for key in keys)
 
+    def add(self, key, number):
+        self._call()
+        self.kept[key] = self.kept.get(key, 0) + number
+        return self.kept[key]
+
+    def get(self, key):
+        self._call()
+        return self.kept[key]
+
     def has_extended_api(self):
         return True
 
@@ -152,3 +161,26 @@ def test_a_page_that_is_too_large_is_thinned():
     assert len(kept) == -(-count // 3)
     assert kept[0] == list(range(8))
     assert pages[1]["few"] == [0, 0, 0]
+
+
+def test_a_window_that_one_rank_wishes_is_watched_by_all():
+    store = Store()
+    every = [each.wishes for each in ranks(store)]
+    due = []
+    for window in range(40):
+        if window == 6:
+            every[2].wish(window)
+            every[1].wish(window)
+        for each in every:
+            each.look(window)
+        due.append([each.due(window) for each in every])
+    assert [n for n, each in enumerate(due) if all(each)] == [14]
+    assert not any(any(each) for n, each in enumerate(due) if n != 14)
+    assert store.asked < 3 * 12 + 8
+
+
+def test_wishes_need_no_store():
+    alone = Gather(lambda: None, 0, 2).wishes
+    alone.wish(3)
+    alone.look(4)
+    assert not any(alone.due(n) for n in range(40))

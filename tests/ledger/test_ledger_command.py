@@ -39,7 +39,7 @@ def test_the_terminal_tells_station_size_step_and_cause(report):
 def test_what_was_not_read_is_not_0(report):
     write(report, [record(1, update=station("update", "cannot tell", shown={}))])
     told = " ".join(ledger(report).stdout.split())
-    assert "vision 671M 668M 57/57 not read 0.021 not read not read" in told
+    assert "vision 671M 668M 57/57 – 0.021 – –" in told
 
 
 def test_the_name_of_the_setting_will_do(report):
@@ -177,6 +177,37 @@ def test_a_note_that_became_a_warning_is_told_once():
     noted = record(1, reduce=station("reduce", entries=[note]))
     (only,) = found.all_of([noted, RUN[1]])
     assert (only.level, only.steps) == ("warning", (2,))
+
+
+IDLE = station("ranks", "idle")
+NO_HEAD = station("targets", "cannot tell")
+
+
+@pytest.mark.parametrize(
+    ("records", "told"),
+    [
+        ([record(1)], "Step 1 balances"),
+        ([record(1, ranks=IDLE), record(2)], "Steps 1 and 2 balance"),
+        ([record(1, ranks=IDLE, targets=NO_HEAD)], "Step 1 balances at 4 of 5 stations"),
+        ([{**record(1), "stations": {"targets": NO_HEAD}}], "Cannot tell whether step 1 balances"),
+        ([record(n) for n in range(1, 10)], "9 steps balance"),
+    ],
+)
+def test_the_verdict_counts_what_there_was_to_read(records, told):
+    assert summary.verdict(records) == told
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, "All of 2 ranks were heard. Their weights are the same."),
+        ({"heard": 1}, "1 of 2 ranks were heard. Their weights are the same."),
+        ({"heard": None}, "Their weights are the same."),
+        ({"ranks": 1}, "One rank: there is nothing to compare."),
+    ],
+)
+def test_ranks_that_were_heard(changed, told):
+    assert " ".join(summary.ranks([{**record(1), **changed}])) == told
 
 
 def test_a_model_without_towers_is_called_one():

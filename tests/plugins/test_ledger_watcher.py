@@ -63,7 +63,7 @@ def test_a_closure_cannot_be_told():
         return loss
 
     optimizer.step(closure)
-    assert "closure" in pages[0]["unread"]["update"]
+    assert pages[0]["unread"]["update"] == watcher.CLOSURE
 
 
 def test_a_reader_that_fails_is_a_fault_of_ours():
@@ -154,3 +154,24 @@ def test_a_copy_of_the_model_has_no_watcher():
     optimizer = torch.optim.SGD(other.parameters(), 0.1)
     step(other, optimizer)
     assert len(pages) == 1
+
+
+def test_the_window_behind_a_checkpoint_is_watched():
+    model = Toy()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    pages, found = made(model, optimizer)
+    for n in range(8):
+        step(model, optimizer, n)
+        if n == 5:
+            found.saves()
+    assert [page["window"] for page in pages] == [0, 1, 2, 6]
+
+
+def test_a_first_window_that_was_not_seen_as_a_whole_is_left_out():
+    model = Toy()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model(**batch()).backward()
+    pages, _ = made(model, optimizer, whole=False)
+    for n in range(6):
+        step(model, optimizer, n)
+    assert [page["window"] for page in pages] == [1, 2, 3]

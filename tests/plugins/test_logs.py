@@ -10,7 +10,7 @@ from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.ledger.scalars import KEPT
-from vlmguard_transformers import logs
+from vlmguard_transformers.watch import logs
 
 
 def trainer_class():

@@ -49,6 +49,7 @@ LINES = (
     r"vlmguard: \S+ \d+ rules watched, ",
     r"vlmguard: \S+ at the end \d+ fixed ",  # the findings above, counted
     r"vlmguard: VG\d+ ",  # a finding, judged as such
+    r"vlmguard: ledger: .*(balances?|cannot tell)",  # of a healthy run: said once
     r"    ",  # its second line
 )
 UNUSED = r"\[rank\d\]:\[W.* Warning: find_unused_parameters=True was specified in DDP constructor"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from vlmguard.ledger import packed
 from vlmguard.ledger.account import Page
+from vlmguard.ledger.wishes import Wishes
 from vlmguard.runtime.mailbox import Mailbox
 
 LOOKS = (0, 1, 2, 3, 5, 8, 12, 16)
@@ -38,6 +39,9 @@ class Gather:
         mailbox: None without a store: then only the first rank's own page is known.
         place: this rank's place among those that take part, from 0.
         world: how many take part.
+
+    Attributes:
+        wishes: windows that one of them asks all to watch.
     """
 
     def __init__(self, mailbox: Callable[[], Mailbox | None], place: int, world: int) -> None:
@@ -45,6 +49,7 @@ class Gather:
         self._mailbox: Mailbox | None = None
         self.place, self.world = place, world
         self._open: list[_Open] = []
+        self.wishes = Wishes(self._box, world)
 
     def leave(self, window: int, page: Page) -> None:
         """This rank's page of a window."""

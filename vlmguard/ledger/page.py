@@ -125,7 +125,7 @@ def _bars(towers: dict[str, dict[str, Any]]) -> Iterator[str]:
             part = max(100 * (value or 0) / most, 0)
             yield (
                 f'<span>{escape(kind)}</span><span class="bar" style="--part:{part:.2f}"><i></i>'
-                f'</span><span class="soft">{told(value)}</span>'
+                f'</span><span class="soft">{told(value) or "not read"}</span>'
             )
     yield "</div>"
 
@@ -136,9 +136,9 @@ def _rows(records: Sequence[Record]) -> Iterator[str]:
         yield '<p class="soft">No row was kept: the station is not read in this run.</p>'
         return
     yield (
-        '<p class="soft">Target tokens are <mark style="--weight:1">marked</mark>, the darker the '
-        'more they weigh in the loss; <mark class="minus" style="--weight:1">these</mark> are made '
-        'less likely; of <mark class="unknown">these</mark> the weight was not read.</p>'
+        '<p class="soft">Target tokens are <mark style="--weight:1">marked</mark>, the stronger '
+        'the more they weigh in the loss; <mark class="minus" style="--weight:1">these</mark> are '
+        'made less likely; of <mark class="unknown">these</mark> the weight was not read.</p>'
     )
     for row in rows:
         yield _row(row)

@@ -26,7 +26,7 @@ def record(
         "micro": first.get("micro"),
         "kinds": sorted({str(kind) for page in heard for kind in page.get("kinds", ())}),
         "ranks": account.world,
-        "heard": len(heard),
+        "heard": len(heard) if pages else None,
         "strategy": account.strategy,
         "towers": towers(account),
         "stations": {each.station: _station(each) for each in verdicts},

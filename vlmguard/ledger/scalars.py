@@ -24,7 +24,7 @@ def scalars(record: Record) -> dict[str, float]:
     for kind, tower in figures.towers(record).items():
         found |= _tower(kind, tower)
     known = {f"vlmguard/{key}": figures.number(value) for key, value in found.items()}
-    return {key: value for key, value in known.items() if value is not None}
+    return {key: float(value) for key, value in known.items() if value is not None}
 
 
 def _tower(kind: str, tower: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,5 +97,5 @@ def _row(row: Any) -> Text:
 def _table(*heads: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, head in enumerate(heads):
-        table.add_column(head, justify="right" if number else "left", no_wrap=number == 0)
+        table.add_column(head, justify="right" if number else "left", no_wrap=True)
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,11 @@ from vlmguard.ledger.figures import Record
 COLUMNS = ("tower", "size", "trained", "reached", "moved", "gradient", "update", "lr")
 MEANT = (
     "size, trained: parameters; reached: trainable tensors that got a gradient; moved: those that "
-    "changed; gradient, update: norms; lr: learning rate"
+    "changed; gradient, update: norms; lr: learning rate; –: not read"
 )
 ROWS = 8
 _REPEATS = 4
+_UNREAD = "–"
 _ELSEWHERE = ("towers", "norms", "trained", "missed", "rows", "groups", "rates",
               "digest")  # fmt: skip
 _LONG = 120
@@ -42,11 +44,12 @@ def verdict(records: Sequence[Record]) -> str:
         since = next(r for r in records if any(figures.state(r, n) == "differs" for n in wrong))
         first = words.steps(figures.steps([since]))
         return f"Does not balance: {words.listed(wrong)} (first at {first})"
-    read = sum(state == "balances" for state in states.values())
+    counts = Counter(states.values())
+    read, end = counts["balances"], "s" if len(records) == 1 else ""
     if not read:
-        return f"Cannot tell whether {steps} balance{'s' if len(records) == 1 else ''}"
-    end = "" if read == len(STATIONS) else f" at {read} of {len(STATIONS)} stations"
-    return f"{steps[0].upper()}{steps[1:]} balance{'s' if len(records) == 1 else ''}{end}"
+        return f"Cannot tell whether {steps} balance{end}"
+    some = f" at {read} of {read + counts['cannot tell']} stations" if counts["cannot tell"] else ""
+    return f"{steps[0].upper()}{steps[1:]} balance{end}{some}"
 
 
 def over(records: Sequence[Record]) -> str:
@@ -54,13 +57,12 @@ def over(records: Sequence[Record]) -> str:
     last = records[-1]
     ranks = int(figures.number(last.get("ranks")) or 1)
     kinds = sorted({str(kind) for r in records for kind in figures.sequence(r.get("kinds"))})
+    targets = words.count(figures.targets(records))
     parts = [
         f"{ranks} rank{'' if ranks == 1 else 's'}",
         str(last.get("strategy") or ""),
         f"{len(records)} watched step{'' if len(records) == 1 else 's'}",
-        f"{words.count(figures.targets(records))} target tokens a step"
-        if figures.targets(records) is not None
-        else "target tokens not read",
+        f"{targets} target tokens a step" if targets else "target tokens not read",
         f"rows: {', '.join(kinds)}" if kinds else "",
     ]
     return " · ".join(filter(None, parts))
@@ -79,12 +81,12 @@ def step_of(record: Record) -> str:
 def ranks(records: Sequence[Record]) -> Iterator[str]:
     """Which ranks were heard, and whether their weights are the same."""
     world = int(figures.number(records[-1].get("ranks")) or 1)
-    heard = [figures.number(record.get("heard")) for record in records]
-    least = min((int(each) for each in heard if each is not None), default=world)
+    heard = [each for r in records if (each := figures.number(r.get("heard"))) is not None]
     if world == 1:
         yield "One rank: there is nothing to compare."
         return
-    yield f"{'All' if least >= world else least} of {world} ranks heard."
+    if heard:
+        yield f"{'All' if min(heard) >= world else int(min(heard))} of {world} ranks were heard."
     state, reason = figures.over_all(records, "ranks")
     yield {
         "balances": "Their weights are the same.",
@@ -130,21 +132,21 @@ def tower_cells(record: Record) -> Iterator[tuple[str, ...]]:
     """One line a tower, as `COLUMNS`."""
     for kind, tower in figures.towers(record).items():
         number = tower.get("trainable")
-        yield (
-            kind,
+        cells = (
             words.count(tower.get("parameters")),
             words.count(tower.get("trained")),
             _of(tower.get("reached"), number),
             _of(tower.get("moved"), number),
             words.small(tower.get("gradient")),
             words.small(tower.get("update")),
-            words.rates(tower.get("lr")) or words.UNREAD,
+            words.rates(tower.get("lr")),
         )
+        yield (kind, *(cell or _UNREAD for cell in cells))
 
 
 def _of(part: Any, whole: Any) -> str:
     if figures.number(part) is None:
-        return words.UNREAD
+        return ""
     return f"{words.count(part)}/{words.count(whole)}" if figures.number(whole) else str(part)
 
 

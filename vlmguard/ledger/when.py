@@ -19,14 +19,15 @@ class When:
         setting: "off"; "first" for the first windows and new kinds of rows; "every N" (or N) for
             one window in N as well.
         first: how many windows are watched at the beginning.
+        kinds: how many at most for new kinds of rows.
     """
 
-    def __init__(self, setting: str | int = "", first: int = FIRST) -> None:
+    def __init__(self, setting: str | int = "", first: int = FIRST, kinds: int = KINDS) -> None:
         self.every = _every(setting)
         self.off = str(setting).strip().lower() == "off"
         self.first = 0 if self.off else first
         self._known: set[str] = set()
-        self._left = 0 if self.off else KINDS
+        self._left = 0 if self.off else kinds
 
     def due(self, window: int) -> bool:
         """Whether ``window`` (from 0) is watched by its number: alike on all ranks."""

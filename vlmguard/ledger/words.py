@@ -7,14 +7,12 @@ from typing import Any
 
 from vlmguard.ledger import figures
 
-UNREAD = "not read"
-
 
 def count(value: Any) -> str:
-    """1,234; 45.6M; 7.62B. "not read" for no number."""
+    """1,234; 45.6M; 7.62B; "" for no number."""
     found = figures.number(value)
     if found is None:
-        return UNREAD
+        return ""
     for size, unit in ((1e9, "B"), (1e6, "M")):
         if abs(found) >= size:
             return f"{found / size:.3g}{unit}"
@@ -22,9 +20,9 @@ def count(value: Any) -> str:
 
 
 def small(value: Any) -> str:
-    """A norm or a weight, with three digits."""
+    """A norm or a weight, with three digits; "" for no number."""
     found = figures.number(value)
-    return UNREAD if found is None else _rate(found)
+    return "" if found is None else _rate(found)
 
 
 def rates(value: Any) -> str:

@@ -25,6 +25,18 @@ class Mailbox:
             return True
         return False
 
+    def first(self, name: str) -> bool:
+        """Whether this is the first to ask: one message."""
+        with contextlib.suppress(Exception):
+            return int(self.store.add(self._key(name), 1)) == 1
+        return False
+
+    def read(self, name: str) -> bytes | None:
+        """What was left, which is `there`; it stays."""
+        with contextlib.suppress(Exception):
+            return bytes(self.store.get(self._key(name)))
+        return None
+
     def there(self, names: Sequence[str]) -> bool:
         """Whether all of them were left by now: one message."""
         with contextlib.suppress(Exception):

@@ -43,6 +43,10 @@ class Places:
         waiting = (each._unsharded_param.grad, each.unsharded_accumulated_grad)
         return again or any(grad is not None for grad in waiting)
 
+    def sent_in(self) -> list[Any]:
+        """The dtypes that gradients are reduced in, where they are not the parameters' own."""
+        return [getattr(each, "reduce_dtype", None) for each in self._params.values()]
+
 
 def _params(module: Any) -> Iterator[Any]:
     state = module._get_fsdp_state()

@@ -6,12 +6,9 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch.ledger import fsdp2
+from vlmguard_torch.ledger import fsdp2, given_deepspeed
 from vlmguard_torch.ledger.reader import Subject
 from vlmguard_torch.ledger.sketch import readable, sketch, sums
-
-Fragment = tuple[Any, int, float]
-"""Part of a gradient, its start in the whole, and what makes the mean over ranks the whole."""
 
 
 class Given:
@@ -51,7 +48,9 @@ class Given:
             self.peak[row] = torch.maximum(self.peak[row], peak.to(self.home, non_blocking=True))
 
 
-def fragments(subject: Subject, n: int) -> list[Fragment]:
+def fragments(subject: Subject, n: int) -> list[given_deepspeed.Fragment]:
     """This rank's parts of the gradient of tensor ``n``; empty without one."""
+    if subject.engine is not None:
+        return given_deepspeed.fragments(subject.parameters[n])
     gradient = subject.parameters[n].grad
     return [] if gradient is None else [fsdp2.local(gradient, subject.account.world)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from vlmguard.ledger import packed
 from vlmguard.ledger.packed import Block
 
 _CODES = {torch.float32: "f", torch.float64: "d", torch.int64: "q", torch.int8: "b"}
@@ -99,3 +100,8 @@ def _walk(found: Any, change: Callable[[Any], Any], kind: type = torch.Tensor) -
     if isinstance(found, (list, tuple)):
         return [_walk(value, change, kind) for value in found]
     return found
+
+
+def as_json(found: Any) -> Any:
+    """Tensors as lists of numbers."""
+    return packed.plain(Later({"found": found}).page())["found"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ Args = tuple[Any, ...]
 Options = dict[str, Any]
 LOOKS = 8
 """Forwards of a model after which no optimizer is looked for any more."""
+_before: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""Parameters that FSDP2 has put shards in the place of, while somebody holds them."""
 
 
 def optimizer(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -30,16 +33,23 @@ def optimizer(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 def wrapped(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """DDP has wrapped a model."""
     made = wrapped(*args, **kwargs)
-    contain("the ledger of a plain loop", _wait, instance)
+    contain("the ledger of a plain loop", _wait, instance.module, "ddp")
     return made
 
 
 def sharded(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
-    """FSDP2 has split a module's parameters, those of a whole model or of a part of it."""
-    made = wrapped(*args, **kwargs)
+    """FSDP2 splits a module's parameters, those of a whole model or of a part of it. An optimizer
+    that was made before holds the whole ones, which are no part of the model any more."""
     module = args[0] if args else kwargs.get("module")
-    contain("the ledger of a plain loop", _wait, module)
+    contain("the ledger of a plain loop", _remember, module)
+    made = wrapped(*args, **kwargs)
+    contain("the ledger of a plain loop", _wait, module, "fsdp2")
     return made
+
+
+def _remember(module: Any) -> None:
+    for p in module.parameters() if module is not None else ():
+        _before[id(p)] = p
 
 
 def engine(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -93,18 +103,21 @@ def _sees(module: Any) -> bool:
     return bool(towers.by_name(module)) and any(p.requires_grad for p in module.parameters())
 
 
-def _wait(module: Any) -> None:
-    """Until its first forward that trains: then there is an optimizer."""
+def _wait(module: Any, strategy: str) -> None:
+    """Until its first forward that trains: then there is an optimizer. The module inside DDP is
+    looked at, since a forward may go past the wrapper."""
     if not _guarded() and any(p.requires_grad for p in module.parameters()):
-        _Waiting(module)
+        _Waiting(module, strategy)
 
 
 class _Waiting:
     """Looks for the optimizer of a model at its forwards; the first one that runs is the root."""
 
-    def __init__(self, module: Any) -> None:
-        self._left = itertools.count(LOOKS, -1)
+    def __init__(self, module: Any, strategy: str) -> None:
+        self._left, self._strategy = itertools.count(LOOKS, -1), strategy
         self._handle = ForwardHook("the ledger of a plain loop", self._look).on(module)
+        # Before FSDP2 puts whole parameters in the place of its shards.
+        module._forward_pre_hooks.move_to_end(self._handle.id, last=False)
 
     def _look(self, module: Any, args: Args, kwargs: Any) -> None:
         if not (module.training and torch.is_grad_enabled()):
@@ -114,10 +127,11 @@ class _Waiting:
             self._handle.remove()
         if found and _sees(module):
             for each in found:
-                start.watch(module, each)
+                start.watch(module, each, strategy=self._strategy)
 
 
 def _moves(optimizer: Any, module: Any) -> bool:
-    """Whether it moves parameters of this module alone."""
-    holds, own = stepping.held(optimizer), set(map(id, module.parameters()))
-    return bool(holds) and holds <= own
+    """Whether it moves parameters of this module alone, those that it had before it was split."""
+    holds = [p for group in getattr(optimizer, "param_groups", ()) for p in group["params"]]
+    own = set(map(id, module.parameters()))
+    return bool(holds) and all(id(p) in own or _before.get(id(p)) is p for p in holds)

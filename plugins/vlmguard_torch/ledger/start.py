@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vlmguard import guard
+from vlmguard.core.runstate import RunState
+from vlmguard.ledger import speak
 from vlmguard.ledger.account import STATIONS, Verdict
 from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.when import When
-from vlmguard.runtime import exchange, ranks
+from vlmguard.runtime import exchange, ranks, stub
 from vlmguard_torch.ledger import text, watcher
 from vlmguard_torch.ledger.accounts import account_of, groups, strategy_of
 from vlmguard_torch.ledger.reader import Reader, Subject
@@ -29,7 +32,7 @@ def watch(
     model: Any,
     optimizer: Any,
     *,
-    setting: str | int = "",
+    setting: str | int | None = None,
     on_verdicts: Callable[[int, Sequence[Verdict]], None] | None = None,
     stations: Sequence[str] = STATIONS,
     strategy: str = "",
@@ -38,12 +41,14 @@ def watch(
     tokenizer: Any = None,
     first_step: int = 0,
     extra: Any = None,
+    whole: bool = True,
+    state: RunState | None = None,
 ) -> Watcher | None:
     """Watch ``model`` and the ``optimizer`` that moves it; both may be wrapped.
 
     Args:
-        setting: which windows: "off", "first", or N for one in N as well.
-        on_verdicts: gets ``(step, verdicts)``, on global rank 0.
+        setting: which windows: "off", "first", or N for one in N as well; as set if not given.
+        on_verdicts: gets ``(step, verdicts)``, on global rank 0; they are said if not given.
         stations: those that are read.
         strategy: "ddp", "zero2", …; found on the objects if not given.
         engine: DeepSpeed's, where ``model`` is not it.
@@ -51,6 +56,8 @@ def watch(
         tokenizer: tokenizer or processor, for words about rows.
         first_step: steps of the run so far.
         extra: what else readers are told.
+        whole: whether no forward of the first step has been made.
+        state: the guarded run that this is, if it is one.
 
     Returns:
         None where nothing can be watched: no hooks, or another group of ranks than rank 0's.
@@ -60,8 +67,8 @@ def watch(
     wrapped, model = model, _inner(model)
     optimizer = stepping.own(optimizer)
     place, world = _place(group)
-    when = When(setting)
-    if when.off or place is None or not _steps(optimizer, engine):
+    when = When(guard.in_force().ledger if setting is None else setting)
+    if stub.is_off() or when.off or place is None or not _steps(optimizer, engine):
         return None
     known = [each for each in watcher.of(optimizer) if each.model() is model]
     if known:
@@ -76,10 +83,13 @@ def watch(
     name, run = f"ledger/{next(_numbers)}", 0
     gather = Gather(lambda: exchange.mailbox(name, run), place, world)
     _close_at_exit()
-    return Watcher(
+    made = Watcher(
         subject, list(readers(stations)), when=when, on_verdicts=on_verdicts, gather=gather,
-        first_step=first_step, rank=ranks.rank(),
+        first_step=first_step, rank=ranks.rank(), whole=whole,
     )  # fmt: skip
+    if on_verdicts is None:
+        speak.listen(made, state)
+    return made
 
 
 def readers(stations: Sequence[str]) -> Iterator[type[Reader]]:

@@ -7,30 +7,31 @@ watcher holds neither model nor optimizer while no window is watched.
 from __future__ import annotations
 
 import weakref
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 
-from vlmguard.ledger import packed
-from vlmguard.ledger.account import Account, Page, Verdict
+from vlmguard.ledger import wishes
+from vlmguard.ledger.account import Account, Page
 from vlmguard.ledger.gather import Gather
-from vlmguard.ledger.judge import Judge
 from vlmguard.ledger.when import When
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.ledger.accounts import account_of
-from vlmguard_torch.ledger.later import Later
+from vlmguard_torch.ledger.later import as_json
+from vlmguard_torch.ledger.pages import OnVerdicts, Pages
 from vlmguard_torch.ledger.reader import Reader, Subject
+from vlmguard_torch.ledger.recipe import Recipe, Weakly
 from vlmguard_torch.media.kinds import kinds_of
+from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.forward_hooks import ForwardHook
 
 __all__ = ["Watcher", "account_of", "as_json"]
 
-CLOSURE = "the optimizer is given a closure: its backwards run inside its step"
+CLOSURE = "the optimizer's step runs the backward itself"
 FAULT = "a fault of vlmguard's"
-OnVerdicts = Callable[[int, Sequence[Verdict]], None]
+SAVES = 20
+"""Checkpoints after which a window is watched."""
 _every: weakref.WeakSet[Watcher] = weakref.WeakSet()
 _OWNS = "_vlmguard_ledger"
 """Where an optimizer without hooks (DeepSpeed's) keeps its watcher."""
@@ -53,16 +54,17 @@ class Watcher:
         subject: what is watched. Its objects are held while a window is watched, not longer.
         readers: one class a station, made anew for each run of windows that are watched.
         on_page: gets every page of this rank, with lists in the place of tensors.
-        windows: how many are watched at the beginning, if not as ``when`` says.
+        windows: how many are watched at the beginning, and none later, if not as ``when`` says.
         when: which windows are watched.
         on_verdicts: gets ``(step, verdicts)`` of each window, on the rank that judges. The first
             step is 1.
         gather: brings pages of all ranks together; without it this process is the only rank.
         first_step: steps of the run before the first window.
         rank: this rank's number, as pages tell it.
+        whole: whether no forward of the first step has been made; else it is not watched.
 
     Attributes:
-        account, pages: of the window that was judged last.
+        on_close: called behind the last window.
     """
 
     def __init__(
@@ -77,24 +79,24 @@ class Watcher:
         gather: Gather | None = None,
         first_step: int = 0,
         rank: int = 0,
+        whole: bool = True,
     ) -> None:
-        self.when = when or When("first" if windows is not None else "", windows or 3)
-        self.on_page, self.on_verdicts, self.first_step, self.rank = (
-            on_page, on_verdicts, first_step, rank,
-        )  # fmt: skip
+        self.when = when or (When() if windows is None else When("first", windows, 0))
         self.gather = gather or Gather(lambda: None, 0, 1)
+        self.books = Pages(subject.account, [each.name for each in readers], self.gather)
+        self.books.on_page, self.books.on_verdicts = on_page, on_verdicts
+        self.first_step, self.rank = first_step, rank
         self.window = self.skipped = 0
         self.closed = False
+        self.on_close: Callable[[], None] | None = None
+        self._late = 0 if whole else 1
+        self._saves, self._asked = 0, False
         self._kinds: dict[str, None] = {}
         self._micro, self._closure = 0, False
         self._classes = tuple(readers)
-        self._recipe = _Recipe(subject)
+        self._recipe = Recipe(subject)
         self._readers: list[Reader] = []
         self._open = False
-        self._pending: deque[tuple[int, Later]] = deque()
-        self._accounts: dict[int, Account] = {}
-        self._judge = Judge(subject.account, [each.name for each in readers])
-        self.account, self.pages = subject.account, ()
         self._handles: list[Any] = []
         self._forwards: Any = None
         self._begin(subject)
@@ -114,12 +116,31 @@ class Watcher:
 
     def _listen(self, model: Any) -> None:
         if self._forwards is None:
-            forward = _Hook(weakref.WeakMethod(self._forward))
+            forward = Weakly(self._forward)
             self._forwards = ForwardHook("the ledger", forward).on(model)
+
+    @property
+    def account(self) -> Account:
+        """As it was in the window that was judged last."""
+        return self.books.account
+
+    @property
+    def pages(self) -> Sequence[Page | None]:
+        """Those of the window that was judged last."""
+        return self.books.pages
+
+    @property
+    def on_verdicts(self) -> OnVerdicts | None:
+        """Gets ``(step, verdicts)`` of each window."""
+        return self.books.on_verdicts
+
+    @on_verdicts.setter
+    def on_verdicts(self, call: OnVerdicts | None) -> None:
+        self.books.on_verdicts = call
 
     def recall(self, known: Mapping[str, Mapping[str, Any]]) -> None:
         """What stations are to know of an earlier part of the run."""
-        self._judge.recall(known)
+        self.books.recall(known)
 
     def optimizer(self) -> Any:
         """The one that it watches, None once it is gone."""
@@ -135,31 +156,57 @@ class Watcher:
         """A window begins."""
         self._micro, self._closure = 0, False
         self._kinds.clear()
-        if self.when.due(self.window):
-            self._start()
+        number = self.window - self._late
+        if number >= 0 and (self._asked or self.when.due(number)):
+            self._asked = False
+            self._start(True)
+            return
+        if self.gather.wishes.due(self.window):
+            self._start(False)
             return
         self._readers.clear()
-        if self._forwards is not None and not self._curious():
+        if self._forwards is not None and number >= 0 and not self._curious():
             self._forwards.remove()
             self._forwards = None
-        idle = not self._pending and self.gather.idle()
-        if idle and self.when.ended(self.window):
+        if self.books.idle() and self.when.ended(number):
             self.close(0.0)
 
     def _curious(self) -> bool:
-        """Whether a window may still begin to be watched in a forward. Where there are other
-        ranks, what one rank's rows decide would leave it alone with its page."""
-        return self.gather.world == 1 and self.when.curious()
+        """Whether a new kind of row may still have a window watched."""
+        in_time = self.gather.world == 1 or self.window < wishes.LAST
+        return self.window >= self._late and in_time and self.when.curious()
 
-    def _start(self) -> None:
+    def _new_kind(self, kinds: Sequence[str]) -> bool:
+        """A window begins with rows of ``kinds``: whether this rank watches it because of them. Of
+        several ranks none does: all watch a later one."""
+        wishes = self.gather.wishes
+        alone = self.gather.world == 1
+        if not self._curious() or (not alone and wishes.waiting(self.window)):
+            return False
+        new = self.when.new(kinds)
+        if new and not alone:
+            wishes.wish(self.window)
+        return new and alone
+
+    def saves(self) -> None:
+        """A checkpoint is written, on all ranks: the window that begins now is watched."""
+        self._saves += 1
+        if self._saves <= SAVES and not self._open and not self.closed:
+            self._asked = True
+            if self._micro == 0:
+                self._next()
+
+    def _start(self, together: bool) -> None:
         if not self._readers:
             subject = self._recipe.subject()
             if subject is None:
                 return self.close(0.0)
             self._readers = [kind(subject) for kind in self._classes]
-            self._accounts[self.window] = subject.account
+            self.books.begin(self.window, subject.account)
         self._listen(self._recipe.model())
         self._open = True
+        for reader in self._readers:
+            reader.together = together
         self._each("open")
 
     def _forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -169,17 +216,17 @@ class Watcher:
         kinds = ["+".join(kinds_of(given))]
         first, self._micro = self._micro == 0, self._micro + 1
         if not self._open:
-            if not (first and self._curious() and self.when.new(kinds)):
+            if not (first and self._new_kind(kinds)):
                 return
-            self._start()
+            self._start(True)
         self._kinds.update(dict.fromkeys(kinds))
         self._each("batch", given)
 
     def before(self, optimizer: Any = None, args: Any = (), kwargs: Any = None) -> None:
         """The optimizer is about to step."""
-        contain("the ledger", self._advance)
+        contain("the ledger", self.books.advance)
         if self._open:
-            self._closure = _closure(args, kwargs or {})
+            self._closure = stepping.has_closure(args, kwargs or {})
             if not self._closure:
                 self._each("before")
 
@@ -193,8 +240,10 @@ class Watcher:
             contain("the ledger", self._end)
             self._each("close")
             self._open = False
+        contain("the ledger", self.gather.wishes.look, self.window)
         self.window += 1
-        contain("the ledger", self._advance, True)
+        contain("the ledger", self.books.advance)
+        contain("the ledger", self.books.step)
         contain("the ledger", self._next)
 
     def skip(self) -> None:
@@ -222,7 +271,7 @@ class Watcher:
                 page["unread"][reader.name] = found or FAULT
         self.skipped = 0
         self.when.saw(self._kinds)
-        self._pending.append((self.window, Later(page)))
+        self.books.add(self.window, page)
 
     def _each(self, what: str, *args: Any) -> None:
         for reader in self._readers:
@@ -230,27 +279,6 @@ class Watcher:
 
     def _call(self, reader: Reader, what: str, *args: Any) -> Any:
         return contain(f"the ledger's {reader.name}", getattr(reader, what), *args)
-
-    # Pages
-
-    def _advance(self, stepped: bool = False) -> None:
-        while self._pending and self._pending[0][1].ready():
-            window, later = self._pending.popleft()
-            page = later.page()
-            if self.on_page is not None:
-                self.on_page(packed.plain(page))
-            self.gather.leave(window, page)
-        if stepped:
-            for window, pages in self.gather.step():
-                self._judged(window, pages)
-
-    def _judged(self, window: int, pages: Sequence[Page | None]) -> None:
-        begun = [each for each in self._accounts if each <= window]
-        self.account = self._judge.account = self._accounts[max(begun)]
-        self.pages = pages
-        if self.on_verdicts is not None:
-            verdicts = self._judge.window(pages)
-            self.on_verdicts(self.first_step + window + 1, verdicts)
 
     def close(self, wait: float = 2.0) -> None:
         """Take every hook off, and have judged what is there. The judging rank waits a little for
@@ -267,65 +295,6 @@ class Watcher:
                 handle.remove()
         self._handles.clear()
         self._forwards = None
-        contain("the ledger", self._advance)
-        contain("the ledger", self._rest, wait)
-
-    def _rest(self, wait: float) -> None:
-        self._pending.clear()
-        for window, pages in self.gather.rest(wait):
-            self._judged(window, pages)
-
-
-class _Recipe:
-    """What a subject is made of, held weakly; made anew when windows begin to be watched."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._first: Subject | None = subject
-        self.model = weakref.ref(subject.model)
-        self.optimizer = weakref.ref(subject.optimizer)
-        self._engine = weakref.ref(subject.engine) if subject.engine is not None else None
-        self._rest = {"group": subject.group, "tokenizer": subject.tokenizer}
-        self._extra, self._account = subject.extra, subject.account
-
-    def forget(self) -> None:
-        """Hold nothing from now on."""
-        self._first = None
-
-    def subject(self) -> Subject | None:
-        """None once the model or the optimizer is gone."""
-        first, self._first = self._first, None
-        if first is not None:
-            return first
-        model, optimizer = self.model(), self.optimizer()
-        engine = self._engine() if self._engine is not None else None
-        if model is None or optimizer is None:
-            return None
-        old = self._account
-        account = account_of(model, optimizer, old.world, old.strategy)
-        account = replace(account, text=old.text)
-        parameters = tuple(p for _, p in model.named_parameters())
-        return Subject(
-            model, optimizer, parameters, account, engine=engine, extra=self._extra, **self._rest
-        )
-
-
-class _Hook:
-    """A method of a watcher, called while that lives."""
-
-    def __init__(self, method: Any) -> None:
-        self._method = method
-
-    def __call__(self, *args: Any) -> None:
-        method = self._method()
-        if method is not None:
-            method(*args)
-
-
-def _closure(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """``args`` begin with the optimizer."""
-    return kwargs.get("closure") is not None or (len(args) > 1 and args[1] is not None)
-
-
-def as_json(found: Any) -> Any:
-    """Tensors as lists of numbers."""
-    return packed.plain(Later({"found": found}).page())["found"]
+        contain("the ledger", self.books.rest, wait)
+        if self.on_close is not None:
+            contain("the ledger", self.on_close)

@@ -56,11 +56,11 @@ class AtStep:
         ]
 
     def _before(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not _closure(args, kwargs):
+        if not has_closure(args, kwargs):
             self._now()
 
     def _after(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if _closure(args, kwargs):
+        if has_closure(args, kwargs):
             self._now()
 
     def _now(self) -> None:
@@ -75,6 +75,6 @@ class AtStep:
         self._handles.clear()
 
 
-def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """``args`` begin with the optimizer."""
+def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a step was given a closure; ``args`` begin with the optimizer."""
     return kwargs.get("closure") is not None or (len(args) > 1 and args[1] is not None)

@@ -2,8 +2,7 @@
 
     python tests/frameworks/torch/ledger_ranks.py CELL…     CELL: strategy/fault
 
-Imports everything once and forks the ranks of each cell. No line of a cell calls the ledger, but
-where its name ends with ``+call``.
+Imports everything once and forks the ranks of each cell. No line of a loop calls the ledger.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def note(number: int, verdicts: Any) -> None:
         FOUND.append((number, each.station, each.state, codes, each.reason))
 
 
-def zero(model: Any, stage: int, bf16: bool = False) -> Any:
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 1e-2)
+def zero(model: Any, stage: int, bf16: bool, rate: float) -> Any:
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], rate)
     config = {
         "train_micro_batch_size_per_gpu": 2,
         "zero_optimization": {
@@ -52,17 +51,19 @@ def zero(model: Any, stage: int, bf16: bool = False) -> Any:
     )[0]
 
 
-def wrap(strategy: str, model: Any) -> tuple[Any, Any]:
+def wrap(strategy: str, model: Any, fault: str) -> tuple[Any, Any]:
     """The wrapped model and its optimizer; None where an engine has it."""
+    rate = 0.0 if fault == "lr 0" else 1e-2
     if strategy.startswith("zero"):
-        return zero(model, int(strategy[4]), strategy.endswith("bf16")), None
+        return zero(model, int(strategy[4]), strategy.endswith("bf16"), rate), None
+    early = torch.optim.AdamW(model.parameters(), rate)
     if strategy == "fsdp2":
         mesh = init_device_mesh("cpu", (2,))
         for each in (model.layer, model.visual):
             fully_shard(each, mesh=mesh)
         model = fully_shard(model, mesh=mesh)
-        return model, torch.optim.AdamW(model.parameters(), 1e-2)
-    return DistributedDataParallel(model), torch.optim.AdamW(model.parameters(), 1e-2)
+        return model, early if fault == "early" else torch.optim.AdamW(model.parameters(), rate)
+    return DistributedDataParallel(model), early
 
 
 def train(strategy: str, fault: str, rank: int) -> Any:
@@ -70,11 +71,11 @@ def train(strategy: str, fault: str, rank: int) -> Any:
     model = Toy()
     if fault == "frozen":
         model.visual.requires_grad_(False)
-    wrapped, optimizer = wrap(strategy, model)
-    for each in watcher.everyone():
-        each.on_verdicts = note
+    wrapped, optimizer = wrap(strategy, model, fault)
     for n in range(STEPS):
         inputs = batch(n + 10 * rank)
+        if strategy.endswith("bf16"):
+            inputs["pixel_values"] = inputs["pixel_values"].bfloat16()
         called = model if fault == "past the wrapper" else wrapped
         loss = called(**inputs)
         if optimizer is None:
@@ -83,7 +84,7 @@ def train(strategy: str, fault: str, rank: int) -> Any:
         else:
             loss.backward()
             optimizer.step()
-            optimizer.zero_grad()
+            wrapped.zero_grad()
         if fault == "drift" and n == 0 and rank == 1:
             with torch.no_grad():
                 model.layer.bias.data[0] += 1e-3
@@ -92,7 +93,7 @@ def train(strategy: str, fault: str, rank: int) -> Any:
 
 def work(cell: str, rank: int) -> Any:
     strategy, fault = cell.split("/")
-    start.watch = functools.partial(start.watch, on_verdicts=note)
+    start.watch = functools.partial(start.watch, on_verdicts=note, stations=("update", "ranks"))
     wrapped, optimizer = train(strategy, fault, rank)
     watching = len(watcher.everyone())
     for each in watcher.everyone():

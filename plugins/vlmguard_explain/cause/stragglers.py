@@ -11,32 +11,25 @@ from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.run import progress
 from vlmguard_explain.run.digest import Digest
 
-_P = patterns("cause.behind")
+_P = patterns("cause.stragglers")
 
 LONGEST = 120  # characters of a line that is quoted
 
 
 @dataclass
-class Behind:
-    """Who is behind the others.
-
-    Attributes:
-        said: what shows it, a sentence each.
-        lines: their last lines.
-        logs: names of their logs, where these bear no rank.
-        links: on how many machines a log ends where NCCL starts: its links do not answer.
-    """
+class Stragglers:
+    """Who is behind the others."""
 
     ranks: tuple[int, ...] = ()
-    said: list[str] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
-    logs: tuple[str, ...] = ()
-    links: int = 0
+    said: list[str] = field(default_factory=list)  # what shows it, a sentence each
+    lines: list[Line] = field(default_factory=list)  # their last lines
+    logs: tuple[str, ...] = ()  # names of their logs, where these bear no rank
+    links: int = 0  # on how many machines a log ends where NCCL starts: its links do not answer
 
 
-def of(digests: Sequence[Digest]) -> Behind:
+def of(digests: Sequence[Digest]) -> Stragglers:
     """What the logs show; empty where they show nothing."""
-    found = Behind()
+    found = Stragglers()
     finals = [line.raw for d in digests for line in d.finals.values()]
     found.links = len({match[1] for raw in finals if (match := _P.starts.match(raw))})
     for streams in _comparable(digests):

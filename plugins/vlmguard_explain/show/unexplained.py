@@ -1,26 +1,31 @@
-"""A log that just ends: how far the run came, and what the steps to type next need."""
+"""A log that just ends, and a failure that is not in the catalogue: what can be said, and what the
+steps to type next need."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from vlmguard_explain.advice.values import quoted
-from vlmguard_explain.cause import behind
+from vlmguard_explain.advice import packages
+from vlmguard_explain.advice.values import Values, quoted
+from vlmguard_explain.cause import stragglers
 from vlmguard_explain.cause.answer import Answer
+from vlmguard_explain.cause.candidates import launchers
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.run.digest import Digest
+from vlmguard_explain.run.logfacts import Facts
 from vlmguard_explain.source import clean
+from vlmguard_explain.tracebacks.event import flat
 
-_P = patterns("show.unfinished")
-_T = words("show.unfinished")
+_P = patterns("show.unexplained")
+_T = words("show.unexplained")
 
 CARDS = 8  # of one machine, at most
 
 
 def cause(answer: Answer, digests: Sequence[Digest]) -> str:
     """How far it came, and who is behind."""
-    said = "; ".join(behind.of(digests).said)
+    said = "; ".join(stragglers.of(digests).said)
     return clean.shown(f"{said or _state(answer, digests)[1]}. {_T.either}")
 
 
@@ -61,7 +66,7 @@ def _nodes(answer: Answer, digests: Sequence[Digest]) -> int:
 
 def values(answer: Answer, digests: Sequence[Digest]) -> dict[str, str]:
     """Name → value for `[[unfinished_step]]` of ``tables/show.toml``, quoted for a shell."""
-    found, facts = behind.of(digests), answer.facts
+    found, facts = stragglers.of(digests), answer.facts
     state, sentence = _state(answer, digests)
     nodes = _nodes(answer, digests)
     alone = len(digests) == 1 and not (found.said or state == "checkpoint")
@@ -107,3 +112,28 @@ def _opened(texts: Sequence[str]) -> dict[str, str]:
             ends = ((kind, match[1].lower().endswith(ends)) for kind, ends in _T.kinds.items())
             return {next((kind for kind, so in ends if so), "otherfile"): path}
     return {}
+
+
+def unknown_cause(answer: Answer) -> str:
+    """What the log shows."""
+    if answer.code in (-6, 134):
+        return str(_T.aborted)
+    event = answer.pick.event if answer.pick else None
+    return str(_T.launcher if event is None or launchers(event) else _T.first)
+
+
+def unknown_values(answer: Answer) -> dict[str, str]:
+    """Name → value for `[[unknown_step]]` of ``tables/show.toml``, quoted for a shell."""
+    event = answer.pick.event if answer.pick else None
+    found = {"raised": " ".join(packages.raised_in(event.frames))} if event is not None else {}
+    found["package"] = found.get("raised", "").partition(" ")[0]
+    if event is None or launchers(event):
+        said = " ".join(line.raw for line in answer.evidence)
+        told = (name for mark, name in _T.launchers.items() if mark in said)
+        return {**found, "lastlines": next(told, "other"), "aborted": str(answer.code in (-6, 134))}
+    said = clean.shown(flat(f"{event.type}: {event.message}")).strip()
+    found["advised"] = Values(Facts(message=said)).get("advised", "")
+    place = event.where
+    if place is not None:
+        found.update(file=quoted(place[0]), lines=f"{max(place[1] - 8, 1)},{place[1] + 3}p")
+    return {**found, "untraced": "" if event.frames else "true"}

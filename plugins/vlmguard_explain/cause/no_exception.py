@@ -1,16 +1,62 @@
-"""Logs without a failure's words: killed, losses of nan or without labels, finished, unfinished."""
+"""Logs without an exception: what exit codes and losses tell; finished, or just ended."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vlmguard_explain.cause import behind
+from vlmguard_explain.cause import stragglers
 from vlmguard_explain.cause.answer import Answer, found
 from vlmguard_explain.cause.candidates import Candidate, launchers, survived
-from vlmguard_explain.cause.exit_codes import by_any_exit, by_exit
+from vlmguard_explain.lazy import patterns
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.match.catalogue import Known
+from vlmguard_explain.run import launcher
 from vlmguard_explain.run.digest import Digest
+
+_P = patterns("cause.no_exception")
+
+FIRST = "torchrun's first observed failure"
+
+
+def by_exit(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer | None:
+    """A process that was killed leaves no exception: its exit code is what there is."""
+    ended = _first(digests)
+    known = by_code.get(launcher.BY_EXIT.get(ended.code, "")) if ended is not None else None
+    return _answer(ended, known, digests) if ended is not None and known is not None else None
+
+
+def by_any_exit(digests: Sequence[Digest]) -> Answer | None:
+    """The end that a launcher saw of a process that left no word and no code that tells."""
+    ended = _first(digests)
+    answer = _answer(ended, None, digests) if ended is not None else None
+    if answer is not None and ended is not None:
+        answer.code = ended.code
+    return answer
+
+
+def _first(digests: Sequence[Digest]) -> launcher.Exit | None:
+    """The first end of a process that the run did not outlive, nor came when it was over."""
+    ends = [
+        e
+        for d in digests
+        for e in d.exits
+        if not survived(e.line.at - 1, d) and not (e.code == -15 and d.progress.over(e.line.at))
+    ]
+    telling = (e for e in ends if e.code in launcher.BY_EXIT and e.code not in (-15, 143))
+    return launcher.first(ends) or next(telling, None) or next(iter(ends), None)
+
+
+def _answer(ended: launcher.Exit, known: Known | None, digests: Sequence[Digest]) -> Answer:
+    # A rank of its node is a rank where there is one node.
+    rank = ended.rank if ended.rank is not None or nodes(digests) else ended.local
+    how = FIRST if ended.first else "its exit code" if known else ""
+    ranks = () if rank is None else (rank,)
+    return found(Candidate(known, ended.line, None, ended.rank), ranks, how)
+
+
+def nodes(digests: Sequence[Digest]) -> bool:
+    """Whether the run has several nodes: a rank on its node is then no rank."""
+    return any(_P.several.search(d.text) for d in digests)
 
 
 def verdict(digests: Sequence[Digest], by_code: dict[str, Known]) -> Answer:
@@ -61,7 +107,7 @@ def _end(digests: Sequence[Digest]) -> Answer:
         ends = [d.progress.end for d in digests if d.progress.end is not None]
         return Answer("finished", evidence=ends[-1:])
     finals = {(d.number, -1 if r is None else r): x for d in digests for r, x in d.finals.items()}
-    ranks = behind.of(digests).ranks
+    ranks = stragglers.of(digests).ranks
     how = "it is behind the others" if ranks else ""
     shown = [finals[key] for key in sorted(finals)][:64]
     return Answer("unfinished", ranks=ranks, how=how, evidence=shown)
