@@ -188,15 +188,16 @@ def pulled_back(
 def _block(
     head: Head, hidden: torch.Tensor, targets: Sequence[torch.Tensor], autocast: Autocast
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    likely, back = [], []
+    found: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
     for number in sorted({len(y) for y in targets}, reverse=True):
         with torch.enable_grad():
             leaf = hidden[:number].detach().requires_grad_()
             made = logits(head, leaf, autocast)
         chances = made.detach().float().softmax(-1)
-        for y in (each for each in targets if len(each) == number):
-            error = chances.scatter_add(-1, y[:, None], torch.full_like(chances[:, :1], -1.0))
-            (found,) = torch.autograd.grad(made, leaf, error.to(made.dtype), retain_graph=True)
-            likely.append(chances.gather(-1, y[:, None])[:, 0])
-            back.append(found.float())
-    return likely, back
+        for which, y in enumerate(targets):
+            if len(y) == number:
+                error = chances.scatter_add(-1, y[:, None], torch.full_like(chances[:, :1], -1.0))
+                (back,) = torch.autograd.grad(made, leaf, error.to(made.dtype), retain_graph=True)
+                found[which] = chances.gather(-1, y[:, None])[:, 0], back.float()
+    likely, ways = zip(*(found[which] for which in range(len(targets))), strict=True)
+    return [*likely], [*ways]
