@@ -1,0 +1,169 @@
+"""What the backward makes: each gradient, as it reaches its leaf, added to two sums a tensor.
+
+One sum goes from the last step of the optimizer to this one, the other from when the gradient was
+last None or zero. Only sketches are kept. Nothing waits for the device.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from vlmguard.runtime.faults import contain
+from vlmguard_torch.ledger import fsdp2, wrapped
+from vlmguard_torch.ledger.reader import Subject
+from vlmguard_torch.ledger.sketch import readable, sketch, sums
+
+_SHARED: weakref.WeakValueDictionary[int, Leaves] = weakref.WeakValueDictionary()
+
+
+def leaves_of(subject: Subject) -> Leaves:
+    """The readers of one subject share its hooks."""
+    found = _SHARED.get(id(subject))
+    if found is None:
+        found = _SHARED[id(subject)] = Leaves(subject)
+    return found
+
+
+class Leaves:
+    """The leaves that one optimizer holds, in windows that are watched.
+
+    Attributes:
+        index: places in the account of the tensors that are watched in this window.
+        parts: how many gradients reached each, by place.
+        eps: the coarsest precision that one of them came in, by place.
+        step: sketches of what came since the last step; a row a watched tensor.
+        none: the same since its gradient was None or zero, what was there before included.
+        first: the first of them.
+        energy: sum of the squares of the parts' sketches.
+        carried: square of what a gradient held when the first part of this window came.
+        unread: place → why its gradients cannot be read.
+        late: whether a gradient came while the optimizer stepped: it runs the backward itself.
+        later: whether the window began right after a step that was seen.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.home = _home(subject.parameters)
+        self.sharded = fsdp2.Places(subject)
+        self.index: list[int] = []
+        self.unread: dict[int, str] = {}
+        self.forwards: list[str] = []
+        self.comm_hooks: list[Any] = []
+        self.stepping = self.late = self.later = False
+        self._handles: list[Any] = []
+        self._opened = False
+
+    @property
+    def clears(self) -> bool:
+        """Whether the gradient's own None says that a new sum begins: DeepSpeed takes it away."""
+        return self.subject.engine is None
+
+    def open(self) -> None:
+        """A window begins. For the second reader it has begun."""
+        if self._opened:
+            return
+        self._opened, self.stepping, self.late = True, False, False
+        self.forwards, self.unread = [], {}
+        self.index = [n for n, p in enumerate(self.subject.parameters) if self._watched(n, p)]
+        self._rows = {n: row for row, n in enumerate(self.index)}
+        self.parts, self.eps = dict.fromkeys(self.index, 0), dict.fromkeys(self.index, 0.0)
+        self._micro: dict[int, int] = {}
+        self._looked: dict[int, tuple[int, int]] = {}
+        self.step, self.none, self.first = (sums(self.home, len(self.index)) for _ in range(3))
+        self.energy, self.carried = (sums(self.home, len(self.index), 1) for _ in range(2))
+        for n in self.index:
+            self._hook(n, self.subject.parameters[n])
+        self._handles += self.sharded.open(self._hook)
+
+    def _watched(self, n: int, p: Any) -> bool:
+        held = [each.group is not None for each in self.subject.account.tensors]
+        return p.requires_grad and (held[n] or not any(held))
+
+    def _hook(self, n: int, used: Any) -> None:
+        """On a parameter, or what FSDP2 puts in its place."""
+        if n not in self.parts:
+            return
+
+        def part(gradient: Any) -> None:
+            contain("the ledger's sums", self._part, n, gradient)
+
+        self._handles.append(used.register_hook(part))
+        if self.clears and used is self.subject.parameters[n]:
+            self._handles.append(used.register_post_accumulate_grad_hook(lambda p: self._see(n, p)))
+
+    def _see(self, n: int, p: Any) -> None:
+        """What torch itself added is no reason to look whether somebody changed it."""
+        if p.grad is not None:
+            self._looked[n] = (id(p.grad), p.grad._version)
+
+    def _part(self, n: int, gradient: Any) -> None:
+        self.parts[n] += 1
+        self.late |= self.stepping
+        local, start, weight = fsdp2.local(gradient, self.subject.account.world)
+        if not readable(local):
+            self.unread[n] = "its gradient is sparse, or split in a way that is not read"
+            return
+        self.eps[n] = max(self.eps[n], torch.finfo(local.dtype).eps)
+        found = sketch(local, start).to(self.home, non_blocking=True) * weight
+        row = self._rows[n]
+        self.step[row] += found
+        if self.parts[n] == 1:
+            self.first[row] = found
+        self.energy[row] += (found * found).sum()
+        if self.clears:
+            self._since_none(n, row, found)
+
+    def _since_none(self, n: int, row: int, found: torch.Tensor) -> None:
+        first, again = n not in self._micro, self._micro.get(n) == len(self.forwards)
+        self._micro[n] = len(self.forwards)
+        gradient = self.subject.parameters[n].grad
+        if gradient is None:
+            if first or not self.sharded.pending(n, again):
+                self.none[row] = self.carried[row] = 0
+            self.none[row] += found
+        elif self._looked.get(n) == (id(gradient), gradient._version):
+            self.none[row] += found
+        else:
+            self._looked[n] = (id(gradient), gradient._version)
+            self._look(gradient, row, first, found)
+
+    def _look(self, gradient: Any, row: int, first: bool, found: torch.Tensor) -> None:
+        """It was changed since the last part: by a wrapper, or somebody set it to zero."""
+        local, start, weight = fsdp2.local(gradient, self.subject.account.world)
+        held = sketch(local, start).to(self.home, non_blocking=True) * weight
+        square = (held * held).sum()
+        if first:
+            self.none[row], self.carried[row] = held, square
+        self.none[row] = torch.where(square > 0, self.none[row], 0.0) + found
+        self.carried[row] = torch.where(square > 0, self.carried[row], 0.0)
+
+    def batch(self) -> None:
+        """A forward begins; called inside the wrapper's own."""
+        forward, hooks = wrapped.now(self.subject.model)
+        self.forwards.append(forward)
+        self.comm_hooks = hooks or self.comm_hooks
+
+    def before(self) -> None:
+        """The optimizer is about to step."""
+        self.stepping = True
+
+    def after(self) -> None:
+        """It has stepped."""
+        self.stepping, self.later = False, True
+
+    def close(self) -> None:
+        """Hooks go off. The sums stay until the next window: 400 bytes a tensor."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._opened = False
+
+
+def _home(parameters: tuple[Any, ...]) -> torch.device:
+    """The device to keep sums on: an accelerator's if one holds a parameter."""
+    devices = [p.device for p in parameters]
+    there = [each for each in devices if each.type not in ("cpu", "meta")]
+    return (there or [torch.device("cpu")])[0]

@@ -1,0 +1,81 @@
+"""Reads station reduce: what the backward made of each tensor, and what the optimizer gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vlmguard_torch.ledger import loss_scale, meddling
+from vlmguard_torch.ledger.given import Given
+from vlmguard_torch.ledger.leaves import leaves_of
+from vlmguard_torch.ledger.reader import Reader, Subject
+from vlmguard_torch.ledger.unreadable import why_not
+
+
+class Reduce(Reader):
+    """Sums at the leaves, and the same sums of the optimizer's gradients."""
+
+    name = "reduce"
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        self._why_not = why_not(subject)
+        self._leaves = leaves_of(subject)
+        self._given: Given | None = None
+        self._later = False
+
+    def open(self) -> None:
+        if not self._why_not:
+            self._given, self._later = None, self._leaves.later
+            self._leaves.open()
+
+    def batch(self, inputs: Mapping[str, Any]) -> None:
+        self._leaves.batch()
+
+    def before(self) -> None:
+        if self._why_not:
+            return
+        self._scale = loss_scale.scale_of(self.subject.optimizer)
+        self._given = Given(self._leaves.home, self._leaves.index)
+        self._given.take(self.subject)
+        self._leaves.before()
+
+    def after(self) -> None:
+        self._leaves.after()
+
+    def page(self) -> Mapping[str, Any] | str:
+        if self._why_not or self._given is None:
+            return self._why_not or "the optimizer's step was not seen"
+        if self._leaves.late:
+            return "the optimizer's step runs the backward itself"
+        return self._read(self._given)
+
+    def _read(self, given: Given) -> dict[str, Any]:
+        leaves = self._leaves
+        eps = [max(leaves.eps[n], at) for n, at in zip(leaves.index, given.eps, strict=True)]
+        unread = {**leaves.unread, **given.unread}
+        found = meddling.hooks(self.subject, leaves)
+        return {
+            "index": leaves.index,
+            "parts": [leaves.parts[n] for n in leaves.index],
+            "eps": eps,
+            "read": given.read,
+            "step": leaves.step,
+            "none": leaves.none if leaves.clears else None,
+            "first": leaves.first,
+            "energy": leaves.energy,
+            "carried": leaves.carried,
+            "given": given.sums,
+            "square": given.square,
+            "peak": given.peak,
+            "scale": self._scale,
+            "max_norm": self.subject.extra.get("max_norm"),
+            "later": self._later,
+            "forwards": leaves.forwards[-1:],
+            "unread": sorted(unread.items()),
+            **found,
+        }
+
+    def close(self) -> None:
+        self._leaves.close()
+        self._given = None

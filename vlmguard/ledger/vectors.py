@@ -1,0 +1,39 @@
+"""A few sums with vectors as lists of numbers: sketches have sixteen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+Vector = Sequence[float]
+
+
+def plus(a: Vector, b: Vector, factor: float = 1.0) -> list[float]:
+    """``a + factor · b``."""
+    return [x + factor * y for x, y in zip(a, b, strict=True)]
+
+
+def times(a: Vector, factor: float) -> list[float]:
+    """``factor · a``."""
+    return [x * factor for x in a]
+
+
+def mean(vectors: Iterable[Vector]) -> list[float]:
+    """The mean of one or more."""
+    every = list(vectors)
+    return [sum(column) / len(every) for column in zip(*every, strict=True)]
+
+
+def dot(a: Vector, b: Vector) -> float:
+    """Inner product."""
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def length(a: Vector) -> float:
+    """Euclidean norm."""
+    return math.sqrt(sum(x * x for x in a))
+
+
+def finite(a: Vector) -> bool:
+    """Whether no entry is NaN or infinite."""
+    return all(map(math.isfinite, a))
