@@ -54,7 +54,7 @@ class Swift(Profile):
         decided = "ms-swift's default" if asked is None else "the user's flag"
         return Checkpointing(on, decision.effective(), asked, decided)
 
-    def checkpointed(self, trainer: Any, kind: str) -> bool:
+    def checkpointed(self, trainer: Any, kind: str, paths: tuple[str, ...] = ()) -> bool:
         """Before 3.5 the tower has no flag."""
         language = bool(trainer.args.gradient_checkpointing)
         if kind not in ("vision", "aligner", "audio"):

@@ -15,7 +15,6 @@ from typing import Any
 from vlmguard import guard
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
-from vlmguard.runtime import refusal
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.stop import abort
 from vlmguard.runtime.stub import is_off
@@ -155,7 +154,9 @@ def _raised(what: str, call: Callable[..., Any], *args: Any) -> None:
         contain(what, call, *args)
     except SettingsError as error:
         contain("telling torchrun", abort, error)
-        contain("preparing to say it in one line", refusal.in_one_line)
+        from vlmguard.runtime.refusal import in_one_line
+
+        contain("preparing to say it in one line", in_one_line)
         raise
 
 

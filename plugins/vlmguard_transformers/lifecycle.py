@@ -15,11 +15,11 @@ from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
 from vlmguard_torch.layout import freezing
-from vlmguard_transformers import apply, profiles, translate
-from vlmguard_transformers import trainer as hf
+from vlmguard_transformers import accelerators, apply, profiles, translate
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.rows import batches, phases
-from vlmguard_transformers.watch import dry_run, logs, steps
+from vlmguard_transformers.watch import dry_run, steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -66,7 +66,7 @@ def _settle(trainer: Any) -> None:
     life = _lives.get(id(trainer))
     if life is None:
         return
-    hf.note(trainer)
+    accelerators.note(trainer)
     if life.model is not trainer.model:
         life.take_up(trainer)
 
@@ -107,16 +107,17 @@ def _comes_later(trainer: Any) -> bool:
 
 def begin(trainer: Any, phase: Phase) -> RunState | None:
     """Judge and mend the run of a trainer whose model nothing wraps yet."""
-    hf.note(trainer)
+    accelerators.note(trainer)
     try:
         profile = profiles.of(trainer)
     except Exception:
         contain("telling the other ranks", guard.announce_skip)
         raise
+    read = Reading(trainer, profile, phase)
     state = guard.pre_wrap(
-        lambda: translate.run(trainer, profile, phase),
-        lambda plan: apply.apply(trainer, profile, plan),
-        lambda: freezing.check(profile.model(trainer), profile.policy(), profile.parts(trainer)),
+        lambda: translate.run(read),
+        lambda plan: apply.apply(read, plan),
+        lambda: freezing.check(read.parameters, read.policy, read.parts),
         owner=trainer,
         spell=profile.spell,
         speaks=profile.speaks,
@@ -126,9 +127,8 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
     runstate.bind(trainer.model, state)
     contain("watching a trainer's own steps", _own_steps, trainer, profile, state)
     if phase == "train":
-        contain("the dry run", dry_run.rehearse, trainer, profile, state.run)
-        contain("watching gradients", steps.start, trainer, profile, state)
-        contain("watching a trainer's logs", logs.watch, trainer, state)
+        contain("the dry run", dry_run.rehearse, read, state.run)
+        contain("watching gradients", steps.start, read, state)
     return state
 
 

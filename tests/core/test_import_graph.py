@@ -19,8 +19,8 @@ FOLDERS = {
         ("layout",), ("media",), ("observe",), ("blank",), ("watch",), ("ledger",),
     ),
     "vlmguard_transformers": (
-        ("rows", "checkpointing", "trainer", "tiny"),
-        ("profile",), ("profiles",), ("shared_rows",), ("model",), ("watch",),
+        ("rows", "checkpointing", "trainer", "accelerators", "tiny"),
+        ("profile",), ("profiles", "reading"), ("shared_rows",), ("model",), ("watch",),
         ("arguments", "translate"), ("apply",), ("lifecycle", "rehearsal", "check", "selftest"),
     ),
 }  # fmt: skip

@@ -17,6 +17,7 @@ from vlmguard.ledger.account import STATIONS, Account, Entry, Tensor, Verdict
 from vlmguard.ledger.record import record
 from vlmguard.ledger.scalars import KEPT, scalars
 from vlmguard.ledger.speak import Speaker, finding, listen
+from vlmguard.runtime import report
 
 ACCOUNT = Account(
     (
@@ -191,6 +192,15 @@ def test_a_watcher_is_listened_to(capsys):
     assert "ledger: steps 7 and 8 balance" in capsys.readouterr().err
     del watcher
     assert gone() is None, "it is not kept"
+
+
+def test_a_run_that_goes_on_knows_what_its_report_holds(monkeypatch, tmp_path):
+    monkeypatch.setenv("VLMGUARD_REPORT", str(tmp_path / "report.json"))
+    report.write("ledger", {"step": 1, "stations": {"rows": {"shown": {"digest": "ab"}}}})
+    watcher, known = Watcher(), []
+    watcher.first_step, watcher.recall = 3, known.append
+    listen(watcher)
+    assert known == [{"rows": {"earlier": {"ab": 1}}}]
 
 
 def test_numbers_for_the_trainers_logs(run):

@@ -19,7 +19,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard_accelerate import loop
 from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
 from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
-from vlmguard_transformers import arguments
+from vlmguard_transformers import accelerators, arguments
 from vlmguard_transformers.model import observation
 from vlmguard_transformers.rows import peek
 from vlmguard_transformers.shared_rows import Meets
@@ -273,7 +273,7 @@ def test_a_trainers_accelerator_is_left_to_it(monkeypatch):
     begun = []
     monkeypatch.setattr(loop, "_begin", lambda *given: begun.append(given))
     mine, its = Accelerator(), Accelerator()
-    loop.created(lambda: None, SimpleNamespace(accelerator=its), (), {})
+    accelerators.created(lambda: None, SimpleNamespace(accelerator=its), (), {})
     for accelerator in (its, mine):
         assert loop.prepare(lambda *given: given, accelerator, ("model",), {}) == ("model",)
     assert [given[0] for given in begun] == [mine]

@@ -49,6 +49,14 @@ def test_right():
     assert judged(GOOD).kind == RIGHT
 
 
+def test_right_needs_books_that_balance():
+    right, crash = judged(GOOD), Judgement("crash")
+    assert verdict.balanced(right, "") == right
+    told = verdict.balanced(right, "VG620: the target of each token is itself")
+    assert (told.kind, told.code, told.why[:5]) == (WRONG, 1, "VG620")
+    assert verdict.balanced(crash, "VG620: …") == crash
+
+
 def test_every_safeguard_has_its_trap():
     assert set(TRAPS) == set(SAFEGUARDS)
 

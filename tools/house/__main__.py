@@ -1,4 +1,4 @@
-"""``python -m tools.house [--list]``: how a plain Trainer on a tiny LLaVA runs in our modules.
+"""``python -m tools.house [--list]``: how a plain Trainer on a tiny LLaVA goes through our modules.
 
 Distinct edges between our modules below `lifecycle.begin`, walks over the model's parameters, our
 modules that are loaded when the framework's ``train`` is called, milliseconds until then and until

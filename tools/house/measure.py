@@ -1,5 +1,6 @@
-"""A plain Trainer on a tiny LLaVA in two gloo ranks, measured in rank 0. Imports transformers
-once; ``python -m tools.house`` starts it where there is one.
+"""A plain Trainer on a tiny LLaVA in two forked gloo ranks, measured in rank 0.
+
+Imports transformers once; ``python -m tools.house`` starts it where there is one.
 
 What is measured of us is not imported before the fork.
 """
@@ -61,19 +62,19 @@ def _start(trainer: Any) -> dict[str, Any]:
     """Until the framework's own ``train`` is called, and until the first forward."""
     from vlmguard.runtime import stub
 
-    told: dict[str, Any] = {"modules before": len(_ours())}
-    call, begun = stub.Hook.call, time.perf_counter()
+    told: dict[str, Any] = {"modules once the Trainer is made": len(_ours())}
+    call, begun = stub.Hook.call, time.process_time()
 
     def timed(hook: Any, wrapped: Any, *given: Any) -> Any:
         def handed_on(*args: Any, **kwargs: Any) -> Any:
-            told.setdefault("ms until the framework's train", _since(begun))
+            told.setdefault("ms of processor until the framework's train", _since(begun))
             told.setdefault("listed", _ours())
             return wrapped(*args, **kwargs)
 
         return call(hook, handed_on if hook.seam.name == "train" else wrapped, *given)
 
     def forward(*_: Any) -> None:
-        told.setdefault("ms until the first forward", _since(begun))
+        told.setdefault("ms of processor until the first forward", _since(begun))
 
     stub.Hook.call = timed
     trainer.model.register_forward_pre_hook(forward)
@@ -82,7 +83,7 @@ def _start(trainer: Any) -> dict[str, Any]:
 
 
 def _since(begun: float) -> float:
-    return round(1000 * (time.perf_counter() - begun), 1)
+    return round(1000 * (time.process_time() - begun), 1)
 
 
 def _ours() -> list[str]:

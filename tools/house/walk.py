@@ -2,6 +2,7 @@
 
 `Walk` is given to `sys.setprofile` while `lifecycle.begin` runs. It counts distinct edges between
 our modules, as calls follow each other, and how often all parameters of the model are walked over.
+What an import runs is left out.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ class Walk:
     """
 
     def __init__(self, model: Any) -> None:
-        self.whole, self.last = _whole(model), ""
+        self.whole, self.last, self.importing = _whole(model), "", 0
         self.edges: Counter[tuple[str, str]] = Counter()
         self.calls: Counter[tuple[str, str]] = Counter()
         self.walks: Counter[str] = Counter()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        if event != "call" or frame.f_lasti > _RESUMED:
+        if frame.f_code.co_name == "<module>":
+            self.importing += {"call": 1, "return": -1}.get(event, 0)
+        if event != "call" or frame.f_lasti > _RESUMED or self.importing:
             return
         if frame.f_code.co_name == WALKED and id(frame.f_locals.get("self")) in self.whole:
             self.walks[":".join(_ours(frame.f_back))] += 1

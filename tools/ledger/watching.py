@@ -7,7 +7,6 @@ a script calls `vlmguard.ledger.watch`.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any

@@ -37,7 +37,7 @@ WANTED = {1: 250, 2: 110, 3: 25, 4: 15}
 """Healthy runs of each number of ranks."""
 LONG_WANTED = 20
 LIMIT = {1: 60.0, 2: 120.0, 3: 180.0, 4: 180.0}
-LONG = 300.0
+LONG = 900.0
 """Seconds that a run may take; 200 steps by turns."""
 START = 300.0
 TOO_MANY = 12

@@ -43,6 +43,10 @@ TRUE: tuple[True_, ...] = (
     True_("VG108", "set", lambda draw: draw.strategy == "zero3",
           "said as a condition (should a step have no image), before any row is known; what is "
           "set is a blank input times zero: no value changes"),
+    True_("VG622", "warned",
+          lambda draw: draw.program == "own training_step" and draw.strategy.startswith("zero"),
+          "true: under DeepSpeed accelerate's backward divides by the number of micro-batches too, "
+          "unless it is given scale_wrt_gas=False as Trainer.training_step does"),
 )  # fmt: skip
 LINES = (
     r"vlmguard: \S+ guards ",

@@ -41,8 +41,9 @@ PROGRAMS = {
     "llamafactory": "commands", "flagembedding": "commands",
 }  # fmt: skip
 """The module that does a program's work, by its first word; else `trainers`."""
-STILL = 15.0
-"""Seconds without any processor time after which ranks count as hung, on a busy machine."""
+STILL, WAITS = 15.0, 200.0
+"""Seconds without any processor time after which ranks count as hung, on a busy machine; and where
+they wait for a turn."""
 OF_A_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "MASTER_ADDR",
              "MASTER_PORT", "TORCH_DIST_INIT_BARRIER")  # fmt: skip
 
@@ -64,9 +65,7 @@ def _load(environment: str) -> None:
     import torch
 
     from tests.kit.programs import warm
-    from vlmguard.ranks import fork
 
-    fork.STILL = fork.STILL_APART = STILL
     torch.set_num_threads(1)  # its threads do not survive a fork
     for name in MODULES[environment]:
         importlib.import_module(name)
@@ -86,6 +85,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     from vlmguard.ranks import fork, ports
 
     draw = draws.read(job["draw"])
+    fork.STILL = fork.STILL_APART = WAITS if job.get("turns") else STILL
     port = ports.free()
     keeper = _store(port) if draw.world > 1 else None
     try:

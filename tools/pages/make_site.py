@@ -30,7 +30,8 @@ FROM_ROOT = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md",
              "CONTRIBUTING.md": "contributing.md"}  # fmt: skip
 SOURCE = "https://github.com/vlmguard/vlmguard/blob/main/"
 LOOKED_AT = ("index.html", "start/ms-swift.html", "wrong/ready-only-once.html", "rules/VG101.html",
-             "ledger.html", "ask.html", "contributing.html")  # fmt: skip
+             "ledger.html", "ledger-page.html", "ask.html", "contributing.html")  # fmt: skip
+EXAMPLE = "ledger-page.html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
 WORDS = {
     "two_tower": "any",
@@ -56,6 +57,19 @@ def gather() -> None:
     for name, page in FROM_ROOT.items():
         (COPY / page).write_text(_links(ROOT / name), "utf-8")
     (COPY / "ask.md").write_text("\n".join(ask()), "utf-8")
+    _example()
+
+
+def _example() -> None:
+    """What ``vlmguard ledger --html`` makes of a real run: two ranks, a training_step that calls
+    the model and not its wrapper."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
+    from vlmguard.ledger import page, read
+
+    report = COPY / "data" / "ledger_report.jsonl"
+    (COPY / EXAMPLE).write_text(page.page(read.runs(report)[-1], report.name), "utf-8")
+    with (COPY / "ledger.md").open("a", encoding="utf-8") as text:
+        text.write(f"\n[The page of a run that went wrong]({EXAMPLE}).\n")
 
 
 def _links(file: Path) -> str:

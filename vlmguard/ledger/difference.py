@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vlmguard.ledger.flows import Flow
-from vlmguard.ledger.vectors import Vector, length, mean, plus, times
+from vlmguard.ledger.vectors import Vector, length, mean, plus
 
 WRONG = (
     "own", "ranks", "missing", "twice", "earlier", "earlier too", "first", "later", "grown",
@@ -40,12 +40,8 @@ def _named(
     flow: Flow, given: Vector, factor: float, earlier: Sequence[Vector]
 ) -> tuple[str, int | None] | None:
     made, world = flow.sums[0], len(flow.step)
-    for before in earlier:
-        if length(before) > flow.bound * length(given) and length(given) > 0:
-            if flow.fits(given, times(before, factor)) or flow.fits(given, before):
-                return "earlier", None
-            if flow.fits(given, plus(made, before), factor):
-                return "earlier too", None
+    if _earlier(flow, given, factor, earlier):
+        return "earlier", None
     if flow.fits(given, made, 2 * factor):
         return "twice", None
     for rank, part in enumerate(flow.step if world > 1 else ()):
@@ -54,13 +50,28 @@ def _named(
                 return "missing", rank
             if flow.fits(given, plus(made, part, 1 / world), factor):
                 return "twice", rank
+    first = mean(flow.first)
+    kept = [made]
     if max(flow.parts) > 1:
-        first = mean(flow.first)
-        if flow.fits(given, first, factor):
-            return "first", None
-        if flow.fits(given, plus(made, first, -1.0), factor):
-            return "later", None
+        kept = [made, first, plus(made, first, -1.0)]
+        for word, part in zip(("first", "later"), kept[1:], strict=True):
+            if flow.fits(given, part, factor):
+                return word, None
+    if any(_earlier(flow, plus(given, part, -factor), factor, earlier) for part in kept):
+        return "earlier too", None
     return None
+
+
+def _earlier(flow: Flow, given: Vector, factor: float, earlier: Sequence[Vector]) -> bool:
+    """Whether it is a gradient of a window before."""
+    size = length(given)
+    if size <= flow.bound * max(length(flow.given[0]), flow.energy):
+        return False
+    return any(
+        length(plus(given, before, -each)) <= flow.bound * max(size, flow.energy)
+        for before in earlier
+        for each in (1.0, factor)
+    )
 
 
 def _kind(flow: Flow, factor: float) -> str:

@@ -13,7 +13,7 @@ from vlmguard.ledger.account import Account, Entry, Page, Verdict
 from vlmguard.ledger.difference import WRONG, difference, sentence
 from vlmguard.ledger.factor import Seen, Told, explain
 from vlmguard.ledger.flows import Flow, flows
-from vlmguard.ledger.vectors import length, plus
+from vlmguard.ledger.vectors import length, mean, plus
 
 COARSE = 0.3
 """A bound above which nothing can be said: hundreds of parts, added in bf16."""
@@ -56,7 +56,9 @@ def _remember(every: Iterable[Flow], memory: dict[str, Any]) -> None:
     for flow in every:
         if any(flow.parts):
             alike = len({tuple(each) for each in flow.given}) == 1
-            before[flow.place] = [flow.sums[0], *(flow.given[:1] if alike else ())]
+            made = flow.sums[0]
+            rest = [plus(made, mean(flow.first), -1.0)] if max(flow.parts) > 1 else []
+            before[flow.place] = [made, *(flow.given[:1] if alike else ()), *rest]
 
 
 class _Window:
@@ -147,7 +149,7 @@ class _Window:
 
     def _entry(self, word: str, rank: int | None, found: Sequence[Flow]) -> Entry:
         since = self._since(f"{word} {rank}", self.now)
-        size = max(flow.off(flow.given[0], flow.sums[0], self.factor) for flow in found)
+        size = max(map(self._off, found))
         why = sentence(word, rank) + (self._how() if word in ("own", "ranks") else "")
         level: Literal["note", "warning"] = "note" if self._meant(word, found) else "warning"
         return Entry("VG640", level, why + self._by(found), self._which(found), since, size)
@@ -205,4 +207,5 @@ class _Window:
         }
 
     def _off(self, flow: Flow) -> float:
-        return min(flow.off(flow.given[0], made, self.factor) for made in flow.sums)
+        """Relative difference to the nearer of two sums, on the rank where it is largest."""
+        return min(max(flow.off(g, made, self.factor) for g in flow.given) for made in flow.sums)

@@ -114,7 +114,7 @@ def listen(watcher: Any, state: RunState | None = None) -> Speaker:
     that window, and ``on_close()`` after the last one.
     """
     speaker, held = Speaker(watcher.account, state), weakref.ref(watcher)
-    if watcher.first_step:
+    if getattr(watcher, "first_step", 0):
         with runstate.acting(state):
             watcher.recall({"rows": {"earlier": repeats.earlier(watcher.first_step)}})
 

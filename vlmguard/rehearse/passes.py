@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -55,9 +55,10 @@ class Rehearsal:
         name = ON if on else OFF
         scene = self._scene(name, self.commands.argv, guard=on)
         result = self._run(scene, self.request.ranks)
+        found = self._judged(scene, result)
         if on:
             self.fixes = _findings(scene)
-        found = self._judged(scene, result)
+            found = verdict.balanced(found, _unbalanced(scene))
         if found.order and found.order != LOADER and found.kind != CANNOT:
             told = probability.told(self.sample.share, self.request.world, self.request.batch)
             found = replace(found, odds=told)
@@ -234,14 +235,32 @@ def seen_of(result: Result, asked: int, strategy: str) -> Seen:
 def _findings(scene: Scene) -> dict[str, str]:
     """Code → what the guard did, by its report of rank 0; stops of any rank."""
     found: dict[str, str] = {}
+    for told in _reported(scene):
+        if told.get("outcome") in ("fixed", "set", "stopped"):
+            found.setdefault(
+                told["code"], f"{told['outcome']}: {told.get('change') or told['why']}"
+            )
+    return found
+
+
+def _unbalanced(scene: Scene) -> str:
+    """What the ledger warns of; "" if it balances. The rows are the rehearsal's own, so their
+    station is left out."""
+    told = (one for one in _reported(scene) if one.get("level") == "warning")
+    return next((f"{one['code']}: {one['why']}" for one in told if one["code"][:4] in _BOOKS), "")
+
+
+_BOOKS = ("VG62", "VG64", "VG65", "VG66")
+"""Codes of the stations that speak of updates."""
+
+
+def _reported(scene: Scene) -> Iterator[dict[str, Any]]:
+    """The guard's findings, of all ranks."""
     for file in sorted(scene.place.glob("report*.jsonl")):
         for line in file.read_text("utf-8").splitlines():
             told = json.loads(line)
-            if told.get("kind") == "finding" and told.get("outcome") in ("fixed", "set", "stopped"):
-                found.setdefault(
-                    told["code"], f"{told['outcome']}: {told.get('change') or told['why']}"
-                )
-    return found
+            if told.get("kind") == "finding":
+                yield told
 
 
 def _write_output(scene: Scene, result: Result) -> None:

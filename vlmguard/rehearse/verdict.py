@@ -158,6 +158,14 @@ def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgeme
     return Judgement(RIGHT, off=last, judged=count)
 
 
+def balanced(found: Judgement, unbalanced: str) -> Judgement:
+    """Right only if the ledger balances too: the reference shares the framework with the run, so
+    an error that both have is seen there alone."""
+    if found.kind != RIGHT or not unbalanced:
+        return found
+    return Judgement(WRONG, why=unbalanced, judged=found.judged, off=found.off)
+
+
 def share(error: float) -> str:
     """How far an update is off, in words: once nothing of it is right, how much says no more than
     which batches two ranks happened to see."""

@@ -42,6 +42,8 @@ def _better(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
         yield asked, "it did not answer when the others asked for its NCCL id"
         recorded = _only(_P.recorded, [d.text for d in digests])
         yield recorded, "the flight recorder says that it did not come"
+    if code == "VG505":
+        yield _alone(_messages(digests)), "it runs another collective than the others"
     if code == "VG561":
         yield _differs(digests), "the others' parameters are alike, its own differ"
 
@@ -82,6 +84,13 @@ def _only(pattern: re.Pattern[str], said: Sequence[str]) -> int | None:
 
 def _messages(digests: Sequence[Digest]) -> list[str]:
     return [e.message.replace("\n", " ") for d in digests for e in d.events]
+
+
+def _alone(said: Sequence[str]) -> int | None:
+    """The one rank whose collective is not that of the others, by torch's own comparison."""
+    found = {int(m[1]): m[2] for text in said for m in _P.fingerprint.finditer(text)}
+    common, count = next(iter(Counter(found.values()).most_common(1)), ("", 0))
+    return _one({rank for rank, one in found.items() if one != common}) if count > 1 else None
 
 
 def _differs(digests: Sequence[Digest]) -> int | None:

@@ -11,7 +11,7 @@ from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines import appended, lines, quoted
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.match.catalogue import Known, within
-from vlmguard_explain.run import launcher, notable, progress, stacks, watchdog
+from vlmguard_explain.run import launcher, notable, progress, watchdog
 from vlmguard_explain.source import clean
 from vlmguard_explain.source.reader import Reading
 from vlmguard_explain.source.sources import Source
@@ -58,8 +58,6 @@ class Digest:
     # only where the log has no other exception
     fragments: list[tuple[Line, Known]] = field(default_factory=list)
     guard_lines: list[Line] = field(default_factory=list)  # lines that vlmguard's guard wrote
-    # of processes that somebody looked into while they hung
-    stacks: list[stacks.Stack] = field(default_factory=list)
     failed: Line | None = None  # a logger's error, where the log has hardly anything else
     before: int = 0
     ended_before: Line | None = None
@@ -88,7 +86,6 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     digest.exits = launcher.exits(kept)
     digest.notable = notable.of(kept, shape)
     digest.watched = watchdog.records(kept)
-    digest.stacks = stacks.of(kept)
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _T.stopping)]
     digest.guard_lines = [line for line in kept if "vlmguard: VG" in line.raw][:MOST]
     digest.matched = list(_matched(kept, catalogue))[:MOST]
@@ -133,7 +130,7 @@ def _last_resort(digest: Digest, kept: Sequence[Line], catalogue: Sequence[Known
     """What a log says that has no exception, no pattern, no end: a shell's or logger's last word,
     the shell's that what it should start is not there."""
     run = digest.progress
-    found = digest.matched or digest.events or digest.exits or digest.stacks
+    found = digest.matched or digest.events or digest.exits
     said = [line for line in kept if line.text.strip()]
     if not said or found or run.steps or run.done or run.losses:
         return

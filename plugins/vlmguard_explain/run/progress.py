@@ -79,7 +79,6 @@ class Progress:
     evaluating: int = -1
     saving: int = -1
     began: Line | None = None
-    synced: int = -1  # where wandb last said that it has all of the run
     _bar: tuple[int, int] = (0, 1)  # the last step of a training's bar
     _interrupted: int = -NEAR
     _recent: deque[int] = field(default_factory=lambda: deque(maxlen=SOON))
@@ -138,8 +137,6 @@ class Progress:
         self.masked += _T.masked in text
         if "%|" in text:
             self.bars = [*self.bars[-KEPT:], line.at]
-        if text.startswith("wandb: ") and ("Synced" in text or "View run" in text):
-            self.synced = line.at
 
     def _step(self, at: int, number: int, total: int) -> None:
         """Note a step; a bar that starts anew (an evaluation, a restart) counts anew."""

@@ -58,13 +58,6 @@ class Table:
         there = {wait.rank for wait in self.waits}
         return tuple(rank for rank in self.late if rank not in there)
 
-    @property
-    def parted(self) -> bool:
-        """Whether ranks wait in the same place, each kind of them for something else."""
-        ranked = [wait for wait in self.waits if wait.rank is not None]
-        places = {(wait.group, wait.seq) for wait in ranked}
-        return len(places) == 1 and len({(wait.op, wait.numel) for wait in ranked}) > 1
-
     def everyone(self, world: int | None) -> bool:
         """Whether each of the run's ranks says what it waits in: none of them failed before."""
         there = {wait.rank for wait in self.waits if wait.rank is not None}

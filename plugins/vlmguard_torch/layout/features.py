@@ -83,7 +83,7 @@ def _parts(module: Any, kind: str) -> tuple[str, str] | None:
         hasattr(type(module), f"get_{other}_features") for other in _INPUTS
     ):
         return None
-    found = towers.by_name(module)
+    found = towers.seeing(module)
     wanted = _KIND_OF_TOWER[kind]
     seeing = [path for name in ("vision", "audio") for path in found.get(name, ())]
     if len(seeing) != 1 or found.get(wanted) != (seeing[0],):

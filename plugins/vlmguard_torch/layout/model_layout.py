@@ -83,7 +83,7 @@ def find(model: Any, named: Mapping[str, tuple[str, ...]] | None = None) -> Mode
     if hasattr(owner, "get_text_features"):
         raise CannotBlank(f"{type(owner).__name__} compares text with images and generates nothing")
     embedding = _path_of(owner, _embedding(base))
-    names = towers.by_name(owner) if named is None else _below(base, owner, named)
+    names = towers.seeing(owner) if named is None else _below(base, owner, named)
     names = names or _beside(owner, embedding)
     seeing = [path for kind in ("vision", "audio") for path in names.get(kind, ())]
     if any(embedding.startswith(path + ".") for path in seeing):

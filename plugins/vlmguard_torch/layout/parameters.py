@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -10,6 +10,21 @@ from vlmguard.core.facts import Tower
 from vlmguard_torch.layout.towers import kind_of, plain
 
 _ADAPTER = (".lora_", ".modules_to_save.", ".adapter", ".boft_", ".vera_", ".ia3_", ".hada_")
+
+
+class Parameters:
+    """A model's parameters, walked over once: to be asked as the model is."""
+
+    def __init__(self, model: Any) -> None:
+        self._named = tuple(model.named_parameters(remove_duplicate=False))
+
+    def named_parameters(self, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+        """Each with its first name, or with all of its names."""
+        known: set[int] = set()
+        for name, parameter in self._named:
+            if not remove_duplicate or id(parameter) not in known:
+                known.add(id(parameter))
+                yield name, parameter
 
 
 def towers(

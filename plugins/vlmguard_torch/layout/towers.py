@@ -48,6 +48,15 @@ def by_name(model: Any) -> dict[str, tuple[str, ...]]:
     the aligner, inside vision); of one kind only the outermost. "llm" is what no other kind holds,
     by outermost paths.
     """
+    towers = seeing(model)
+    if not towers:
+        return {}
+    sees = [path for where in towers.values() for path in where]
+    return {**towers, "llm": tuple(_rest(model, sees))}
+
+
+def seeing(model: Any) -> dict[str, tuple[str, ...]]:
+    """The same without "llm": modules are looked at, no parameter is."""
     names = [plain(name) for name, _ in model.named_modules() if name]
     found: dict[str, list[str]] = {kind: [] for kind in _WORDS}
     for name in dict.fromkeys(names):
@@ -56,9 +65,7 @@ def by_name(model: Any) -> dict[str, tuple[str, ...]]:
             found[kind].append(name)
     if not found["vision"] and not found["audio"]:
         return {}
-    towers = {kind: tuple(where) for kind, where in found.items() if where}
-    sees = [path for where in towers.values() for path in where]
-    return {**towers, "llm": tuple(_rest(model, sees))}
+    return {kind: tuple(where) for kind, where in found.items() if where}
 
 
 def _kind(name: str) -> str | None:

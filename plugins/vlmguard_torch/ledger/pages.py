@@ -34,6 +34,10 @@ class Pages:
         self._accounts: dict[int, Account] = {}
         self._steps: dict[int, int] = {}
 
+    def recall(self, known: Mapping[str, Mapping[str, Any]]) -> None:
+        """What stations are to know of an earlier part of the run."""
+        self._judge.recall(known)
+
     def begin(self, window: int, account: Account) -> None:
         """From this window on the account is another."""
         self._accounts[window] = account

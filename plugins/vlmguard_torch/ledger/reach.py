@@ -10,7 +10,7 @@ import torch
 from vlmguard_torch.layout import towers
 from vlmguard_torch.ledger.leaves import leaves_of
 from vlmguard_torch.ledger.reader import Reader, Subject
-from vlmguard_torch.ledger.unreadable import why_not
+from vlmguard_torch.ledger.unreadable import why_no_leaves
 from vlmguard_torch.watch.tower_forwards import TowerForwards, modules
 
 
@@ -22,7 +22,7 @@ class Reach(Reader):
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
-        self._why_not = why_not(subject)
+        self._why_not = why_no_leaves(subject)
         self._leaves = leaves_of(subject)
         self._paths = towers.by_name(subject.model)
         self._named = modules(subject.model)

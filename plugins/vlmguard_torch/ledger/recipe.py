@@ -35,7 +35,8 @@ class Recipe:
         if model is None or optimizer is None:
             return None
         old = self._account
-        account = replace(account_of(model, optimizer, old.world, old.strategy), text=old.text)
+        account = account_of(model, optimizer, old.world, old.strategy)
+        account = replace(account, text=old.text)
         parameters = tuple(p for _, p in model.named_parameters())
         return Subject(
             model, optimizer, parameters, account, engine=engine, extra=self._extra, **self._rest

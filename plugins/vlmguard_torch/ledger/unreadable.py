@@ -9,7 +9,14 @@ _FLAT = "FSDP1 keeps parameters in flat tensors"
 
 
 def why_not(subject: Subject) -> str:
-    """The reason why gradients cannot be read; "" if they can."""
+    """The reason why what the optimizer gets cannot be read; "" if it can."""
+    if subject.engine is not None and not why_no_leaves(subject):
+        return given_deepspeed.why_not(subject.engine)
+    return why_no_leaves(subject)
+
+
+def why_no_leaves(subject: Subject) -> str:
+    """The reason why gradients cannot be seen at their leaves; "" if they can."""
     modules = list(subject.model.modules())
     if any(type(module).__name__ == "FullyShardedDataParallel" for module in modules):
         return _FLAT
@@ -18,4 +25,4 @@ def why_not(subject: Subject) -> str:
     split = any(hasattr(p, "device_mesh") for p in subject.parameters)
     if split and not any(hasattr(module, "_get_fsdp_state") for module in modules):
         return "tensor parallelism splits the parameters"
-    return given_deepspeed.why_not(subject.engine) if subject.engine is not None else ""
+    return ""

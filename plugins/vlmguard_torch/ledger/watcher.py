@@ -140,7 +140,7 @@ class Watcher:
 
     def recall(self, known: Mapping[str, Mapping[str, Any]]) -> None:
         """What stations are to know of an earlier part of the run."""
-        self.books._judge.recall(known)
+        self.books.recall(known)
 
     def optimizer(self) -> Any:
         """The one that it watches, None once it is gone."""

@@ -134,7 +134,7 @@ def _patch_layer(model: Any) -> tuple[Any, Any]:
 
 
 def _in_towers(model: Any) -> Iterator[tuple[str, Any]]:
-    for path in towers.by_name(model).get("vision", ()):
+    for path in towers.seeing(model).get("vision", ()):
         for name, module in model.get_submodule(path).named_modules():
             yield f"{path}.{name}", module
 
@@ -219,7 +219,7 @@ _IMAGES: dict[str, Callable[[Any], Tensors]] = {
 
 def _video(model: Any) -> Tensors:
     """An image, where one tower sees both; VideoLLaVA has two."""
-    if not any("video" in path for path in towers.by_name(model).get("vision", ())):
+    if not any("video" in path for path in towers.seeing(model).get("vision", ())):
         return _image(model)
     ((_, picture),) = _square(model).items()
     return {"pixel_values_videos": picture[None].expand(1, 8, *picture.shape[1:]).clone()}

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.observe.counterparts import cover
 from vlmguard_torch.observe.observed import KindFacts
 from vlmguard_torch.observe.record import Trace
@@ -202,9 +203,9 @@ def skipped(view: View, model: torch.nn.Module) -> tuple[str, ...]:
     return tuple(view.whole(path) for path in cover(names, view.stands))
 
 
-def shared(model: torch.nn.Module, part: str) -> tuple[tuple[str, ...], ...]:
+def shared(named: Parameters, part: str) -> tuple[tuple[str, ...], ...]:
     """The names of every weight that has several."""
     names: dict[int, list[str]] = {}
-    for name, weight in model.named_parameters(remove_duplicate=False):
+    for name, weight in named.named_parameters(remove_duplicate=False):
         names.setdefault(id(weight), []).append(".".join(filter(None, (part, name))))
     return tuple(tuple(group) for group in names.values() if len(group) > 1)

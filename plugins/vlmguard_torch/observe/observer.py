@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.observe import counterparts, example_rows, observed_cache, record
 from vlmguard_torch.observe.facts_of_rows import View, kind_facts, per_item, shared, skipped
 from vlmguard_torch.observe.isolated_state import isolated_state, strategy, unpartitioned
@@ -134,7 +135,8 @@ def measure(
         copy = tiny(type(model), shrunk.config, limit)
     found = counterparts.modules(model, copy, shrunk.stacks)
     carry_over(model, copy, found)
-    names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    named = Parameters(model)
+    names = [name for name, _ in named.named_parameters(remove_duplicate=False)]
     stands = counterparts.parameters(names, found, copy)
     with idle(model, copy):
         traces, refused = _run(copy, limit)
@@ -157,7 +159,7 @@ def measure(
         never_called=uncalled,
         skipped=skipped(view, model),
         per_item=per_item(view),
-        shared=shared(model, part),
+        shared=shared(named, part),
         unsure=view.unsure,
         stacks=view.cut(model, copy, shrunk.stacks),
         patched=_patched(model, part),

@@ -12,8 +12,7 @@ from vlmguard.core.facts import MEDIA, PARTITIONED, Certainty, Provenance, Tower
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout.towers import kind_of, plain, without_adapters
 from vlmguard_torch.watch.tower_forwards import modules
-from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.shared_rows import Meets, senses
 
 _KEY = "observed"
@@ -39,16 +38,16 @@ class Known:
     provenance: dict[str, Provenance] = field(default_factory=dict)
 
 
-def of(trainer: Any, profile: Profile, towers: tuple[Tower, ...], meets: Meets) -> Known:
+def of(read: Reading, towers: tuple[Tower, ...], meets: Meets) -> Known:
     """What is known; the copy is made only where an answer hangs on it."""
     provenance: dict[str, Provenance] = {}
+    trainer, strategy = read.trainer, read.strategy
     if not any(tower.sees for tower in towers):
-        if hf.strategy(trainer) != "ddp":
+        if strategy != "ddp":
             return Known()
-        return Known(never_used=_declared(trainer, profile, provenance), provenance=provenance)
+        return Known(never_used=_declared(read, provenance), provenance=provenance)
     uses = _text_uses_towers(trainer, meets, provenance)
-    repeats = _repeats(trainer, profile, towers, meets, provenance)
-    strategy = hf.strategy(trainer)
+    repeats = _repeats(read, towers, meets, provenance)
     if strategy == "single":
         return Known(uses, repeats, provenance=provenance)
     if strategy in PARTITIONED:
@@ -56,12 +55,11 @@ def of(trainer: Any, profile: Profile, towers: tuple[Tower, ...], meets: Meets) 
         apart = _media_apart(trainer, towers, meets, provenance)
         return Known(uses, repeats, per_image=per_image, media_apart=apart, provenance=provenance)
     if strategy != "ddp":  # ZeRO-1/2 reduces what a rank has a gradient for
-        _, skips = _unused(trainer, profile, meets, provenance)
+        _, skips = _unused(read, meets, provenance)
         return Known(uses, repeats, text_skips=skips, provenance=provenance)
-    never, skips = _unused(trainer, profile, meets, provenance)
-    cut = _cut_off(trainer, profile, towers, never)
-    kinds = profile.towers(trainer)
-    never = tuple(name for name in never if kind_of(name, kinds) not in cut)
+    never, skips = _unused(read, meets, provenance)
+    cut = _cut_off(read, towers, never)
+    never = tuple(name for name in never if kind_of(name, read.towers) not in cut)
     return Known(uses, repeats, never, cut, skips, provenance=provenance)
 
 
@@ -96,8 +94,7 @@ def _text_uses_towers(trainer: Any, meets: Meets, provenance: dict[str, Provenan
 
 
 def _repeats(
-    trainer: Any,
-    profile: Profile,
+    read: Reading,
     towers: tuple[Tower, ...],
     meets: Meets,
     provenance: dict[str, Provenance],
@@ -106,7 +103,8 @@ def _repeats(
     trained = [t for t in towers if t.sees and t.trainable and t.checkpointed]
     if not trained:
         return "no"
-    told = profile.repeats(trainer)
+    trainer = read.trainer
+    told = read.profile.repeats(trainer)
     if told is not None:
         provenance["repeats"] = "declared"
         return told
@@ -197,45 +195,43 @@ def _any_below(names: Iterable[str], paths: list[str]) -> bool:
 
 
 def _unused(
-    trainer: Any, profile: Profile, meets: Meets, provenance: dict[str, Provenance]
+    read: Reading, meets: Meets, provenance: dict[str, Provenance]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Trainable parameters that no row uses, and those of the language model that text skips."""
-    named = profile.model(trainer).named_parameters()
+    named = read.parameters.named_parameters()
     names = [plain(name) for name, parameter in named if parameter.requires_grad]
-    declared = _declared(trainer, profile, provenance)
-    observed = copy_of(trainer)
+    declared = _declared(read, provenance)
+    observed = copy_of(read.trainer)
     if not observed:
         return declared, ()
     provenance["never_used"] = provenance["text_skips"] = "observed"
     kinds = sorted((meets.train if meets.complete else None) or ())
     media = [kind for kind in kinds if kind != "text"]
     never = [n for n in names if _never(observed, n, kinds if media else [])]
-    sees = {kind: paths for kind, paths in profile.towers(trainer).items() if kind != "llm"}
+    sees = {kind: paths for kind, paths in read.towers.items() if kind != "llm"}
     own = [n for n in names if kind_of(n, sees) == "other"]
     skips = [n for n in own if n not in never and _any_below([n], list(observed.skipped))]
     return tuple(never), tuple(skips)
 
 
-def _cut_off(
-    trainer: Any, profile: Profile, towers: tuple[Tower, ...], never: tuple[str, ...]
-) -> tuple[str, ...]:
+def _cut_off(read: Reading, towers: tuple[Tower, ...], never: tuple[str, ...]) -> tuple[str, ...]:
     """Kinds of towers that train and run, and of whose parameters all are in ``never``: under
     ``no_grad``, or their output is detached. To look for unused parameters would only hide it.
 
     In code of the user's own alone: a published class may look its images up in a codebook.
     """
-    observed = copy_of(trainer)
+    observed = copy_of(read.trainer)
     if not observed or not never:
         return ()
     ran = {path for facts in observed.kinds for path in facts.towers}
-    left = [kind_of(name, profile.towers(trainer)) for name in never]
+    left = [kind_of(name, read.towers) for name in never]
     return tuple(
         tower.kind
         for tower in towers
         if tower.sees
         and 0 < tower.trainable <= left.count(tower.kind)
         and _below(ran, list(tower.paths))
-        and _users(profile.model(trainer), tower.paths)
+        and _users(read.profile.model(read.trainer), tower.paths)
     )
 
 
@@ -249,8 +245,8 @@ def _users(model: Any, paths: Iterable[str]) -> bool:
     )
 
 
-def _declared(trainer: Any, profile: Profile, provenance: dict[str, Provenance]) -> tuple[str, ...]:
-    found = profile.never_used(trainer)
+def _declared(read: Reading, provenance: dict[str, Provenance]) -> tuple[str, ...]:
+    found = read.never_used
     if found:
         provenance["never_used"] = "declared"
     return found

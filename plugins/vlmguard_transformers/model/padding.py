@@ -8,10 +8,9 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.runtime import report
-from vlmguard_torch.blank import blank_input, neutral, rank_divergence
 from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.reading import Reading
 
 _KEY = "blanks"
 
@@ -25,6 +24,8 @@ def kinds(rows: frozenset[str] | None) -> tuple[str, ...] | None:
 def obstacle(trainer: Any, rows: frozenset[str] | None, needed: bool = True) -> str:
     """Why no blank input can be made for the trained model; "" if it can. In a compiled model it
     costs graph breaks, and is made only where it is ``needed`` for certain."""
+    from vlmguard_torch.blank import blank_input, neutral
+
     try:
         if not needed and hf.compiles(trainer):
             return "the model is compiled"
@@ -36,12 +37,14 @@ def obstacle(trainer: Any, rows: frozenset[str] | None, needed: bool = True) -> 
         return f"{type(error).__name__}: {error}"
 
 
-def install(trainer: Any, profile: Profile, transaction: Transaction) -> None:
+def install(read: Reading, transaction: Transaction) -> None:
     """Put it in every model of the run that the strategy partitions, in the trained one else."""
-    state = runstate.of(trainer)
+    from vlmguard_torch.blank import blank_input, rank_divergence
+
+    state = runstate.of(read.trainer)
     assert state is not None
-    partitioned = hf.strategy(trainer) in PARTITIONED
-    found = profile.models(trainer) if partitioned else [trainer.model]
+    partitioned = read.strategy in PARTITIONED
+    found = read.profile.models(read.trainer) if partitioned else [read.trainer.model]
     handles = state.kept.setdefault(_KEY, [])
     for model in found:
         handle = blank_input.install(

@@ -34,7 +34,7 @@ _DROPPED = (
       "auto_find_batch_size", "full_determinism", "dataloader_persistent_workers",
       "dataloader_prefetch_factor", "dataloader_drop_last", "local_rank",
       "overwrite_output_dir"), ""),
-    (("neftune_noise_alpha", "label_smoothing_factor"), "left out"),
+    (("neftune_noise_alpha",), "left out"),
     (("group_by_length", "train_sampling_strategy"), "rows come in the file's order"),
     (("accelerator_config", "split_batches", "dispatch_batches"),
      "batches are dealt out as without it"),

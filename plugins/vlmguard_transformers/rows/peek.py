@@ -25,7 +25,7 @@ def kinds(trainer: Any, dataset: Any) -> frozenset[str] | None:
     """
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         return None
-    if trainer.args.world_size < 2 or not towers.by_name(trainer.model):
+    if trainer.args.world_size < 2 or not towers.seeing(trainer.model):
         return None  # nothing hangs on it
     rows = copy.copy(dataset)
     numbers = _spread(len(rows))

@@ -17,7 +17,6 @@ from typing import Any
 from vlmguard import agree, guard
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.core.runstate import RunState
-from vlmguard.rules import vg113_per_image_tower as rule
 from vlmguard.runtime import exchange, ranks
 from vlmguard_torch.calls import in_backward
 from vlmguard_torch.layout import gathered
@@ -106,6 +105,8 @@ class Abreast:
             return
         self._left.append(f"{where}/{mine}")
         if exchange.left(f"{where}/{other}", self.state.number) and self.state.run is not None:
+            from vlmguard.rules import vg113_per_image_tower as rule
+
             more = not other.endswith("no more")
             guard.judge([rule.parted(self.state.run, path, number, more)])
 

@@ -17,21 +17,21 @@ from vlmguard.core.errors import Stop
 from vlmguard.core.facts import Run
 from vlmguard.runtime import report
 from vlmguard_torch.watch import dry_run
-from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.reading import Reading
 
 _LARGE = 500_000_000
 """Parameters beyond which a backward on the CPU is no matter of seconds. DeepSpeed moves a model to
 its device only when it wraps it: until then a 7B model lies on the CPU."""
 
 
-def rehearse(trainer: Any, profile: Profile, run: Run) -> None:
+def rehearse(read: Reading, run: Run) -> None:
     """Make the dry run if the settings ask for one; say what came of it, or why there was none.
 
     Raises `Stop` where a rule finds that going on would be wrong.
     """
     if not settings.get().dry_step:
         return
-    model = trainer.model
+    trainer, profile, model = read.trainer, read.profile, read.trainer.model
     try:
         if why := profile.dry_run_obstacle(trainer) or _too_large(trainer):
             raise dry_run.CannotTry(why)
@@ -40,12 +40,11 @@ def rehearse(trainer: Any, profile: Profile, run: Run) -> None:
         if not isinstance(batch, Mapping):
             raise dry_run.CannotTry("this trainer makes its batches while it trains")
         with profile.around_forward(trainer), trainer.compute_loss_context_manager():
-            paths = profile.towers(trainer)
-            tried = dry_run.run(model, batch, paths, profile.loss, profile.model(trainer))
+            tried = dry_run.run(model, batch, read.towers, profile.loss, profile.model(trainer))
     except dry_run.CannotTry as error:
         report.line(f"dry step [{report.who()}]: not made: {error}")
         return
-    gradients = dry_run.say(tried, profile.never_used(trainer))
+    gradients = dry_run.say(tried, read.never_used)
     guard.pre_step(run, gradients=gradients)
 
 

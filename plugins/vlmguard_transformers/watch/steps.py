@@ -7,7 +7,7 @@ DeepSpeed, whose step sits inside backward, at the engine's.
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 from vlmguard import guard
 from vlmguard.core import runstate
@@ -18,7 +18,8 @@ from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.gradients import Watch
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import padding
-from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.profile import Paths, Profile
+from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.watch import call_count_sync, forwards, ledger
 from vlmguard_transformers.watch.repeats import Calls
 
@@ -27,6 +28,14 @@ _HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
 _TAKEN = ("zero0", "zero1", "zero2", "zero3")  # DeepSpeed takes gradients from the parameters
 _KEY, _KNOWN = "profile", "optimizers"
 _CALLS = "calls of towers"
+
+
+class Seen(NamedTuple):
+    """Of a `Reading`, what an optimizer's watch is told: names, no parameters."""
+
+    profile: Profile
+    towers: Paths
+    never_used: tuple[str, ...]
 
 
 class Watched:
@@ -60,11 +69,11 @@ class Watched:
 _by_optimizer: weakref.WeakKeyDictionary[Any, list[Watched]] = weakref.WeakKeyDictionary()
 
 
-def start(trainer: Any, profile: Profile, state: RunState) -> None:
+def start(read: Reading, state: RunState) -> None:
     """Count forwards; have the optimizers of ``trainer`` watched, once they are known, where the
     strategy lets hooks see gradients. A hook on a compiled model, put on or taken off, would have
     it compiled once more."""
-    compiles = hf.compiles(trainer)
+    trainer, compiles = read.trainer, hf.compiles(read.trainer)
     if not compiles:
         forwards.start(trainer.model, state)
     state.kept[_KNOWN] = weakref.WeakSet()
@@ -77,7 +86,7 @@ def start(trainer: Any, profile: Profile, state: RunState) -> None:
         state.at_close(calls.close)
     # What the user compiled is left out by `TowerForwards`: other towers of the model are watched.
     if state.run.strategy in _HOOKED and not hf.will_compile(trainer):
-        state.kept[_KEY] = profile
+        state.kept[_KEY] = Seen(read.profile, read.towers, read.never_used)
 
 
 def watch(trainer: Any, state: RunState, optimizer: Any, *, whole: bool = True) -> None:
@@ -91,18 +100,18 @@ def watch(trainer: Any, state: RunState, optimizer: Any, *, whole: bool = True) 
     if own is None or own in known or state.run is None:
         return
     known.add(own)
-    profile, holds, run = state.kept.get(_KEY), stepping.held(own), state.run
-    if profile is not None and not any(id(p) in holds for p in trainer.model.parameters()):
+    seen, holds, run = state.kept.get(_KEY), stepping.held(own), state.run
+    if seen is not None and not any(id(p) in holds for p in trainer.model.parameters()):
         return  # another model's
     runstate.bind(own, state)
     contain("the ledger", ledger.watch, trainer, state, own, whole)
-    if profile is None or not _can_watch(run, own):
+    if seen is None or not _can_watch(run, own):
         return
     made = Watch(
-        profile.model(trainer),
-        profile.towers(trainer),
+        seen.profile.model(trainer),
+        seen.towers,
         holds,
-        (*profile.never_used(trainer), *run.never_used, *run.text_skips),
+        (*seen.never_used, *run.never_used, *run.text_skips),
         stays=run.strategy not in _TAKEN,
         stale=run.strategy == "zero3",
         fails=run.needs_all_gradients,

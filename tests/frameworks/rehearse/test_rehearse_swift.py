@@ -1,4 +1,4 @@
-"""``vlmguard rehearse`` on a script of fourteen commands, in one warm process.
+"""``vlmguard rehearse`` on a script of fifteen commands, in one warm process.
 
 What real gloo ranks do with each is known: tests/frameworks/swift/test_cases.py runs them.
 """
@@ -35,6 +35,10 @@ RIGHT = {"full-vision-mixed": 8, "zero3": 16, "zero2": 2, "dpo": 2}
 CLASSES = {"llava-zero3-mixed-eval": "evaluation", "gemma3-fsdp2": "forward"}
 """Hangs of test_classes.py, and where both ranks are: the first trains on rows with images
 alone, and its ranks part when it evaluates."""
+
+SMOOTHED = "--label_smoothing_factor 0.1"
+"""The Trainer's own smoother does not shift the labels of this class: guard off, guard on and the
+reference learn the same wrong thing, and only the ledger tells."""
 
 
 def line(case, world=2):
@@ -75,12 +79,14 @@ def _asked():
     lines = [line(case) for case in cases.values()]
     lines += [line(case, RIGHT[case.name]) for case in healthy.values()]
     lines += [line(BY_NAME[name]) for name in CLASSES]
+    lines += [f"{line(next(case for case in HEALTHY if case.name == 'full'))} {SMOOTHED}"]
     for each in ("home", "work"):
         (folder / each).mkdir(parents=True)
     (folder / "work" / "train.sh").write_text("\n".join(lines) + "\n")
     asked = ask("--yes", "--format", "json", "train.sh", cwd=folder / "work", home=folder / "home")
     assert asked.stdout, asked.stderr
-    jobs = dict(zip([*cases, *healthy, *CLASSES], json.loads(asked.stdout)["jobs"], strict=True))
+    names = [*cases, *healthy, *CLASSES, "smoothed"]
+    jobs = dict(zip(names, json.loads(asked.stdout)["jobs"], strict=True))
     left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
     return json.dumps({"exit": asked.returncode, "jobs": jobs, "left": left})
 
@@ -123,6 +129,12 @@ def test_hangs_of_evaluation_and_of_fsdp2_are_told(name):
     assert {phase for _, phase, _, _ in job["off"]["sites"]} == {CLASSES[name]}
     assert job["on"]["kind"] == "right", job["on"]
     assert ("evaluation" in job["not_shown"]) is (name == "gemma3-fsdp2")
+
+
+def test_an_error_that_the_reference_shares_is_told_by_the_ledger():
+    job = done().jobs["smoothed"]
+    assert (job["verdict"], job["off"]["kind"]) == ("silently wrong", "right"), job
+    assert job["on"]["why"].startswith(("VG620", "VG622")), job["on"]
 
 
 def test_ranks_that_differ_are_forced_where_rows_differ():
