@@ -67,7 +67,7 @@ class Leaves:
             return
         self._opened, self.stepping, self.late = True, False, False
         self.forwards, self.unread = [], {}
-        self.index = [n for n, p in enumerate(self.subject.parameters) if self._watched(n, p)]
+        self.index = self._watched()
         self._rows = {n: row for row, n in enumerate(self.index)}
         self.parts, self.eps = dict.fromkeys(self.index, 0), dict.fromkeys(self.index, 0.0)
         self._micro: dict[int, int] = {}
@@ -78,9 +78,12 @@ class Leaves:
             self._hook(n, self.subject.parameters[n])
         self._handles += self.sharded.open(self._hook)
 
-    def _watched(self, n: int, p: Any) -> bool:
+    def _watched(self) -> list[int]:
+        """What trains and is held; where it is not known what is held, all that trains."""
         held = [each.group is not None for each in self.subject.account.tensors]
-        return p.requires_grad and (held[n] or not any(held))
+        every = not any(held)
+        parameters = enumerate(self.subject.parameters)
+        return [n for n, p in parameters if p.requires_grad and (every or held[n])]
 
     def _hook(self, n: int, used: Any) -> None:
         """On a parameter, or what FSDP2 puts in its place."""
