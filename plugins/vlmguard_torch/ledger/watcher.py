@@ -116,8 +116,7 @@ class Watcher:
 
     def _listen(self, model: Any) -> None:
         if self._forwards is None:
-            forward = Weakly(self._forward)
-            self._forwards = ForwardHook("the ledger", forward).on(model)
+            self._forwards = ForwardHook("the ledger", Weakly(self.forward)).on(model)
 
     @property
     def account(self) -> Account:
@@ -209,7 +208,8 @@ class Watcher:
             reader.together = together
         self._each("open")
 
-    def _forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """The model's forward is about to run."""
         if not (torch.is_grad_enabled() and module.training):
             return
         given = args[0] if args and isinstance(args[0], Mapping) else kwargs
