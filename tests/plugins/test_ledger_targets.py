@@ -352,3 +352,12 @@ def test_a_fault_of_ours_does_not_end_the_backward(monkeypatch):
     _, _, alone = train(Language, watched=False)
     assert all(torch.equal(a, b) for a, b in zip(weights, alone, strict=True))
     assert verdicts[0].state == "cannot tell"
+
+
+def test_a_large_vocabulary_goes_through_the_head_in_parts(monkeypatch):
+    whole = balanced(Language)[1]["forwards"]
+    monkeypatch.setattr(heads, "BLOCK", 1)
+    parts = balanced(Language)[1]["forwards"]
+    assert torch.tensor(parts) == pytest.approx(torch.tensor(whole), abs=1e-5)
+    monkeypatch.setattr("vlmguard_torch.ledger.targets.TRIED", (POSITIONS, 3, 9))
+    assert torch.tensor(balanced(Language)[1]["forwards"])[:, -2:].min() > 0.5
