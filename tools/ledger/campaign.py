@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit import envs
-from tools.ledger import said
+from tools.ledger import commands, said
 from tools.ordinary import campaign as ordinary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,13 +200,13 @@ def main() -> int:
     until = ordinary._until(options.until)
     with working() as bench:
         for what, name, known in _wanted(bench.known(), options):
-            kept = records().get((what, name))
+            kept = records().get(("healthy" if what == "healthy" else "injection", name))
             if time.time() >= until:
                 break
             if kept and kept["sources"] == sources() and not options.again:
                 continue
             try:
-                told = (inject if what == "injection" else healthy)(bench, name, known)
+                told = _made(bench, what, name, known)
             except RuntimeError as error:
                 print(f"{name}: no verdict: {error}", flush=True)
                 continue
@@ -216,6 +216,12 @@ def main() -> int:
     return 0
 
 
+def _made(bench: Bench, what: str, name: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    if what == "command":
+        return commands.inject(name, RULES) | {"sources": sources()}
+    return (inject if what == "injection" else healthy)(bench, name, known)
+
+
 def _sweep(bench: Bench) -> None:
     for folder in bench.folder.iterdir():
         if folder.is_dir():
@@ -223,16 +229,17 @@ def _sweep(bench: Bench) -> None:
 
 
 def _wanted(known: Mapping[str, Any], options: argparse.Namespace) -> Iterator[tuple[str, str, Any]]:
-    for what in ("injection", "healthy"):
+    every = {**known, "command": dict.fromkeys(commands.CODES)}
+    for what in ("injection", "command", "healthy"):
         if options.what.startswith(what[:6]) or not options.what:
-            for name, told in known[what].items():
+            for name, told in every[what].items():
                 if not options.only or any(word in name for word in options.only):
                     yield what, name, told
 
 
 def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--what", default="", choices=("", "injections", "healthy"))
+    parser.add_argument("--what", default="", choices=("", "injections", "commands", "healthy"))
     parser.add_argument("--only", nargs="*", default=[], help="names with any of these words in them")
     parser.add_argument("--until", default="", help="stop at this time of the clock, HH:MM")
     parser.add_argument("--again", action="store_true", help="make records again")
