@@ -110,6 +110,7 @@ def test_labels_of_another_text():
         ({"targets": 19, "own": 19}, {}, "every token is a target"),
         ({"eos_targets": 0}, {}, "never a target"),
         ({"restarts": 2}, {"bounded": False}, "packed rows"),
+        ({"begins": 2}, {"bounded": False}, "several texts begin in one row"),
     ],
 )
 def test_what_may_be_meant_is_a_note(odd, more, word):
