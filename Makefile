@@ -25,30 +25,30 @@ frameworks: envs
 # the same ones again), runs with something wrong around us, changes to the sources that the fast
 # tests should notice. What came of them is committed, and shown by docs/proof.md.
 faults: envs
-	$(DEV)/python -m tests.faults.campaign $(if $(SEED),--seed $(SEED))
-	$(DEV)/python -m tests.faults.campaign --elsewhere
-	$(DEV)/python docs/proof.py
+	$(DEV)/python -m tools.faults.campaign $(if $(SEED),--seed $(SEED))
+	$(DEV)/python -m tools.faults.campaign --elsewhere
+	$(DEV)/python -m tools.pages.proof
 
 mutate: dev
-	$(DEV)/python tests/mutate/run.py $(if $(SEED),--seed $(SEED))
-	$(DEV)/python tests/mutate/run.py --named
-	$(DEV)/python docs/proof.py
+	$(DEV)/python tools/mutate/run.py $(if $(SEED),--seed $(SEED))
+	$(DEV)/python tools/mutate/run.py --named
+	$(DEV)/python -m tools.pages.proof
 
 # An hour or two, resumable: healthy runs drawn by SEED, guard off and on; then docs/ordinary.md is
 # made of the records. A record of other sources of the guard is made again. UNTIL=HH:MM stops it.
-ORDINARY = $(DEV)/python -m tests.ordinary.campaign $(if $(SEED),--seed $(SEED)) $(if $(UNTIL),--until $(UNTIL))
+ORDINARY = $(DEV)/python -m tools.ordinary.campaign $(if $(SEED),--seed $(SEED)) $(if $(UNTIL),--until $(UNTIL))
 ordinary: dev
 	@$(ENVS) make trl swift llamafactory flagembedding colossalai
 	for world in 1 2 3 4; do $(ORDINARY) --world $$world || exit 1; done
 	$(ORDINARY) --long
-	$(DEV)/python docs/pages.py
+	$(DEV)/python -m tools.pages
 
 # Every cell of docs/matrix.md that has no record yet, guard off and on; stop and go on at will.
 matrix: dev
 	@$(ENVS) make trl colossalai
-	$(PYTHON) tests/matrix/campaign.py
-	$(DEV)/python -m tests.matrix.commands
-	$(DEV)/python docs/pages.py
+	$(PYTHON) tools/matrix/campaign.py
+	$(DEV)/python -m tools.matrix.commands
+	$(DEV)/python -m tools.pages
 
 # Hours, resumable: the example scripts of ms-swift that train, rehearsed with stand-ins. SCRIPTS is a
 # checkout of its repository. Then docs/rehearsals.md is made of all that was rehearsed.
@@ -56,8 +56,8 @@ REHEARSES = PYTHONPATH=$(CURDIR)/tests/kit/standins:$(CURDIR)/tests/kit/programs
 rehearse-all: dev
 	@test -d "$(SCRIPTS)/examples" || { echo "make rehearse-all SCRIPTS=FOLDER: a checkout of ms-swift's repository"; exit 2; }
 	@$(ENVS) make swift
-	$(REHEARSES) .envs/swift/bin/python -m tests.scripts.campaign $(SCRIPTS) --commit $$(git -C $(SCRIPTS) rev-parse HEAD)
-	$(DEV)/python docs/pages.py
+	$(REHEARSES) .envs/swift/bin/python -m tools.scripts.campaign $(SCRIPTS) --commit $$(git -C $(SCRIPTS) rev-parse HEAD)
+	$(DEV)/python -m tools.pages
 
 # The same, resumable, of commands that real gloo ranks are run on, too.
 rehearse-jobs: dev
@@ -66,16 +66,16 @@ rehearse-jobs: dev
 	$(REHEARSES):$(CURDIR)/tests/kit/stubs .envs/llamafactory/bin/python -m tests.frameworks.rehearse.jobs llamafactory
 	$(REHEARSES) .envs/flagembedding/bin/python -m tests.frameworks.rehearse.jobs flagembedding
 	$(REHEARSES) .envs/swift/bin/python -m tests.frameworks.rehearse.jobs swift --shares
-	$(DEV)/python docs/pages.py
+	$(DEV)/python -m tools.pages
 
 # Hours, resumable: the frameworks' own tests with the guard off and on. Each argument is a checkout
 # with its tests; TRL's answers the hub ids of all of them with tiny models (.suites/hub).
 suites: dev
 	@test -n "$(TRANSFORMERS)$(ACCELERATE)$(TRL)$(PEFT)" || { echo "make suites TRANSFORMERS=FOLDER ACCELERATE=FOLDER TRL=FOLDER PEFT=FOLDER: checkouts, any of them"; exit 2; }
 	@$(ENVS) make trl $(if $(TRANSFORMERS),llamafactory)
-	$(DEV)/python -m tests.suites.run $(if $(TRL),trl=$(TRL)) $(if $(ACCELERATE),accelerate=$(ACCELERATE)) \
+	$(DEV)/python -m tools.suites.run $(if $(TRL),trl=$(TRL)) $(if $(ACCELERATE),accelerate=$(ACCELERATE)) \
 	  $(if $(PEFT),peft=$(PEFT)) $(if $(TRANSFORMERS),transformers=$(TRANSFORMERS)); code=$$?; \
-	  $(DEV)/python docs/pages.py && exit $$code
+	  $(DEV)/python -m tools.pages && exit $$code
 
 # What most changes need: one small environment, under a minute. Some tests only wait for processes:
 # one worker more than cores.
@@ -98,13 +98,13 @@ docs:
 
 # The site, with broken links, anchors and outside requests as errors, and six pages in a browser.
 site: dev docs
-	$(DEV)/python docs/pages.py
-	$(DOCS)/python docs/make_site.py build
-	$(DOCS)/python docs/make_site.py look --only-some
+	$(DEV)/python -m tools.pages
+	$(DOCS)/python -m tools.pages.make_site build
+	$(DOCS)/python -m tools.pages.make_site look --only-some
 
 # Every page, as pictures under .site/shots.
 shots: site
-	$(DOCS)/python docs/make_site.py look
+	$(DOCS)/python -m tools.pages.make_site look
 
 # What goes on an index: dist/*.tar.gz and dist/*.whl, checked.
 dist: dev docs
@@ -113,12 +113,12 @@ dist: dev docs
 	$(DOCS)/python -m twine check --strict dist/*
 
 # What vlmguard costs, into docs/benchmarks.md: about 35 minutes on an idle machine.
-# PARTS='start pre_step watch' are the short ones (two minutes); `python -m tests.bench -h` names all.
+# PARTS='start pre_step watch' are the short ones (two minutes); `python -m tools.bench -h` names all.
 PARTS ?=
 bench: dev
 	@$(ENVS) make swift trl
-	$(DEV)/python -m tests.bench $(if $(PARTS),--only $(PARTS)); code=$$?; \
-	  $(DEV)/python docs/pages.py && exit $$code
+	$(DEV)/python -m tools.bench $(if $(PARTS),--only $(PARTS)); code=$$?; \
+	  $(DEV)/python -m tools.pages && exit $$code
 
 # What only a GPU can tell, into docs/gpu.md: at most ten minutes. GPU_PYTHON has torch with CUDA and
 # transformers; WHEELS is a folder of what it lacks. `make gpu GPU_FLAGS=--cpu` rehearses it.
@@ -127,10 +127,10 @@ WHEELS ?= $(wildcard .gpu/wheels)
 GPU_FLAGS ?=
 gpu:
 	@mkdir -p .gpu
-	PYTHONPATH=$(CURDIR):$(CURDIR)/plugins $(GPU_PYTHON) tests/gpu/run.py $(if $(WHEELS),--wheels $(WHEELS)) --out .gpu/gpu.json $(GPU_FLAGS)
-	@echo "cp .gpu/gpu.json docs/data/ and python docs/pages.py make docs/gpu.md of it"
+	PYTHONPATH=$(CURDIR):$(CURDIR)/plugins $(GPU_PYTHON) tools/gpu/run.py $(if $(WHEELS),--wheels $(WHEELS)) --out .gpu/gpu.json $(GPU_FLAGS)
+	@echo "cp .gpu/gpu.json docs/data/ and python -m tools.pages make docs/gpu.md of it"
 
-# .gpu/wheels: vlmguard, pluggy, packaging, peft and accelerate, a few MB; to be copied with tests/gpu.
+# .gpu/wheels: vlmguard, pluggy, packaging, peft and accelerate, a few MB; to be copied with tools/gpu.
 gpu-wheels: dev
 	rm -rf .gpu/wheels && mkdir -p .gpu/wheels
 	$(DEV)/python -m build --no-isolation --wheel --outdir .gpu/wheels .

@@ -19,7 +19,7 @@ from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard.runtime.faults import contain
-from vlmguard.runtime.stop import bring_down
+from vlmguard.runtime.stop import abort
 
 _RELEASE = ".".join(__version__.split(".")[:2])
 Changes = Mapping[str, Sequence[str]]
@@ -92,10 +92,10 @@ def pre_wrap(
         state = RunState(checked(), spell, speaks=speaks)
         contain("checking the freeze policy", check)
     except SettingsError as error:
-        contain("telling torchrun", bring_down, error)
+        contain("telling torchrun", abort, error)
         raise
     except Exception:
-        contain("telling the other ranks", passed_by)
+        contain("telling the other ranks", announce_skip)
         raise
     if owner is not None:
         runstate.bind(owner, state)
@@ -116,7 +116,7 @@ def pre_wrap(
     return state
 
 
-def passed_by() -> None:
+def announce_skip() -> None:
     """A fault of ours keeps this rank from looking at a run: it is counted as on the other ranks,
     and they are told that nothing is changed here."""
     agree.nothing(RunState(settings.Settings()))
@@ -184,7 +184,7 @@ def _tell(state: RunState, wanted: Plan, changes: Changes) -> None:
         report.say(finding, outcome, "; ".join(done) or "the same change")
 
 
-def held(state: RunState, how: str) -> None:
+def confirmed(state: RunState, how: str) -> None:
     """What was set has shown that it holds, on this rank."""
     with runstate.acting(state):
         for finding in list(state.set.values()):
@@ -324,7 +324,7 @@ def stop(findings: Iterable[Finding]) -> None:
         f"To go on regardless: VLMGUARD_RULES={findings[0].code}=warn"
     )
     if report.worker() is None:
-        contain("telling torchrun", bring_down, error)
+        contain("telling torchrun", abort, error)
     raise error
 
 
@@ -337,7 +337,7 @@ def on_error(run: Run | None, batch: Batch | None, error: BaseException) -> None
     """Explain a known exception under its traceback; the exception itself goes on unchanged."""
     if isinstance(error, Stop):
         # Raised in a dataloader worker, re-raised here: this is the process that torchrun watches.
-        contain("telling torchrun", bring_down, error)
+        contain("telling torchrun", abort, error)
         return
     with runstate.acting(runstate.of_run(run)):
         _explained(run, batch, error)

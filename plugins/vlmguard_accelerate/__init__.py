@@ -19,7 +19,8 @@ from vlmguard.runtime.seams import Seam
 
 _LOOP = "vlmguard_accelerate.loop"
 SEAMS = (
-    Seam("belongs", ("transformers.trainer:Trainer.__init__",), f"{_LOOP}:created",
+    Seam("belongs", ("transformers.trainer:Trainer.__init__",),
+         "vlmguard_transformers.accelerators:created",
          "tells a Trainer's Accelerator from that of a loop", optional=True),
     Seam("prepare", ("accelerate.accelerator:Accelerator.prepare",), f"{_LOOP}:prepare",
          "judges and mends a loop's run before its model is wrapped"),

@@ -15,11 +15,15 @@ from vlmguard.core.advice import Advice, FindUnused, SetVariant
 from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import freezing, stepping, towers
-from vlmguard_torch.onlooker import Onlooker, Witness
-from vlmguard_transformers import apply, batches, steps, translate
+from vlmguard_torch.layout import freezing, towers
+from vlmguard_torch.watch import stepping
+from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
+from vlmguard_transformers import accelerators, apply, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.rows import batches
+from vlmguard_transformers.watch import steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -100,17 +104,10 @@ def _note(state: RunState, module: Any, args: Args, kwargs: Mapping[str, Any]) -
         batches.hear(state, given)
 
 
-def created(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
-    """A Trainer has been made, and its Accelerator with it."""
-    made = wrapped(*args, **kwargs)
-    contain("noting a trainer's accelerator", hf.note, instance)
-    return made
-
-
 def prepare(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """Judge and mend the run of a loop whose model is about to be wrapped."""
     state = None
-    if instance not in hf.accelerators:
+    if instance not in accelerators.of_trainers:
         state = contain("judging a loop", _begin, instance, args)
     made = wrapped(*args, **kwargs)
     if state is not None:
@@ -178,10 +175,11 @@ def _begin(accelerator: Any, objects: Args) -> RunState | None:
 
         # DDP's own defaults: what accelerate does without a handler, as an object to change.
         accelerator.ddp_handler = DistributedDataParallelKwargs()
+    read = Reading(loop, PROFILE)
     state = guard.pre_wrap(
-        lambda: translate.run(loop, PROFILE),
-        lambda plan: apply.apply(loop, PROFILE, plan),
-        lambda: freezing.check(model, PROFILE.policy(), PROFILE.parts(loop)),
+        lambda: translate.run(read),
+        lambda plan: apply.apply(read, plan),
+        lambda: freezing.check(read.parameters, read.policy, read.parts),
         owner=loop,
         spell=PROFILE.spell,
         speaks=PROFILE.speaks,
@@ -191,13 +189,13 @@ def _begin(accelerator: Any, objects: Args) -> RunState | None:
     state.kept[_KEY] = loop
     for owner in (accelerator, model):
         runstate.bind(owner, state)
-    state.at_close(Onlooker("noting a batch", partial(_note, state)).on(model).remove)
-    contain("watching gradients", steps.start, loop, PROFILE, state)
+    state.at_close(ForwardHook("noting a batch", partial(_note, state)).on(model).remove)
+    contain("watching gradients", steps.start, read, state)
     return state
 
 
 def _trains_towers(each: Any) -> bool:
-    if not hasattr(each, "named_parameters") or not towers.by_name(each):
+    if not hasattr(each, "named_parameters") or not towers.seeing(each):
         return False
     return any(parameter.requires_grad for parameter in each.parameters())
 
@@ -236,7 +234,7 @@ def _judge(optimizer: Any) -> None:
     steps.after(loop, state)
     if getattr(loop.accelerator, "sync_gradients", True):
         steps.after_engine(optimizer)
-    steps.held(state)
+    steps.confirmed(state)
     loop.heard.clear()
 
 

@@ -85,7 +85,7 @@ def _remember(booster: Any) -> None:
 
 def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from vlmguard_colossalai import apply, rules, translate, watch
-    from vlmguard_torch import freezing
+    from vlmguard_torch.layout import freezing
 
     model = args[0] if args else kwargs.get("model")
     if not translate.is_plain(model):

@@ -7,8 +7,8 @@ from typing import Any
 from vlmguard.core.plan import Plan
 from vlmguard.guard import Changes
 from vlmguard_colossalai.translate import Scene
-from vlmguard_torch import freezing, parameters
-from vlmguard_torch.model_checkpointing import set_on_model
+from vlmguard_torch.layout import freezing, parameters
+from vlmguard_torch.layout.model_checkpointing import set_on_model
 from vlmguard_torch.transaction import Transaction
 
 _SHOWN = 4  # words of a freeze; more of them are not listed

@@ -10,7 +10,7 @@ import torch
 
 from vlmguard.core.facts import Sample
 from vlmguard_colossalai.facts import Step
-from vlmguard_torch.towers import without_adapters
+from vlmguard_torch.layout.towers import without_adapters
 
 _VISUAL = ("pixel", "image", "img", "picture", "video", "vision", "visual")
 _NOT_VISUAL = ("token", "feature_layer", "feature_select", "mask", "embeds", "label")

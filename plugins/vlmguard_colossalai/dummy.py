@@ -2,7 +2,8 @@
 
 Built by the model's own processor. In a causal model no token before it can see it, and its labels
 are -100: the loss is the same, every gradient of the vision tower is exactly zero, and every rank
-runs the tower. Whether the model is one is declared (`vlmguard_torch.families`) or tried (`trial`).
+runs the tower. Whether the model is one is declared (`vlmguard_torch.media.families`) or tried
+(`trial`).
 """
 
 from __future__ import annotations

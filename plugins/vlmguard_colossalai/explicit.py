@@ -10,7 +10,7 @@ from typing import Any
 
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
-from vlmguard.runtime import arming
+from vlmguard.runtime import arming, stub
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def tell(
 ) -> None:
     """What `vlmguard_colossalai.guard_booster` does; see there. What an earlier call said of this
     booster holds where this one says nothing."""
-    if arming.is_off():
+    if stub.is_off():
         return
     _check(booster)
     block = _block(processor)

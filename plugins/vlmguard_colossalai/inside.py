@@ -10,9 +10,11 @@ from typing import Any
 
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
-from vlmguard_torch import apart, blank, inputs, model_checkpointing, neutral, places
-from vlmguard_torch.observed import Observed
-from vlmguard_torch.towers import plain
+from vlmguard_torch.blank import blank_input, neutral, rank_divergence
+from vlmguard_torch.layout import model_checkpointing, model_layout
+from vlmguard_torch.layout.towers import plain
+from vlmguard_torch.media import blank_media
+from vlmguard_torch.observe.observed import Observed
 
 
 def observed(model: Any) -> Observed | None:
@@ -32,19 +34,19 @@ def why_not(model: Any, facts: Observed | None) -> str:
 
 def entries(model: Any) -> tuple[str, ...]:
     """What a batch with an image has and one without lacks."""
-    found = places.find(model)
-    return tuple(inputs.from_config(found.owner, found.kinds[0]))
+    found = model_layout.find(model)
+    return tuple(blank_media.from_config(found.owner, found.kinds[0]))
 
 
-def install(model: Any, always: bool, state: RunState) -> blank.Blank:
+def install(model: Any, always: bool, state: RunState) -> blank_input.Blank:
     """Put it into ``model``, boosted or not. ``always``: in evaluation too, frozen or not, and of
     every kind that can be run: which of them the other ranks have is not known."""
-    return blank.install(
+    return blank_input.install(
         model,
         when="always" if always else "training",
         kinds=kinds(model) if always else None,
         say=lambda text: report.line(text.removeprefix("vlmguard: ")),
-        failed=partial(apart.judge, state, 0),
+        failed=partial(rank_divergence.judge, state, 0),
     )
 
 
@@ -55,7 +57,7 @@ def kinds(model: Any) -> tuple[str, ...]:
     found = neutral.kinds(model)
     if len(found) < 2 or model_checkpointing.of_model(model).use_reentrant is False:
         return found
-    towers, left, used = places.find(model), [], set()
+    towers, left, used = model_layout.find(model), [], set()
     above = _path(model, towers.owner)
     for kind in found:
         paths = tuple(above + path for path in towers.towers[kind])

@@ -16,7 +16,7 @@ from vlmguard.runtime.faults import contain
 class Touched:
     """Sees each operation on a parameter. One set update an operation; nothing is kept alive.
 
-    model: `layout.engine`'s.
+    model: `gemini_chunks.engine`'s.
     sound: False once an operation may have gone unseen: "untouched" then means nothing.
     paused: a forward runs that no backward follows: an evaluation.
     ended: a backward has run since the last training forward began.

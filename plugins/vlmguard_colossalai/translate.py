@@ -11,10 +11,11 @@ from vlmguard.core.facts import MEDIA, Certainty, Provenance, Run, Strategy
 from vlmguard.runtime import report, seams
 from vlmguard.runtime.faults import contain
 from vlmguard_colossalai import explicit, inside
-from vlmguard_torch import families, freezing, model_checkpointing, parameters
-from vlmguard_torch.observed import Observed, under
+from vlmguard_torch.layout import freezing, model_checkpointing, parameters
+from vlmguard_torch.layout.towers import by_name, kind_of, plain, without_adapters
+from vlmguard_torch.media import families
+from vlmguard_torch.observe.observed import Observed, under
 from vlmguard_torch.releases import releases
-from vlmguard_torch.towers import by_name, kind_of, plain, without_adapters
 
 _PLUGINS: tuple[tuple[str, Strategy], ...] = (
     ("GeminiPlugin", "gemini"),

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from vlmguard_colossalai import dummy
-from vlmguard_torch import dry_run
-from vlmguard_torch.towers import plain
+from vlmguard_torch.layout.towers import plain
+from vlmguard_torch.watch import dry_run
 
 _WORDS = "one two three four five six seven"
 _CLOSE = {torch.float32: 1e-5, torch.float64: 1e-9}

@@ -17,17 +17,17 @@ from vlmguard.core import settings
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
-from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
-from vlmguard_colossalai import batches, inside, layout
+from vlmguard.runtime.stub import is_off
+from vlmguard_colossalai import batches, gemini_chunks, inside
+from vlmguard_colossalai.call_count_sync import CallCountSync
 from vlmguard_colossalai.completer import Completer
 from vlmguard_colossalai.facts import Forward
-from vlmguard_colossalai.together import Together
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
-from vlmguard_torch import dry_run
-from vlmguard_torch.gradients import Watch
-from vlmguard_torch.towers import kind_of, plain
+from vlmguard_torch.layout.towers import kind_of, plain
+from vlmguard_torch.watch import dry_run
+from vlmguard_torch.watch.gradients import Watch
 
 _WATCHED = ("gemini", "lowlevelzero", "ddp", "single")
 _by_optimizer: weakref.WeakKeyDictionary[Any, Boosted] = weakref.WeakKeyDictionary()
@@ -105,20 +105,20 @@ class Boosted:
             if kind_of(name, self.paths) in ("vision", "aligner")
         }
         gemini = self.run.strategy == "gemini"
-        engine = layout.engine(model) if gemini else None
+        engine = gemini_chunks.engine(model) if gemini else None
         self.touched = Touched(engine) if gemini else None
-        self.apart = gemini and not layout.mixes(engine, inner, self.seeing)
+        self.apart = gemini and not gemini_chunks.mixes(engine, inner, self.seeing)
         if gemini and self.run.world > 1 and self.paths:
             self.completer.reorders = not scene.text_runs_towers
         if scene.hurts or self.completer.reorders:
             contain("putting a blank image into the model", self.completer.install)
         self.judged = False  # whether this step's backward was judged
-        self.together: Together | None = None
+        self.call_counts: CallCountSync | None = None
         if self.completer.reorders:
             self._compares(scene)
         self.pending = False  # whether the booster's backward has run since the last step
         lost = {"backward", "gemini step"} & {*self.run.missing_seams, *self.run.lost_seams}
-        self.overwrites = gemini and not lost and layout.overwrites(engine)
+        self.overwrites = gemini and not lost and gemini_chunks.overwrites(engine)
         self.accumulates = bool(getattr(engine, "enable_gradient_accumulation", False))
         model.register_forward_pre_hook(_contained(self.before_forward), with_kwargs=True)
         model.register_forward_hook(_contained(self.after_forward), always_call=True)
@@ -128,9 +128,9 @@ class Boosted:
         part."""
         if self.completer.inside:
             if inside.several(scene.core):
-                self.together = Together(self.state, least=1)
+                self.call_counts = CallCountSync(self.state, least=1)
         elif scene.text_leaves_towers:
-            self.together = Together(self.state)
+            self.call_counts = CallCountSync(self.state)
         elif self.completer.block is None:
             _note(
                 "what a text-only batch leaves out of this model could not be observed: if it "
@@ -170,7 +170,7 @@ class Boosted:
             return None
         done = self.completer(batch)
         kinds = self.completer.facts(done).kinds
-        if self.together is not None and (found := self.together.compare(kinds)):
+        if self.call_counts is not None and (found := self.call_counts.compare(kinds)):
             guard.judge([found])
         return None if done is batch else rebuild(done)
 

@@ -1,18 +1,24 @@
-"""What a rule VG5xx says, and its page: made of the catalogue of ``vlmguard explain``."""
+"""What a rule VG5xx says of an exception in a run, and its page: made of the catalogue.
+
+It is asked with the exception instead of a log, and with the guard's own facts.
+"""
 
 from __future__ import annotations
 
 import textwrap
+import traceback
 
 from vlmguard.core.facts import Batch, Failure, Run
 from vlmguard.core.findings import Finding
-from vlmguard_explain import inrun
 from vlmguard_explain.advice import flags
-from vlmguard_explain.advice.steps import cause, steps
+from vlmguard_explain.advice.steps import case, cause, steps
 from vlmguard_explain.lazy import lazy
-from vlmguard_explain.match.catalogue import Step, by_code
+from vlmguard_explain.lines.lines import Line
+from vlmguard_explain.match import classify
+from vlmguard_explain.match.catalogue import Known, Step, by_code
 from vlmguard_explain.run.logfacts import Facts
 from vlmguard_explain.show.headline import chinese
+from vlmguard_explain.tracebacks.event import Event, flat
 
 _OURSELVES = lazy(r"pip install '?vlmguard")
 
@@ -23,13 +29,13 @@ def speaker(failure: Failure) -> str:
     What only says that someone ended the run (SIGTERM, Ctrl-C) is left to logs: in the run the
     user knows.
     """
-    known = inrun.classified(failure)
+    known = _classified(failure)
     return "" if known is None or known.order == "end" else known.code
 
 
 def finding(code: str, run: Run | None, batch: Batch | None, failure: Failure) -> Finding:
     """What the entry ``code`` says of ``failure`` in this run."""
-    known, facts = by_code()[code], inrun.facts(run, batch, failure)
+    known, facts = by_code()[code], _facts(run, batch, failure)
     every = [flags.say(step, facts) for step in steps(known, facts)]
     there = [step for step in every if not _OURSELVES.search(step)]  # it guards this run
     advice, why = "; or ".join(there or every), cause(known, facts)
@@ -66,3 +72,60 @@ def _step(step: Step, facts: Facts) -> str:
     where = " or ".join(f"`{text}`" for text in step.when[:2])
     change = f"where it says {where}: " * bool(where) + flags.say(step, facts)
     return f"{change} (cost: {step.cost})" if step.cost else change
+
+
+def _classified(failure: Failure) -> Known | None:
+    """The catalogue's entry that ``failure`` is."""
+    known = classify.classify(_raised(failure))
+    bug = case(_facts(None, None, failure)) if known is not None else None
+    return by_code()[bug.code] if bug is not None and bug.code else known
+
+
+def _raised(failure: Failure) -> Event:
+    """``failure`` as an exception that was read from a log."""
+    return _event(failure.error, failure.type, failure.message)
+
+
+def _event(error: BaseException | None, name: str, message: str, depth: int = 0) -> Event:
+    found = Event(Line(0, 0, 0, None, "", None, "", "", ""), name, message)
+    if error is None:
+        return found
+    for frame in traceback.extract_tb(error.__traceback__)[-60:]:
+        found.frames.append((frame.filename, frame.lineno or 0, frame.name))
+        place = f'File "{frame.filename}", line {frame.lineno}, in {frame.name}'
+        found.trace += [place, frame.line or ""]  # as a log has them
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is not None and depth < 4:
+        found.cause = _event(before, type(before).__name__, str(before), depth + 1)
+    return found
+
+
+def _facts(run: Run | None, batch: Batch | None, failure: Failure) -> Facts:
+    """What the guard knows of the run, as the catalogue's texts read it."""
+    raised = _raised(failure)
+    message = flat(f"{failure.type}: {failure.message}")
+    known = Facts() if run is None else _of(run, batch)
+    return known.at(message, flat(" ".join(raised.trace)), raised.phase)
+
+
+def _of(run: Run, batch: Batch | None) -> Facts:
+    used, tower = run.checkpointing, run.tower("vision")
+    blind = bool(run.towers) and not any(tower.sees for tower in run.towers)
+    return Facts(
+        framework=run.framework,
+        releases=run.releases,
+        strategy=run.strategy,
+        world=run.world,
+        micro=len(batch.samples) or None if batch else None,
+        accumulation=run.accumulation,
+        use_reentrant=used.use_reentrant if used.on else None,
+        find_unused=run.find_unused,
+        static_graph=run.static_graph,
+        checkpointing=used.on,
+        tuning=run.tuning,
+        freeze_tower=None if tower is None else not tower.trainable,
+        kinds=batch.kinds if batch else (),
+        seen=frozenset(("text model",)) if blind else frozenset(),  # such as a reranker
+        said={"cutoff": " and ".join(run.cut_off)},
+        run=run,
+    )

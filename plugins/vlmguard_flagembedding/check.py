@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.check import hf, scripts, sources
+from vlmguard.check import hf
 from vlmguard.check.facts import Draft
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import Job
+from vlmguard.check.reading import scripts, sources
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 
 
 class FlagEmbedding(Framework):

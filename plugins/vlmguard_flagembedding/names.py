@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vlmguard_torch.towers import without_adapters
+from vlmguard_torch.layout.towers import without_adapters
 
 Paths = dict[str, tuple[str, ...]]
 

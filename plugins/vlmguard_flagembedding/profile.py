@@ -8,6 +8,7 @@ from typing import Any
 from vlmguard.core import settings
 from vlmguard.core.facts import Checkpointing
 from vlmguard_flagembedding.names import Named
+from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_transformers import checkpointing
 from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Paths, Profile
 
@@ -45,11 +46,10 @@ class FlagEmbedding(Profile):
     def tuning(self, trainer: Any) -> str:
         return "full" if Named(trainer.model).inner is trainer.model.model else "lora"
 
-    def never_used(self, trainer: Any) -> tuple[str, ...]:
+    def never_used(self, trainer: Any, parameters: Parameters) -> tuple[str, ...]:
         """Embedders take the last hidden state: a pooler behind it is never called."""
-        model = Named(trainer.model)
-        pooler = model.towers()["pooler"]
-        named = model.named_parameters() if pooler else ()
+        pooler = Named(trainer.model).towers()["pooler"]
+        named = parameters.named_parameters() if pooler else ()
         return tuple(name for name, p in named if p.requires_grad and name.startswith("pooler."))
 
     def checkpointing(self, trainer: Any) -> Checkpointing:
@@ -63,7 +63,7 @@ class FlagEmbedding(Profile):
             "transformers' default" if asked is None else "the user's flag",
         )
 
-    def checkpointed(self, trainer: Any, kind: str) -> bool:
+    def checkpointed(self, trainer: Any, kind: str, paths: tuple[str, ...] = ()) -> bool:
         return kind == "llm" and self.checkpointing(trainer).on
 
     def forwards(self, trainer: Any) -> int:

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check import hf
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.scene import Scene
-from vlmguard_transformers import rehearse_flags
-from vlmguard_transformers.shrunk import make as make
-from vlmguard_transformers.shrunk import ready as ready
-from vlmguard_transformers.shrunk import remote as remote
+from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal.shrunk import make as make
+from vlmguard_transformers.rehearsal.shrunk import ready as ready
+from vlmguard_transformers.rehearsal.shrunk import remote as remote
 
 NAME = "FlagEmbedding"
 _DROPPED = (
@@ -64,9 +64,9 @@ def shaped(request: Request, rows: Sequence[Mapping[str, Any]]) -> list[dict[str
 
 def load() -> None:
     """All that ranks need, imported once before they are forked."""
-    from vlmguard_transformers import rehearsal
+    from vlmguard_transformers.rehearsal import in_rank
 
-    rehearsal.load("FlagEmbedding", "FlagEmbedding.abc.finetune.embedder",
+    in_rank.load("FlagEmbedding", "FlagEmbedding.abc.finetune.embedder",
                    "FlagEmbedding.abc.finetune.reranker", "vlmguard_flagembedding.profile",
                    "transformers.models.llama.modeling_llama",
                    "transformers.models.xlm_roberta.modeling_xlm_roberta")  # fmt: skip
@@ -80,9 +80,9 @@ def commands(
     for names, why in _DROPPED:
         argv.replace(names, why)
     rate = 0.1 if ".reranker." in request.entry else 0.01
-    wrapper = rehearse_flags.settle(argv, request, made, steps, rate)
+    wrapper = flags.settle(argv, request, made, steps, rate)
     argv.set("train_data", single)
-    return Commands(tuple(argv.words), tuple(rehearse_flags.reference(argv, request).words),
+    return Commands(tuple(argv.words), tuple(flags.reference(argv, request).words),
                     {}, tuple(argv.notes), wrapper)  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Co
                 f"their passages, {many * 4 / 1e9:.1f} GB in float32")  # fmt: skip
     for names, why in _DROPPED:
         argv.replace(names, why)
-    env = rehearse_flags.settle(argv, request, made, steps, None)
+    env = flags.settle(argv, request, made, steps, None)
     argv.set("train_data", rows)
     unseen = (NEGATIVES,) if across else ()
     return Commands(tuple(argv.words), (), env, unseen=unseen)
@@ -112,9 +112,9 @@ def act(scene: Scene) -> dict[str, Any]:
     """One rank's part of one pass."""
     import runpy
 
-    from vlmguard_transformers import rehearsal
+    from vlmguard_transformers.rehearsal import in_rank
 
-    return rehearsal.run(
+    return in_rank.run(
         scene, "FlagEmbedding/__main__.py", lambda _: {},
         lambda: runpy.run_module(scene.entry, run_name="__main__"),
     )  # fmt: skip

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vlmguard.check import hf, model, rows, sources
+from vlmguard.check import hf
 from vlmguard.check.facts import Draft
-from vlmguard.check.fields import Field, Values, Wrong
-from vlmguard.check.files import Files, Unreadable
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job, count
+from vlmguard.check.reading import model, rows, sources
+from vlmguard.check.reading.fields import Field, Values, Wrong
+from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import known
 from vlmguard.core.findings import Variant
 

@@ -11,18 +11,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import known
 from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.scene import Scene
 from vlmguard_llamafactory import formats
-from vlmguard_transformers import cut, rehearse_flags
-from vlmguard_transformers.shrunk import make as make
-from vlmguard_transformers.shrunk import ready as ready
-from vlmguard_transformers.shrunk import remote as remote
+from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal.shrunk import make as make
+from vlmguard_transformers.rehearsal.shrunk import ready as ready
+from vlmguard_transformers.rehearsal.shrunk import remote as remote
+from vlmguard_transformers.rows import cut
 
 NAME = "LLaMA-Factory"
 DROPS = True
@@ -84,9 +85,9 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         shuffled=not values.true("disable_shuffling"),
         blocks=True,
         # KTO's loss takes the mean over all ranks
-        paired=stage == "kto" or rehearse_flags.own_tokens(values),
+        paired=stage == "kto" or flags.own_tokens(values),
         fewest=int(batch) if values.true("dataloader_drop_last") else 0,
-        evaluates=rehearse_flags.evaluates(values),
+        evaluates=flags.evaluates(values),
         evaluated=evaluated,
         row=_ROWS.get(stage, ""),
         media_root=files.path(str(values.get("media_dir") or folder)),
@@ -141,9 +142,9 @@ def shaped(request: Request, rows: Sequence[Mapping[str, Any]]) -> list[dict[str
 
 def load() -> None:
     """All that ranks need, imported once before they are forked."""
-    from vlmguard_transformers import rehearsal
+    from vlmguard_transformers.rehearsal import in_rank
 
-    rehearsal.load("llamafactory.train.tuner", "llamafactory.data.collator",
+    in_rank.load("llamafactory.train.tuner", "llamafactory.data.collator",
                    "vlmguard_llamafactory.profile")  # fmt: skip
 
 
@@ -154,7 +155,7 @@ def commands(
     batches of the file, so that both read it in the order for one rank."""
     lora = (Argv(list(request.argv)).get("finetuning_type") or "lora") == "lora"
     argv, wrapper = _located(request, made, single, steps, 1 if lora else 0.1)
-    other = rehearse_flags.reference(argv, request)
+    other = flags.reference(argv, request)
     other.drop("use_reentrant_gc")
     other.set("disable_gradient_checkpointing", True)
     return Commands(
@@ -183,7 +184,7 @@ def _located(
         argv.replace(names, why)
     if rate is not None:
         argv.drop(*_ADAPTIVE)
-    wrapper = rehearse_flags.settle(argv, request, made, steps, rate)
+    wrapper = flags.settle(argv, request, made, steps, rate)
     _media(argv, request, rows)
     _data(argv, before, request, rows)
     given = argv.get("flash_attn")
@@ -244,7 +245,7 @@ def _stand_in(row: str) -> dict[str, Any]:
 
 def _media(argv: Argv, request: Request, rows: Path) -> None:
     """Few pixels and frames."""
-    few = rehearse_flags.PIXELS
+    few = flags.PIXELS
     if request.data:
         longest = argv.get("cutoff_len") or str(CUTOFF)
         own = argv.get("image_max_pixels") or str(OWN_PIXELS)
@@ -263,8 +264,8 @@ def act(scene: Scene) -> dict[str, Any]:
     """One rank's part of one pass."""
     import importlib
 
-    from vlmguard_torch import towers
-    from vlmguard_transformers import rehearsal
+    from vlmguard_torch.layout import towers
+    from vlmguard_transformers.rehearsal import in_rank
 
     tuner = importlib.import_module("llamafactory.train.tuner")
-    return rehearsal.run(scene, "llamafactory-cli", towers.by_name, tuner.run_exp)
+    return in_rank.run(scene, "llamafactory-cli", towers.by_name, tuner.run_exp)

@@ -8,7 +8,7 @@ from vlmguard import guard
 from vlmguard.core import runstate, settings
 from vlmguard.core.facts import Batch, Run, Sample
 from vlmguard.runtime.faults import contain
-from vlmguard_transformers import phases
+from vlmguard_transformers.rows import phases
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -22,9 +22,9 @@ def collate(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     try:
         collated = wrapped(*args, **kwargs)
     except Exception:
-        contain("judging the batch", _judge, seen, None)
+        contain("judging the batch", _judge, instance, seen, None)
         raise
-    contain("judging the batch", _judge, seen, collated)
+    contain("judging the batch", _judge, instance, seen, collated)
     return collated
 
 
@@ -37,10 +37,13 @@ def _seen(template: Any, rows: Any) -> Any:
     return encoded.Look(template, rows, state.run.generates)
 
 
-def _judge(seen: Any, collated: Any) -> None:
+def _judge(template: Any, seen: Any, collated: Any) -> None:
     state = runstate.inherited(settings.get)
     if seen is not None and state is not None and state.run is not None:
-        guard.pre_step(state, batch=seen.batch(phases.current(), collated))
+        # GRPO's prompts, from which the policy samples, go through a template that is inferring.
+        samples = getattr(template, "is_training", True) is False
+        phase = "generate" if samples else phases.current()
+        guard.pre_step(state, batch=seen.batch(phase, collated))
 
 
 def fetch(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:

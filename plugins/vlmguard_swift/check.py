@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vlmguard.check import hf, rows, sources
+from vlmguard.check import hf
 from vlmguard.check.facts import Draft
-from vlmguard.check.fields import Field, Values, Wrong
-from vlmguard.check.files import Files
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job, count
+from vlmguard.check.reading import rows, sources
+from vlmguard.check.reading.fields import Field, Values, Wrong
+from vlmguard.check.reading.files import Files
 from vlmguard_swift import check_registry as registry
 
 _CLASSES = {

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlmguard.check import model as models
-from vlmguard.check import sources
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.reading import model as models
+from vlmguard.check.reading import sources
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 from vlmguard.core.facts import Certainty
 
 _MODELS = ("swift.model.models", "swift.llm.model.model")

@@ -9,7 +9,7 @@ from typing import Any
 
 from vlmguard.core.facts import Batch, Phase, Sample
 from vlmguard_swift import counting, sources
-from vlmguard_torch import families
+from vlmguard_torch.media import families
 
 VISUAL = ("pixel_values", "pixel_values_videos", "image_grid_thw", "video_grid_thw", "image_sizes",
           "image_bound", "tgt_sizes")  # fmt: skip

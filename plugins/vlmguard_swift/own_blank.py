@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vlmguard.core.facts import Certainty, Strategy
-from vlmguard_torch.towers import without_adapters
+from vlmguard_torch.layout.towers import without_adapters
 
 _PLAIN = "Template._post_encode"
 _ALWAYS, _UNDER_DEEPSPEED = "_get_inputs_embeds_hf", "is_deepspeed_enabled()"

@@ -9,8 +9,8 @@ from typing import Any
 from vlmguard.core.advice import NoCheckpointing
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard_swift import SEAMS, decision, own_blank, registry
-from vlmguard_torch import dry_run
 from vlmguard_torch.transaction import Transaction
+from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Paths, Profile
 
 # What ``Seq2SeqTrainer.compute_loss`` takes out of a batch before forward.
@@ -54,7 +54,7 @@ class Swift(Profile):
         decided = "ms-swift's default" if asked is None else "the user's flag"
         return Checkpointing(on, decision.effective(), asked, decided)
 
-    def checkpointed(self, trainer: Any, kind: str) -> bool:
+    def checkpointed(self, trainer: Any, kind: str, paths: tuple[str, ...] = ()) -> bool:
         """Before 3.5 the tower has no flag."""
         language = bool(trainer.args.gradient_checkpointing)
         if kind not in ("vision", "aligner", "audio"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard_torch import towers as by_name
+from vlmguard_torch.layout import towers as by_name
 
 _KINDS = {"vision": "vision_tower", "aligner": "aligner", "llm": "language_model",
           "generator": "generator"}  # fmt: skip

@@ -12,22 +12,23 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check import sources
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.reading import sources
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.scene import Scene
 from vlmguard_swift import rehearse_table as table
 from vlmguard_swift.rehearse_obstacles import many, obstacle
 from vlmguard_swift.rehearse_rows import kind_of
 from vlmguard_swift.rehearse_rows import shaped as shaped
-from vlmguard_transformers import cut, rehearse_flags
-from vlmguard_transformers.rehearse_flags import PIXELS
-from vlmguard_transformers.shrunk import make as make
-from vlmguard_transformers.shrunk import ready as ready
-from vlmguard_transformers.shrunk import remote as remote
+from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal.flags import PIXELS
+from vlmguard_transformers.rehearsal.shrunk import make as make
+from vlmguard_transformers.rehearsal.shrunk import ready as ready
+from vlmguard_transformers.rehearsal.shrunk import remote as remote
+from vlmguard_transformers.rows import cut
 
 NAME = "ms-swift"
 DROPS = True
@@ -82,16 +83,16 @@ def _together(values: Values, kind: str) -> bool:
     """
     losses = many(values.get("loss_type"))
     together = kind == "kto" or "bco_pair" in losses or values.get("task_type") == "embedding"
-    return together or rehearse_flags.own_tokens(values)
+    return together or flags.own_tokens(values)
 
 
 def load() -> None:
     """All that ranks need, imported once before they are forked."""
     import contextlib
 
-    from vlmguard_transformers import rehearsal
+    from vlmguard_transformers.rehearsal import in_rank
 
-    rehearsal.load(
+    in_rank.load(
         "swift.pipelines", "swift.trainers", "swift.trainers.seq2seq_trainer", "swift.loss_scale",
         "swift.rlhf_trainers", "swift.llm", "trl", "qwen_vl_utils", "vlmguard_swift.profile",
         "vlmguard_swift.batches", "swift.rlhf_trainers.grpo_trainer",
@@ -117,16 +118,16 @@ def _main(entry: str) -> Any:
 def act(scene: Scene) -> dict[str, Any]:
     """One rank's part of one pass."""
     from vlmguard_swift import registry, rewards, substitutes
-    from vlmguard_torch import towers
-    from vlmguard_transformers import rehearsal
+    from vlmguard_torch.layout import towers
+    from vlmguard_transformers.rehearsal import in_rank
 
-    rehearsal.enter(scene, rehearsal.fsdp(scene.argv, scene.env))
-    told = rehearsal.watch(scene, lambda model: registry.towers(model) or towers.by_name(model))
+    in_rank.enter(scene, in_rank.fsdp(scene.argv, scene.env))
+    told = in_rank.watch(scene, lambda model: registry.towers(model) or towers.by_name(model))
     rewards.spread(told)
     substitutes.alike()
-    with rehearsal.arguments(f"swift/cli/{scene.entry}.py", scene.argv):
+    with in_rank.arguments(f"swift/cli/{scene.entry}.py", scene.argv):
         _main(scene.entry)()
-    return rehearsal.finished(told)
+    return in_rank.finished(told)
 
 
 def commands(
@@ -136,7 +137,7 @@ def commands(
     argv, env = _located(request, made, rows, steps)
     if request.generates:
         _groups(argv, request)
-    wrapper = _wrapper(argv, request, made, rehearse_flags.written)
+    wrapper = _wrapper(argv, request, made, flags.written)
     _numbers(argv)
     reference = _reference(argv, request, single)
     return Commands(tuple(argv.words), reference, env, tuple(argv.notes), wrapper)
@@ -145,8 +146,8 @@ def commands(
 def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands:
     """The command with its own optimizer, dtype, clipping and accumulation."""
     argv, env = _located(request, made, rows, steps)
-    wrapper = _wrapper(argv, request, made, rehearse_flags.written_own)
-    if argv.get("torch_dtype") is None and (dtype := rehearse_flags.dtype(request.model)):
+    wrapper = _wrapper(argv, request, made, flags.written_own)
+    if argv.get("torch_dtype") is None and (dtype := flags.dtype(request.model)):
         argv.set("torch_dtype", dtype)
     unseen = (REWARDS,) if request.row == "prompt" else ()
     return Commands(tuple(argv.words), (), env, (), wrapper, unseen)
@@ -158,7 +159,7 @@ def _wrapper(
     """What wraps the model, as small as it is: flags in place, and variables of its launcher."""
     if given := argv.get("deepspeed"):
         argv.set("deepspeed", _known(given))
-    return rehearse_flags.strategy(argv, request, rehearse_flags.ratio(made), written)
+    return flags.strategy(argv, request, flags.ratio(made), written)
 
 
 def _llamapro(argv: Argv) -> bool:
@@ -192,7 +193,7 @@ def _located(
     env = _replaced(argv, request, rows)
     argv.set("model", made["folder"])
     few = int(env.get("MAX_PIXELS", PIXELS))
-    rehearse_flags.smaller(made["folder"], argv, max(few, PIXELS), request.model)
+    flags.smaller(made["folder"], argv, max(few, PIXELS), request.model)
     _beside(argv, Path(made["folder"]))
     argv.set("dataset", rows)
     argv.drop("val_dataset")
@@ -222,7 +223,7 @@ def _beside(argv: Argv, tiny: Path) -> None:
     server = argv.values("teacher_model_server") is not None
     if server or argv.values("teacher_model") is not None:
         argv.drop("teacher_model_server", "teacher_model_type")
-        argv.set("teacher_model", rehearse_flags.another(tiny))
+        argv.set("teacher_model", flags.another(tiny))
         argv.notes.append("--teacher_model: the same tiny model with other weights")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard.check.fields import Values
+from vlmguard.check.reading.fields import Values
 
 _TASKS = ("causal_lm", "seq_cls", "embedding", "reranker", "generative_reranker")
 _SUBGROUPS = ("sequence_parallel_size", "deepspeed_autotp_size", "tensor_parallel_size",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard.check.fields import Values
+from vlmguard.check.reading.fields import Values
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from vlmguard.core.plan import Plan
 from vlmguard.guard import Changes
-from vlmguard_torch import freezing, parameters
+from vlmguard_torch.layout import freezing, parameters
 from vlmguard_torch.transaction import Transaction
-from vlmguard_transformers import loss_scale, padding
 from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.model import loss_scale, padding
+from vlmguard_transformers.reading import Reading
 
 
-def apply(trainer: Any, profile: Profile, plan: Plan) -> Changes:
+def apply(read: Reading, plan: Plan) -> Changes:
     """Make the plan's changes. On an exception everything is as it was."""
-    frozen = parameters.matching(profile.model(trainer), plan.freeze, profile.parts(trainer))
+    trainer, profile = read.trainer, read.profile
+    frozen = parameters.matching(read.parameters, plan.freeze, read.parts)
     with Transaction() as transaction:
         if plan.variant is not None:
             if plan.variant.use_reentrant is not None:
@@ -25,5 +24,5 @@ def apply(trainer: Any, profile: Profile, plan: Plan) -> Changes:
         if plan.mean_loss:
             loss_scale.mend(trainer, transaction)
         if plan.pad:
-            padding.install(trainer, profile, transaction)
+            padding.install(read, transaction)
     return transaction.changes

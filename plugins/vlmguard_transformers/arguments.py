@@ -15,10 +15,9 @@ from typing import Any
 from vlmguard import guard
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
-from vlmguard.runtime import refusal
-from vlmguard.runtime.arming import is_off
 from vlmguard.runtime.faults import contain
-from vlmguard.runtime.stop import bring_down
+from vlmguard.runtime.stop import abort
+from vlmguard.runtime.stub import is_off
 
 FLAGS = ("--vlmguard", "--vlmguard-freeze", "--vlmguard-dry-step")
 
@@ -145,17 +144,19 @@ def check_freeze(parsed: Any) -> None:
     obey: before its weights are loaded."""
     if is_off() or not settings.get().freeze:
         return
-    from vlmguard_transformers import early
+    from vlmguard_transformers.model import early_freezing
 
-    _raised("checking the freeze policy early", early.check, parsed)
+    _raised("checking the freeze policy early", early_freezing.check, parsed)
 
 
 def _raised(what: str, call: Callable[..., Any], *args: Any) -> None:
     try:
         contain(what, call, *args)
     except SettingsError as error:
-        contain("telling torchrun", bring_down, error)
-        contain("preparing to say it in one line", refusal.in_one_line)
+        contain("telling torchrun", abort, error)
+        from vlmguard.runtime.refusal import in_one_line
+
+        contain("preparing to say it in one line", in_one_line)
         raise
 
 

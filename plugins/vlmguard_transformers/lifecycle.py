@@ -14,10 +14,12 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch import freezing
-from vlmguard_transformers import apply, batches, dry_run, phases, profiles, steps, translate
-from vlmguard_transformers import trainer as hf
+from vlmguard_torch.layout import freezing
+from vlmguard_transformers import accelerators, apply, profiles, translate
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.rows import batches, phases
+from vlmguard_transformers.watch import dry_run, steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -64,7 +66,7 @@ def _settle(trainer: Any) -> None:
     life = _lives.get(id(trainer))
     if life is None:
         return
-    hf.note(trainer)
+    accelerators.note(trainer)
     if life.model is not trainer.model:
         life.take_up(trainer)
 
@@ -105,16 +107,17 @@ def _comes_later(trainer: Any) -> bool:
 
 def begin(trainer: Any, phase: Phase) -> RunState | None:
     """Judge and mend the run of a trainer whose model nothing wraps yet."""
-    hf.note(trainer)
+    accelerators.note(trainer)
     try:
         profile = profiles.of(trainer)
     except Exception:
-        contain("telling the other ranks", guard.passed_by)
+        contain("telling the other ranks", guard.announce_skip)
         raise
+    read = Reading(trainer, profile, phase)
     state = guard.pre_wrap(
-        lambda: translate.run(trainer, profile, phase),
-        lambda plan: apply.apply(trainer, profile, plan),
-        lambda: freezing.check(profile.model(trainer), profile.policy(), profile.parts(trainer)),
+        lambda: translate.run(read),
+        lambda plan: apply.apply(read, plan),
+        lambda: freezing.check(read.parameters, read.policy, read.parts),
         owner=trainer,
         spell=profile.spell,
         speaks=profile.speaks,
@@ -124,8 +127,8 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
     runstate.bind(trainer.model, state)
     contain("watching a trainer's own steps", _own_steps, trainer, profile, state)
     if phase == "train":
-        contain("the dry run", dry_run.rehearse, trainer, profile, state.run)
-        contain("watching gradients", steps.start, trainer, profile, state)
+        contain("the dry run", dry_run.rehearse, read, state.run)
+        contain("watching gradients", steps.start, read, state)
     return state
 
 
@@ -169,7 +172,7 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
         state.phase = before
     if kept[_SERIAL] == number:  # nobody inside has judged it
         contain("judging gradients", steps.after, instance, state)
-        contain("noting that a blank input held", steps.held, state)
+        contain("noting that a blank input held", steps.confirmed, state)
     return loss
 
 

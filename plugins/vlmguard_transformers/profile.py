@@ -14,9 +14,13 @@ from vlmguard.core import settings
 from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch import dry_run, families, model_checkpointing, parameters, towers
+from vlmguard_torch.layout import model_checkpointing, towers
+from vlmguard_torch.layout.parameters import Parameters
+from vlmguard_torch.media import families
 from vlmguard_torch.transaction import Transaction
-from vlmguard_transformers import checkpointing, peek, rows
+from vlmguard_torch.watch import dry_run
+from vlmguard_transformers import checkpointing
+from vlmguard_transformers.rows import columns, peek
 
 Paths = Mapping[str, tuple[str, ...]]
 
@@ -108,13 +112,13 @@ class Profile:
         """ "full", or the name of what adapts."""
         return "full" if towers.without_adapters(trainer.model) is trainer.model else "lora"
 
-    def never_used(self, trainer: Any) -> tuple[str, ...]:
+    def never_used(self, trainer: Any, parameters: Parameters) -> tuple[str, ...]:
         """Trainable parameters, by plain name, that no forward of this model family uses, as far as
         is declared."""
         config = getattr(trainer.model, "config", None)
         family = families.of(config)
         parts = family.untrained(config) if family else ()
-        named = self.model(trainer).named_parameters() if parts else ()
+        named = parameters.named_parameters() if parts else ()
         names = (towers.plain(name) for name, parameter in named if parameter.requires_grad)
         return tuple(name for name in names if any(part in name for part in parts))
 
@@ -129,12 +133,10 @@ class Profile:
         decided = "transformers' default" if asked is None else "the user's flag"
         return Checkpointing(True, effective, asked, decided)
 
-    def checkpointed(self, trainer: Any, kind: str) -> bool:
-        """Whether blocks of a tower will run under checkpointing."""
-        if checkpointing.flagged(trainer.args):
-            return True
-        paths = self.towers(trainer).get(kind, ())
-        return model_checkpointing.checkpointed(trainer.model, tuple(paths))
+    def checkpointed(self, trainer: Any, kind: str, paths: tuple[str, ...] = ()) -> bool:
+        """Whether blocks of a tower, which lies at ``paths``, will run under checkpointing."""
+        flagged = checkpointing.flagged(trainer.args)
+        return flagged or model_checkpointing.checkpointed(trainer.model, paths)
 
     def set_variant(self, trainer: Any, use_reentrant: bool, transaction: Transaction) -> None:
         """Have the blocks checkpoint in this variant."""
@@ -161,16 +163,12 @@ class Profile:
         """Whether a tower runs more than once in a forward; None to have it observed."""
         return None
 
-    def shares(self, trainer: Any) -> bool:
-        """Whether a trainable weight is used in two checkpointed blocks."""
-        return parameters.shares_blocks(self.model(trainer))
-
     # The rows
 
     def rows(self, trainer: Any, dataset: Any) -> frozenset[str] | None:
         """Kinds of rows that a data set holds; None if that cannot be told."""
-        if rows.columns(dataset):
-            return rows.kinds(dataset)
+        if columns.columns(dataset):
+            return columns.kinds(dataset)
         return peek.kinds(trainer, dataset)
 
     def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from vlmguard import agree
 from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.reading import Reading
 
 _KEY = "rows"
 _SENSES = {"image": "vision", "video": "vision", "audio": "audio"}
@@ -43,15 +45,15 @@ def senses(row: str) -> frozenset[str]:
     return frozenset(_SENSES[part] for part in row.split("+") if part in _SENSES)
 
 
-def of(trainer: Any, profile: Profile, releases: Mapping[str, str]) -> Meets:
-    """What the ranks may meet; asked of the others once a run, with this rank's ``releases``."""
-    state = runstate.of(trainer)
+def of(read: Reading) -> Meets:
+    """What the ranks may meet; asked of the others once a run, with this rank's releases."""
+    state = runstate.of(read.trainer)
+    mine = partial(own, read.trainer, read.profile)
     if state is None:
-        return own(trainer, profile)
+        return mine()
     if _KEY not in state.kept:
-        state.kept[_KEY] = _together(
-            own(trainer, profile), state, trainer.args.world_size, releases
-        )
+        world = read.trainer.args.world_size
+        state.kept[_KEY] = _together(mine(), state, world, read.releases)
     return state.kept[_KEY]  # type: ignore[no-any-return]
 
 

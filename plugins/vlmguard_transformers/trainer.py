@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, Literal
 
 from vlmguard.core.facts import Strategy
 from vlmguard.core.findings import Variant
-from vlmguard_torch.tower_forwards import is_compiled
 from vlmguard_torch.transaction import Transaction
-
-accelerators: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Those that belong to a trainer: no loop of the user's own trains by them."""
-
-
-def note(trainer: Any) -> None:
-    """Remember whose accelerator it is, by whatever method it was made."""
-    accelerator = getattr(trainer, "accelerator", None)
-    if accelerator is not None:
-        accelerators.add(accelerator)
+from vlmguard_torch.watch.tower_forwards import is_compiled
 
 
 def strategy(trainer: Any) -> Strategy:

@@ -5,52 +5,41 @@ from __future__ import annotations
 from typing import Any
 
 from vlmguard.core import runstate
-from vlmguard.core.facts import PARTITIONED, Certainty, Phase, Run, Strategy, Tower
+from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
 from vlmguard.runtime import seams
-from vlmguard_torch import experts, freezing, parameters
-from vlmguard_torch.releases import releases
-from vlmguard_transformers import (
-    SEAMS,
-    loss_scale,
-    observation,
-    padding,
-    router_loss,
-    shared_rows,
-)
+from vlmguard_torch.layout import experts, freezing, parameters
+from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.model import loss_scale, observation, padding, router_loss
+from vlmguard_transformers.reading import Reading
 
-_BESIDE = ("transformers", "peft", "deepspeed", "trl", "accelerate")
 
-
-def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
+def run(read: Reading) -> Run:
     """The run as it is about to be wrapped."""
-    strategy = hf.strategy(trainer)
+    trainer, profile, strategy = read.trainer, read.profile, read.strategy
     ddp = strategy == "ddp"
-    towers = _towers(trainer, profile)
+    towers = _towers(read)
     checkpointing = profile.checkpointing(trainer)
-    policy = profile.policy()
-    unfrozen = freezing.unfrozen(profile.model(trainer), policy, profile.parts(trainer))
+    unfrozen = freezing.unfrozen(read.parameters, read.policy, read.parts)
     hooked = (*SEAMS, *profile.seams)
-    releases = _releases(profile)
-    meets = shared_rows.of(trainer, profile, releases)
-    observed = observation.of(trainer, profile, towers, meets)
+    meets = shared_rows.of(read)
+    observed = observation.of(read, towers, meets)
     unused: Certainty = "no"
     in_training: Certainty = "no"
     if observed.text_uses_towers is not True:
-        unused, in_training = _may_be_unused(trainer, profile, strategy, towers, meets)
+        unused, in_training = _may_be_unused(read, towers, meets)
     lacking = not ddp and (unused != "no" or observed.media_apart)
     needed = unused == "yes" or observed.media_apart
     obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""
-    times = loss_scale.times(trainer, phase, towers)
+    times = loss_scale.times(trainer, read.phase, towers)
     state = runstate.of(trainer)
     if state is not None:
         state.kept["blank kinds"] = padding.kinds(meets.all)
         state.kept["blank needed"] = needed
     return Run(
         framework=profile.name,
-        releases=releases,
-        phase=phase,
+        releases=read.releases,
+        phase=read.phase,
         strategy=strategy,
         world=trainer.args.world_size,
         rank=trainer.args.process_index,
@@ -60,7 +49,7 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         forwards=profile.forwards(trainer),
         generates=profile.generates(trainer),
         repeats=observed.repeats,
-        shared=profile.shares(trainer),
+        shared=parameters.shares_blocks(read.parameters),
         frozen=any(tower.trainable < tower.total for tower in towers),
         rows=tuple(sorted(meets.train or ())),
         eval_rows=tuple(sorted(meets.evaluated or ())),
@@ -82,21 +71,14 @@ def run(trainer: Any, profile: Profile, phase: Phase = "train") -> Run:
         accumulation=trainer.args.gradient_accumulation_steps,
         clipping=hf.clipping(trainer),
         overlap_comm=hf.overlap_comm(trainer),
-        freeze=policy,
+        freeze=read.policy,
         unfrozen=len(unfrozen),
         unfrozen_example=unfrozen[0] if unfrozen else "",
-        conflicting_flags=profile.conflicting_flags(trainer, policy),
+        conflicting_flags=profile.conflicting_flags(trainer, read.policy),
         missing_seams=seams.missing(hooked),
         lost_seams=seams.lost(hooked),
         provenance=observed.provenance | ({"overscaled": "observed"} if times > 1 else {}),
     )
-
-
-def _releases(profile: Profile) -> dict[str, str]:
-    """By distribution, and the framework's own by its name, as the first line says it."""
-    found = releases(*dict.fromkeys((*profile.distributions, *_BESIDE)))
-    own = found.get(profile.distributions[0])
-    return {**found, profile.name: own} if own else found
 
 
 def _experts(trainer: Any, strategy: Strategy) -> str:
@@ -108,27 +90,24 @@ def _experts(trainer: Any, strategy: Strategy) -> str:
     return experts.alone(trainer.model, [name.strip() for name in leaves.split(",")])
 
 
-def _towers(trainer: Any, profile: Profile) -> tuple[Tower, ...]:
+def _towers(read: Reading) -> tuple[Tower, ...]:
     return parameters.towers(
-        profile.model(trainer),
-        profile.towers(trainer),
-        lambda kind: profile.checkpointed(trainer, kind),
-        lambda kind: profile.input_grads(trainer, kind),
+        read.parameters,
+        read.towers,
+        lambda kind: read.profile.checkpointed(read.trainer, kind, read.towers.get(kind, ())),
+        lambda kind: read.profile.input_grads(read.trainer, kind),
     )
 
 
 def _may_be_unused(
-    trainer: Any,
-    profile: Profile,
-    strategy: Strategy,
-    towers: tuple[Tower, ...],
-    meets: shared_rows.Meets,
+    read: Reading, towers: tuple[Tower, ...], meets: shared_rows.Meets
 ) -> tuple[Certainty, Certainty]:
     """Whether a batch can leave a tower unused that this strategy minds: at all, in training."""
+    strategy = read.strategy
     sees = [tower for tower in towers if tower.sees and tower.total]
     if not sees or strategy == "single":
         return "no", "no"
-    own = profile.pads_itself(trainer, strategy)
+    own = read.profile.pads_itself(read.trainer, strategy)
     if own == "yes":
         return "no", "no"
     trained = _differ(meets.train, meets.complete, strategy)

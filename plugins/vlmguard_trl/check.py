@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vlmguard.check import hf, model, rows, scripts, sources
+from vlmguard.check import hf
 from vlmguard.check.facts import Draft
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import ACCELERATE, Job
+from vlmguard.check.reading import model, rows, scripts, sources
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 
 _OTHER = ("env", "vllm-serve", "chat", "skills")
 # Flags of `trl sft` that it hands on to `accelerate launch`.

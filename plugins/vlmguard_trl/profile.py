@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from vlmguard.core.facts import Checkpointing
-from vlmguard_transformers import rows
 from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Profile
+from vlmguard_transformers.rows import columns
 from vlmguard_trl import wishes
 
 _IDS = ("prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")
@@ -38,8 +38,8 @@ class Trl(Profile):
 
     def rows(self, trainer: Any, dataset: Any) -> frozenset[str] | None:
         """TRL tokenizes beforehand only what has no media: rows, or the parts of a pair."""
-        names = rows.columns(dataset)
-        if any(map(_tokens, names)) and not any(map(rows.is_media, names)):
+        names = columns.columns(dataset)
+        if any(map(_tokens, names)) and not any(map(columns.is_media, names)):
             return frozenset({"text"})
         return super().rows(trainer, dataset)
 

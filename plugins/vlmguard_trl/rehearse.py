@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check import hf
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files
 from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.scene import Scene
-from vlmguard_transformers import cut, rehearse_flags
-from vlmguard_transformers.shrunk import make as make
-from vlmguard_transformers.shrunk import ready as ready
-from vlmguard_transformers.shrunk import remote as remote
+from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal.shrunk import make as make
+from vlmguard_transformers.rehearsal.shrunk import ready as ready
+from vlmguard_transformers.rehearsal.shrunk import remote as remote
+from vlmguard_transformers.rows import cut
 
 NAME = "TRL"
 DROPS = True
@@ -78,10 +79,10 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         shuffled=_shuffled(values, verb),
         blocks=True,
         # KTO's loss takes the mean over all ranks
-        paired=verb in ("grpo", "kto") or rehearse_flags.own_tokens(values),
+        paired=verb in ("grpo", "kto") or flags.own_tokens(values),
         row=_ROWS.get(verb, ""),
         fewest=int(batch) if values.true("dataloader_drop_last") else 0,
-        evaluates=verb != "grpo" and rehearse_flags.evaluates(values),
+        evaluates=verb != "grpo" and flags.evaluates(values),
         evaluated=tuple(file for name in names for file in _files(name, test, files)),
         code=(f"--reward_funcs {' '.join(own)}",) if own else (),
         obstacle=_obstacle(values, entry, verb),
@@ -147,11 +148,11 @@ def _shaped(request: Request, row: Mapping[str, Any], number: int) -> dict[str, 
 
 def load() -> None:
     """All that ranks need, imported once before they are forked."""
-    from vlmguard_transformers import rehearsal
+    from vlmguard_transformers.rehearsal import in_rank
 
     verbs = [f"trl.trainer.{verb}_trainer" for verb in _ROWS]
     scripts = [f"trl.scripts.{verb}" for verb in _ROWS]
-    rehearsal.load("trl", "trl.rewards", *verbs, *scripts, "vlmguard_trl.profile")
+    in_rank.load("trl", "trl.rewards", *verbs, *scripts, "vlmguard_trl.profile")
 
 
 def commands(
@@ -167,7 +168,7 @@ def commands(
     argv.set("dataset_name", _table(request, single, "table"))
     if request.row == "prompt":
         _generating(argv)
-    other = rehearse_flags.reference(argv, request)
+    other = flags.reference(argv, request)
     return Commands(tuple(argv.words), tuple(other.words), SILENT, tuple(argv.notes), wrapper)
 
 
@@ -196,9 +197,9 @@ def _located(
         argv.replace(names, why)
     if request.evaluates:
         argv.set("dataset_test_split", "test")
-    wrapper = rehearse_flags.settle(argv, request, made, steps, rate,
+    wrapper = flags.settle(argv, request, made, steps, rate,
                                     _pixels(argv, request, made["folder"], rows))  # fmt: skip
-    rehearse_flags.sdpa(argv, "attn_implementation")
+    flags.sdpa(argv, "attn_implementation")
     argv.set("dataset_train_split", "train")
     argv.set("per_device_train_batch_size", request.batch)
     return wrapper
@@ -209,8 +210,8 @@ def _pixels(argv: Argv, request: Request, tiny: str, rows: Path) -> int:
     what generates does not cut."""
     given = argv.get("max_length") or ("1024" if "max_length" in argv.known else "")
     longest = int(given) if given.isdigit() and request.row != "prompt" else 0
-    few = rehearse_flags.PIXELS
-    most = rehearse_flags.limit(request.model)
+    few = flags.PIXELS
+    most = flags.limit(request.model)
     if not most or not request.data:
         return few
     root = request.media_root or request.folder
@@ -313,11 +314,11 @@ def act(scene: Scene) -> dict[str, Any]:
     """One rank's part of one pass."""
     import runpy
 
-    from vlmguard_torch import towers
-    from vlmguard_transformers import rehearsal
+    from vlmguard_torch.layout import towers
+    from vlmguard_transformers.rehearsal import in_rank
 
     verb = _verb(scene.entry)
-    return rehearsal.run(
+    return in_rank.run(
         scene, f"trl/scripts/{verb}.py", towers.by_name,
         lambda: runpy.run_module(f"trl.scripts.{verb}", run_name="__main__"),
     )  # fmt: skip

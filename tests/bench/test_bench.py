@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import sys
@@ -10,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import __main__ as bench
-from tests.bench import armed, measure, startup
+from tools.bench import __main__ as bench
+from tools.bench import armed, measure, startup
+from tools.pages import measured
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -85,31 +85,24 @@ def test_a_part_with_a_framework_measures_something(name):
     assert all(row["cpu"]["median"] > 0 for row in rows if row["unit"] == "×"), rows
 
 
-def pages():
-    spec = importlib.util.spec_from_file_location("measured", ROOT / "docs" / "measured.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
 def test_the_pages_say_what_was_measured():
-    for name, text in pages().pages().items():
-        assert (ROOT / "docs" / name).read_text("utf-8") == text, "run python docs/pages.py"
+    for name, text in measured.pages().items():
+        assert (ROOT / "docs" / name).read_text("utf-8") == text, "run python -m tools.pages"
 
 
 def test_a_missed_bar_is_told():
     row = measure.Row("work", "ms", measure.Median(2, 1.5, 3), 9, bar=1.0).data()
     lost = measure.Row("more", "ms", measure.Median(2, -1, 3), 9, bar=1.0).data()
     section = {"rows": [row, lost], "taken": "2026-01-01", "machine": bench.machine()}
-    text = pages().benchmarks({"start": section})
+    text = measured.benchmarks({"start": section})
     assert "| work | 2.00 ms (1.500 to 3.00) |  | **missed**, ≤ 1 | 9 |" in text
     assert "| more | 2.00 ms (-1.000 to 3.00) |  | lost in the noise, ≤ 1 | 9 |" in text
     assert "Not measured yet." in text  # the other parts
 
 
 def test_every_part_is_on_the_page_with_how_long_it_takes():
-    assert set(pages().PARTS) == set(bench.PARTS)
-    assert {name: lasting for name, (lasting, _) in bench.PARTS.items()} == pages().LASTING
+    assert set(measured.PARTS) == set(bench.PARTS)
+    assert {name: lasting for name, (lasting, _) in bench.PARTS.items()} == measured.LASTING
 
 
 def test_the_committed_figures_are_of_whole_runs():

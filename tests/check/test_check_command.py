@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from vlmguard.check import facts, judge, sources
+from vlmguard.check import facts, judge
 from vlmguard.check.facts import Draft
-from vlmguard.check.fields import Field
-from vlmguard.check.rows import Rows
+from vlmguard.check.reading import sources
+from vlmguard.check.reading.fields import Field
+from vlmguard.check.reading.rows import Rows
 from vlmguard.cli import check
 
 

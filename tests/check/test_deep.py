@@ -8,15 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vlmguard.check import deep, fields, framework, script
-from vlmguard.check.files import Files
+from vlmguard.check import framework, script
+from vlmguard.check.deep import client
+from vlmguard.check.reading import fields
+from vlmguard.check.reading.files import Files
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIES = """
 import json, os, pathlib, shutil, socket, sys
-from vlmguard.check import deep_worker
+from vlmguard.check.deep import worker
 inside, outside = map(pathlib.Path, sys.argv[1:])
-deep_worker.refuse(str(inside))
+worker.refuse(str(inside))
 tried = {
     "connect": lambda: socket.create_connection(("127.0.0.1", 9), 1),
     "resolve": lambda: socket.getaddrinfo("example.org", 80),
@@ -65,7 +67,7 @@ def asked(tmp_path, monkeypatch, model, *words):
     """`settle` of a command, with what its process would be asked; no process is started."""
     questions = []
     monkeypatch.setattr(
-        deep, "_asked", lambda asked, folder, job: questions.append(asked) or deep.Settled()
+        client, "_asked", lambda asked, folder, job: questions.append(asked) or client.Settled()
     )
     line = ["NPROC_PER_NODE=16", "swift", "sft", "--model", model, *words]
     reading = script.of_words(line, {})
@@ -75,7 +77,7 @@ def asked(tmp_path, monkeypatch, model, *words):
     if "--external_plugins" in words:
         values.given["external_plugins"] = ["mine.py"]
     argv = list(reading.jobs[0].argv)
-    return deep.settle(owner, "sft", argv, values, reading.jobs[0], files), questions
+    return client.settle(owner, "sft", argv, values, reading.jobs[0], files), questions
 
 
 def test_the_users_own_code_is_left_out(tmp_path, monkeypatch):
@@ -103,6 +105,6 @@ def test_nobody_is_asked_where_it_would_need_the_network_or_run_a_models_code(
 def test_what_the_framework_settles_replaces_what_the_sources_said():
     known = {name: fields.Field(name, "bool", None) for name in ("freeze_vit", "freeze_llm")}
     values = fields.Values(known, {"freeze_vit": False})
-    settled = deep.Settled(values={"freeze_vit": True, "freeze_llm": None, "other": 1})
-    assert deep.taken_over(values, settled) == ["--freeze_vit True"]
+    settled = client.Settled(values={"freeze_vit": True, "freeze_llm": None, "other": 1})
+    assert client.taken_over(values, settled) == ["--freeze_vit True"]
     assert values.get("freeze_vit") is True

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from vlmguard.check import fields, model, rows, scripts, sources
-from vlmguard.check.files import Files, Unreadable
+from vlmguard.check.reading import fields, model, rows, scripts, sources
+from vlmguard.check.reading.files import Files, Unreadable
 
 BASE = """
 from dataclasses import dataclass, field

@@ -200,7 +200,7 @@ def store(monkeypatch):
 @pytest.fixture
 def ranks(store, monkeypatch):
     """Two ranks of one process, by turns: a function that makes rank ``number`` the one here."""
-    monkeypatch.setattr(guard, "bring_down", lambda _: None)
+    monkeypatch.setattr(guard, "abort", lambda _: None)
     here = [0]
     monkeypatch.setattr(agree.ranks, "rank", lambda: here[0])
     monkeypatch.setattr(agree.ranks, "world", lambda: 2)

@@ -14,7 +14,7 @@ import traceback
 import pytest
 
 from tests.core.test_guard import BROKEN, HEALTHY, Framework
-from tests.faults import elsewhere
+from tools.faults import elsewhere
 from vlmguard import guard, registry
 from vlmguard.compat import verdicts
 from vlmguard.core.errors import Stop
@@ -69,7 +69,7 @@ def goes_wrong(name, folder):
     for each in ("home", "report", "tmp"):
         (folder / each).mkdir()
     os.environ["VLMGUARD_REPORT"] = str(folder / "report" / "findings.jsonl")
-    guard.bring_down = lambda stop: None
+    guard.abort = lambda stop: None
     registry.get.cache_clear()
     verdicts.forget()
     elsewhere.begin(name, folder, 0)

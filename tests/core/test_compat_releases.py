@@ -8,8 +8,8 @@ import zipfile
 
 import pytest
 
-from vlmguard.lab import defaults, releases, seamtable
-from vlmguard.lab.releases import Source
+from tools.lab import defaults, releases, seamtable
+from tools.lab.releases import Source
 
 FILES = {
     "frame/__init__.py": "raise SystemExit('imported')",

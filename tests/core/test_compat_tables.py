@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tools.lab import page, seamtable, table, toml
 from vlmguard import registry
 from vlmguard.compat import cases, defaults, verdicts
 from vlmguard.compat import choice as compat
 from vlmguard.compat.cases import Case, Query
 from vlmguard.core.facts import Checkpointing, Run, Tower
 from vlmguard.core.settings import read_toml
-from vlmguard.lab import page, seamtable, table, toml
 from vlmguard.runtime import faults
 
 ROOT = Path(__file__).parents[2]
@@ -418,14 +418,14 @@ def test_the_seam_table_knows_every_seam_of_the_adapters():
     rows = {row["name"]: row for row in read_toml(ROOT / "compat" / "seams.toml")["framework"]}
     for framework in seamtable.FRAMEWORKS:
         known = {span["name"] for span in rows[framework.name]["seam"]}
-        assert known == set(seamtable.sought(framework)), "run vlmguard lab seams"
+        assert known == set(seamtable.sought(framework)), "run python -m tools.lab seams"
 
 
 def test_the_committed_tables_are_what_the_records_say(tmp_path):
     data = table.build(table.records())
-    assert read_toml(ROOT / "compat" / "verdicts.toml") == data, "run vlmguard lab table"
+    assert read_toml(ROOT / "compat" / "verdicts.toml") == data, "run python -m tools.lab table"
     written = (ROOT / "docs" / "compatibility.md").read_text("utf-8")
-    assert written == page.page(), "run vlmguard lab table"
+    assert written == page.page(), "run python -m tools.lab table"
 
 
 def test_no_fact_contradicts_a_record():

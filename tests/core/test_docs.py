@@ -1,37 +1,28 @@
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
+from tools.pages import facts_page, make_site, matrix_page, rule_pages
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_rule_pages_are_what_the_rules_say():
-    spec = importlib.util.spec_from_file_location("pages", DOCS / "pages.py")
-    pages = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pages)
-    for name, text in pages.pages().items():
-        assert (DOCS / "rules" / name).read_text("utf-8") == text, "run python docs/pages.py"
+    for name, text in rule_pages.pages().items():
+        assert (DOCS / "rules" / name).read_text("utf-8") == text, "run python -m tools.pages"
 
 
 def test_the_matrix_page_is_what_the_records_say():
-    page = module("matrix_page")
-    assert page.PAGE.read_text("utf-8") == page.text(page.load()), "run python docs/pages.py"
+    page = matrix_page
+    assert page.PAGE.read_text("utf-8") == page.text(page.load()), "run python -m tools.pages"
 
 
 def test_the_facts_page_is_what_the_classes_say():
-    page = module("facts_page")
-    assert page.PAGE.read_text("utf-8") == page.text(), "run python docs/pages.py"
-
-
-def module(name):
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    page = facts_page
+    assert page.PAGE.read_text("utf-8") == page.text(), "run python -m tools.pages"
 
 
 @pytest.mark.parametrize(
@@ -48,16 +39,16 @@ def module(name):
 def test_the_site_finds_what_is_broken_and_what_is_fetched(tmp_path, body, told):
     (tmp_path / "index.html").write_text(body)
     (tmp_path / "other.html").write_text('<h1 id="there">x</h1>')
-    found = list(module("make_site").check(tmp_path))
+    found = list(make_site.check(tmp_path))
     assert [told] == [each.partition(": ")[2] for each in found] if told else not found
 
 
 def test_links_of_the_root_pages_survive_the_move(tmp_path):
     page = tmp_path / "x.md"
     page.write_text("[a](docs/ask.md#x) [b](SECURITY.md) [c](examples/x.md) [d](https://e.org)")
-    source = module("make_site").SOURCE
+    source = make_site.SOURCE
     told = f"[a](ask.md#x) [b](security.md) [c]({source}examples/x.md) [d](https://e.org)"
-    assert module("make_site")._links(page) == told
+    assert make_site._links(page) == told
 
 
 def test_every_page_that_the_readme_names_is_there():

@@ -63,8 +63,8 @@ def rules(monkeypatch, *settings):
 def stopped(monkeypatch):
     """Errors that torchrun was told of."""
     told = []
-    monkeypatch.setattr(guard, "bring_down", told.append)
-    monkeypatch.setattr(stop, "bring_down", told.append)
+    monkeypatch.setattr(guard, "abort", told.append)
+    monkeypatch.setattr(stop, "abort", told.append)
     return told
 
 
@@ -115,10 +115,10 @@ def test_a_blank_input_is_set_until_a_step_held(capsys):
     said = capsys.readouterr().err
     assert "VG108 set" in said
     assert "VG108 fixed" not in said
-    guard.held(state, "a forward ran on it")
+    guard.confirmed(state, "a forward ran on it")
     said = capsys.readouterr().err
     assert "VG108 fixed [rank 0]: a forward ran on it" in said
-    guard.held(state, "again")
+    guard.confirmed(state, "again")
     assert capsys.readouterr().err == ""
 
 
@@ -128,7 +128,7 @@ def test_a_blank_input_that_nothing_needed_is_never_called_fixed(capsys):
     note = Finding("VG106", "note", "frozen", remedies=(PadWithBlank(),))
     guard._tell(state, Plan(fixes=(note,), remedies=note.remedies), {"blank": ["a blank input"]})
     assert "VG106 set" in capsys.readouterr().err
-    guard.held(state, "a forward ran on it")
+    guard.confirmed(state, "a forward ran on it")
     assert capsys.readouterr().err == ""
 
 
@@ -326,7 +326,7 @@ def test_what_held_later_is_summed_up_at_the_end(capsys):
     state.set["VG106"] = Finding("VG106", "error", "idle")
     guard.first_step(state)
     assert "1 fixed (VG101), 1 set (VG106)" in capsys.readouterr().err
-    guard.held(state, "a blank input ran")
+    guard.confirmed(state, "a blank input ran")
     guard.close(state)
     assert "at the end 2 fixed (VG101, VG106)\n" in capsys.readouterr().err
 

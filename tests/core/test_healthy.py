@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tools.lab import table
 from vlmguard import guard, registry
 from vlmguard.compat.cases import Case
 from vlmguard.core import plan, settings
 from vlmguard.core.facts import Checkpointing, Run, Tower
 from vlmguard.core.findings import Variant
-from vlmguard.lab import table
 
 # A batch with images on every rank, or completed by a dummy image; the others are about data that
 # a rule cannot see before training.

@@ -15,7 +15,7 @@ from vlmguard.core.findings import Finding
 from vlmguard.core.host import Host
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard.runtime import arming, faults
+from vlmguard.runtime import faults, stub
 from vlmguard.runtime.faults import fault
 
 
@@ -110,7 +110,7 @@ def test_the_digest_sees_what_decides():
 )  # fmt: skip
 def test_words_that_switch_off(monkeypatch, word, off):
     monkeypatch.setenv("VLMGUARD", word)
-    assert arming.is_off() is off
+    assert stub.is_off() is off
 
 
 def test_a_line_is_said_once_and_not_every_step(capsys):

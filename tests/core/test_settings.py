@@ -51,6 +51,11 @@ def test_somebody_elses_pyproject_is_passed_by(tmp_path):
         ("wait = -1", "wait: invalid value -1; use seconds from 0 to 3600"),
         ("wait = true", "wait: invalid value True"),
         ("dry_step = 'perhaps'", "dry_step: invalid value 'perhaps'; use true or false"),
+        ("ledger = 'fist'", "ledger: invalid value 'fist' .did you mean first"),
+        ("ledger = -3", "ledger: invalid value -3; use off, first, or N for every Nth step"),
+        ("ledger = true", "ledger: invalid value True .*use off, first"),
+        ("ledgr = 3", "did you mean ledger"),
+        ("log = 'perhaps'", "log: invalid value 'perhaps'; use true or false"),
         ("not toml", "cannot be read"),
     ],
 )
@@ -103,7 +108,7 @@ def test_other_names_of_ours_are_known(tmp_path, monkeypatch, name):
 
 @pytest.mark.parametrize("word", ["", "on", "1", "True", "yes", "off", "0", "false", "no"])
 def test_words_of_the_switch(tmp_path, monkeypatch, word):
-    from vlmguard.runtime.arming import is_off
+    from vlmguard.runtime.stub import is_off
 
     monkeypatch.setenv("VLMGUARD", word)
     resolve(folder=tmp_path)
@@ -119,6 +124,25 @@ def test_every_name_that_the_sources_use_is_known():
     names = {n for f in files for n in re.findall(r"[\"'](VLMGUARD_[A-Z_]+)[\"']", f.read_text())}
     for name in names - {"VLMGUARD_TEST_"}:
         settings.check_environment({name: "on"})
+
+
+@pytest.mark.parametrize(
+    ("word", "read"),
+    [("off", "off"), ("0", "off"), ("no", "off"), ("First", "first"), ("20", 20), ("1", 1)],
+)
+def test_words_of_the_ledger(tmp_path, monkeypatch, word, read):
+    monkeypatch.setenv("VLMGUARD_LEDGER", word)
+    monkeypatch.setenv("VLMGUARD_LOG", "on")
+    used = resolve(folder=tmp_path)
+    assert (used.ledger, used.log) == (read, True)
+    settings.publish(used)
+    assert settings.get() == used
+
+
+def test_a_file_sets_the_ledger(tmp_path):
+    assert (resolve(folder=tmp_path).ledger, resolve(folder=tmp_path).log) == (1000, False)
+    (tmp_path / "vlmguard.toml").write_text("ledger = false\nlog = true\n")
+    assert (resolve(folder=tmp_path).ledger, resolve(folder=tmp_path).log) == ("off", True)
 
 
 def test_unknown_code_names_the_nearest():

@@ -22,7 +22,7 @@ stop.GRACE = 0.5
 
 def train():
     error = Stop("VG101: why")
-    stop.bring_down(error)
+    stop.abort(error)
     raise error
 
 def stuck():
@@ -222,6 +222,6 @@ def test_every_launcher(tmp_path, launcher):
 
 @pytest.mark.timeout(200)
 def test_without_other_ranks_nothing_is_ended(tmp_path):
-    code = "stop.bring_down(Stop('x')); print(threading.active_count())"
+    code = "stop.abort(Stop('x')); print(threading.active_count())"
     out, err = process(tmp_path, code, {}).communicate(timeout=180)
     assert out == "1\nthe end\n", err

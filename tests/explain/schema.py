@@ -11,11 +11,12 @@ import tomllib
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from vlmguard_explain.advice import values
-from vlmguard_explain.match.catalogue import WHERE
-from vlmguard_explain.match.changes import CHANGES
+from vlmguard_explain.match.catalogue import WHERE, table
 
 Text = Annotated[str, Field(min_length=1)]
 Some = Annotated[list[Text], Field(min_length=1)]
+CHANGES = table("changes")
+CODE = r"VG(?:5\d\d|600|7\d\d)"  # VG6 from VG610 on is the ledger's
 RUN = re.compile(
     r"!?(?:[\w -]+|(?:framework|phase|strategy|zero|tuning|batch|trace|world|use_reentrant|"
     r"checkpointing)=[\w|./( -]*|(?:trace|model|message)~.+)"
@@ -92,7 +93,7 @@ class Failure(Strict):
     narrow: int = 0
     prevented: Some = []
     evidence: Text
-    was: Annotated[str, Field(pattern=r"VG[56]\d\d")] = ""
+    was: Annotated[str, Field(pattern=CODE)] = ""
     message: Some = []
     trace: Some = []
     line: Some = []
@@ -114,12 +115,14 @@ def errors(path: Path) -> list[str]:
     text = path.read_text(encoding="utf-8")
     model = Package if path.parent.name == "cases" else Failure
     found = []
+    if model is Failure and not re.fullmatch(rf"{CODE}-[a-z0-9-]+", path.stem):
+        found.append(f"{path.name}: a failure's file is VG701-short-name.toml, from VG701 on")
     try:
         model.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         return [f"{path.name}: {error}"]
     except ValidationError as error:
-        found = [_told(path, text, one) for one in error.errors()]
+        found += [_told(path, text, one) for one in error.errors()]
     known = values.names()
     for number, line in enumerate(text.splitlines(), 1):
         for name in values.wants(line) - known:

@@ -10,10 +10,10 @@ import pytest
 from tests.explain import compose, schema
 from vlmguard_explain.advice import flags, values
 from vlmguard_explain.advice.steps import cause, steps
-from vlmguard_explain.match.catalogue import HERE, Pattern, load
-from vlmguard_explain.match.changes import CHANGES
+from vlmguard_explain.match.catalogue import HERE, Pattern, load, table
 from vlmguard_explain.run.logfacts import Facts
 
+CHANGES = table("changes")
 FILES = [*sorted((HERE / "catalogue").glob("*")), *sorted((HERE / "cases").glob("*"))]
 CONDITIONS = [(k.code, p) for k in load() for p in k.patterns if p.all or p.none or p.near]
 
@@ -33,6 +33,13 @@ def test_a_slip_is_told_with_its_line_and_the_nearest_word(tmp_path):
     line = text.split("message = [")[0].count("\n") + 1
     assert key == f"VG529-bf16.toml:{line}: no key is called mesage; message?"
     assert value.endswith(": no value is called paht; path?")
+
+
+@pytest.mark.parametrize(("name", "taken"), [("VG640-x", False), ("VG701-x", True)])
+def test_the_ledger_has_the_codes_from_610_to_669(tmp_path, name, taken):
+    path = tmp_path / f"{name}.toml"
+    path.write_text((HERE / "catalogue" / "VG529-bf16.toml").read_text())
+    assert (schema.errors(path) == []) is taken
 
 
 def test_a_pattern_without_a_place_is_refused(tmp_path):

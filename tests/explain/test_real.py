@@ -8,6 +8,7 @@ import pytest
 
 from tests.explain.causes_real import REAL
 from vlmguard_explain.advice import flags
+from vlmguard_explain.advice.steps import cause
 from vlmguard_explain.advice.steps import steps as steps_of
 from vlmguard_explain.command import explain
 
@@ -49,6 +50,7 @@ FIRST = {
     "s3_data_missing": "ls -l data/nothing.jsonl",
     "fe_flag": "python -m FlagEmbedding.finetune.embedder.encoder_only.base --help | grep -i query",
     "fe_csv": "ls -l train.csv",
+    "fe_too_long": "--query_max_len 518 --passage_max_len 518",
     "fe_no_pos": "head -c 600 no_pos.jsonl: is pos one of the keys",
     "ca_lora": "model = peft.get_peft_model(model, lora_config)",
     "ca_argument": "python -c 'import inspect, colossalai.booster.plugin as p; "
@@ -65,6 +67,27 @@ def test_the_first_step(name):
     assert answer.known is not None
     first = steps_of(answer.known, answer.facts)[0]
     assert flags.say(first, answer.facts).startswith(FIRST[name])
+
+
+CAUSE = {
+    "made/host_memory": "more memory of the host than was left",
+    "made/missing_library": "is not on this machine",
+    "made/recomputed": "the block does not do the same twice",
+    "made/resume_weights_only": "holds more than tensors",
+    "made/state_empty": "other shapes than the model's",
+    "more/model_class": "another Auto class",
+    "more/uniform_dtype": "several dtypes",
+    "real/co_hostfile": "hostfile",
+    "real/fe_too_long": "positions",
+}
+
+
+@pytest.mark.parametrize("name", CAUSE)
+def test_the_cause_is_true_of_this_log(name):
+    """Not that of the failure's most frequent kind."""
+    answer, _ = explain([str(LOGS.parent / f"{name}.log")])
+    assert answer.known is not None
+    assert CAUSE[name] in cause(answer.known, answer.facts)
 
 
 def test_settings_in_a_dump_are_no_strategy():

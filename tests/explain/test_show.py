@@ -18,9 +18,9 @@ from tests.explain import compose
 from vlmguard_explain.advice import flags
 from vlmguard_explain.advice.steps import steps as steps_of
 from vlmguard_explain.command import explain, main
-from vlmguard_explain.match.catalogue import load
+from vlmguard_explain.match.catalogue import Step, load
 from vlmguard_explain.run.logfacts import Facts
-from vlmguard_explain.show import shellwords, show
+from vlmguard_explain.show import next_steps, shellwords, show
 from vlmguard_explain.source import clean
 
 OOM = next(k for k in load() if k.code == "VG512").examples[0]["text"]
@@ -106,6 +106,16 @@ def test_a_long_command_is_broken_where_a_shell_joins_it():
     lines = shellwords.folded(command, 100)
     assert max(map(len, lines)) <= 100
     assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(command)
+
+
+def test_generic_advice_says_so_and_stands_at_the_end():
+    missing = next(known for known in load() if known.code == "VG552")
+    said = [step.do for step in steps_of(missing, Facts(message="No module named 'x'"))]
+    unsure = [one.startswith("not sure: ") for one in said]
+    assert any(unsure)
+    assert unsure == sorted(unsure)
+    (line,) = next_steps.lines([Step("not sure: python -m pip check: it names what is missing")], 200)
+    assert line == "  1. python -m pip check  # not sure: it names what is missing"
 
 
 def test_unfinished_says_what_to_type(tmp_path, capfd):

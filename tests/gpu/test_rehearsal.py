@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.test_bench import pages
 from tests.kit import envs, runs
+from tools.pages import measured
 
-HERE = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory):
     out = tmp_path_factory.mktemp("gpu") / "gpu.json"
-    root = HERE.parents[1]
-    path = os.pathsep.join(map(str, (runs.KIT / "standins", root, root / "plugins")))
+    path = os.pathsep.join(map(str, (runs.KIT / "standins", ROOT, ROOT / "plugins")))
     given = {**runs.variables("trl", out.parent, guard=True), "PYTHONPATH": path}
     for name in ("VLMGUARD_TEST_CAPTURE", "VLMGUARD_REPORT"):
         given.pop(name)
-    command = [envs.program("trl"), str(HERE / "run.py"), "--cpu", "--out", str(out)]
+    script = str(ROOT / "tools" / "gpu" / "run.py")
+    command = [envs.program("trl"), script, "--cpu", "--out", str(out)]
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     return json.loads(out.read_text())
@@ -53,7 +53,7 @@ def test_the_other_parts_were_reached(rehearsed):
 
 
 def test_the_page_can_be_made_of_it_and_a_rehearsal_is_no_result(rehearsed):
-    assert "Not measured yet" in pages().gpu(rehearsed)
-    text = pages().gpu({**rehearsed, "rehearsal": False})
+    assert "Not measured yet" in measured.gpu(rehearsed)
+    text = measured.gpu({**rehearsed, "rehearsal": False})
     assert "| blank: text_with_blank |" in text
     assert "Not measured" not in text

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kit.pace import Pace
-from vlmguard.ranks.stillness import Stillness
+from vlmguard.ranks.idle_detector import IdleDetector
 
 GRACE = 10.0
 SLOW = 2.0
@@ -86,7 +86,7 @@ def watch(
     family: dict[int, str] = {}
     lines: list[tuple[float, str]] = []
     hung = False
-    stillness = Stillness()
+    detector = IdleDetector()
     while process.poll() is None:
         family |= _descendants(process.pid)
         now = pace.look([process.pid, *family])
@@ -97,7 +97,7 @@ def watch(
         if len(ranks) != many:  # one that comes or goes is as good as a line
             many, heard = len(ranks), now
         silent = now - heard
-        rested = min(silent, stillness.seconds(ranks)) if ranks else silent
+        rested = min(silent, detector.seconds(ranks)) if ranks else silent
         late = time.monotonic() - started > SLOW * timeout
         if now > timeout or (silent > quiet and rested > 1.0) or (ranks and rested > still) or late:
             hung = True

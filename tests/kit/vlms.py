@@ -94,12 +94,14 @@ def _tokens(family: Family, model: Any, told: dict[str, torch.Tensor]) -> int:
     if family.name == "mllama":
         return 1
     if family.name not in _counted:
-        from vlmguard_torch import inputs, nothing, places
+        from vlmguard_torch import zero_contribution
+        from vlmguard_torch.layout import model_layout
+        from vlmguard_torch.media import blank_media
 
-        owner = places.find(family.model()).owner
+        owner = model_layout.find(family.model()).owner
         with torch.no_grad():
-            output = owner.get_image_features(**inputs.fit(owner, "image", told))
-        pooled = list(nothing.tensors(getattr(output, "pooler_output", output)))
+            output = owner.get_image_features(**blank_media.fit(owner, "image", told))
+        pooled = list(zero_contribution.tensors(getattr(output, "pooler_output", output)))
         _counted[family.name] = sum(each.numel() for each in pooled) // 32
     return _counted[family.name]
 

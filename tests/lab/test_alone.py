@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from vlmguard.ranks import Seat, not_engaged, phase, run  # noqa: E402
+from vlmguard.ranks import RankEnvironment, not_engaged, phase, run  # noqa: E402
 from vlmguard.ranks.outcome import parting, sites  # noqa: E402
 from vlmguard.runtime import exchange  # noqa: E402
 
@@ -20,7 +20,8 @@ importlib.import_module("torch._dynamo")
 
 def ranks_of(size, work, tmp_path):
     """Rank 0, then rank 1 with what it broadcast."""
-    return [run(work, 1, "none", 60, Seat(r, size, 8, tmp_path / "tape")) for r in (0, 1)]
+    ranks = [RankEnvironment(rank, size, 8, tmp_path / "tape") for rank in (0, 1)]
+    return [run(work, 1, "none", 60, rank) for rank in ranks]
 
 
 def works(rank):

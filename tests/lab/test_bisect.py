@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tools.lab import bisect, envs
+from tools.lab.cases import Case
 from vlmguard.compat import verdicts
-from vlmguard.lab import bisect, envs
-from vlmguard.lab.cases import Case
 
 NAMES = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
 CASE = Case("zero3", "non_reentrant", "lora", "two_tower", "images", 1)

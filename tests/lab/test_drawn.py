@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.kit import seeds
-from vlmguard.lab import cases, envs, records, runner
-from vlmguard.lab.cases import Case
+from tools.lab import cases, envs, records, runner
+from tools.lab.cases import Case
 
 pytestmark = pytest.mark.frameworks
 ENV = "newest"
 NUMBER = 20
-_MAIN = "from vlmguard.cli.main import main; main()"
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +69,7 @@ def test_both_engines_say_the_same(newest):
 
 
 def test_an_interrupted_run_loses_only_the_running_case(newest, tmp_path):
-    command = [sys.executable, "-c", _MAIN, "lab", "run", "--env", ENV]
+    command = [sys.executable, "-m", "tools.lab", "run", "--env", ENV]
     command += ["--only", "strategy=ddp", "--only", "model=two_tower", "--only", "tuning=full"]
     command += ["--only", "accumulation=1", "--jobs", "1"]
     variables = {**os.environ, "VLMGUARD_RECORDS": str(tmp_path)}

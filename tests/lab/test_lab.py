@@ -10,8 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from vlmguard.lab import agreement, campaign, cases, compare, envs, messages, records
-from vlmguard.lab.cases import Case
+from tools.lab import (
+    agreement,
+    campaign,
+    cases,
+    compare,
+    envs,
+    messages,
+    records,
+)
+from tools.lab.cases import Case
 
 np = pytest.importorskip("numpy")
 CASE = Case("zero3", "non_reentrant", "lora", "two_tower", "images", 1)
@@ -206,8 +214,9 @@ def test_an_environment_sees_this_package_and_none_of_its_neighbours(tmp_path, m
     assert [entry.rpartition("/")[2].partition("-")[0] for entry in found] == [
         *("deepspeed", "transformers", "peft", "vlmguard")
     ]
-    (inside,) = Path(found[-1]).iterdir()
-    assert (inside / "lab" / "worker.py").exists()
+    inside = Path(found[-1])
+    assert sorted(file.name for file in inside.iterdir()) == ["tools", "vlmguard"]
+    assert (inside / "tools" / "lab" / "worker.py").exists()
 
 
 def test_an_environment_that_cannot_be_installed_is_recorded_with_its_reason(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from vlmguard.ranks import Call, not_engaged, phase, run  # noqa: E402
 from vlmguard.ranks.gloo import GlooGroup  # noqa: E402
 from vlmguard.ranks.outcome import Outcome, conclude  # noqa: E402
-from vlmguard.ranks.shelf import Shelf, closed, opened  # noqa: E402
+from vlmguard.ranks.tensor_store import TensorStore, closed, opened  # noqa: E402
 
 importlib.import_module("torch._dynamo")  # DDP imports it: once here, not in every rank
 ENGINES = ("gloo", "referee")
@@ -65,7 +65,7 @@ def test_data_are_moved(engine):
 
 
 def moves_much(rank: int) -> list[list[float]]:
-    """Tensors of many sizes one after the other: those that lie on shelves, and small ones."""
+    """Tensors of many sizes one after the other: those that lie in stores, and small ones."""
     told = []
     for number, size in enumerate((50_000, 3, 12_000, 200_000, 9_000, 50_000)):
         each = torch.arange(size, dtype=torch.float32) + rank + number
@@ -87,16 +87,16 @@ def test_large_tensors_come_as_gloo_brings_them():
     assert values["referee"] == values["gloo"]
 
 
-def test_a_shelf_keeps_what_others_may_still_read():
-    shelf = Shelf(0, opened(1, Path()))
-    first, second = shelf.put(b"a" * 40_000, group=1), shelf.put(b"b" * 9_000, group=2)
+def test_a_tensor_store_keeps_what_others_may_still_read():
+    store = TensorStore(0, opened(1, Path()))
+    first, second = store.put(b"a" * 40_000, group=1), store.put(b"b" * 9_000, group=2)
     assert first[1] != second[1]
-    shelf.free(shelf.held(1))
-    third = shelf.put(b"c" * 30_000, group=1)
+    store.free(store.held(1))
+    third = store.put(b"c" * 30_000, group=1)
     assert third[1] == first[1], "the first one's room is free again"
-    assert bytes(shelf.read(second)) == b"b" * 9_000
-    assert bytes(shelf.read(third)) == b"c" * 30_000
-    closed(shelf.files)
+    assert bytes(store.read(second)) == b"b" * 9_000
+    assert bytes(store.read(third)) == b"c" * 30_000
+    closed(store.files)
 
 
 def writes_to_a_tracked_view(rank: int) -> list[float]:

@@ -179,8 +179,8 @@ def uncleared(model, optimizer, number):
 def test_gradients_that_are_not_cleared_are_told_since_their_step():
     found = verdicts(uncleared)
     assert said(found) == ["VG642 warning"] * 2
-    assert "since step 0" in found[1].entries[0].why
-    assert found[2].entries[0].since == 0
+    assert "since step 1" in found[1].entries[0].why
+    assert found[2].entries[0].since == 1
 
 
 WRONG = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 from pathlib import Path
 
-from tests.matrix import cells, records
-from tests.matrix.cells import Cell, astuple
+from tools.matrix import cells, records
+from tools.matrix.cells import Cell, astuple
+from tools.pages import matrix_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,22 +64,19 @@ def test_records_are_kept_one_a_cell_and_a_line_that_was_cut_off_is_not(tmp_path
 
 
 def test_the_page_counts_and_lists():
-    spec = importlib.util.spec_from_file_location("matrix_page", ROOT / "docs" / "matrix_page.py")
-    page = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(page)
     shown = [told("llava/zero3/lora/differ"), told("gemma3/ddp/trained/both", "right", "broken")]
-    text = page.text(shown)
+    text = matrix_page.text(shown)
     assert "| hang | 1 | 1 | – | – | – | – |" in text
     assert "| right | 1 | – | – | – | 1 | – |" in text
     assert "- `gemma3/ddp/trained/both` broken: a\\|b &lt;c>" in text
     assert "| LLaVA-1.5 | ZeRO-3 | LoRA, tower frozen | ranks differ | hang | right |" in text
     assert f"There are {len(cells.cells())} cells" in text
     every = {part for cell in cells.cells() for part in astuple(cell)}
-    assert every == set(page.NAMES)
+    assert every == set(matrix_page.NAMES)
 
 
 def test_no_command_that_was_run_is_broken():
-    """What is kept of tests/matrix/commands.py, whose names are those of the framework tests."""
+    """What is kept of tools/matrix/commands.py, whose names are those of the framework tests."""
     file = ROOT / "compat" / "commands.jsonl"
     lines = file.read_text("utf-8").splitlines() if file.exists() else []
     kept = [json.loads(line) for line in lines]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.matrix import judge
+from tools.matrix import judge
 from vlmguard.ranks import Call, Outcome, Result, Site
 
 BEFORE = {"tower": np.zeros(4), "words": np.ones(4), "idle": np.ones(4)}

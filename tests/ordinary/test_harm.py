@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.ordinary import draws, judge, turns
+from tools.ordinary import draws, judge, turns
 
 DRAW = draws.draw(1, 1, 1)
 ACCOUNT = {"weights": {"a": "1", "b": "2"}, "log": [{"loss": "0.5"}], "hooks": {"model": {}},

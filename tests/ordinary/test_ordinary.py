@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit import seeds
 from tests.kit.turns import turn
-from tests.ordinary import campaign, draws
+from tools.ordinary import campaign, draws
 
 SEED = seeds.seed("SEED")
 

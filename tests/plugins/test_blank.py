@@ -23,7 +23,11 @@ from vlmguard.core.facts import Run
 from vlmguard.core.facts import Tower as Tower_
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard_torch import apart, blank, crossing, hooks, inputs, nothing, onlooker, towers
+from vlmguard_torch import zero_contribution
+from vlmguard_torch.blank import blank_input, hooks, rank_divergence
+from vlmguard_torch.layout import cross_attention, towers
+from vlmguard_torch.media import blank_media
+from vlmguard_torch.watch import forward_hooks
 
 SIDE, HIDDEN = 4, 8
 
@@ -277,7 +281,7 @@ def untouched(model):
 def test_with_an_image_nothing_is_done(inner):
     model, batch = build(inner), picture()
     loss, before = step(model, batch)
-    handle = blank.install(model)
+    handle = blank_input.install(model)
     again, after = step(model, batch)
     assert again == loss
     assert same(before.values(), after.values())
@@ -289,7 +293,7 @@ def test_text_alone_gives_the_tower_zeros_and_changes_nothing_else(inner):
     model = build(inner)
     loss, before = step(model, text())
     assert set(map(type, of_tower(before).values())) == {type(None)}
-    handle = blank.install(model)
+    handle = blank_input.install(model)
     again, after = step(model, text())
     assert again == loss
     zeros = {name: torch.zeros_like(gradient) for name, gradient in of_tower(after).items()}
@@ -302,7 +306,7 @@ def test_layers_that_read_images_run_and_are_thrown_away():
     picture_ = {**text(), "pixel_values": torch.randn(2, 1, 1, 3, SIDE, SIDE)}
     loss, before = step(model, text())
     seen = step(model, picture_)
-    handle = blank.install(model)
+    handle = blank_input.install(model)
     again, after = step(model, text())
     assert (again, handle.padded) == (loss, 1)
     idle = {name for name, gradient in before.items() if gradient is None}
@@ -319,7 +323,7 @@ def test_layers_that_read_images_run_and_are_thrown_away():
 def test_each_row_gets_all_tiles_of_the_blank_image():
     """As `MllamaTextCrossAttention` reads them: ``view(rows, -1, …)``."""
     tiles = torch.arange(4 * 5 * 2.0).reshape(4, 5, 2)
-    given = crossing.give({}, tiles, 3)["cross_attention_states"]
+    given = cross_attention.give({}, tiles, 3)["cross_attention_states"]
     for row in given.view(3, -1, 2):
         assert row.equal(tiles.view(-1, 2))
 
@@ -328,7 +332,7 @@ def test_what_a_cache_keeps_of_a_blank_image_is_thrown_away_too():
     model = build(Crossing).eval()
     with torch.no_grad():
         expected = model(**text()).item()
-        handle = blank.install(model)
+        handle = blank_input.install(model)
         cache = SimpleNamespace(get_seq_length=lambda: 0)
         assert model(**text(), cache=cache).item() == expected
         cache.get_seq_length = lambda: 3
@@ -340,7 +344,7 @@ def test_what_a_cache_keeps_of_a_blank_image_is_thrown_away_too():
 def test_buffers_stay():
     model = build()
     before = copy.deepcopy(dict(model.named_buffers()))
-    blank.install(model)
+    blank_input.install(model)
     step(model, text())
     assert same(before.values(), dict(model.named_buffers()).values())
     assert model.model.vision_tower.norm.training
@@ -349,7 +353,7 @@ def test_buffers_stay():
 def test_closed_it_leaves_nothing():
     model = build()
     plain = {name: {*vars(module)} for name, module in model.named_modules()}
-    handle = blank.install(model)
+    handle = blank_input.install(model)
     step(model, text())
     handle.close()
     assert {name: {*vars(module)} for name, module in model.named_modules()} == plain
@@ -361,7 +365,7 @@ def test_closed_it_leaves_nothing():
 
 def test_it_keeps_no_model_alive():
     model = build()
-    handle = blank.install(model)
+    handle = blank_input.install(model)
     step(model, text())
     held = weakref.ref(model.model)
     del model, handle
@@ -371,8 +375,8 @@ def test_it_keeps_no_model_alive():
 
 def test_put_on_twice_it_runs_once():
     model = build()
-    first = blank.install(model)
-    handle = blank.install(model)
+    first = blank_input.install(model)
+    handle = blank_input.install(model)
     step(model, text())
     assert (first.fault, first.padded, handle.padded) == ("closed", 0, 1)
     handle.close()
@@ -382,8 +386,8 @@ def test_put_on_twice_it_runs_once():
 def test_inference_mode_leaves_nothing_that_training_cannot_use():
     model = build()
     with torch.inference_mode():
-        made = inputs.from_config(model.model, "image")
-        handle = blank.install(model, build=lambda *_: made)
+        made = blank_media.from_config(model.model, "image")
+        handle = blank_input.install(model, build=lambda *_: made)
         model(**text())
     step(model, text())
     assert (handle.padded, handle.fault) == (2, "")
@@ -391,7 +395,7 @@ def test_inference_mode_leaves_nothing_that_training_cannot_use():
 
 def test_when():
     model = build()
-    handle = blank.install(model, when="training")
+    handle = blank_input.install(model, when="training")
     with torch.no_grad():
         model(**text())
     model.eval()
@@ -405,7 +409,7 @@ def test_when():
     model(**text())
     assert handle.padded == 1
     handle.close()
-    handle = blank.install(model.eval(), when="always")
+    handle = blank_input.install(model.eval(), when="always")
     with torch.no_grad():
         model(**text())
     assert handle.padded == 1
@@ -413,7 +417,7 @@ def test_when():
 
 def test_a_framework_may_run_the_tower_before_the_forward():
     model = build(Filming)
-    handle = blank.install(model, kinds=("image", "video"), build=ones)
+    handle = blank_input.install(model, kinds=("image", "video"), build=ones)
     embeds = model.get_input_embeddings()(text()["input_ids"])
     model.model.vision_tower(picture()["pixel_values"])
     model(inputs_embeds=embeds)
@@ -426,7 +430,7 @@ def test_every_kind_of_input_runs_its_tower():
     model = build(Filming)
     calls = []
     model.model.vision_tower.register_forward_hook(lambda *_: calls.append(1))
-    handle = blank.install(model, kinds=("image", "video"), build=ones)
+    handle = blank_input.install(model, kinds=("image", "video"), build=ones)
     for batch, padded in ((picture(), 1), (text(), 2)):
         calls.clear()
         step(model, batch)
@@ -440,7 +444,7 @@ def hear(owner, kind):
 def test_towers_run_in_the_models_order_whichever_the_row_has():
     model = build(Hearing)
     sound = {"sound": torch.ones(2, 3)}
-    handle = blank.install(model, kinds=("image", "audio"), build=hear)
+    handle = blank_input.install(model, kinds=("image", "audio"), build=hear)
     order = []
     names = ("audio_tower", "vision_tower", "multi_modal_projector", "language_model")
     for name in names:
@@ -455,7 +459,7 @@ def test_towers_run_in_the_models_order_whichever_the_row_has():
 
 def test_what_a_forward_is_asked_goes_to_the_tower():
     model = build()
-    blank.install(model)
+    blank_input.install(model)
     for mode in ("coarse", None):
         model(**text(), mode=mode)
         assert model.model.asked == (mode or "plain")
@@ -463,7 +467,7 @@ def test_what_a_forward_is_asked_goes_to_the_tower():
 
 def test_decoding_needs_none():
     model = build().eval()
-    handle = blank.install(model)
+    handle = blank_input.install(model)
     with torch.no_grad():
         model.generate(**text())  # the tower ran before the first forward
         assert handle.padded == 1
@@ -479,7 +483,7 @@ def test_decoding_needs_none():
 
 def test_a_copy_and_a_pickle_do_nothing_of_ours():
     model = build()
-    handle = blank.install(model)
+    handle = blank_input.install(model)
     step(model, text())
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert of_tower(step(other, text())[1]) == untouched(other)
@@ -490,9 +494,9 @@ def test_a_copy_and_a_pickle_do_nothing_of_ours():
 def test_a_pickle_is_read_where_we_are_not():
     """A model that a script saves whole, its hooks and its `generate` included."""
     model = build()
-    blank.install(model)
-    onlooker.Onlooker().on(model)
-    onlooker.Witness().on(model)
+    blank_input.install(model)
+    forward_hooks.ForwardHook().on(model)
+    forward_hooks.Witness().on(model)
     assert b"vlmguard" not in pickle.dumps(model)
 
 
@@ -508,7 +512,7 @@ def test_a_generate_of_the_models_own_is_called_and_stays():
     for own in (types.MethodType(put, model), functools.partial(put, model)):
         model.generate = own
         signature, called[:] = inspect.signature(own), []
-        handle = blank.install(model)
+        handle = blank_input.install(model)
         assert inspect.signature(model.generate) == signature
         model.generate(**text())
         copy.deepcopy(model).generate(**text())
@@ -524,8 +528,8 @@ def test_what_a_compiler_makes_of_a_model():
     def compiled(on):
         model, told = build(), []
         if on:
-            blank.install(model, traced=False)
-            onlooker.Onlooker("watching", lambda *_: told.append(1)).on(model.model)
+            blank_input.install(model, traced=False)
+            forward_hooks.ForwardHook("watching", lambda *_: told.append(1)).on(model.model)
         torch._dynamo.reset()
         counters.clear()
         run = torch.compile(model, backend="eager")
@@ -537,7 +541,7 @@ def test_what_a_compiler_makes_of_a_model():
 
 def test_it_stays_in_front_of_hooks_that_come_later():
     model = build()
-    handle = blank.install(model)
+    handle = blank_input.install(model)
     step(model, text())
     order = []
     model.model.vision_tower.register_forward_pre_hook(lambda *_: order.append("tower"))
@@ -552,7 +556,7 @@ def test_it_stays_in_front_of_hooks_that_come_later():
 def test_a_recomputation_is_no_run():
     model = build()
     model.model.vision_tower.gradient_checkpointing = True
-    handle = blank.install(model)
+    handle = blank_input.install(model)
     calls = []
     model.model.vision_tower.embeddings.register_forward_hook(lambda *_: calls.append(1))
     step(model, picture())
@@ -565,7 +569,7 @@ def test_an_infinite_feature_is_no_harm():
     model = build()
     loss, _ = step(model, text())
     nn.init.constant_(model.model.multi_modal_projector.bias, float("inf"))
-    handle = blank.install(model)
+    handle = blank_input.install(model)
     again, after = step(model, text())
     assert (again, handle.padded) == (loss, 1)
     assert not any(gradient.isnan().any() for gradient in after.values())
@@ -575,7 +579,8 @@ def test_a_fault_of_ours_is_told_once_and_changes_nothing():
     model = build()
     loss, before = step(model, text())
     said = []
-    handle = blank.install(model, build=lambda *_: {"pixel_values": torch.ones(1)}, say=said.append)
+    ones = {"pixel_values": torch.ones(1)}
+    handle = blank_input.install(model, build=lambda *_: ones, say=said.append)
     for _ in range(2):
         again, after = step(model, text())
         assert again == loss
@@ -588,21 +593,21 @@ def broken(absent, monkeypatch, rules=None):
     """A step of text with a blank that fails, on rank 0 of 3; where it did not, by the store."""
     model, said, waited = build(), [], []
     asked = lambda *args: waited.append(args[-1]) or absent  # noqa: E731
-    monkeypatch.setattr(apart.exchange, "roll_call", asked)
+    monkeypatch.setattr(rank_divergence.exchange, "roll_call", asked)
     run = Run("x", {}, "zero3", 3, towers=(Tower_("vision", total=1),), may_be_unused="yes")
     state = RunState(Settings(rules or {}), run=run)
     runstate.opened(state)
-    monkeypatch.setattr(guard, "bring_down", lambda _: None)
+    monkeypatch.setattr(guard, "abort", lambda _: None)
     bad = lambda *_: {"pixel_values": torch.ones(1)}  # noqa: E731
-    failed = functools.partial(apart.judge, state, 0)
-    handle = blank.install(model, build=bad, say=said.append, failed=failed)
+    failed = functools.partial(rank_divergence.judge, state, 0)
+    handle = blank_input.install(model, build=bad, say=said.append, failed=failed)
     try:
         for _ in range(2):
             step(model, text())
     finally:
         runstate.closed(state)
         assert "Error: " in handle.fault
-        assert (len(said), waited) == (1, [apart.WAIT])
+        assert (len(said), waited) == (1, [rank_divergence.WAIT])
 
 
 @pytest.mark.parametrize("absent", [None, []])
@@ -634,7 +639,7 @@ def test_a_hook_that_does_nothing_on_one_rank_alone_stops_it_too(name, answer, m
 
 def test_ranks_that_generate_alone_are_told(monkeypatch):
     model, said = build(), []
-    blank.install(model, say=said.append)
+    blank_input.install(model, say=said.append)
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     model.generate(**text())  # whole parameters: each rank may end when it likes
@@ -649,14 +654,14 @@ def test_ranks_that_generate_alone_are_told(monkeypatch):
 def test_what_cannot_be_made_is_said_and_nothing_is_put_on():
     model = build()
     del model.model.config.vision_config.image_size
-    assert "image_size" in blank.possible(model)
-    with pytest.raises(blank.CannotBlank):
-        blank.install(model)
+    assert "image_size" in blank_input.possible(model)
+    with pytest.raises(blank_input.CannotBlank):
+        blank_input.install(model)
     assert not model.model._forward_pre_hooks
-    assert "Linear" in blank.possible(nn.Linear(1, 1))
-    assert "audio" in blank.possible(build(), kinds=("image", "audio"))
-    assert blank.possible(build(), kinds=("image", "video")) == ""  # as images: as InternVL
-    assert blank.possible(build()) == ""
+    assert "Linear" in blank_input.possible(nn.Linear(1, 1))
+    assert "audio" in blank_input.possible(build(), kinds=("image", "audio"))
+    assert blank_input.possible(build(), kinds=("image", "video")) == ""  # as images: as InternVL
+    assert blank_input.possible(build()) == ""
 
 
 class Output(dict):
@@ -669,16 +674,17 @@ class Output(dict):
 def test_what_the_language_model_reads_of_an_output():
     seen, layer, pooled, deep = (torch.ones(1) * n for n in range(4))
     output = Output(last_hidden_state=seen, hidden_states=(layer,))
-    assert nothing.used(output) == [seen]
+    assert zero_contribution.used(output) == [seen]
     output.pooler_output = [pooled]
-    assert nothing.used(output) == [pooled]
+    assert zero_contribution.used(output) == [pooled]
     output["deepstack_features"] = [deep]
-    assert sorted(map(float, nothing.used(output))) == [2, 3]
-    assert nothing.used((pooled, [deep])) == [pooled, deep]
+    assert sorted(map(float, zero_contribution.used(output))) == [2, 3]
+    assert zero_contribution.used((pooled, [deep])) == [pooled, deep]
 
 
 def test_from_config():
-    assert inputs.from_config(build().model, "image")["pixel_values"].shape == (1, 3, SIDE, SIDE)
+    made = blank_media.from_config(build().model, "image")
+    assert made["pixel_values"].shape == (1, 3, SIDE, SIDE)
 
 
 def module(*paths: str) -> nn.Module:

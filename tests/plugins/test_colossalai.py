@@ -11,9 +11,9 @@ from torch import nn
 
 from vlmguard.core.findings import Variant
 from vlmguard.core.plan import Plan
-from vlmguard_colossalai import apply, batches, dummy, layout, translate
+from vlmguard_colossalai import apply, batches, dummy, gemini_chunks, translate
 from vlmguard_colossalai.touched import Touched
-from vlmguard_torch import freezing
+from vlmguard_torch.layout import freezing
 
 
 class Hook:
@@ -53,7 +53,7 @@ def manager(policy, **more):
 
 def test_the_engine_is_found_inside_the_oldest_releases_wrapper():
     old = Old(nn.Linear(2, 2), manager("auto"))
-    assert layout.engine(Wrapper(old)) is layout.engine(old) is old
+    assert gemini_chunks.engine(Wrapper(old)) is gemini_chunks.engine(old) is old
 
 
 def test_operations_are_seen_beside_the_only_hook():
@@ -166,4 +166,4 @@ def test_a_plugin_of_which_only_freezing_is_judged_says_so(capsys):
     ],
 )
 def test_whether_gradients_lie_in_the_place_of_weights(engine, expected):
-    assert layout.overwrites(engine) is expected
+    assert gemini_chunks.overwrites(engine) is expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vlmguard_torch import experts
+from vlmguard_torch.layout import experts
 
 
 class Block(nn.Module):

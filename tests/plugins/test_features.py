@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from tests.plugins.toys import Config
-from vlmguard_torch import blank, features, inputs, neutral, places
-from vlmguard_torch.observed import KindFacts, Observed
+from vlmguard_torch.blank import blank_input, neutral
+from vlmguard_torch.layout import features, model_layout
+from vlmguard_torch.media import blank_media
+from vlmguard_torch.observe.observed import KindFacts, Observed
 
 MELS, FRAMES, WIDTH = 4, 16, 6
 
@@ -76,10 +78,10 @@ def test_what_computes_the_features_of_audio(kind, known, guessed):
     model = kind()
     assert features.known(model, "audio") is known
     assert features.guessed(model, "audio") is guessed
-    assert blank.guessed(model) is guessed
+    assert blank_input.guessed(model) is guessed
     assert not features.known(model, "image")
     if known:
-        made = inputs.from_config(model, "audio")
+        made = blank_media.from_config(model, "audio")
         assert made["input_features"].shape == (1, MELS, FRAMES)
         assert features.of(model, "audio")(**made).shape == (1, FRAMES, WIDTH)
     else:
@@ -91,8 +93,8 @@ def test_text_runs_the_tower_on_silence_and_stays_the_same():
     model = Hearing()
     ids = torch.arange(4)[None]
     before = model(ids)
-    assert places.find(model).kinds == neutral.kinds(model) == ("audio",)
-    handle = blank.install(model)
+    assert model_layout.find(model).kinds == neutral.kinds(model) == ("audio",)
+    handle = blank_input.install(model)
     done = model(ids)
     assert torch.equal(done, before)
     assert (handle.padded, handle.fault) == (1, "")
@@ -188,13 +190,13 @@ class Queries(Pixels):
     ],
 )
 def test_what_computes_the_features_of_an_image(model, kinds):
-    assert places.features_of(model) == kinds
-    assert blank.guessed(model) is bool(kinds)
+    assert model_layout.features_of(model) == kinds
+    assert blank_input.guessed(model) is bool(kinds)
     if not kinds:
-        assert blank.possible(model)
+        assert blank_input.possible(model)
         return
     for kind in kinds:
-        made = inputs.fit(model, kind, inputs.from_config(model, kind))
+        made = blank_media.fit(model, kind, blank_media.from_config(model, kind))
         assert features.of(model, "image")(**made).shape[-1] == WIDTH
 
 
@@ -203,7 +205,7 @@ def test_text_runs_the_tower_on_a_blank_and_stays_the_same(kind):
     model = kind()
     ids = torch.arange(4)[None]
     before = model(ids)
-    handle = blank.install(model, kinds=neutral.kinds(model))
+    handle = blank_input.install(model, kinds=neutral.kinds(model))
     done = model(ids)
     assert torch.equal(done, before)
     assert (handle.padded, handle.fault) == (1, "")

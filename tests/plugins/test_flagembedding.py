@@ -15,9 +15,11 @@ from vlmguard.core.plan import Plan
 from vlmguard_flagembedding import profile
 from vlmguard_flagembedding.names import Named
 from vlmguard_flagembedding.profile import PROFILE
-from vlmguard_torch import freezing, gradients, parameters
+from vlmguard_torch.layout import freezing, parameters
 from vlmguard_torch.transaction import Transaction
+from vlmguard_torch.watch import gradients
 from vlmguard_transformers import apply, checkpointing
+from vlmguard_transformers.reading import Reading
 
 
 class Encoder(nn.Module):
@@ -188,14 +190,14 @@ def test_apply_is_all_or_nothing(monkeypatch):
     trainer.args.gradient_checkpointing = True
     monkeypatch.setattr(checkpointing, "effective", lambda args, inner: True)
     plan = Plan((Variant(use_reentrant=False, find_unused=True),), (), (), ())
-    assert apply.apply(trainer, PROFILE, plan) == {
+    assert apply.apply(Reading(trainer, PROFILE), plan) == {
         "variant": ["use_reentrant: True → False", "find_unused_parameters: False → True"]
     }
     trainer.args.gradient_checkpointing_kwargs = kwargs
     trainer.args.ddp_find_unused_parameters = False
     monkeypatch.setattr(freezing, "obey", lambda named, transaction: 1 / 0)
     with contextlib.suppress(ZeroDivisionError):
-        apply.apply(trainer, PROFILE, plan)
+        apply.apply(Reading(trainer, PROFILE), plan)
     assert trainer.args.gradient_checkpointing_kwargs is kwargs
     assert trainer.args.ddp_find_unused_parameters is False
 

@@ -11,8 +11,8 @@ import weakref
 import pytest
 import torch
 
-from vlmguard_torch import stepping
-from vlmguard_torch.gradients import AGREE, LIMIT, Watch
+from vlmguard_torch.watch import stepping
+from vlmguard_torch.watch.gradients import AGREE, LIMIT, Watch
 
 PATHS = {"llm": ("a",), "vision": ("b",)}
 

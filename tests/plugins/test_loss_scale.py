@@ -10,9 +10,9 @@ import torch
 
 from tests.plugins.toys import Toy, config
 from vlmguard.core.facts import Tower
-from vlmguard_torch import observe
+from vlmguard_torch.observe import observer
 from vlmguard_torch.transaction import Transaction
-from vlmguard_transformers import loss_scale
+from vlmguard_transformers.model import loss_scale
 
 SEES, READS = (Tower("vision", total=2),), (Tower("llm", total=2),)
 
@@ -53,10 +53,10 @@ def _alone(monkeypatch, tmp_path):
     ("kind", "counts"), [(Careless, False), (Careful, True), (Halfway, None), (Toy, None)]
 )
 def test_whether_the_loss_is_divided_is_observed(kind, counts):
-    facts = observe.observe(full(kind))
+    facts = observer.observe(full(kind))
     assert facts
     assert facts.counts_items is counts
-    assert observe.observe(full(kind)).counts_items is counts  # from the file
+    assert observer.observe(full(kind)).counts_items is counts  # from the file
 
 
 class Trainer:

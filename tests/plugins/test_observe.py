@@ -19,17 +19,22 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.plugins.toys import Config, Layer, Tower, Toy, config  # noqa: E402
-from vlmguard_torch import (  # noqa: E402
-    observe,
+from vlmguard_torch.observe import (  # noqa: E402
     observed,
     observed_cache,
+    observer,
     rebind,
     record,
     shrink,
 )
-from vlmguard_torch.counterparts import NoCounterpart, cover, modules, parameters  # noqa: E402
-from vlmguard_torch.stacks import Stack, cut, keep  # noqa: E402
-from vlmguard_torch.untraced import untraced  # noqa: E402
+from vlmguard_torch.observe.counterparts import (  # noqa: E402
+    NoCounterpart,
+    cover,
+    modules,
+    parameters,
+)
+from vlmguard_torch.observe.isolated_state import isolated_state  # noqa: E402
+from vlmguard_torch.observe.stacks import Stack, cut, keep  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,7 +62,7 @@ def full(kind=Toy, **changed):
 
 
 def test_what_each_kind_of_row_uses():
-    facts = observe.observe(full())
+    facts = observer.observe(full())
     assert facts
     assert [kind.kind for kind in facts.kinds] == ["text", "image", "images"]
     assert facts.of("text").unused == ("aligner", "tower")
@@ -78,13 +83,13 @@ def test_what_each_kind_of_row_uses():
 
 @pytest.mark.parametrize("feature_layer", [-5, 9, 24, -1])
 def test_layers_behind_any_feature_layer_in_a_cut_stack(feature_layer):
-    facts = observe.observe(full(vision_feature_layer=feature_layer))
+    facts = observer.observe(full(vision_feature_layer=feature_layer))
     first = feature_layer if feature_layer >= 0 else 25 + feature_layer
     assert facts.never_used == tuple(f"tower.layers.{n}" for n in range(first, 24))
 
 
 def test_a_tower_that_runs_once_for_each_image():
-    facts = observe.observe(full(per_image=True))
+    facts = observer.observe(full(per_image=True))
     assert facts.per_item == ("tower",)
     assert facts.of("image").repeats == ()
     assert facts.of("images").repeats == (("tower", 2),)
@@ -92,13 +97,13 @@ def test_a_tower_that_runs_once_for_each_image():
 
 
 def test_layers_that_text_rows_pass_over():
-    facts = observe.observe(full(cross_attention_layers=[3, 8, 13]))
+    facts = observer.observe(full(cross_attention_layers=[3, 8, 13]))
     assert facts.skipped == ("layers.3", "layers.8", "layers.13")
     assert facts.never_used == ("tower.layers.23",)
 
 
 def test_a_model_with_a_dummy_of_its_own_leaves_nothing_unused_in_text_rows():
-    facts = observe.observe(full(own_dummy=True))
+    facts = observer.observe(full(own_dummy=True))
     assert facts.of("text").unused == ("tower.layers.23",)
     assert facts.of("image") is not None  # seen by its loss, since text rows run the tower as well
 
@@ -108,7 +113,7 @@ def test_a_row_whose_pixels_the_model_drops_is_no_observation():
         def forward(self, input_ids, attention_mask=None, pixel_values=None, labels=None):
             return super().forward(input_ids, attention_mask, None, labels)
 
-    facts = observe.observe(full(Deaf))
+    facts = observer.observe(full(Deaf))
     assert facts.of("image") is None
     assert "ignored" in facts.kinds[1].reason
     assert facts.never_used is None
@@ -122,7 +127,7 @@ def test_what_an_unknown_input_may_call_is_not_called_unused():
             super().__init__(config)
             self.touch = torch.nn.Linear(4, 4)
 
-    facts = observe.observe(full(Third))
+    facts = observer.observe(full(Third))
     assert facts.never_called == ("touch",)
     assert facts.never_used == ("tower.layers.23",)
 
@@ -130,7 +135,7 @@ def test_what_an_unknown_input_may_call_is_not_called_unused():
 def test_weights_with_two_names():
     model = full()
     model.head.weight = model.words.weight
-    assert observe.observe(model).shared == (("words.weight", "head.weight"),)
+    assert observer.observe(model).shared == (("words.weight", "head.weight"),)
 
 
 def test_a_forward_replaced_on_the_instance_is_run_in_the_copy(cache):
@@ -147,10 +152,10 @@ def test_a_forward_replaced_on_the_instance_is_run_in_the_copy(cache):
     model.old_forward = old
     model.forward = types.MethodType(forward, model)
     model.head.forward = lambda hidden: pytest.fail("a kernel")
-    facts = observe.observe(model)
+    facts = observer.observe(model)
     assert facts.patched == ("head",)
     assert facts.of("text").unused == ("aligner", "tower")  # called, but no gradient comes back
-    assert observe.observe(full()).patched == ()
+    assert observer.observe(full()).patched == ()
     assert len(list(cache.iterdir())) == 2
 
 
@@ -172,7 +177,7 @@ def test_a_forward_held_by_an_object_is_bound_to_the_copy():
         return held(input_ids, attention_mask, pixel_values, labels)
 
     for model.forward in (forward, held):
-        facts = observe.observe(model, cache=False)
+        facts = observer.observe(model, cache=False)
         assert facts.never_used == ("tower.layers.23",)
     assert all(weight.grad is None for weight in model.parameters())
     assert held.forward.__self__ is model
@@ -190,7 +195,7 @@ def test_an_activation_that_exists_once_in_the_process_runs_in_both():
             self.activation(torch.zeros(1))
             return super().forward(input_ids, attention_mask, pixel_values, labels)
 
-    assert observe.observe(full(Sharing)).of("image") is not None
+    assert observer.observe(full(Sharing)).of("image") is not None
 
 
 HIDDEN_AWAY = {}
@@ -226,14 +231,14 @@ def counting(old, dice, seen):
 def test_what_a_forward_counts_and_draws_is_as_before():
     """Of a class, of a closure, of a partial: the first real step must find the first number."""
     model = full(Dropping)
-    assert observe.observe(model, cache=False).of("image")
+    assert observer.observe(model, cache=False).of("image")
     assert (CALLS, Dropping.calls, Dropping.seen) == (0, 0, [])
     assert (next(STEPS), DICE.random()) == (0, random.Random(3).random())
     dice, seen, model = random.Random(5), [], full()
     forward, calls = counting(model.forward, dice, seen)
     for patch in (types.MethodType(forward, model), functools.partial(forward, model)):
         model.forward = patch
-        assert observe.observe(model, cache=False).of("image")
+        assert observer.observe(model, cache=False).of("image")
         assert (calls(), seen, vars(forward)) == (0, [], {})
     assert dice.random() == random.Random(5).random()
 
@@ -242,7 +247,7 @@ def test_what_cannot_be_copied_is_not_run():
     model = full()
     lines = (line for line in "abc")
     model.forward = lambda input_ids, pixel_values=None, labels=None: next(lines)
-    assert "holds a generator" in observe.observe(model, cache=False).reason
+    assert "holds a generator" in observer.observe(model, cache=False).reason
     assert next(lines) == "a"
 
 
@@ -254,7 +259,7 @@ def test_the_users_own_model_never_runs():
         return HIDDEN_AWAY["forward"](input_ids, attention_mask, pixel_values, labels)
 
     model.forward = forward
-    facts = observe.observe(model)
+    facts = observer.observe(model)
     assert not facts
     assert "the user's own model" in facts.reason
     assert all(weight.grad is None for weight in model.parameters())
@@ -276,7 +281,7 @@ def test_a_replaced_forward_that_holds_a_layer_cut_off_is_not_run():
     model = full()
     layer = model.layers[7]
     model.forward = types.MethodType(lambda self, **inputs: layer(inputs), model)
-    facts = observe.observe(model)
+    facts = observer.observe(model)
     assert facts.of("text") is None or facts.stacks == ()
 
 
@@ -297,16 +302,16 @@ def test_whether_the_blank_changes_a_text_rows_loss():
         yield
         handle.remove()
 
-    assert observe.observe(full(), blank=neutral).blank_neutral is True
-    assert observe.observe(full(), blank=loud, cache=False).blank_neutral is False
-    assert observe.observe(full()).blank_neutral is None
+    assert observer.observe(full(), blank=neutral).blank_neutral is True
+    assert observer.observe(full(), blank=loud, cache=False).blank_neutral is False
+    assert observer.observe(full()).blank_neutral is None
 
 
 def test_the_answer_is_the_same_each_time_and_whatever_the_seed():
     torch.manual_seed(1)
-    first = observe.observe(full(), cache=False)
+    first = observer.observe(full(), cache=False)
     torch.manual_seed(2)
-    assert observe.observe(full(), cache=False) == first
+    assert observer.observe(full(), cache=False) == first
 
 
 # "May"
@@ -314,7 +319,7 @@ def test_the_answer_is_the_same_each_time_and_whatever_the_seed():
 
 def test_switched_off(monkeypatch):
     monkeypatch.setenv("VLMGUARD_OBSERVE", "off")
-    facts = observe.observe(full())
+    facts = observer.observe(full())
     assert not facts
     assert "VLMGUARD_OBSERVE" in facts.reason
     assert facts.unused("words.weight", ["text"]) is None
@@ -338,15 +343,15 @@ def broken(where):
 
 @pytest.mark.parametrize("where", ["build", "run"])
 def test_a_class_that_does_not_run_here(where):
-    facts = observe.observe(broken(where))
+    facts = observer.observe(broken(where))
     assert not facts
     assert "Triton needs a GPU" in facts.reason
 
 
 def test_no_config_and_no_model():
-    assert "no config" in observe.observe(torch.nn.Linear(1, 1)).reason
-    assert not observe.observe(None)
-    assert not observe.observe(object())
+    assert "no config" in observer.observe(torch.nn.Linear(1, 1)).reason
+    assert not observer.observe(None)
+    assert not observer.observe(object())
 
 
 def test_a_width_nobody_knows_is_stopped_before_its_memory_is_used():
@@ -355,14 +360,14 @@ def test_a_width_nobody_knows_is_stopped_before_its_memory_is_used():
             super().__init__(config)
             self.wide = torch.nn.Linear(config.strange_size, config.strange_size)
 
-    facts = observe.observe(full(Wide, strange_size=20_000))
+    facts = observer.observe(full(Wide, strange_size=20_000))
     assert not facts
     assert "million weights" in facts.reason
 
 
 def test_time_that_runs_out_is_not_kept(monkeypatch, cache):
-    monkeypatch.setattr(observe, "SECONDS", 0.0)
-    facts = observe.observe(full())
+    monkeypatch.setattr(observer, "SECONDS", 0.0)
+    facts = observer.observe(full())
     assert not facts
     assert "TooLong" in facts.reason
     assert not cache.exists()
@@ -378,7 +383,7 @@ def test_random_states_defaults_and_modes_are_as_before(monkeypatch):
     torch.set_default_dtype(torch.bfloat16)
     try:
         with torch.device("meta"), torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
-            assert observe.observe(full()).of("image") is not None
+            assert observer.observe(full()).of("image") is not None
             assert torch.empty(1).device.type == "meta"
             assert torch.is_autocast_enabled("cpu")
             assert torch.is_inference_mode_enabled()
@@ -392,10 +397,10 @@ def test_random_states_defaults_and_modes_are_as_before(monkeypatch):
 
 def test_threads_are_few_beside_a_gpu_and_then_as_before(monkeypatch):
     torch.set_num_threads(2)
-    with untraced():
+    with isolated_state():
         assert torch.get_num_threads() == 2  # training may be on the CPU
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    with untraced():
+    with isolated_state():
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
@@ -404,7 +409,7 @@ def test_threads_are_few_beside_a_gpu_and_then_as_before(monkeypatch):
 def test_the_users_model_is_not_touched():
     model = Toy(config(hidden_size=16, vocab_size=1000)).eval()
     given = json.dumps(model.config.to_dict())
-    assert observe.observe(model)
+    assert observer.observe(model)
     assert json.dumps(model.config.to_dict()) == given
     assert not model.training
     assert not any(part._forward_pre_hooks for part in model.modules())
@@ -430,7 +435,7 @@ def test_nothing_is_said_nor_remembered_as_said(caplog, recwarn, monkeypatch):
         said.append(text)
 
     monkeypatch.setattr(logging.Logger, "warning_once", warning_once, raising=False)
-    assert observe.observe(noisy())
+    assert observer.observe(noisy())
     assert not said
     assert not caplog.records
     assert not recwarn.list
@@ -442,7 +447,7 @@ def test_hooks_on_every_module_see_nothing_and_stay():
     seen = []
     hook = torch.nn.modules.module.register_module_forward_hook(lambda *args: seen.append(args))
     try:
-        assert observe.observe(full())
+        assert observer.observe(full())
         assert not seen
         torch.nn.Identity()(1)
         assert len(seen) == 1
@@ -460,7 +465,7 @@ def test_no_process_group_is_found_and_all_is_restored(monkeypatch):
         return True
 
     monkeypatch.setattr(torch.distributed, "is_initialized", initialized)
-    assert observe.observe(full(Together))
+    assert observer.observe(full(Together))
     assert torch.distributed.is_initialized is initialized
 
 
@@ -486,7 +491,7 @@ def test_zero3_is_set_aside_and_put_back(monkeypatch):
             assert ours._hf_deepspeed_config_weak_ref is reference
             return super().forward(input_ids, attention_mask, pixel_values, labels)
 
-    assert observe.observe(full(Asks), cache=False)
+    assert observer.observe(full(Asks), cache=False)
     assert calls == ["down", "up"]
     assert ours._hf_deepspeed_config_weak_ref is reference
 
@@ -499,7 +504,7 @@ def leave(error):
 @pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
 def test_all_is_restored_behind_an_error(error):
     state = torch.get_rng_state()
-    with pytest.raises(error), untraced():
+    with pytest.raises(error), isolated_state():
         leave(error)
     assert torch.equal(torch.get_rng_state(), state)
     assert logging.root.manager.disable == logging.NOTSET
@@ -509,23 +514,23 @@ def test_all_is_restored_behind_an_error(error):
 
 
 def test_observed_once(cache, monkeypatch):
-    first = observe.observe(full())
-    monkeypatch.setattr(observe, "measure", lambda *_: pytest.fail("measured again"))
-    assert observe.observe(full()) == first
+    first = observer.observe(full())
+    monkeypatch.setattr(observer, "measure", lambda *_: pytest.fail("measured again"))
+    assert observer.observe(full()) == first
     assert [file.suffix for file in cache.iterdir()] == [".json"]
 
 
 def test_what_is_another_model_is_observed_anew(cache):
-    observe.observe(full())
-    observe.observe(full(vision_feature_layer=-3))  # another config
+    observer.observe(full())
+    observer.observe(full(vision_feature_layer=-3))  # another config
     model = full()
     model.head.weight = model.words.weight  # the same classes, put together differently
-    observe.observe(model)
+    observer.observe(model)
 
     class Other(Toy):
         pass
 
-    observe.observe(full(Other))
+    observer.observe(full(Other))
     assert len(list(cache.iterdir())) == 4
 
 
@@ -549,7 +554,7 @@ def test_a_class_with_a_kernel_for_gpus_alone_is_answered_as_may(monkeypatch, ki
         raise RuntimeError("0 active drivers ([]). There should only be one.")  # Triton's words
 
     monkeypatch.setattr(kind, "forward", kernel)
-    facts = observe.observe(full())
+    facts = observer.observe(full())
     text, image = facts.of("text"), facts.of("image")
     assert image is None
     assert facts.unused("layers.7.linear.weight", ["text", "image"]) is None
@@ -572,10 +577,10 @@ def test_a_class_with_a_kernel_for_gpus_alone_is_answered_as_may(monkeypatch, ki
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_ours_is_measured_anew(cache, content):
-    first = observe.observe(full())
+    first = observer.observe(full())
     (file,) = cache.iterdir()
     file.write_bytes(content.replace(b"KEY", file.stem.encode()))
-    assert observe.observe(full()) == first
+    assert observer.observe(full()) == first
     assert json.loads(file.read_text())["key"] == file.stem  # and written again
 
 
@@ -589,7 +594,7 @@ def test_a_field_of_another_type_is_refused(wrong):
 
 
 def test_another_models_file_is_not_taken(cache):
-    observe.observe(full())
+    observer.observe(full())
     (file,) = cache.iterdir()
     assert observed_cache.load(file.stem) is not None
     file.rename(file.with_stem("0" * 40))
@@ -597,7 +602,7 @@ def test_another_models_file_is_not_taken(cache):
 
 
 def test_to_data_and_back_through_json():
-    facts = observe.observe(full(per_image=True), cache=False)
+    facts = observer.observe(full(per_image=True), cache=False)
     assert observed.from_data(json.loads(json.dumps(observed.to_data(facts)))) == facts
 
 
@@ -612,13 +617,13 @@ def test_where_observations_lie(monkeypatch, tmp_path):
 def test_a_home_that_takes_no_file(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert observe.observe(full())
+    assert observer.observe(full())
     assert (tmp_path / "file").read_text() == ""
 
 
 def test_a_write_that_fails_leaves_nothing_half(cache, monkeypatch):
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
-    assert observe.observe(full())
+    assert observer.observe(full())
     assert list(cache.iterdir()) == []
 
 

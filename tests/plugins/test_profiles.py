@@ -18,9 +18,12 @@ from vlmguard.core.facts import Checkpointing, Run, Tower
 from vlmguard.core.runstate import RunState
 from vlmguard_accelerate import loop
 from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
-from vlmguard_torch.onlooker import Onlooker, Witness
-from vlmguard_transformers import arguments, forwards, observation, peek
+from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
+from vlmguard_transformers import accelerators, arguments
+from vlmguard_transformers.model import observation
+from vlmguard_transformers.rows import peek
 from vlmguard_transformers.shared_rows import Meets
+from vlmguard_transformers.watch import forwards
 from vlmguard_trl import wishes
 from vlmguard_trl.profile import PROFILE as TRL
 
@@ -270,7 +273,7 @@ def test_a_trainers_accelerator_is_left_to_it(monkeypatch):
     begun = []
     monkeypatch.setattr(loop, "_begin", lambda *given: begun.append(given))
     mine, its = Accelerator(), Accelerator()
-    loop.created(lambda: None, SimpleNamespace(accelerator=its), (), {})
+    accelerators.created(lambda: None, SimpleNamespace(accelerator=its), (), {})
     for accelerator in (its, mine):
         assert loop.prepare(lambda *given: given, accelerator, ("model",), {}) == ("model",)
     assert [given[0] for given in begun] == [mine]
@@ -303,7 +306,7 @@ def test_an_onlookers_fault_is_ours_and_goes_with_no_copy_of_the_model(capsys):
         seen.append(given)
         raise RuntimeError("made to fail")
 
-    handle = Onlooker("looking", look).on(model)
+    handle = ForwardHook("looking", look).on(model)
     model(torch.ones(1, 2))
     assert "made to fail" in capsys.readouterr().err
     copied, kept = copy.deepcopy(model), pickle.loads(pickle.dumps(model))

@@ -90,6 +90,15 @@ def test_a_placeholder_that_the_policy_sampled_is_no_missing_input():
         collate(cut)
 
 
+@pytest.mark.parametrize(("training", "phase"), [(True, "train"), (False, "generate")])
+def test_prompts_to_sample_from_are_no_training_batch(training, phase, monkeypatch):
+    heard = []
+    monkeypatch.setattr(batches.guard, "pre_step", lambda state, batch: heard.append(batch.phase))
+    template = SimpleNamespace(**vars(TEMPLATE), is_training=training)
+    batches.collate(collator, template, ([row()],), {})
+    assert heard == [phase]
+
+
 def test_where_nothing_trains_nothing_is_judged():
     """Inference goes through the same template."""
     runstate.closed(runstate.current())

@@ -36,21 +36,14 @@ from vlmguard.core.settings import Settings
 from vlmguard_flagembedding.profile import PROFILE as FLAG
 from vlmguard_swift import encoded
 from vlmguard_swift.profile import PROFILE as SWIFT
-from vlmguard_torch.observed import KindFacts, Observed
-from vlmguard_transformers import (
-    apply,
-    arguments,
-    dry_run,
-    lifecycle,
-    observation,
-    padding,
-    phases,
-    profiles,
-    steps,
-    translate,
-)  # fmt: skip
+from vlmguard_torch.observe.observed import KindFacts, Observed
+from vlmguard_transformers import apply, arguments, lifecycle, profiles, translate  # fmt: skip
+from vlmguard_transformers.model import observation, padding  # fmt: skip
 from vlmguard_transformers.profile import Profile
+from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.rows import phases  # fmt: skip
 from vlmguard_transformers.shared_rows import Meets
+from vlmguard_transformers.watch import dry_run, steps  # fmt: skip
 
 FAKE = Path(__file__).resolve().parents[1] / "kit" / "fake_framework"
 
@@ -110,7 +103,7 @@ FUNCTIONS = [
     (arguments, "resolve"),
     (dry_run, "rehearse"),
     (encoded, "batch"),
-    (guard, "held"),
+    (guard, "confirmed"),
     (guard, "on_error"),
     (padding, "ran"),
     (phases, "mark"),
@@ -319,7 +312,7 @@ def watched(model, strategy="ddp"):
     )
     runstate.bind(trainer, state)
     runstate.opened(state)
-    steps.start(trainer, profiles.PLAIN, state)
+    steps.start(Reading(trainer, profiles.PLAIN), state)
     return trainer, state
 
 
@@ -462,7 +455,9 @@ def test_a_collator_is_judged_with_what_its_batch_is_for(opened, monkeypatch):
 def test_ranks_part_over_rows_of_one_phase(train, evaluated, strategy, answer):
     towers = (Tower("vision", ("visual",), 2, 2),)
     meets = Meets(None if train is None else frozenset(train), frozenset(evaluated))
-    found = translate._may_be_unused(None, profiles.PLAIN, strategy, towers, meets)
+    read = Reading(None, profiles.PLAIN)
+    vars(read)["strategy"] = strategy
+    found = translate._may_be_unused(read, towers, meets)
     assert found == answer
 
 
@@ -471,7 +466,7 @@ def test_a_tower_that_does_repeat_proves_what_was_only_possible(times, outcomes,
     model = Model()
     trainer, state = watched(model, "fsdp2")
     state.neutral["VG102"] = Finding("VG102", "note", "The vision tower may run more than once")
-    steps.start(trainer, profiles.PLAIN, state)
+    steps.start(Reading(trainer, profiles.PLAIN), state)
 
     def training_step(model, inputs):
         for _ in range(times):
@@ -503,7 +498,7 @@ def test_whether_a_tower_repeats_is_asked_of_the_kinds_that_the_class_takes(
     profile = types.SimpleNamespace(repeats=lambda trainer: None)
     towers = (Tower("vision", total=1, trainable=1, checkpointed=True, paths=("visual",)),)
     unknown = Meets(None, None, complete=False)
-    assert observation._repeats(object(), profile, towers, unknown, {}) == answer
+    assert observation._repeats(Reading(object(), profile), towers, unknown, {}) == answer
 
 
 @pytest.mark.parametrize(
@@ -523,4 +518,4 @@ def test_a_whole_tower_that_runs_is_not_unused_but_cut_off(never, ran, package, 
         towers=lambda trainer: {"vision": ("visual",)}, model=lambda trainer: model
     )
     towers = (Tower("vision", total=2, trainable=2, paths=("visual",)),)
-    assert observation._cut_off(object(), profile, towers, never) == cut
+    assert observation._cut_off(Reading(object(), profile), towers, never) == cut

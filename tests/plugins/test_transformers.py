@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from vlmguard_swift import encoded
-from vlmguard_torch import families, parameters, towers
-from vlmguard_torch.kinds import kinds_of
+from vlmguard_torch.layout import parameters, towers
+from vlmguard_torch.media import families
+from vlmguard_torch.media.kinds import kinds_of
 from vlmguard_torch.transaction import Transaction
 
 PATHS = {"vision": ("visual",), "aligner": ("visual.merger",), "llm": ("model", "lm_head")}

@@ -15,9 +15,9 @@ import torch
 
 import vlmguard_accelerate
 import vlmguard_transformers
-from tests.faults.outside import OUTSIDE
 from tests.plugins.test_profiles import Accelerator, Model
 from tests.plugins.test_trainer_adapter import loaded
+from tools.faults.outside import OUTSIDE
 from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.runtime import faults

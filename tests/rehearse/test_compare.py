@@ -9,7 +9,7 @@ import pytest
 numpy = pytest.importorskip("numpy")
 
 from vlmguard.rehearse import compare, rows, verdict  # noqa: E402
-from vlmguard.rehearse.scene import Scene  # noqa: E402
+from vlmguard.rehearse.fixture import Scene  # noqa: E402
 
 
 def weights(**named):

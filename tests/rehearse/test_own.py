@@ -156,10 +156,10 @@ class Heard:
     def tell(self, event, told):
         pass
 
-    def as_rank(self, seat, own, guard):
-        calls, steps, wrapped = self.ranks[seat.rank]
+    def as_rank(self, environment, own, guard):
+        calls, steps, wrapped = self.ranks[environment.rank]
         told = {"steps": steps, "wrapped": wrapped, "trainable": 5}
-        return Result("ok", [Outcome(seat.rank, "returned", told)], [calls]), None
+        return Result("ok", [Outcome(environment.rank, "returned", told)], [calls]), None
 
 
 def looked(*ranks, **changed):

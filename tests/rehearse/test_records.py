@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 
 import pytest
 
+from tools.pages import rehearsals_page
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
-def page(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    return importlib.import_module("rehearsals_page")
+def page():
+    return rehearsals_page
 
 
 def line(side, verdict, **more):

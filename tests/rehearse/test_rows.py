@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from vlmguard.check.files import Unreadable
-from vlmguard.check.rows import kind
+from vlmguard.check.reading.files import Unreadable
+from vlmguard.check.reading.rows import kind
 from vlmguard.rehearse import media, rows
 
 TEXT = {"messages": [{"role": "user", "content": "a"}]}

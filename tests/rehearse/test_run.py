@@ -15,11 +15,11 @@ pytest.importorskip("numpy")
 from vlmguard.check.shell.state import Call
 from vlmguard.ranks import Result, Site
 from vlmguard.rehearse import run
+from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.passes import Rehearsal
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.rows import DIFFER, LOADER, NONE, Sample
-from vlmguard.rehearse.scene import Scene
 from vlmguard.rehearse.show import Told, text
 
 IMAGE = {"messages": [], "images": ["a.png"]}

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files, Unreadable
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.rehearse import media, rows
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 from vlmguard_flagembedding import rehearse as flagembedding
 from vlmguard_llamafactory import formats
 from vlmguard_llamafactory import rehearse as llamafactory
-from vlmguard_transformers import cut, rehearse_flags
+from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rows import cut
 from vlmguard_trl import rehearse as trl
 
 KNOWN = ("model_name_or_path", "dataset_name", "dataset", "dataset_dir", "media_dir", "max_steps",
@@ -67,7 +68,7 @@ def test_numbers_say_what_the_gradients_were_and_the_reference_has_neither_wrapp
     assert reference.get("deepspeed") is reference.get("gradient_checkpointing_kwargs") is None
     assert reference.get("gradient_checkpointing") == "False"
     assert reference.get("gradient_accumulation_steps") == "2"
-    assert rehearse_flags.HERE in run.get("output_dir")
+    assert flags.HERE in run.get("output_dir")
     assert "plain SGD in float32, without clipping and dropout" in told.notes
 
 
@@ -191,9 +192,9 @@ def test_scores_of_all_ranks_negatives_are_no_larger_than_a_rank_may_hold(
 
 
 def test_deepspeeds_own_buckets_shrink_with_the_model_too():
-    zero = rehearse_flags.small({"zero_optimization": {"stage": 3}}, 1000.0, Argv([]))
+    zero = flags.small({"zero_optimization": {"stage": 3}}, 1000.0, Argv([]))
     assert zero["zero_optimization"]["reduce_bucket_size"] == 500000
-    zero = rehearse_flags.small({"zero_optimization": {"stage": 2}}, 1.0, Argv([]))
+    zero = flags.small({"zero_optimization": {"stage": 2}}, 1.0, Argv([]))
     assert zero == {"zero_optimization": {"stage": 2}}
 
 
@@ -265,7 +266,7 @@ def test_llamafactorys_data_keep_their_format_and_their_media_folder(request_of,
     kept = json.loads((scratch / "rows-single.data" / "dataset_info.json").read_text())
     assert kept == {"rehearsed": {"formatting": "sharegpt", "file_name": "rows.jsonl"}}
     assert (run.get("dataset"), run.get("media_dir")) == ("rehearsed", request.media_root)
-    assert run.get("image_max_pixels") == str(rehearse_flags.PIXELS)
+    assert run.get("image_max_pixels") == str(flags.PIXELS)
     assert reference.get("disable_gradient_checkpointing") == "True"
 
 
@@ -346,14 +347,14 @@ def test_what_only_deepspeeds_own_settings_change_of_the_numbers_is_left_out():
     told = {"zero_optimization": {"stage": 3, "zero_quantized_weights": True},
             "communication_data_type": "fp16", "wandb": {"enabled": True}, "steps_per_print": 5}
     argv = Argv([])
-    config = rehearse_flags.plain(rehearse_flags.small(told, 1.0, argv))
+    config = flags.plain(flags.small(told, 1.0, argv))
     assert config["zero_optimization"] == {"stage": 3}
     assert not {"communication_data_type", "wandb"} & set(config)
     assert config["steps_per_print"] == 5
     assert argv.notes == ["DeepSpeed's quantised communication: not quantised"]
     told = {"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8}}
     with pytest.raises(Unreadable, match="zero_hpz_partition_size 8: subgroups"):
-        rehearse_flags.small(told, 1.0, argv)
+        flags.small(told, 1.0, argv)
 
 
 @pytest.mark.parametrize("module", [trl, llamafactory])
@@ -374,9 +375,9 @@ def test_pictures_in_a_table_become_files(tmp_path):
 def test_a_processor_scales_to_few_pixels_but_keeps_the_length_of_an_edge(tmp_path):
     file = tmp_path / "preprocessor_config.json"
     file.write_text('{"max_pixels": 12845056, "size": {"longest_edge": 1540}}')
-    rehearse_flags.smaller(str(tmp_path), Argv([]))
+    flags.smaller(str(tmp_path), Argv([]))
     told = json.loads(file.read_text())
-    assert told == {"max_pixels": rehearse_flags.PIXELS, "size": {"longest_edge": 1540}}
+    assert told == {"max_pixels": flags.PIXELS, "size": {"longest_edge": 1540}}
 
 
 def test_so_does_one_whose_parts_are_in_one_file(tmp_path):
@@ -388,9 +389,9 @@ def test_so_does_one_whose_parts_are_in_one_file(tmp_path):
         "image_processor": {"size": large, **slices}, "video_processor": {"size": large, **slices},
     }))  # fmt: skip
     argv = Argv([])
-    rehearse_flags.smaller(str(tmp_path), argv)
+    flags.smaller(str(tmp_path), argv)
     told = json.loads(file.read_text())
-    least = {"longest_edge": rehearse_flags.PIXELS, "shortest_edge": rehearse_flags.PIXELS}
+    least = {"longest_edge": flags.PIXELS, "shortest_edge": flags.PIXELS}
     small = {"scale_resolution": 224, "max_slice_nums": 9}
     assert told["image_processor"] == {"size": least, **small}
     assert told["video_processor"] == {"size": large, **small}

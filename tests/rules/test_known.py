@@ -100,3 +100,5 @@ def test_what_files_the_traceback_names_is_read_in_the_run_as_from_a_log():
         found = explained_in(Run("x", {}, "fsdp", 2), made)
         assert found.code == code
         assert ("groups" if code == "VG570" else "one long row") in found.why
+        told = "fewer groups" if code == "VG570" else "fsdp_version: 2"
+        assert told in found.advice.partition("; or ")[0], "what is said first goes with the cause"

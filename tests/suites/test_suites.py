@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.suites import compare
+from tools.pages import suites_page
+from tools.suites import compare
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -35,13 +36,13 @@ def test_long():
 
 def test_meets():
     from vlmguard.core import runstate, settings
-    from vlmguard.runtime import aloud, stub
+    from vlmguard.runtime import stderr, stub
     from vlmguard.runtime.seams import Seam
 
     hook = stub.Hook(Seam("s", ("m:f",), lambda wrapped, *rest: wrapped(), "w"))
     assert hook.call(lambda: 3, None, (), {}) == 3
     runstate.opened(runstate.RunState(settings.Settings()))
-    aloud.say("VG000 stopped: said")
+    stderr.say("VG000 stopped: said")
 
 def test_dies():
     os._exit(3)
@@ -53,7 +54,7 @@ def ends(tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
     (folder / "test_some.py").write_text(TESTS)
     out = folder / "out.jsonl"
-    parts = ("tests/suites/plugin", "", "plugins")
+    parts = ("tools/suites/plugin", "", "plugins")
     around = {
         **os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in parts),
         "SUITES_OUT": str(out), "SUITES_LIMIT": "0.2", "VLMGUARD": "",
@@ -81,7 +82,7 @@ def test_what_met_the_guard_is_counted(ends):
 
 
 def test_weights_are_summed_up_after_each_step(monkeypatch):
-    monkeypatch.syspath_prepend(HERE / "plugin")
+    monkeypatch.syspath_prepend(ROOT / "tools" / "suites" / "plugin")
     import vlmguard_suites
 
     def trained(by):
@@ -145,9 +146,6 @@ def test_weights_count_where_they_do_not_vary_by_themselves(again, verdict):
 
 
 def test_the_page_counts_what_ran_and_names_what_differs():
-    sys.path.insert(0, str(ROOT / "docs"))
-    import suites_page
-
     met = {"calls": 1, "runs": 1, "towers": 0}
     plain = {"suite": "trl", "ran": True, "met": met, "off": "passed", "on": "passed"}
     tests = [

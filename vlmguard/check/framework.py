@@ -7,11 +7,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vlmguard.check import options, sources
+from vlmguard.check import options
 from vlmguard.check.facts import Draft
-from vlmguard.check.fields import Field, Values, leftover, of, parse
-from vlmguard.check.files import Files
 from vlmguard.check.launcher import Job
+from vlmguard.check.reading import sources
+from vlmguard.check.reading.fields import Field, Values, leftover, of, parse
+from vlmguard.check.reading.files import Files
 from vlmguard.core.advice import Advice, FindUnused, FreezeTower, SetVariant, StaticGraph
 from vlmguard.core.findings import Variant
 from vlmguard.core.plan import Plan

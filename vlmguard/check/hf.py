@@ -7,11 +7,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard.check import scripts
 from vlmguard.check.facts import Draft
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files, Unreadable
 from vlmguard.check.launcher import Job
+from vlmguard.check.reading import scripts
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import known
 from vlmguard.core.facts import Strategy
 

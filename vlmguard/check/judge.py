@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vlmguard import guard, registry
-from vlmguard.check import deep, facts, framework, hf, options, redact, unknown
-from vlmguard.check.fields import Values, Wrong
-from vlmguard.check.files import Files, Unreadable
+from vlmguard.check import facts, framework, hf, options, redact, unknown
+from vlmguard.check.deep import client
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job
+from vlmguard.check.reading.fields import Values, Wrong
+from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
 from vlmguard.core import plan as planning
 from vlmguard.core import settings
@@ -136,7 +137,7 @@ def _releases(owner: Framework, asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def _installed(owner: Framework) -> bool:
-    from vlmguard.check import sources
+    from vlmguard.check.reading import sources
 
     return sources.package(owner.package) is not None
 
@@ -165,10 +166,10 @@ def _deep(
 ) -> tuple[list[str], str]:
     """What the framework settles, and why it could not be asked. Raises `Wrong`."""
     argv = options.take(owner.argv(job, files)[0])[1]
-    told = deep.settle(owner, entry, argv, values, job, files)
+    told = client.settle(owner, entry, argv, values, job, files)
     if told.refused:
         raise Wrong(told.refused)
-    return deep.taken_over(values, told), told.doubt
+    return client.taken_over(values, told), told.doubt
 
 
 def _unknown(values: Values, trace: Trace) -> list[str]:

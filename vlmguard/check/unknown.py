@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from vlmguard.check import scripts, sources
-from vlmguard.check.files import Files
 from vlmguard.check.launcher import Job
+from vlmguard.check.reading import scripts, sources
+from vlmguard.check.reading.files import Files
 
 _TRAINS = re.compile(r"\.backward\(|Trainer\b|TrainingArguments|\bdeepspeed\.initialize|Booster\(")
 

@@ -18,6 +18,7 @@ COMMANDS = (
     "rehearse",
     "explain",
     "rows",
+    "ledger",
     "doctor",
     "selftest",
     "run",

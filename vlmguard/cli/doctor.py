@@ -107,7 +107,7 @@ def doctor(
 
 def look() -> Report:
     """Find everything out."""
-    from vlmguard.runtime.arming import is_off
+    from vlmguard.runtime.stub import is_off
 
     start = probe.start()
     packages = {name: release for name in SHOWN if (release := _release(name))}

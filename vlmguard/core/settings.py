@@ -23,6 +23,7 @@ from vlmguard.core.words import OFF, ON
 from vlmguard.core.words import nearest as nearest
 from vlmguard.core.words import read_bool as read_bool
 from vlmguard.core.words import read_freeze as read_freeze
+from vlmguard.core.words import read_ledger as read_ledger
 from vlmguard.core.words import read_pairs as read_pairs
 from vlmguard.core.words import read_policy as read_policy
 from vlmguard.core.words import read_rules as read_rules
@@ -34,9 +35,9 @@ else:
     import tomli as tomllib
 
 RESOLVED = "VLMGUARD_RESOLVED"
-_KEYS = ("rules", "freeze", "report", "dry_step", "wait")
+_KEYS = ("rules", "freeze", "report", "dry_step", "wait", "ledger", "log")
 _READ = ("VLMGUARD_RULES", "VLMGUARD_FREEZE", "VLMGUARD_REPORT", "VLMGUARD_DRY_STEP",
-         "VLMGUARD_WAIT", "VLMGUARD_CONFIG")  # fmt: skip
+         "VLMGUARD_WAIT", "VLMGUARD_LEDGER", "VLMGUARD_LOG", "VLMGUARD_CONFIG")  # fmt: skip
 _SWITCHES = ("VLMGUARD", "VLMGUARD_OBSERVE")
 NAMES = (*_SWITCHES, *_READ, "VLMGUARD_LANG", "VLMGUARD_TABLES")
 """What a user may set."""
@@ -46,6 +47,8 @@ _OWN = (RESOLVED, "VLMGUARD_RUN", "VLMGUARD_COMPLETE", "VLMGUARD_ENVS", "VLMGUAR
 _OF_TESTS = "VLMGUARD_TEST_"
 WAIT = 5.0
 """Seconds that ranks wait for each other before a run, unless a setting says otherwise."""
+LEDGER = 1000
+"""After the first ones the ledger watches one window in so many."""
 
 
 Command = tuple[Mapping[str, str] | None, tuple[str, ...] | None, bool | None]
@@ -60,6 +63,9 @@ class Settings:
     dry_step: one forward and backward on a batch before training.
     wait: seconds that ranks wait for each other before a run, at most. Who waits longest does not
         matter: all act on what one of them publishes.
+    ledger: which windows the ledger watches: "off", "first" (the first ones and those of a new kind
+        of row), or these and one in so many.
+    log: whether the ledger's numbers go into the trainer's own logs.
     sources: where values came from, for the first line.
     command: rules, freeze and dry_step as the command line gave them.
     """
@@ -70,6 +76,8 @@ class Settings:
     dry_step: bool = False
     wait: float = WAIT
     sources: tuple[str, ...] = ()
+    ledger: str | int = LEDGER
+    log: bool = False
     command: Command = field(default=(None, None, None), compare=False, repr=False)
 
     def policy(self, code: str, default: str) -> str:
@@ -152,6 +160,8 @@ def from_table(table: Mapping[str, Any], where: str) -> Settings:
         read_bool(table.get("dry_step", False), f"{where}: dry_step"),
         read_seconds(table.get("wait", WAIT), f"{where}: wait"),
         (where,),
+        read_ledger(table.get("ledger", LEDGER), f"{where}: ledger"),
+        read_bool(table.get("log", False), f"{where}: log"),
     )
 
 
@@ -193,6 +203,8 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
         ("report", lambda value, name: str(value)),
         ("dry_step", read_bool),
         ("wait", read_seconds),
+        ("ledger", read_ledger),
+        ("log", read_bool),
     )
     given = ((key, f"VLMGUARD_{key.upper()}", read) for key, read in readers)
     return {key: read(env[name], name) for key, name, read in given if env.get(name)}
@@ -260,6 +272,8 @@ def _load(published: str, inputs: str, folder: str) -> Settings:
             shown["dry_step"],
             shown["wait"],
             tuple(shown["sources"]),
+            shown["ledger"],
+            shown["log"],
             command,
         )
     except (ValueError, TypeError, KeyError):  # another release's, or a hand's

@@ -12,6 +12,7 @@ _READ = 40  # words of a list
 POLICIES = ("off", "warn", "fix", "error")
 ON = ("on", "1", "true", "yes")
 OFF = ("off", "0", "false", "no")
+_LEDGER = ("off", "first")
 _FALSE = {"false", "no", "0"}  # YAML's bare `off` reaches a command line as "False"
 _LOOKALIKE = str.maketrans("OIL", "011")
 
@@ -97,3 +98,17 @@ def read_seconds(value: object, where: str) -> float:
     if not 0 <= found <= 3600:
         raise SettingsError(f"{where}: invalid value {value!r}; use seconds from 0 to 3600.")
     return found
+
+
+def read_ledger(value: object, where: str) -> str | int:
+    """``off``, ``first``, or N for every Nth step."""
+    word = str(value).strip().lower()
+    word = "off" if word in _FALSE else word
+    if word in _LEDGER:
+        return word
+    if re.fullmatch("[0-9]{1,9}", word):
+        return int(word) or "off"
+    meant = nearest(word, _LEDGER) if word.isalpha() else ""
+    raise SettingsError(
+        f"{where}: invalid value {value!r}{meant}; use off, first, or N for every Nth step."
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -45,11 +45,15 @@ class Account:
         tensors: the model's parameters, in the model's order, alike on all ranks.
         world: ranks of one data-parallel group.
         strategy: "single", "ddp", "zero1", …, "fsdp2"; "" if unknown.
+        text: token ids → the text of each, where a tokenizer is known.
     """
 
     tensors: tuple[Tensor, ...]
     world: int = 1
     strategy: str = ""
+    text: Callable[[Sequence[int]], list[str]] | None = field(
+        default=None, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vlmguard.ledger.account import STATIONS, Account, Page, Verdict
+from vlmguard.runtime.faults import contain
 
 
 class Judge:
@@ -21,6 +22,11 @@ class Judge:
         self.account, self.stations = account, tuple(stations)
         self._memory: dict[str, dict[str, Any]] = {name: {} for name in stations}
 
+    def recall(self, known: Mapping[str, Mapping[str, Any]]) -> None:
+        """Put into stations' memories what is known of an earlier part of the run."""
+        for name in known.keys() & self._memory.keys():
+            self._memory[name].update(known[name])
+
     def window(self, pages: Sequence[Page | None]) -> list[Verdict]:
         """One verdict a station."""
         return [self._station(name, pages) for name in self.stations]
@@ -32,6 +38,21 @@ class Judge:
             return Verdict(name, "cannot tell", reason=unread)
         if not any(name in page for page in heard):
             return Verdict(name, "idle")
+        found = contain(f"the ledger's {name}", self._judged, name, pages)
+        return found or Verdict(name, "cannot tell", reason="a fault of vlmguard's")
+
+    def _judged(self, name: str, pages: Sequence[Page | None]) -> Verdict:
         module = importlib.import_module(f"vlmguard.ledger.{name}")
         verdict: Verdict = module.judge(pages, self.account, self._memory[name])
         return verdict
+
+
+def unheard(pages: Sequence[Page | None]) -> str:
+    """ "rank 3 was not heard"; "" where all were."""
+    missing = [str(place) for place, page in enumerate(pages) if page is None]
+    if not missing:
+        return ""
+    if len(missing) == 1:
+        return f"rank {missing[0]} was not heard"
+    names = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
+    return f"ranks {names} were not heard"

@@ -119,7 +119,7 @@ class _Window:
 
 
 def _fate(notes: set[str]) -> Fate:
-    """Of the words in `vlmguard_torch.tower_forwards`."""
+    """Of the words in `vlmguard_torch.watch.tower_forwards`."""
     if not notes or "odd" in notes or notes == {"frozen"}:
         return "idle"
     if notes == {"off"}:

@@ -18,8 +18,8 @@ import torch.distributed as dist
 
 from vlmguard.ranks.calls import Call
 from vlmguard.ranks.group import NotedGroup, join
+from vlmguard.ranks.rank_environment import RankEnvironment
 from vlmguard.ranks.referee import _done
-from vlmguard.ranks.seat import Seat
 
 LARGEST_TAPED = 1 << 20
 """Bytes of a tensor that is kept; weights are equal on all ranks anyway. Objects are always."""
@@ -156,14 +156,15 @@ def _fill(target: torch.Tensor, given: torch.Tensor) -> None:
     target.reshape(-1)[:room].copy_(_believed(given).reshape(-1)[:room])
 
 
-def enter(seat: Seat) -> None:
-    """Sit down: this process is that rank from now on."""
-    kept = pickle.loads(seat.tape.read_bytes()) if seat.rank and seat.tape.exists() else {}
-    AloneGroup.tape = _Tape(seat.tape, kept, {})
-    join(AloneGroup.kind, AloneGroup, seat.rank, seat.size, dist.HashStore())
+def enter(environment: RankEnvironment) -> None:
+    """This process is that rank from now on."""
+    tape = environment.tape
+    kept = pickle.loads(tape.read_bytes()) if environment.rank and tape.exists() else {}
+    AloneGroup.tape = _Tape(tape, kept, {})
+    join(AloneGroup.kind, AloneGroup, environment.rank, environment.size, dist.HashStore())
 
 
-def leave(seat: Seat) -> None:
+def leave(environment: RankEnvironment) -> None:
     """Rank 0 keeps its tape for those that come after it."""
-    if seat.rank == 0:
-        seat.tape.write_bytes(pickle.dumps(AloneGroup.tape.kept))
+    if environment.rank == 0:
+        environment.tape.write_bytes(pickle.dumps(AloneGroup.tape.kept))

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from vlmguard.ranks.calls import Call
-from vlmguard.ranks.shelf import Place
+from vlmguard.ranks.tensor_store import Place
 
 Packed = tuple[bytes | Place, str, tuple[int, ...]]
 

@@ -26,10 +26,10 @@ from typing import Any
 
 from vlmguard.ranks.calls import Call, frames, log_to, read
 from vlmguard.ranks.coordinator import Coordinator
+from vlmguard.ranks.idle_detector import IdleDetector
 from vlmguard.ranks.outcome import Outcome, Result, conclude, parting
-from vlmguard.ranks.seat import Seat
-from vlmguard.ranks.shelf import Shelf, closed, opened
-from vlmguard.ranks.stillness import Stillness
+from vlmguard.ranks.rank_environment import RankEnvironment
+from vlmguard.ranks.tensor_store import TensorStore, closed, opened
 
 GRACE = 1.5
 """Seconds that the other ranks get to fail by themselves after one has."""
@@ -49,23 +49,24 @@ def run(
     ranks: int = 2,
     group: str = "gloo",
     limit: float = 120.0,
-    seat: Seat | None = None,
+    environment: RankEnvironment | None = None,
 ) -> Result:
     """Run ``work(rank)`` in ``ranks`` processes and say how each ended. Never raises for theirs.
 
     work: its return value has to be picklable. group: "gloo", "referee", or "none" for no process
-    group. limit: seconds after which the ranks are killed and the verdict is "hang". seat: with
-    ``ranks`` 1, the rank of many that the one process is alone (`vlmguard.ranks.alone`).
+    group. limit: seconds after which the ranks are killed and the verdict is "hang".
+    environment: with ``ranks`` 1, the rank of many that the one process is alone
+    (`vlmguard.ranks.alone`).
     """
     scratch = Path(tempfile.mkdtemp(prefix="vlmguard-ranks-"))
     started = time.monotonic()
-    watched = _Watched(scratch, ranks, seat)
+    watched = _Watched(scratch, ranks, environment)
     try:
         watched.start(work, group)
         stuck = watched.wait(limit)
         outcomes = [watched.outcome(rank) for rank in range(ranks)]
-        if seat is not None:
-            outcomes = [replace(outcome, rank=seat.rank) for outcome in outcomes]
+        if environment is not None:
+            outcomes = [replace(outcome, rank=environment.rank) for outcome in outcomes]
         found = conclude(outcomes, watched.calls(), stuck, time.monotonic() - started)
         return replace(found, late=watched.late)
     finally:
@@ -77,7 +78,7 @@ def run(
 class _Watched:
     scratch: Path
     ranks: int
-    seat: Seat | None = None
+    environment: RankEnvironment | None = None
     pids: list[int] = field(default_factory=list)
     codes: dict[int, int] = field(default_factory=dict)  # rank → exit code
     referee: Coordinator | None = None
@@ -87,7 +88,7 @@ class _Watched:
         sys.stdout.flush()
         sys.stderr.flush()
         pairs = [Pipe() for _ in range(self.ranks)] if group == "referee" else []
-        shelves = opened(len(pairs), self.scratch)
+        stores = opened(len(pairs), self.scratch)
         gc.freeze()  # a rank that collects garbage would copy every page of our imports
         for rank in range(self.ranks):
             pid = os.fork()
@@ -96,11 +97,11 @@ class _Watched:
                     ours.close()  # else a rank would keep the others' lines open
                     if number != rank:
                         theirs.close()
-                line = (pairs[rank][1], Shelf(rank, shelves)) if pairs else None
-                _rank(work, rank, self.ranks, group, self.scratch, line, self.seat)
+                line = (pairs[rank][1], TensorStore(rank, stores)) if pairs else None
+                _rank(work, rank, self.ranks, group, self.scratch, line, self.environment)
             self.pids.append(pid)
         gc.unfreeze()
-        closed(shelves)
+        closed(stores)
         for _, theirs in pairs:
             theirs.close()
         if pairs:
@@ -109,7 +110,7 @@ class _Watched:
     def wait(self, limit: float) -> str | None:
         """Until all ended or nothing more can come; "hang", "mismatch" or None."""
         ends = time.monotonic() + limit
-        stillness = Stillness()
+        detector = IdleDetector()
         failed_at: float | None = None
         stuck: str | None = None
         while len(self.codes) < self.ranks and not stuck:
@@ -128,7 +129,7 @@ class _Watched:
             elif time.monotonic() > ends:
                 stuck = "hang"
                 self.late = self._moves()
-            elif not self.referee and self._is_still(stillness.seconds(self._alive())):
+            elif not self.referee and self._is_still(detector.seconds(self._alive())):
                 stuck = "hang"
         if stuck and self.referee:
             self._settle()
@@ -139,10 +140,10 @@ class _Watched:
 
     def _moves(self) -> bool:
         """Whether any rank uses a processor, or wants to."""
-        stillness, until = Stillness(), time.monotonic() + MOVES
+        detector, until = IdleDetector(), time.monotonic() + MOVES
         while time.monotonic() < until:
             time.sleep(_POLL)
-            seconds = stillness.seconds(self._alive())
+            seconds = detector.seconds(self._alive())
         return seconds < MOVES / 2
 
     def _is_still(self, seconds: float) -> bool:
@@ -217,8 +218,8 @@ def _rank(
     size: int,
     group: str,
     scratch: Path,
-    line: tuple[Connection, Shelf] | None,
-    seat: Seat | None,
+    line: tuple[Connection, TensorStore] | None,
+    environment: RankEnvironment | None,
 ) -> None:
     """A rank's whole life; never returns."""
     code = 1
@@ -228,11 +229,11 @@ def _rank(
         os.dup2(output, 1)
         os.dup2(output, 2)
         faulthandler.enable(2)
-        os.environ.update(_variables(rank, size) | (seat.variables() if seat else {}))
+        os.environ.update(_variables(rank, size) | (environment.variables() if environment else {}))
         log_to(scratch / f"calls{rank}")
-        _enter(group, rank, size, scratch, line, seat)
-        told = {"state": "returned", "value": work(seat.rank if seat else rank)}
-        _leave(seat)
+        _enter(group, rank, size, scratch, line, environment)
+        told = {"state": "returned", "value": work(environment.rank if environment else rank)}
+        _leave(environment)
         code = 0
     except BaseException as error:
         if isinstance(error, SystemExit):  # a silent death by `sys.exit`: its own code, no word
@@ -251,18 +252,18 @@ def _rank(
 
 
 def _enter(
-    group: str, rank: int, size: int, scratch: Path, line: tuple[Connection, Shelf] | None,
-    seat: Seat | None,
+    group: str, rank: int, size: int, scratch: Path, line: tuple[Connection, TensorStore] | None,
+    environment: RankEnvironment | None,
 ) -> None:  # fmt: skip
-    if group == "none" and seat is None:
+    if group == "none" and environment is None:
         return
     import torch
 
     torch.set_num_threads(1)
-    if seat is not None:
+    if environment is not None:
         from vlmguard.ranks import alone
 
-        alone.enter(seat)
+        alone.enter(environment)
     elif line is None:
         from vlmguard.ranks import gloo
 
@@ -273,11 +274,11 @@ def _enter(
         referee.enter(rank, size, *line, scratch)
 
 
-def _leave(seat: Seat | None) -> None:
-    if seat is not None:
+def _leave(environment: RankEnvironment | None) -> None:
+    if environment is not None:
         from vlmguard.ranks import alone
 
-        alone.leave(seat)
+        alone.leave(environment)
 
 
 def _variables(rank: int, size: int) -> dict[str, str]:

@@ -17,7 +17,7 @@ from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[
 
 from vlmguard.ranks.calls import Call
 from vlmguard.ranks.group import NotedGroup, join
-from vlmguard.ranks.shelf import LEAST, Place, Shelf
+from vlmguard.ranks.tensor_store import LEAST, Place, TensorStore
 
 _SUMMED = ("SUM", "AVG", "PREMUL_SUM")
 
@@ -27,7 +27,7 @@ class RefereeGroup(NotedGroup):
 
     kind = "referee"
     line: Connection
-    shelf: Shelf
+    store: TensorStore
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
@@ -38,15 +38,15 @@ class RefereeGroup(NotedGroup):
 
     def _all(self, call: Call, given: list[torch.Tensor], peer: int = -1) -> list[list[Any]]:
         """Every member's tensors for this call, in the order of ranks."""
-        before = self.shelf.held(self.number)
+        before = self.store.held(self.number)
         letter = call.op in ("send", "recv", "recv_anysource")
-        shelf = None if letter else self.shelf  # a letter lies until it is fetched
-        packed = [_pack(tensor, shelf, self.number) for tensor in given]
+        store = None if letter else self.store  # a letter lies until it is fetched
+        packed = [_pack(tensor, store, self.number) for tensor in given]
         self.line.send(("call", self.members, call, packed, peer))
         answer = self.line.recv()
         if not letter:
-            self.shelf.free(before)
-        return [[_unpack(self.shelf, *one) for one in member] for member in answer]
+            self.store.free(before)
+        return [[_unpack(self.store, *one) for one in member] for member in answer]
 
     def _do_barrier(self, call: Call, *_: Any) -> list[torch.Tensor]:
         self._all(call, [])
@@ -149,21 +149,23 @@ class RefereeGroup(NotedGroup):
 
 
 def _pack(
-    tensor: torch.Tensor, shelf: Shelf | None, group: int
+    tensor: torch.Tensor, store: TensorStore | None, group: int
 ) -> tuple[bytes | Place, str, tuple[int, ...]]:
     flat = tensor.detach().contiguous().reshape(-1)
     raw = flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)
     kind, shape = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
-    if shelf is not None and len(raw) >= LEAST:
-        return shelf.put(memoryview(raw.numpy()), group), kind, shape
+    if store is not None and len(raw) >= LEAST:
+        return store.put(memoryview(raw.numpy()), group), kind, shape
     return raw.numpy().tobytes(), kind, shape
 
 
-def _unpack(shelf: Shelf, raw: bytes | Place, kind: str, shape: tuple[int, ...]) -> torch.Tensor:
+def _unpack(
+    store: TensorStore, raw: bytes | Place, kind: str, shape: tuple[int, ...]
+) -> torch.Tensor:
     dtype = getattr(torch, kind)
     if not raw:
         return torch.empty(shape, dtype=dtype)
-    content = bytearray(raw) if isinstance(raw, bytes) else shelf.read(raw)
+    content = bytearray(raw) if isinstance(raw, bytes) else store.read(raw)
     return torch.frombuffer(content, dtype=dtype).reshape(shape)
 
 
@@ -193,12 +195,12 @@ def _done(value: Any) -> Any:
     return _create_work_from_future(future)
 
 
-def enter(rank: int, size: int, line: Connection, shelf: Shelf, scratch: Path) -> None:
+def enter(rank: int, size: int, line: Connection, store: TensorStore, scratch: Path) -> None:
     """Join the ranks over ``line``, this rank's connection with the coordinator.
 
     They share a store in ``scratch``, as real ranks do: what the guard exchanges goes through it.
     """
     RefereeGroup.line = line
-    RefereeGroup.shelf = shelf
+    RefereeGroup.store = store
     store = dist.FileStore(str(scratch / "store"), size)
     join(RefereeGroup.kind, RefereeGroup, rank, size, store)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vlmguard.ranks import Result, Seat
+from vlmguard.ranks import RankEnvironment, Result
 from vlmguard.ranks.outcome import Site, parting, sites
 from vlmguard.rehearse import rows, verdict
 from vlmguard.rehearse.framework import Commands
@@ -108,11 +108,11 @@ def _looked(passes: Rehearsal, own: Own, commands: Commands, guard: bool) -> Jud
     return Judgement(RIGHT) if own.generates else _compared(results, request)
 
 
-def _seat(request: Request, rank: int) -> Seat | None:
+def _seat(request: Request, rank: int) -> RankEnvironment | None:
     if request.strategy == "single":
         return None
     local = min(request.local or NODE, request.world)
-    return Seat(rank, request.world, local, Path(request.scratch) / "tape")
+    return RankEnvironment(rank, request.world, local, Path(request.scratch) / "tape")
 
 
 def _said(failed: Judgement, rank: int, request: Request) -> Judgement:

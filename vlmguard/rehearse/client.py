@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from vlmguard.check.aside import environment
+from vlmguard.check.deep.sandbox import environment
 from vlmguard.rehearse.folder import place
 from vlmguard.rehearse.request import Request
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vlmguard.rehearse.scene import Scene
+from vlmguard.rehearse.fixture import Scene
 
 TOLERANCE = 2e-3
 """Relative, fp32: far above rounding (some 1e-5), far below any defect seen (0.05 and up)."""

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from vlmguard.check import launcher
-from vlmguard.check.files import Files
+from vlmguard.check.reading.files import Files
 from vlmguard.check.script import Reading
 from vlmguard.rehearse import client
 from vlmguard.rehearse.prepare import Prepared, Refused, prepare

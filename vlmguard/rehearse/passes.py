@@ -10,14 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check import aside
-from vlmguard.ranks import Outcome, Result, Seat, not_engaged, run
-from vlmguard.rehearse import compare, odds, verdict
+from vlmguard.check.deep import sandbox
+from vlmguard.ranks import Outcome, RankEnvironment, Result, not_engaged, run
+from vlmguard.rehearse import compare, probability, verdict
 from vlmguard.rehearse.compare import Difference
+from vlmguard.rehearse.fixture import OFF, ON, REFERENCE, Scene
 from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.rows import LOADER, Sample, Window
-from vlmguard.rehearse.scene import OFF, ON, REFERENCE, Scene
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, STOPPED, ZERO0, Judgement, Seen
 
 Tell = Callable[[str, Mapping[str, Any]], None]
@@ -59,7 +59,7 @@ class Rehearsal:
             self.fixes = _findings(scene)
         found = self._judged(scene, result)
         if found.order and found.order != LOADER and found.kind != CANNOT:
-            told = odds.told(self.sample.share, self.request.world, self.request.batch)
+            told = probability.told(self.sample.share, self.request.world, self.request.batch)
             found = replace(found, odds=told)
         self.tell("judged", {"pass": name, "kind": found.kind, "seconds": self.seconds[name]})
         return found
@@ -91,16 +91,18 @@ class Rehearsal:
         return result
 
     def as_rank(
-        self, seat: Seat | None, own: Commands, guard: bool
+        self, environment: RankEnvironment | None, own: Commands, guard: bool
     ) -> tuple[Result, Judgement | None]:
         """One process as that rank of many, or as the only one; and how it failed, if it did."""
-        who = f"as rank {seat.rank} of {seat.size}" if seat else "with its own numbers"
+        who = "with its own numbers"
+        if environment:
+            who = f"as rank {environment.rank} of {environment.size}"
         name = f"{who}, {ON if guard else OFF}"
-        scene = self._scene(name, own.argv, guard, single=seat is None)
+        scene = self._scene(name, own.argv, guard, single=environment is None)
         scene = replace(scene, steps=(), env={**scene.env, **own.env, **own.wrapper})
         self.tell("began", {"pass": name})
         begun = time.monotonic()
-        result = run(lambda _: self.act(scene), 1, "none", self.request.limit, seat)
+        result = run(lambda _: self.act(scene), 1, "none", self.request.limit, environment)
         spent = self.seconds.get("alone", 0.0) + time.monotonic() - begun
         self.seconds["alone"] = round(spent, 1)
         _write_output(scene, result)
@@ -168,7 +170,7 @@ class Rehearsal:
             return "a package is not installed here"
         if cause.error == "Unparsed":
             return "the command as changed for this was refused"
-        if aside.lacking(text):
+        if sandbox.lacking(text):
             return "this machine lacks something"
         if not step and "loading state_dict" in text:
             return "the tiny copy of the model could not be loaded"
@@ -257,7 +259,7 @@ def _short(message: str) -> str:
     return " ".join(message.split())[:600]
 
 
-_OURS = ("vlmguard_transformers/rehearsal.py", "vlmguard_swift/rehearse.py", "rehearsal.py",
+_OURS = ("vlmguard_transformers/rehearsal/in_rank.py", "vlmguard_swift/rehearse.py", "in_rank.py",
          "rehearse.py", "passes.py", "contextlib.py")  # fmt: skip
 
 

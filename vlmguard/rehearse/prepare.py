@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check import framework as frameworks
-from vlmguard.check import hf, judge, model, redact
-from vlmguard.check.fields import Values
-from vlmguard.check.files import Files, Unreadable
+from vlmguard.check import hf, judge, redact
 from vlmguard.check.judge import Verdict
 from vlmguard.check.launcher import Job
+from vlmguard.check.reading import model
+from vlmguard.check.reading.fields import Values
+from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
 from vlmguard.rehearse import framework
 from vlmguard.rehearse.framework import Described

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check.files import Unreadable
-from vlmguard.check.rows import kind
+from vlmguard.check.reading.files import Unreadable
+from vlmguard.check.reading.rows import kind
 
 Row = dict[str, Any]
 MOST = 500

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check.files import Unreadable
+from vlmguard.check.reading.files import Unreadable
 from vlmguard.ranks import run as ranks
-from vlmguard.rehearse import alone, framework, media, rows, sieve, verdict
+from vlmguard.rehearse import alone, framework, media, row_filter, rows, verdict
 from vlmguard.rehearse.passes import Rehearsal, Tell
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
@@ -90,7 +90,7 @@ def _rehearse(
     on = passes.guard(on=True) if "on" in request.passes and not passes.dropped else None
     if passes.dropped and again is None:
         used = {id(row): row for cell in cells for batch in cell for row in batch}
-        found = sieve.kept(hooks, request, made, list(used.values()), sample)
+        found = row_filter.kept(hooks, request, made, list(used.values()), sample)
         notes += [f"{len(used) - len(found.rows)} of {len(used)} rows: {hooks.NAME} drops them"]
         if found.rows:
             (place / "again").mkdir()

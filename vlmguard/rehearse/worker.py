@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vlmguard import _bootstrap
-from vlmguard.check.aside import CPU
+from vlmguard.check.deep.sandbox import CPU
 from vlmguard.ranks.fork import _die_with_parent
 
 

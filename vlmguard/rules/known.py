@@ -1,4 +1,4 @@
-"""The rules VG5xx: each speaks for one failure of the catalogue that ``vlmguard explain`` reads.
+"""The rules VG5xx and VG7xx: each speaks for one failure that ``vlmguard explain`` knows.
 
 A healthy run needs nothing of it. So codes and names are read from the names of its files, and
 `vlmguard_explain` is imported at the first exception, or where a command asks for a page.

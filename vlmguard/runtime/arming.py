@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import os
 
 from vlmguard.runtime import seams
 
-_OFF = {"off", "0", "false", "no"}
 armed: list[str] = []
-
-
-def is_off() -> bool:
-    """Whether ``VLMGUARD`` switches the guard off. Read anew each time: notebooks change it."""
-    return os.environ.get("VLMGUARD", "").strip().lower() in _OFF
 
 
 def arm(adapter: str) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 from vlmguard.runtime import ranks
 from vlmguard.runtime.ballot import UNKNOWN, Ballot, Decision, until
 from vlmguard.runtime.ballot import decide as _decide
+from vlmguard.runtime.mailbox import Mailbox
 
 CONNECT = 1.0
 """Seconds to wait for the agent's store; it is on this machine or on the first node."""
@@ -62,6 +63,12 @@ def ballot(name: str, number: int) -> Ballot | None:
     """A question of the guarded run ``number``; None without a store. Its methods may raise."""
     store = _store()
     return Ballot(store, _mark(name, number)) if store is not None else None
+
+
+def mailbox(name: str, number: int) -> Mailbox | None:
+    """Where ranks leave values for one of them; None without a store, or alone."""
+    store = None if _alone() else _store()
+    return Mailbox(store, _mark(name, number)) if store is not None else None
 
 
 def roll_call(name: str, number: int, world: int, wait: float) -> list[int | None] | None:

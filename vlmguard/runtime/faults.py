@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from vlmguard.core.errors import Stop
-from vlmguard.runtime import aloud
+from vlmguard.runtime import stderr
 
 T = TypeVar("T")
 _said: set[str] = set()
@@ -37,7 +37,7 @@ def fault(what: str, error: BaseException) -> None:
             )
         )
     except Exception:
-        aloud.say(f"{what} failed: {error!r}; training goes on without it")
+        stderr.say(f"{what} failed: {error!r}; training goes on without it")
 
 
 def contain(what: str, call: Callable[..., T], *args: Any, default: T | None = None) -> T | None:

@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 
 from vlmguard.core.errors import SettingsError
-from vlmguard.runtime import aloud
+from vlmguard.runtime import stderr
 
 
 def in_one_line() -> None:
@@ -22,7 +22,7 @@ def in_one_line() -> None:
         if not isinstance(error, SettingsError):
             before(kind, error, trace)
         elif os.environ.get("LOCAL_RANK", "0") == "0":
-            aloud.say(str(error))
+            stderr.say(str(error))
 
     sys.excepthook = vlmguard_refusal
 

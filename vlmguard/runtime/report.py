@@ -11,13 +11,14 @@ import functools
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from vlmguard.core import runstate, settings
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
-from vlmguard.runtime import aloud
+from vlmguard.runtime import stderr
 from vlmguard.runtime.ranks import rank, worker
 
 __all__ = ["rank", "worker"]
@@ -61,6 +62,24 @@ def write(kind: str, data: dict[str, Any]) -> None:
         _once(f"report {report} cannot be written: {error}")
 
 
+def lines(most: int = 64 << 20) -> Iterator[dict[str, Any]]:
+    """What this process's report holds from earlier, from its last ``most`` bytes."""
+    name = os.environ.get("VLMGUARD_REPORT") or _report_setting()
+    try:
+        with _file(name).open("rb") as file:
+            file.seek(-min(most, file.seek(0, os.SEEK_END)), os.SEEK_END)
+            kept = file.read().splitlines()
+    except (OSError, ValueError):
+        return
+    for each in kept:
+        try:
+            found = json.loads(each)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
 def _report_setting() -> str:
     state = runstate.current()
     try:
@@ -76,7 +95,7 @@ def _once(text: str) -> None:
 
 def line(text: str) -> None:
     """One line on standard error."""
-    aloud.say(text)
+    stderr.say(text)
 
 
 def say(finding: Finding, outcome: str = "", change: str = "") -> None:

@@ -117,9 +117,9 @@ def _try(seam: Seam, target: str, module: Any) -> None:
     try:
         _wrap(seam, target, module)
     except Exception as error:
-        from vlmguard.runtime import aloud
+        from vlmguard.runtime import stderr
 
-        aloud.say(f"seam {seam.name} ({target}): {error}; left alone")
+        stderr.say(f"seam {seam.name} ({target}): {error}; left alone")
 
 
 def _wrap(seam: Seam, target: str, module: Any) -> None:

@@ -34,7 +34,7 @@ _TICK = 0.25
 State = Literal["passing", "caught", "uncaught", "gone"]
 
 
-def bring_down(error: BaseException) -> None:
+def abort(error: BaseException) -> None:
     """Record ``error`` for torchrun's last block; end this rank if it is on its way out and does
     nothing for longer than `GRACE` s.
 

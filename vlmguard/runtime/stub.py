@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vlmguard.runtime.seams import Seam
 
+_OFF = {"off", "0", "false", "no"}
 _LOOKED_AT = 200  # functions, when it is asked whether a call still comes to a stub
+
+
+def is_off() -> bool:
+    """Whether ``VLMGUARD`` switches the guard off. Read anew each time: notebooks change it."""
+    return os.environ.get("VLMGUARD", "").strip().lower() in _OFF
 
 
 class Hook:
@@ -29,8 +36,6 @@ class Hook:
 
     def on(self) -> bool:
         """Whether this call goes through the wrapper."""
-        from vlmguard.runtime.arming import is_off
-
         if self.broken or (is_off() and not self.seam.when_off):
             return False
         return self.wrapper is not None or self._load()
@@ -55,9 +60,9 @@ def _fault(what: str, error: Exception) -> None:
 
         fault(what, error)
     except Exception:
-        from vlmguard.runtime import aloud
+        from vlmguard.runtime import stderr
 
-        aloud.say(f"{what} failed: {error!r}; going on without it")
+        stderr.say(f"{what} failed: {error!r}; going on without it")
 
 
 class Place:

@@ -102,7 +102,7 @@ def _unknown(run: Run, why_not: str) -> Finding | None:
     )
 
 
-def apart(mine: int, other: int, reentrant: bool = False) -> Finding:
+def ranks_differ(mine: int, other: int, reentrant: bool = False) -> Finding:
     """Two ranks run the towers a different number of times in one forward, and nobody can even it
     out. ``reentrant``: for their checkpointing alone."""
     why = "no blank can be made"

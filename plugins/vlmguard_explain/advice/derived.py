@@ -7,10 +7,9 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vlmguard_explain.advice import memory, packages, places
+from vlmguard_explain.advice import conditions, memory, packages, user_code
 from vlmguard_explain.advice.conditions import numbers
 from vlmguard_explain.match.catalogue import table
-from vlmguard_explain.run import swift
 
 if TYPE_CHECKING:
     from vlmguard_explain.advice.values import Values
@@ -71,7 +70,7 @@ def _wheels(v: Values) -> str:
 
 def _new_name(v: Values) -> str:
     name = v.raw("argument")
-    return swift.renamed(name, v.facts) or v.raw("renamed")
+    return conditions.swift_renamed(name, v.facts) or v.raw("renamed")
 
 
 def _new_flag(v: Values) -> str:
@@ -174,7 +173,7 @@ def _engine(v: Values) -> str:
 VALUES: dict[str, Made] = {
     "argument": lambda v: v.raw("flag").lstrip("-").replace("-", "_"),
     "base": lambda v: v.facts.model if v.raw("savedwidth") else "",
-    "codefile": lambda v: places.raised(v.facts.trace).file,
+    "codefile": lambda v: user_code.raised(v.facts.trace).file,
     "divisors": _divisors,
     "driver": lambda v: ".".join(v.groups("drivermajor")),
     "layers": lambda v: v.raw("namedlayers") or v.raw("codedlayers"),
@@ -188,7 +187,7 @@ VALUES: dict[str, Made] = {
     "modelnames": lambda v: f"{v.facts.model} {v.field('architecture')}",
     "torch": lambda v: v.facts.releases.get("torch", "") or v.field("torchrelease"),
     "modelplain": lambda v: v.facts.model.lower().replace("_", "-").rstrip("/"),
-    "main": lambda v: places.main(v.facts.trace),
+    "main": lambda v: user_code.main(v.facts.trace),
     "missing": lambda v: v.read("missing").replace("'", "").replace(" and ", ", "),
     "newname": _new_name,
     "numbers": lambda v: ", ".join(v.groups("divided")),
@@ -200,7 +199,7 @@ VALUES: dict[str, Made] = {
     "partpackage": lambda v: packages.of(v.raw("part")),
     "path": _path,
     "pin": lambda v: look_up(v.raw("name"), "in", f"releases.names.{v.raw('sourcepackage')}"),
-    "place": lambda v: str(places.own(v.facts.trace)),
+    "place": lambda v: str(user_code.own(v.facts.trace)),
     "repo": _repo,
     "requirer": lambda v: v.read("requirer") if "<" in v.raw("wanted") else "",
     "served": lambda v: v.raw("modelfolder") or v.raw("modelrepo"),
@@ -225,10 +224,13 @@ PLAIN: dict[str, Made] = {
     "inscript": lambda v: f" in {v['main']}" if "main" in v else "",
     "micro": lambda v: _smaller(v, 0),
     "newflag": _new_flag,
+    "positions": lambda v: str(int(v.raw("tablesize")) - 2) if v.raw("tablesize") else "",
     "program": _program,
-    "span": lambda v: _lines(places.raised(v.facts.trace).line, 8, 2),
+    "span": lambda v: _lines(user_code.raised(v.facts.trace).line, 8, 2),
     "surplus": _surplus,
-    "swiftmajor": lambda v: swift.release(v.facts) if v.facts.framework == "ms-swift" else "",
+    "swiftmajor": lambda v: (
+        conditions.swift_release(v.facts) if v.facts.framework == "ms-swift" else ""
+    ),
     "tensorranks": lambda v: str(math.gcd(*_ints(v, "parallel")) or ""),
     "vision": lambda v: _so(v.facts.vision),
     "wheels": _wheels,

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from vlmguard_explain.advice import places
+from vlmguard_explain.advice import conditions, user_code
 from vlmguard_explain.advice.conditions import holds
 from vlmguard_explain.advice.values import Values, filled, known, of
 from vlmguard_explain.lazy import lazy
 from vlmguard_explain.match.catalogue import Step, table
-from vlmguard_explain.run import swift
 from vlmguard_explain.run.logfacts import Facts
 
 # Frameworks whose command line is transformers' TrainingArguments and their own.
@@ -49,7 +48,7 @@ def say(step: Step, facts: Facts) -> str:
 
 def _own(action: str, facts: Facts, values: Values) -> str:
     """``action`` by what this run was started with; "" where that tells nothing."""
-    if words := _of_table(action, facts, values, True) or swift.own(action, facts):
+    if words := _of_table(action, facts, values, True) or conditions.swift_own(action, facts):
         return words
     if facts.framework not in _FREE:
         return ""
@@ -89,7 +88,7 @@ def _in_code(words: str, facts: Facts, values: Values) -> str:
         return words
     if not words.startswith("--") or not {name for name, _ in pairs} <= arguments:
         return words
-    if words.count("--") != len(pairs) or not (notebook or places.own(facts.trace).file):
+    if words.count("--") != len(pairs) or not (notebook or user_code.own(facts.trace).file):
         return words
     code = f"{_class(facts.trace)}({', '.join(f'{name}={_literal(v)}' for name, v in pairs)})"
     return code if notebook else f"{words}; in code: {code}"

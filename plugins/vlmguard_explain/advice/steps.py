@@ -47,12 +47,7 @@ def case(facts: Facts) -> Case | None:
 
 
 def _is(one: Case, facts: Facts) -> bool:
-    message, trace = facts.message, facts.trace
-    if not all(words in message for words in one.said):
-        return False
-    if not all(words in trace for words in one.trace):
-        return False
-    if any(words in message or words in trace for words in one.unless):
+    if not one.matches(facts.message, facts.trace):
         return False
     old = one.since and older(one.since, facts) is True
     return not old and not (one.mended and older(one.mended, facts) is False)

@@ -19,31 +19,21 @@ Verdict = Literal["explained", "unknown", "unfinished", "finished"]
 
 @dataclass
 class Answer:
-    """What the judge says.
-
-    Attributes:
-        ranks: where it started; empty where the log does not tell.
-        how: the evidence for ``ranks``, in words.
-        sure: False for "one of ranks …".
-        alike: ranks that show the same failure.
-        followed: consequences, in words.
-        guard: what vlmguard itself said in this run.
-        code: the exit code that a launcher tells, where that is all there is.
-    """
+    """What the judge says."""
 
     verdict: Verdict
     known: Known | None = None
     pick: Candidate | None = None
-    ranks: tuple[int, ...] = ()
-    how: str = ""
-    sure: bool = True
-    alike: tuple[int, ...] = ()
-    followed: list[str] = field(default_factory=list)
+    ranks: tuple[int, ...] = ()  # where it started; empty where the log does not tell
+    how: str = ""  # the evidence for ``ranks``, in words
+    sure: bool = True  # False for "one of ranks …"
+    alike: tuple[int, ...] = ()  # ranks that show the same failure
+    followed: list[str] = field(default_factory=list)  # consequences, in words
     table: watchdog.Table | None = None
     facts: Facts = field(default_factory=Facts)
     evidence: list[Line] = field(default_factory=list)
-    guard: list[Any] = field(default_factory=list)
-    code: int | None = None
+    guard: list[Any] = field(default_factory=list)  # what vlmguard itself said in this run
+    code: int | None = None  # the exit code that a launcher tells, where that is all there is
 
     def explain(self, known: Known) -> None:
         """Take ``known`` for the failure."""
@@ -65,7 +55,7 @@ def _evidence(pick: Candidate) -> list[Line]:
     return [last] if last.number == pick.line.number else [pick.line, last]
 
 
-def asserted(pick: Candidate, digests: Sequence[Digest]) -> Event | None:
+def device_assert(pick: Candidate, digests: Sequence[Digest]) -> Event | None:
     """The exception behind a kernel's assertion: maybe a later call's, but of the same program."""
     if "Assertion" not in pick.line.raw or pick.line.source >= len(digests):
         return None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines.lines import Line, Time
 from vlmguard_explain.match.catalogue import Known
 from vlmguard_explain.match.classify import NO_ROW, classify
+from vlmguard_explain.run import launcher
 from vlmguard_explain.run.digest import Digest
-from vlmguard_explain.tracebacks import last_words
 from vlmguard_explain.tracebacks.event import Event
 
 _P = patterns("cause.candidates")
@@ -77,11 +77,11 @@ def collected(digests: Sequence[Digest]) -> list[Candidate]:
     return found
 
 
-def with_last_words(found: list[Candidate], digests: Sequence[Digest]) -> list[Candidate]:
+def with_exit_messages(found: list[Candidate], digests: Sequence[Digest]) -> list[Candidate]:
     """These, and the last line of a rank that ended itself where the others only lost it."""
     if not found or any(c.order <= 1 for c in found):
         return found
-    line = last_words.words({c.rank for c in found}, digests)
+    line = exit_message({c.rank for c in found}, digests)
     return found if line is None else [*found, Candidate(None, line, None, line.rank)]
 
 
@@ -131,8 +131,8 @@ def _logged_before(event: Event, events: Sequence[Event]) -> Event | None:
 def _lines(digest: Digest) -> Iterator[Candidate]:
     told = digest.progress
     # Ranks wrote into one another's exceptions: the first line that has the words of one.
-    loose = [(line, known) for line, known in digest.loose if not survived(line.at, digest)][:1]
-    for line, known in (*loose, *digest.telling):
+    loose = [(line, known) for line, known in digest.fragments if not survived(line.at, digest)][:1]
+    for line, known in (*loose, *digest.matched):
         over = known.code == _ENDED and told.over(line.at)
         over = over or _interrupted(line.text, line.at, digest)
         end = _outlived if known.code in _SCHEDULER else survived
@@ -170,3 +170,56 @@ def survived(at: int, digest: Digest) -> bool:
         return True
     # Many steps between it and the end: it did not end the run.
     return bool(ends) and told.after(at) - told.after(ends[0]) >= STEPS_THAT_PROVE
+
+
+def exit_message(ranks: set[int | None], digests: Sequence[Digest]) -> Line | None:
+    """The last line of the rank that ended first, by code 1, where it left nothing else.
+
+    ``ranks``: those that left an exception or a telling line. Only a rank's own stream tells.
+    """
+    ended = launcher.first([e for d in digests for e in d.exits])
+    if ended is None or ended.code != 1 or ended.rank is None or ended.rank in ranks:
+        return None
+    finals = [d.finals[ended.rank] for d in digests if ended.rank in d.finals]
+    if len(finals) != 1 or _P.anyway.search(finals[0].text):
+        return None
+    here = finals[0].source == ended.line.source
+    return None if here and finals[0].at > ended.line.at else finals[0]
+
+
+_GONE, _NETWORK = "VG563", "VG536"
+_FROM_BELOW = ("VG532", "VG533", "VG534", "VG543")  # a kernel, a driver or a scheduler says it
+_OF_LINKS = ("VG536", "VG533", "VG588", "VG596", "VG542", "VG584", "VG540")
+
+
+def with_lost_peers(
+    candidates: list[Candidate],
+    digests: Sequence[Digest],
+    gone: Known,
+    ended: launcher.Exit | None,
+) -> list[Candidate]:
+    """The same, with a lost connection as "peer gone" where something else failed.
+
+    That is: a rank raised what no broken link makes, a card or a machine failed, a process
+    crashed, or a rank ended that lost no connection itself.
+    """
+    network = [c for c in candidates if c.code == _NETWORK]
+    lost = [c for c in network if _P.peer.search(c.said)]
+    ranks = {c.rank for c in lost}
+    fell = any(c.event is None and c.code in _FROM_BELOW for c in candidates)
+    ends = (e for d in digests for e in d.exits if e.first or e.rank is None)
+    fell = fell or any(launcher.crashed(e) for e in ends)
+    fell = fell or any(_own_failure(c) for c in candidates if c.rank not in ranks - {None})
+    before = None not in ranks and ended is not None and ended.rank not in {*ranks, None}
+    refused = all(_P.refused.search(c.said) for c in network)
+    told = refused and any(c.code == _GONE and c.event is not None for c in candidates)
+    secondary = network if told else lost if fell or before else []
+    return [replace(c, known=gone) if c in secondary else c for c in candidates]
+
+
+def _own_failure(candidate: Candidate) -> bool:
+    """Whether a rank raised a failure that no broken link makes."""
+    event = candidate.event
+    if event is None or candidate.order or not event.type or candidate.code in _OF_LINKS:
+        return False
+    return candidate.known is not None or event.name in _T.of_code

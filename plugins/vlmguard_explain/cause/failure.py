@@ -1,4 +1,5 @@
-"""The run's facts at its failure, and what they make of one whose message says something else."""
+"""The run's facts at its failure: what it was doing, on which machine; and what these make of a
+message that says something else."""
 
 from __future__ import annotations
 
@@ -6,20 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vlmguard_explain.advice import steps
-from vlmguard_explain.cause import activity
-from vlmguard_explain.cause.answer import Answer, asserted
-from vlmguard_explain.lazy import patterns
+from vlmguard_explain.cause.answer import Answer, device_assert
+from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.match.catalogue import Known
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.run.logfacts import CARDS, Facts
-from vlmguard_explain.tracebacks import phases
 from vlmguard_explain.tracebacks.event import flat
 
 _P = patterns("cause.failure")
+_T = words("cause.failure")
 
 _DRIVER, _NOT_GATHERED = "VG537", "VG523"
 _NO_CARD = ("VG529", "VG559")
 _HARDWARE = "VG534"
+CLOSE = 6  # lines
 
 
 def at_failure(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
@@ -39,13 +40,13 @@ def at_failure(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts
     facts = replace(facts, log=name if name != "-" else "")
     event = pick.event.reason if pick.event else None
     if event is not None:
-        phase = phases.of(event) or activity.phase(digests)
+        phase = event.phase or phase_in_log(digests)
         message = flat(f"{event.type}: {event.message}")[:6000]
         return facts.at(message, flat(" ".join(event.trace)), phase)
     later = flat(answer.evidence[-1].raw) if len(answer.evidence) > 1 else ""
-    behind = asserted(pick, digests)
+    behind = device_assert(pick, digests)
     trace = flat(" ".join(behind.trace)) if behind else later if "'loss': " in later else ""
-    return facts.at(flat(pick.line.raw), trace, activity.phase(digests))
+    return facts.at(flat(pick.line.raw), trace, phase_in_log(digests))
 
 
 def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Digest]) -> Answer:
@@ -88,3 +89,41 @@ def _place(answer: Answer, digests: Sequence[Digest]) -> dict[str, str]:
     if card and answer.known is not None and answer.known.code == _HARDWARE:
         place |= {"card": card, "failed": str(rank)}
     return place
+
+
+def preparing(digests: Sequence[Digest]) -> bool:
+    """Whether no step was taken yet, and a rank was still loading, tokenizing or downloading."""
+    if any(d.progress.steps for d in digests):
+        return False
+    return alone(digests) or any(_works(d) for d in digests)
+
+
+def alone(digests: Sequence[Digest]) -> bool:
+    """Whether the others waited for one that does the work alone, before any step."""
+    names = {name for d in digests for e in d.events for _, _, name in e.frames}
+    return not names.isdisjoint(_T.alone) and not any(d.progress.steps for d in digests)
+
+
+def _works(digest: Digest) -> bool:
+    """A bar that is not full, or an announcement close before the first wait."""
+    told = digest.progress
+    match = _P.part.search(told.loading.text) if told.loading is not None else None
+    if match is not None and (int(match[1]) < 100 or int(match[2] or 0) < int(match[3] or 0)):
+        return True
+    end = digest.watched[0] if digest.watched else told.final
+    said = told.preparing
+    return said is not None and end is not None and 0 <= end.number - said.number <= CLOSE
+
+
+def phase_in_log(digests: Sequence[Digest]) -> str:
+    """Evaluation or saving, where the log says that one had begun and no step came after it."""
+    for told in (digest.progress for digest in digests):
+        bar, start = told.loading, max(told.evaluating, told.saving)
+        if told.steps and bar is not None and bar.at > told.steps[-1][0]:
+            if not _P.of_a_step.search(bar.text[:120]):
+                return "evaluation"  # a bar of something else than the training
+        elif not told.steps and bar is not None and "Loading checkpoint shards" in bar.text:
+            return "load"
+        if start >= 0 and not told.resumed(start):
+            return "evaluation" if told.evaluating > told.saving else "save"
+    return ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vlmguard_explain.cause import activity, attribution, lost_peers, missing, no_failure, root
+from vlmguard_explain.cause import attribution, failure, no_exception, root
 from vlmguard_explain.cause.answer import Answer
-from vlmguard_explain.cause.candidates import collected, with_last_words
+from vlmguard_explain.cause.candidates import collected, with_exit_messages, with_lost_peers
 from vlmguard_explain.cause.failure import at_failure
 from vlmguard_explain.match.catalogue import Known
 from vlmguard_explain.run import launcher, watchdog
@@ -21,12 +21,12 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
     """Which of the things that happened started it."""
     by_code = {known.code: known for known in catalogue}
     ended = launcher.first(e for d in digests for e in d.exits)
-    candidates = lost_peers.apart(collected(digests), digests, by_code["VG563"], ended)
-    candidates = with_last_words(candidates, digests)
+    candidates = with_lost_peers(collected(digests), digests, by_code["VG563"], ended)
+    candidates = with_exit_messages(candidates, digests)
     answer = root.started(candidates, digests, by_code, ended)
-    answer = answer or no_failure.verdict(digests, by_code)
+    answer = answer or no_exception.verdict(digests, by_code)
     if answer.known is by_code[_ENDED]:
-        answer = no_failure.no_numbers(digests, by_code) or answer
+        answer = no_exception.no_numbers(digests, by_code) or answer
     world = facts.world or _ranks(digests)
     answer.table = watchdog.table((line for d in digests for line in d.watched), world)
     answer.facts = at_failure(answer, facts, digests)
@@ -34,7 +34,7 @@ def judge(digests: Sequence[Digest], facts: Facts, catalogue: Sequence[Known]) -
         answer.explain(by_code["VG536"])
     if answer.known is not None and answer.known.order in ("hang", "peer"):
         _what_it_did(answer, digests, by_code)
-        missing.waited_for(answer, candidates, digests)
+        attribution.waited_for(answer, candidates, digests)
     answer.facts = replace(answer.facts, seen=_seen(answer, digests))
     attribution.attribute(answer, digests)
     return answer
@@ -47,8 +47,8 @@ def _what_it_did(answer: Answer, digests: Sequence[Digest], by_code: dict[str, K
             answer.explain(by_code[_LATE])
         # torch's own check compares those that have come
         elif "mismatch between collectives" not in answer.facts.message:
-            answer.explain(by_code[_START if activity.preparing(digests) else _WAIT])
-    if answer.known is by_code[_START] and activity.preparing(digests):
+            answer.explain(by_code[_START if failure.preparing(digests) else _WAIT])
+    if answer.known is by_code[_START] and failure.preparing(digests):
         answer.facts = replace(answer.facts, phase="data")
 
 
@@ -58,9 +58,9 @@ def _seen(answer: Answer, digests: Sequence[Digest]) -> frozenset[str]:
     told = {
         "all wait": answer.table is not None and answer.table.everyone(world),
         "everywhere": bool(world and world > 1 and set(answer.alike) >= set(range(world))),
-        "alone": activity.alone(digests),
-        "none killed": missing.all_lived(answer.facts, digests),
-        "rank files": missing.each_its_own(digests),
+        "alone": failure.alone(digests),
+        "none killed": attribution.all_lived(answer.facts, digests),
+        "rank files": attribution.each_its_own(digests),
     }
     return frozenset(word for word, holds in told.items() if holds)
 

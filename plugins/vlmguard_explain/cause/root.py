@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from vlmguard_explain.cause.answer import Answer, found
 from vlmguard_explain.cause.candidates import Candidate
-from vlmguard_explain.cause.exit_codes import BY_EXIT, FIRST, by_any_exit, by_exit, crashed, nodes
+from vlmguard_explain.cause.no_exception import FIRST, by_any_exit, by_exit, nodes
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.match.catalogue import Known
 from vlmguard_explain.run import launcher, watchdog
@@ -84,7 +84,11 @@ def _silent(
     heard = {c.rank for c in some}
     other = ended is not None and ended.rank is not None and ended.rank not in heard
     if order == 1:
-        return by_exit(digests, by_code) if other and crashed(ended) and heard != {None} else None
+        return (
+            by_exit(digests, by_code)
+            if other and launcher.crashed(ended) and heard != {None}
+            else None
+        )
     if order == 2 and other and ended is not None and ended.code in _ABORTED:
         return by_any_exit(digests)
     return by_exit(digests, by_code)
@@ -106,7 +110,7 @@ def _by_who_ended_it(some: list[Candidate]) -> list[Candidate]:
 def _first(some: list[Candidate], ended: launcher.Exit | None) -> tuple[Candidate, str, bool]:
     """The first of them, how that is known, and whether it is sure."""
     if ended is not None and ended.rank is not None:
-        code = BY_EXIT.get(ended.code)
+        code = launcher.BY_EXIT.get(ended.code)
         below = [c for c in some if c.event is None and c.rank is None and c.code == code]
         if own := below or [c for c in some if c.rank == ended.rank]:
             return min(own, key=lambda c: c.at), FIRST, True

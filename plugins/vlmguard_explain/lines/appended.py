@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines.lines import Line, Time
-from vlmguard_explain.run import end_marks, launcher
+from vlmguard_explain.run import launcher, progress
 from vlmguard_explain.tracebacks import events
 
 _P = patterns("lines.appended")
@@ -28,21 +28,15 @@ SHORT = 15  # characters: a shorter line is too common
 
 @dataclass
 class _Run:
-    """One run so far.
+    """One run so far."""
 
-    Attributes:
-        first: its first usable lines, and how often each came; fronts: how those begin.
-        over: the line with which it ended; whole: that is all processes' end.
-        time: the last clock that it shows.
-        above: the line before begins a traceback; top: that begins where a program does.
-    """
-
+    # its first usable lines, and how often each came; fronts: how those begin
     first: Counter[str] = field(default_factory=Counter)
     fronts: set[str] = field(default_factory=set)
-    over: Line | None = None
+    over: Line | None = None  # the line with which it ended; whole: that is all processes' end
     whole: bool = False
-    time: Time | None = None
-    above: bool = False
+    time: Time | None = None  # the last clock that it shows
+    above: bool = False  # the line before begins a traceback; top: that begins where a program does
     top: bool = False
     seen: int = 0
 
@@ -70,7 +64,7 @@ class _Run:
             self.top = False
             self.whole = self.whole or text.startswith("KeyboardInterrupt")
             return True
-        if any(word in line.raw for word in _T.ended) or end_marks.says_done(text):
+        if any(word in line.raw for word in _T.ended) or progress.says_done(text):
             self.whole = True
             return True
         return bool(_P.died.search(text)) or launcher.killed(text)

@@ -31,7 +31,7 @@ class _Open:
     lines: list[Line] = field(default_factory=list)
 
 
-def spoken(kept: Sequence[Line]) -> list[Line]:
+def unquoted(kept: Sequence[Line]) -> list[Line]:
     """``kept`` without what is quoted; fences are `unfenced`'s."""
     return _without(kept, _framed(kept))
 

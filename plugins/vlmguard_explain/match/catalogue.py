@@ -24,21 +24,17 @@ Order = Literal["cause", "hang", "peer", "end"]
 
 @dataclass(frozen=True)
 class Pattern:
-    """A literal text that shows the failure, with single spaces.
-
-    Attributes:
-        where: "message": an exception's type and message; "trace": its traceback; "line": any line
-            of a log; "raised": the frame that raised it; "type": the beginning of its type. The
-            last two count only where no message is known.
-        all, none: texts that must, or must not, be in the exception (or line) as well.
-        near: texts that must be in the message (or line) itself.
-    """
+    """A literal text that shows the failure, with single spaces."""
 
     text: str
+    # "message": an exception's type and message; "trace": its traceback; "line": any line of
+    # a log; "raised": the frame that raised it; "type": the beginning of its type. The last
+    # two count only where no message is known
     where: str = "message"
+    # all, none: texts that must, or must not, be in the exception (or line) as well
     all: tuple[str, ...] = ()
     none: tuple[str, ...] = ()
-    near: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()  # texts that must be in the message (or line) itself
 
     def matches(self, inside: str, message: str, everything: str) -> bool:
         """Whether ``inside`` holds the text, and the conditions hold."""
@@ -54,47 +50,36 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do: a change of ``tables/changes.toml`` by its name, or words with {values}.
-
-    Attributes:
-        when, unless: said only where the message has one, or none, of these texts.
-        run: said only in such a run: "phase=save", "zero=3", "absent", "!absent".
-        kind: of the steps of one kind the first that fits is said.
-        silent: said only where the exception has no message.
-    """
+    """One thing to do: a change of ``tables/changes.toml`` by its name, or words with {values}."""
 
     do: str
     cost: str = ""
     values: dict[str, str] = field(default_factory=dict)
+    # when, unless: said only where the message has one, or none, of these texts
     when: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
+    # said only in such a run: "phase=save", "zero=3", "absent", "!absent"
     run: tuple[str, ...] = ()
-    kind: str = ""
-    silent: bool = False
+    kind: str = ""  # of the steps of one kind the first that fits is said
+    silent: bool = False  # said only where the exception has no message
 
 
 @dataclass(frozen=True)
 class Case:
-    """A known upstream bug, or a special reading of one message: its steps come first.
+    """A known upstream bug, or a special reading of one message: its steps come first."""
 
-    Attributes:
-        said, trace: texts, all of which are in the message, and in the traceback.
-        unless: texts, none of which is in either.
-        since, mended: "package release": a run whose release is older, or not older, is no case.
-        cause: what it means; "" leaves that to the failure.
-        more: the failure's own steps follow.
-        steps: each one text, or several of which the first with all values known is said.
-    """
-
+    # said, trace: texts, all of which are in the message, and in the traceback
     said: tuple[str, ...]
+    # each one text, or several of which the first with all values known is said
     steps: tuple[tuple[str, ...], ...]
     trace: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()  # texts, none of which is in either
+    # since, mended: "package release": a run whose release is older, or not older, is no case
     since: str = ""
     mended: str = ""
-    cause: str = ""
+    cause: str = ""  # what it means; "" leaves that to the failure
     code: str = ""
-    more: bool = False
+    more: bool = False  # the failure's own steps follow
 
     @property
     def size(self) -> int:
@@ -108,16 +93,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """A failure of the catalogue.
-
-    Attributes:
-        order: "cause"; "hang": others only waited; "peer": says only that another rank is gone;
-            "end": someone ended the processes. A lower one explains a higher one.
-        narrow: of two that match the same text the higher one counts.
-        causes: other words for ``cause``, each with its conditions.
-        prevented: rules that see it before it happens.
-        was: the failure that it was a part of.
-    """
+    """A failure of the catalogue."""
 
     code: str
     name: str
@@ -125,14 +101,16 @@ class Known:
     zh: str
     cause: str
     wrong: str
+    # "cause"; "hang": others only waited; "peer": says only that another rank is gone; "end":
+    # someone ended the processes. A lower one explains a higher one
     order: Order = "cause"
-    narrow: int = 0
+    narrow: int = 0  # of two that match the same text the higher one counts
     evidence: str = ""
-    was: str = ""
-    prevented: tuple[str, ...] = ()
+    was: str = ""  # the failure that it was a part of
+    prevented: tuple[str, ...] = ()  # rules that see it before it happens
     patterns: tuple[Pattern, ...] = ()
     steps: tuple[Step, ...] = ()
-    causes: tuple[Step, ...] = ()
+    causes: tuple[Step, ...] = ()  # other words for ``cause``, each with its conditions
     cases: tuple[Case, ...] = ()
     examples: tuple[dict[str, Any], ...] = ()
 

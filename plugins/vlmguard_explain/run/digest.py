@@ -11,8 +11,7 @@ from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines import appended, lines, quoted
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.match.catalogue import Known, within
-from vlmguard_explain.run import launcher, progress, stacks, watchdog
-from vlmguard_explain.show import notable
+from vlmguard_explain.run import launcher, notable, progress, watchdog
 from vlmguard_explain.source import clean
 from vlmguard_explain.source.reader import Reading
 from vlmguard_explain.source.sources import Source
@@ -34,44 +33,36 @@ class Digest:
     """What one log tells.
 
     Attributes:
-        events: exceptions, in order.
-        telling: lines that bear a pattern of a failure of the catalogue.
-        watched: lines of NCCL's watchdog.
-        text: the log's beginning and end, for facts.
-        stopped: places at which a launcher began to end the processes.
-        unresolved: hosts whose name no rank could resolve.
-        loose: lines that hold an exception's words but not its form, as ranks write into one
-            another; only where the log has no other exception.
-        ours: lines that vlmguard's guard wrote.
         finals: the last line of each rank; ``recent``: its last lines.
-        stacks: of processes that somebody looked into while they hung.
-        failed: a logger's error, where the log has hardly anything else.
-        before: how many runs stand in this file before the one that is told; ``ended_before``: the
-            line with which the last of them ended, where that is told.
-        first: the line, from 1, where the one that is told begins.
-        notable: the lines that tell what the run did.
+        before: how many runs stand in this file before the one that is told;
+            ``ended_before``: the line with which the last of them ended, where that is
+            told.
     """
 
     source: Source
     number: int
     reading: Reading
-    events: list[Event] = field(default_factory=list)
-    telling: list[tuple[Line, Known]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)  # exceptions, in order
+    # lines that bear a pattern of a failure of the catalogue
+    matched: list[tuple[Line, Known]] = field(default_factory=list)
     exits: list[launcher.Exit] = field(default_factory=list)
     progress: progress.Progress = field(default_factory=progress.Progress)
-    watched: list[Line] = field(default_factory=list)
-    text: str = ""
+    watched: list[Line] = field(default_factory=list)  # lines of NCCL's watchdog
+    text: str = ""  # the log's beginning and end, for facts
     finals: dict[int | None, Line] = field(default_factory=dict)
     recent: dict[int | None, deque[Line]] = field(default_factory=dict)
+    # places at which a launcher began to end the processes
     stopped: list[int] = field(default_factory=list)
-    unresolved: frozenset[str] = frozenset()
-    loose: list[tuple[Line, Known]] = field(default_factory=list)
-    ours: list[Line] = field(default_factory=list)
-    stacks: list[stacks.Stack] = field(default_factory=list)
-    failed: Line | None = None
+    unresolved: frozenset[str] = frozenset()  # hosts whose name no rank could resolve
+    # lines that hold an exception's words but not its form, as ranks write into one another;
+    # only where the log has no other exception
+    fragments: list[tuple[Line, Known]] = field(default_factory=list)
+    guard_lines: list[Line] = field(default_factory=list)  # lines that vlmguard's guard wrote
+    failed: Line | None = None  # a logger's error, where the log has hardly anything else
     before: int = 0
     ended_before: Line | None = None
-    first: int = 1
+    first: int = 1  # the line, from 1, where the one that is told begins
+    # the lines that tell what the run did
     notable: notable.Notable = field(default_factory=notable.Notable)
 
     @functools.cached_property
@@ -84,25 +75,24 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
     """Digest one reading."""
     digest = Digest(source, number, reading)
     everything = list(lines.lines(reading.pieces, number, source.rank))
-    kept, digest.before, digest.ended_before = appended.last(quoted.spoken(everything))
+    kept, digest.before, digest.ended_before = appended.last(quoted.unquoted(everything))
     digest.first = kept[0].number if digest.before and kept else 1
     digest.progress = progress.of(kept)
-    kept = _unmargined(quoted.unfenced(kept, digest.progress.first))
+    kept = _dedented(quoted.unfenced(kept, digest.progress.first))
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
     digest.events = (
         raised if len(raised) <= MOST else raised[: MOST // 4] + raised[-MOST * 3 // 4 :]
     )
     digest.exits = launcher.exits(kept)
     digest.notable = notable.of(kept, shape)
-    digest.watched = watchdog.spoken(kept)
-    digest.stacks = stacks.of(kept)
+    digest.watched = watchdog.records(kept)
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _T.stopping)]
-    digest.ours = [line for line in kept if "vlmguard: VG" in line.raw][:MOST]
-    digest.telling = list(_telling(kept, catalogue))[:MOST]
+    digest.guard_lines = [line for line in kept if "vlmguard: VG" in line.raw][:MOST]
+    digest.matched = list(_matched(kept, catalogue))[:MOST]
     digest.unresolved = _unresolved(kept)
     _last_resort(digest, kept, catalogue)
     if not _said(digest, kept[-LAST:]):
-        digest.loose = list(_loose(kept, catalogue, digest))[:MOST]
+        digest.fragments = list(_fragments(kept, catalogue, digest))[:MOST]
     ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
     if digest.before:  # the facts of an earlier run are not this one's
         ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
@@ -118,7 +108,7 @@ def _of_each_rank(digest: Digest, everything: Sequence[Line]) -> None:
             digest.recent.setdefault(line.rank, deque(maxlen=RECENT)).append(line)
 
 
-def _unmargined(kept: list[Line]) -> list[Line]:
+def _dedented(kept: list[Line]) -> list[Line]:
     """The lines without the margin that a quotation of a few lines has; source keeps its own."""
     if sum(1 for line in kept if line.text.strip()) > QUOTED:
         return kept
@@ -140,12 +130,12 @@ def _last_resort(digest: Digest, kept: Sequence[Line], catalogue: Sequence[Known
     """What a log says that has no exception, no pattern, no end: a shell's or logger's last word,
     the shell's that what it should start is not there."""
     run = digest.progress
-    found = digest.telling or digest.events or digest.exits or digest.stacks
+    found = digest.matched or digest.events or digest.exits
     said = [line for line in kept if line.text.strip()]
     if not said or found or run.steps or run.done or run.losses:
         return
     if _P.refused.match(said[-1].text.strip()):
-        digest.telling = [(said[-1], known) for known in catalogue if known.code == _NOT_STARTED]
+        digest.matched = [(said[-1], known) for known in catalogue if known.code == _NOT_STARTED]
         return
     errors = [line for line in said if _is_error(line)]
     if errors and errors[-1] is said[-1] and len(errors) >= ONLY * len(said):
@@ -171,10 +161,10 @@ def _said(digest: Digest, late: Sequence[Line]) -> bool:
     start = late[0].at if late else 0
     raised = [e for e in digest.events if e.at >= start and e.type]
     own = [e for e in raised if not e.type.endswith(("ChildFailedError", "CalledProcessError"))]
-    return bool(own) or any(line.at >= start for line, _ in digest.telling)
+    return bool(own) or any(line.at >= start for line, _ in digest.matched)
 
 
-def _loose(
+def _fragments(
     kept: Sequence[Line], catalogue: Sequence[Known], digest: Digest
 ) -> Iterable[tuple[Line, Known]]:
     causes = [known for known in catalogue if known.order == "cause"]
@@ -194,7 +184,7 @@ def _loose(
             yield line, max(bears, key=lambda b: b[:2])[2]
 
 
-def _telling(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
+def _matched(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
     everything = "\n".join(line.raw for line in kept)
     texts = [(text, known) for known in catalogue for text, _, _ in known.by_place["line"]]
     present = [(text, known) for text, known in texts if within(text, everything)]
@@ -235,4 +225,4 @@ def _leveled(line: Line) -> bool:
 
 def texts(digests: Sequence[Digest]) -> list[str]:
     """What is kept of the logs: their beginnings and ends, and the telling lines between."""
-    return [d.text for d in digests] + [line.raw for d in digests for line, _ in d.telling]
+    return [d.text for d in digests] + [line.raw for d in digests for line, _ in d.matched]

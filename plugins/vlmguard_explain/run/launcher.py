@@ -14,6 +14,14 @@ from vlmguard_explain.lines.lines import Line, Time, _clock
 
 _P, _T = patterns("run.launcher"), words("run.launcher")
 KILLED = (-9, 137)  # by SIGKILL, as torchrun and as a shell tell it
+_OF = {  # exit codes, or minus a signal's number
+    "VG532": (-9, 137),
+    "VG558": (-11, 139, -8, 136, -4, 132),
+    "VG543": (-7, 135),
+    "VG569": (-1, -2, 129, 130, -15, 143),
+}
+BY_EXIT = {code: known for known, codes in _OF.items() for code in codes}
+_CRASHED = ("VG532", "VG558", "VG543")
 LONG = 3000  # characters: no such line is longer
 
 
@@ -121,3 +129,8 @@ def first(found: Iterable[Exit]) -> Exit | None:
     roots = [e for e in found if e.first and e.rank is not None]
     timed = [e for e in roots if e.time is not None]
     return min(timed, key=lambda e: e.time or ()) if timed else roots[0] if roots else None
+
+
+def crashed(ended: Exit | None) -> bool:
+    """Whether a signal ended it that says of itself why."""
+    return ended is not None and BY_EXIT.get(ended.code) in _CRASHED

@@ -24,22 +24,10 @@ MOST = 100_000  # ranks, or rows of a step
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts of a run, from its log or (`inrun`) from the guard's own `Run`.
+    """Facts of a run, from its log or (`rules`) from the guard's own `Run`."""
 
-    Attributes:
-        framework: "ms-swift", "LLaMA-Factory", "TRL", "FlagEmbedding", "ColossalAI", "axolotl",
-            "accelerate", "transformers", or "" where the log does not tell.
-        phase: where the failure happened: "load", "forward", "backward", "step", "evaluation",
-            "generation", "save", "data", or "".
-        message: the failure's own text, `flat`.
-        log: the file that tells the failure, as it was given; empty for standard input.
-        said: lower-case names of arguments → their text, as printed.
-        typed: those of them that a command line in the log has as flags.
-        seen: what the ranks' lines tell together: "all wait" (each in a collective), "everywhere"
-            (all ranks failed alike), "alone" (the others wait for the main process), "none killed"
-            (the launcher ended them); "rank files": each rank's output was read from its own file.
-    """
-
+    # "ms-swift", "LLaMA-Factory", "TRL", "FlagEmbedding", "ColossalAI", "axolotl",
+    # "accelerate", "transformers", or "" where the log does not tell
     framework: str = ""
     releases: Mapping[str, str] = field(default_factory=dict)
     strategy: str = ""
@@ -54,13 +42,19 @@ class Facts:
     model: str = ""
     freeze_tower: bool | None = None
     kinds: tuple[str, ...] = ()
+    # where the failure happened: "load", "forward", "backward", "step", "evaluation",
+    # "generation", "save", "data", or ""
     phase: str = ""
-    message: str = ""
+    message: str = ""  # the failure's own text, `flat`
     trace: str = ""
     steps: tuple[int, int] | None = None
-    log: str = ""
+    log: str = ""  # the file that tells the failure, as it was given; empty for standard input
+    # lower-case names of arguments → their text, as printed
     said: Mapping[str, str] = field(default_factory=dict)
-    typed: frozenset[str] = frozenset()
+    typed: frozenset[str] = frozenset()  # those of them that a command line in the log has as flags
+    # what the ranks' lines tell together: "all wait" (each in a collective), "everywhere"
+    # (all ranks failed alike), "alone" (the others wait for the main process), "none killed"
+    # (the launcher ended them); "rank files": each rank's output was read from its own file
     seen: frozenset[str] = frozenset()
     run: object = None
 

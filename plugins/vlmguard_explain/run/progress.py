@@ -12,9 +12,35 @@ from typing import Any
 
 from vlmguard_explain.lazy import lazy, patterns, words
 from vlmguard_explain.lines.lines import Line
-from vlmguard_explain.run import end_marks
 
-_P, _T = patterns("run.progress"), words("run.progress")
+_P = patterns("run.progress")
+_T = words("run.progress")
+
+
+def marked(text: str) -> bool:
+    """Whether it is a line that a framework prints at the end only."""
+    return any(mark in text for mark in _T.marks)
+
+
+def last_word(text: str) -> bool:
+    """Whether a line is nothing but "done", which says so as a log's last only."""
+    return _P.last.match(text) is not None
+
+
+def says_done(text: str) -> bool:
+    """Whether a line says that the training is over."""
+    if "Error" in text or "print(" in text:  # a source line says what it would write
+        return False
+    if marked(text):
+        return True
+    worded = any(part in text for part in _T.hints)
+    match = _P.words.search(text, 0, 600) if worded else None
+    if match is None:
+        return False
+    before = _P.part.search(text, max(match.start() - 30, 0), match.start())
+    return before is None and _P.of_part.match(text, match.end()) is None
+
+
 NEAR = 12  # lines behind an interruption: a trainer then says how long it ran
 SOON = 10  # lines: words for an end right behind an exception are printed whatever happened
 KEPT = 64  # steps
@@ -27,43 +53,32 @@ MASKED = 3  # rows that are masked as a whole
 
 @dataclass
 class Progress:
-    """What one log tells of its steps.
+    """What one log tells of its steps."""
 
-    Attributes:
-        steps: (place in the log, step, steps in all or 0), the last of them.
-        last: the last line that told a step; clocks: the last of these lines, for their time.
-        done: places of marks of an end; full: that a full bar alone marks it.
-        restarts: places at which a bar began anew.
-        losses: (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient).
-        bars: places of the last lines with a bar of any kind.
-        zeros: lines of a Trainer that log a loss of 0.0 in supervised training.
-        sound: how many losses are not 0.0; masked: how many rows are said to be masked.
-        loading: the last progress bar that was no training.
-        preparing: the last line before any step that says that data is made ready.
-        final: the last line with any text.
-        evaluating, saving: where an evaluation, a checkpoint last began; `began` is that line.
-        synced: where wandb last said that it has all of the run.
-    """
-
+    # (place in the log, step, steps in all or 0), the last of them
     steps: list[tuple[int, int, int]] = field(default_factory=list)
+    # the last line that told a step; clocks: the last of these lines, for their time
     last: Line | None = None
     clocks: list[Line] = field(default_factory=list)
+    # places of marks of an end; full: that a full bar alone marks it
     done: list[int] = field(default_factory=list)
     end: Line | None = None
     full: bool = False
+    # (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient)
     losses: list[tuple[Line, int]] = field(default_factory=list)
-    bars: list[int] = field(default_factory=list)
+    bars: list[int] = field(default_factory=list)  # places of the last lines with a bar of any kind
+    # lines of a Trainer that log a loss of 0.0 in supervised training
     zeros: list[Line] = field(default_factory=list)
-    sound: int = 0
+    sound: int = 0  # how many losses are not 0.0; masked: how many rows are said to be masked
     masked: int = 0
-    loading: Line | None = None
-    preparing: Line | None = None
-    final: Line | None = None
-    restarts: list[int] = field(default_factory=list)
+    loading: Line | None = None  # the last progress bar that was no training
+    preparing: Line | None = None  # the last line before any step that says that data is made ready
+    final: Line | None = None  # the last line with any text
+    restarts: list[int] = field(default_factory=list)  # places at which a bar began anew
+    # evaluating, saving: where an evaluation, a checkpoint last began; `began` is that line
     evaluating: int = -1
     saving: int = -1
     began: Line | None = None
-    synced: int = -1
     _bar: tuple[int, int] = (0, 1)  # the last step of a training's bar
     _interrupted: int = -NEAR
     _recent: deque[int] = field(default_factory=lambda: deque(maxlen=SOON))
@@ -80,8 +95,8 @@ class Progress:
         self._recent.append(line.at)
         if any(words in text for words in _T.interrupted):
             self._interrupted = line.number
-        if line.number >= self._interrupted + NEAR and end_marks.says_done(text):
-            self._ended(line, not end_marks.marked(text))
+        if line.number >= self._interrupted + NEAR and says_done(text):
+            self._ended(line, not marked(text))
         self._beside(line)
         if (step := step_of(text)) is not None:
             self._step(line.at, *step)
@@ -99,7 +114,7 @@ class Progress:
     def close(self) -> None:
         """Judge the last line: nothing but "done", or a full bar."""
         if self.final is not None and self.steps and not self.done:
-            if end_marks.last_word(self.final.text):
+            if last_word(self.final.text):
                 self._ended(self.final, True)
             elif self._bar[0] == self._bar[1] == max(self._growth) > 1 and self.last:
                 self.full = True
@@ -122,8 +137,6 @@ class Progress:
         self.masked += _T.masked in text
         if "%|" in text:
             self.bars = [*self.bars[-KEPT:], line.at]
-        if text.startswith("wandb: ") and ("Synced" in text or "View run" in text):
-            self.synced = line.at
 
     def _step(self, at: int, number: int, total: int) -> None:
         """Note a step; a bar that starts anew (an evaluation, a restart) counts anew."""

@@ -28,21 +28,13 @@ class Wait:
 
 @dataclass(frozen=True)
 class Table:
-    """The ranks side by side.
+    """The ranks side by side."""
 
-    Attributes:
-        waits: one a rank, the first of each.
-        late: ranks that never came to the collective in which the others wait.
-        odd: ranks that wait in another collective than most.
-        same: whether all ranks that tell wait in the same one.
-        size: how many ranks share it, by what one sends and gets.
-    """
-
-    waits: tuple[Wait, ...]
-    late: tuple[int, ...] = ()
-    odd: tuple[int, ...] = ()
-    same: bool = False
-    size: int | None = None
+    waits: tuple[Wait, ...]  # one a rank, the first of each
+    late: tuple[int, ...] = ()  # ranks that never came to the collective in which the others wait
+    odd: tuple[int, ...] = ()  # ranks that wait in another collective than most
+    same: bool = False  # whether all ranks that tell wait in the same one
+    size: int | None = None  # how many ranks share it, by what one sends and gets
 
     def rows(self) -> list[str]:
         """Lines to print."""
@@ -66,13 +58,6 @@ class Table:
         there = {wait.rank for wait in self.waits}
         return tuple(rank for rank in self.late if rank not in there)
 
-    @property
-    def parted(self) -> bool:
-        """Whether ranks wait in the same place, each kind of them for something else."""
-        ranked = [wait for wait in self.waits if wait.rank is not None]
-        places = {(wait.group, wait.seq) for wait in ranked}
-        return len(places) == 1 and len({(wait.op, wait.numel) for wait in ranked}) > 1
-
     def everyone(self, world: int | None) -> bool:
         """Whether each of the run's ranks says what it waits in: none of them failed before."""
         there = {wait.rank for wait in self.waits if wait.rank is not None}
@@ -89,7 +74,7 @@ def ranks(numbers: Iterable[int]) -> str:
     return f"ranks {', '.join(map(str, given[:-1]))} and {given[-1]}"
 
 
-def spoken(kept: Sequence[Line]) -> list[Line]:
+def records(kept: Sequence[Line]) -> list[Line]:
     """The watchdog's lines; what a terminal broke in two is put together again."""
     found = []
     for number, line in enumerate(kept):

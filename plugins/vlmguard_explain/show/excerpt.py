@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from vlmguard_explain.cause.answer import Answer, asserted
+from vlmguard_explain.cause.answer import Answer, device_assert
 from vlmguard_explain.lazy import patterns
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.source import clean
-from vlmguard_explain.tracebacks import codeline, frames
+from vlmguard_explain.tracebacks import frames
 from vlmguard_explain.tracebacks.event import Event
 
 _P = patterns("show.excerpt")
@@ -59,7 +59,7 @@ def _traced(answer: Answer, digests: Sequence[Digest]) -> list[Event]:
     """The exceptions whose frames are shown: the reported one, and the first that led to it."""
     if answer.pick is None:
         return []
-    event = answer.pick.event or asserted(answer.pick, digests)
+    event = answer.pick.event or device_assert(answer.pick, digests)
     first = event
     for _ in range(CHAIN):
         first = first.cause if first is not None and first.cause is not None else first
@@ -74,7 +74,7 @@ def frames_of(answer: Answer, digests: Sequence[Digest]) -> list[str]:
 
 def _frames(event: Event, own: int = OWN, inner: int = INNER) -> list[str]:
     """The frames of a traceback: the user's own and the innermost; the others are counted."""
-    every = [(frame, codeline.under(event.trace, n, CODE)) for n, text in enumerate(event.trace)
+    every = [(frame, frames.code_under(event.trace, n, CODE)) for n, text in enumerate(event.trace)
              if (frame := frames.of(text)) is not None
              and not frame[0].startswith("<frozen ")]  # fmt: skip
     users = [n for n, (frame, _) in enumerate(every) if not frames.foreign(frame[0])]

@@ -83,7 +83,7 @@ def said(entries: Iterable[Entry], digests: Iterable[Digest]) -> list[Said]:
         if one["kind"] == "finding" and re.fullmatch(r"VG\d{3}", str(one.get("code")))
     ]
     seen = {(one.code, one.outcome) for one in found}
-    for line in (line for digest in digests for line in digest.ours):
+    for line in (line for digest in digests for line in digest.guard_lines):
         match = _P.line.search(line.raw)
         if match and match[2] in _T.outcomes and (match[1], match[2]) not in seen:
             seen.add((match[1], match[2]))

@@ -10,7 +10,7 @@ from vlmguard_explain.cause.answer import Answer
 from vlmguard_explain.lazy import words
 from vlmguard_explain.run import watchdog
 from vlmguard_explain.source import clean
-from vlmguard_explain.tracebacks import codeline
+from vlmguard_explain.tracebacks import frames
 
 _T = words("show.headline")
 
@@ -34,7 +34,7 @@ def headline(answer: Answer) -> str:
         return f"{answer.known.code} {answer.known.title}{who}"
     if answer.verdict == "unknown":
         event = answer.pick.event if answer.pick else None
-        said = "a process failed without a word"
+        said = "a process failed and printed no reason"
         if event is not None:
             said = f"{event.type}: {_first(event.message)}" if event.type else _T.cut
         if event is not None and event.cause is not None:
@@ -42,7 +42,7 @@ def headline(answer: Answer) -> str:
         return clean.shown(f"not known: {said}{who}")[:LONGEST]
     if answer.verdict == "finished":
         return "finished: the log marks the end of training, and no failure after it"
-    return f"unfinished: {last_step(answer) or 'no training step is told'}, no end marker"
+    return f"unfinished: {last_step(answer) or 'no training step in the log'}, no end marker"
 
 
 def first(answer: Answer, width: int) -> list[str]:
@@ -92,7 +92,7 @@ def place(answer: Answer) -> str:
 def code(answer: Answer) -> str:
     """The line of source at that place, where the traceback prints it."""
     event = answer.pick.event if answer.pick else None
-    said = codeline.of(event.trace, event.where) if event and event.where else ""
+    said = frames.code_of(event.trace, event.where) if event and event.where else ""
     return "" if said.startswith("raise ") else clean.shown(said)  # the message says that
 
 

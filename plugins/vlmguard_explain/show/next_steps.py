@@ -33,12 +33,13 @@ def of(answer: Answer, values: Mapping[str, str]) -> list[Step]:
     return [replace(one, do=clean.shown(one.do)) for one in found]
 
 
-def lines(steps: Sequence[Step], width: int) -> Iterator[str]:
+def lines(found: Sequence[Step], width: int) -> Iterator[str]:
     """The steps as they can be pasted: words, and what a step costs, are a comment."""
-    for number, step in enumerate(steps, 1):
+    for number, step in enumerate(found, 1):
         cost = f"[cost: {shellwords.codes(step.cost)}]" if step.cost not in ("", "none") else ""
-        typed, said = shellwords.split(step.do)
-        said = "  ".join(filter(None, (said, cost)))
+        typed, said = shellwords.split(step.do.removeprefix(steps.UNSURE))
+        unsure = steps.UNSURE if step.do.startswith(steps.UNSURE) else ""
+        said = "  ".join(filter(None, (unsure + said, cost)))
         if not typed:
             yield from _folded(said, width, f"  {number}. ", "     ")
         elif len(typed) + len(said) + 10 <= width:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from vlmguard_explain.advice.values import quoted
+from vlmguard_explain.cause import attribution
 from vlmguard_explain.cause.answer import Answer
+from vlmguard_explain.match.catalogue import table
 from vlmguard_explain.run.digest import Digest
-from vlmguard_explain.show import details, excerpt, headline, next_steps, unfinished, unknown
+from vlmguard_explain.show import excerpt, headline, next_steps, shellwords, unexplained
+from vlmguard_explain.source import clean
 
 WIDTH = 200  # characters of a line
 STEPS, ROWS = 3, 4  # that are shown at first: steps; ranks and findings
@@ -43,21 +47,21 @@ def _parts(
     rows = MOST if whole else ROWS
     if whole or answer.verdict == "finished":
         yield "run", [headline.run(answer)]
-    yield "note", details.earlier_runs(digests)
+    yield "note", earlier_runs(digests)
     if answer.verdict != "finished":
         title, cause, values = _cause(answer, digests)
         yield title, [cause]
         steps = next_steps.of(answer, values)
         yield TRY, next_steps.lines(steps if whole else steps[:STEPS], WIDTH)
         if whole:
-            yield from details.rest(answer)
+            yield from rest(answer)
             yield "rank", [headline.how(answer)]
-        yield "ranks", details.ranks(answer, digests, rows)
+        yield "ranks", ranks(answer, digests, rows)
         if whole or answer.verdict != "unfinished":
             yield "log", (excerpt.every if whole else excerpt.short)(answer, digests)
-    yield "vlmguard in this run", details.guard(answer, rows)
+    yield "vlmguard in this run", guard(answer, rows)
     if not whole and answer.verdict != "finished":
-        yield "more", details.more(answer, digests, len(steps) - STEPS)
+        yield "more", more(answer, digests, len(steps) - STEPS)
     if whole and (found := headline.finding(answer)):
         yield "page", [f"vlmguard rule {found.code} ({found.url})"]
 
@@ -65,7 +69,57 @@ def _parts(
 def _cause(answer: Answer, digests: Sequence[Digest]) -> tuple[str, str, dict[str, str]]:
     """What it is called, the cause, and the values for steps of a table."""
     if answer.verdict == "unfinished":
-        return "state", unfinished.cause(answer, digests), unfinished.values(answer, digests)
+        return "state", unexplained.cause(answer, digests), unexplained.values(answer, digests)
     if found := headline.finding(answer):
         return "cause", found.why, {}
-    return "cause", unknown.cause(answer), unknown.values(answer)
+    return "cause", unexplained.unknown_cause(answer), unexplained.unknown_values(answer)
+
+
+ROW = 150  # characters of a rank's last line
+
+
+def earlier_runs(digests: Sequence[Digest]) -> Iterator[str]:
+    """That a file holds several runs, and which of them is explained."""
+    for digest in (one for one in digests if one.before):
+        name, ended = clean.shown(digest.source.name), digest.ended_before
+        last = f"; the one before ended: {excerpt.of(ended, digests, ROW)}" if ended else ""
+        yield f"{name}: the last of {digest.before + 1} runs, from line {digest.first} on{last}"
+
+
+def ranks(answer: Answer, digests: Sequence[Digest], most: int) -> Iterator[str]:
+    """What each rank waits in, how the own log of one that never came ends; or last lines."""
+    rows = answer.table.rows() if answer.table is not None else []
+    if answer.verdict == "unfinished":
+        rows = [excerpt.of(one, digests, ROW) for one in answer.evidence]
+    if (left := len(rows) - most) > 0:  # of very many the first and the last
+        half = most // 2
+        rows[half:-half] = [f"… and {left} more (--format json has all)"]
+    yield from rows
+    for rank in answer.table.gone[:4] if answer.table and attribution.each_its_own(digests) else ():
+        last = attribution.last_line(rank, digests)
+        line = f": {excerpt.of(last, digests, ROW)}" if last is not None else ""
+        yield f"{attribution.own_log(rank, digests)}{line}"
+
+
+def guard(answer: Answer, most: int) -> Iterator[str]:
+    """The findings that vlmguard had in this run."""
+    for one in answer.guard[:most]:
+        who = f" [rank {one.rank}]" if one.rank is not None else ""
+        yield clean.shown(f"{one.code} {one.outcome}{who}: {one.why}")[: excerpt.LONGEST]
+
+
+def rest(answer: Answer) -> Iterator[tuple[str, list[str]]]:
+    """When the explanation is wrong, which rules see it before the start, what followed."""
+    if (known := answer.known) is not None:
+        rules = [f"{code}, {table('rules')[code]}" for code in known.prevented]
+        yield "wrong if", [shellwords.codes(known.wrong)]
+        yield "before the next start", [f"vlmguard check -- YOUR COMMAND: {one}" for one in rules]
+    yield "followed by", [clean.shown(one) for one in answer.followed]
+
+
+def more(answer: Answer, digests: Sequence[Digest], left: int) -> Iterator[str]:
+    """Where the rest is."""
+    log = quoted(digests[0].source.name) if len(digests) == 1 else ""
+    steps = f" ({left} more step{'s' if left > 1 else ''})" if left > 0 else ""
+    page = f"; vlmguard rule {answer.known.code}" if answer.known is not None else ""
+    yield f"vlmguard explain --all {log or 'LOGS'}{steps}{page}"

@@ -35,18 +35,12 @@ class Piece:
 
 @dataclass
 class Reading:
-    """What was kept of one log.
+    """What was kept of one log."""
 
-    Attributes:
-        size, lines: bytes and line feeds in all.
-        pieces: what was kept, in order, without overlap.
-        hits: how often each string was seen.
-    """
-
-    size: int = 0
+    size: int = 0  # size, lines: bytes and line feeds in all
     lines: int = 0
-    pieces: list[Piece] = field(default_factory=list)
-    hits: Counter[bytes] = field(default_factory=Counter)
+    pieces: list[Piece] = field(default_factory=list)  # what was kept, in order, without overlap
+    hits: Counter[bytes] = field(default_factory=Counter)  # how often each string was seen
 
 
 def read(

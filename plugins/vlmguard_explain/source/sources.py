@@ -35,19 +35,13 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """One log.
+    """One log."""
 
-    Attributes:
-        name: how messages call it: the path as given, or "-" for standard input.
-        path: where it is, None for standard input.
-        rank: the rank whose output this is, as the path says; None where several share it.
-        attempt: torchrun's restart count, from the path; 0 without.
-    """
-
-    name: str
-    path: Path | None = None
+    name: str  # how messages call it: the path as given, or "-" for standard input
+    path: Path | None = None  # where it is, None for standard input
+    # the rank whose output this is, as the path says; None where several share it
     rank: int | None = None
-    attempt: int = 0
+    attempt: int = 0  # torchrun's restart count, from the path; 0 without
 
 
 def find(words: list[str]) -> list[Source]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vlmguard_explain.lazy import patterns
+from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines.lines import Line, Time
 from vlmguard_explain.tracebacks import frames
 
 _P = patterns("lines.event")
+_T = words("lines.event")
 
 
 def flat(text: str) -> str:
@@ -21,33 +22,26 @@ class Event:
     """An exception, or one telling line.
 
     Attributes:
-        type, message: of an exception; a telling line has no type.
-        frames: (file, line, function), outermost first; trace: its lines, with their source.
-        cause: the exception that this one was raised from or while handling.
-        ignored: from a destructor or a side thread: it ended nothing by itself.
-        caught: a logger wrote it as a warning or less.
-        final: the log ends with its message, which may be cut.
         last: the line with its type; ``line`` begins it.
-        buried: its frames stand among other lines: of use only where what is under them is known.
-        traced: the log has the traceback's first line.
-        titled: the type that a notebook writes above the traceback.
-        clock: of the record of an error right above it, which has no time of its own.
     """
 
     line: Line
-    type: str = ""
+    type: str = ""  # type, message: of an exception; a telling line has no type
     message: str = ""
+    # (file, line, function), outermost first; trace: its lines, with their source
     frames: list[tuple[str, int, str]] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
-    cause: Event | None = None
-    ignored: bool = False
-    caught: bool = False
-    final: bool = False
+    cause: Event | None = None  # the exception that this one was raised from or while handling
+    ignored: bool = False  # from a destructor or a side thread: it ended nothing by itself
+    caught: bool = False  # a logger wrote it as a warning or less
+    final: bool = False  # the log ends with its message, which may be cut
     last: Line | None = None
     rank: int | None = None
+    # its frames stand among other lines: of use only where what is under them is known
     buried: bool = False
-    traced: bool = False
-    titled: str = ""
+    traced: bool = False  # the log has the traceback's first line
+    titled: str = ""  # the type that a notebook writes above the traceback
+    # of the record of an error right above it, which has no time of its own
     clock: Time | None = None
 
     @property
@@ -91,3 +85,12 @@ class Event:
         """The innermost frame outside installed packages, else the innermost."""
         own = [f for f in self.frames if not frames.foreign(f[0])]
         return own[-1] if own else self.frames[-1] if self.frames else None
+
+    @property
+    def phase(self) -> str:
+        """In which phase of training it was raised, from its frames' functions; "" if unknown."""
+        # requests' generate() yields what it downloads
+        names = {name for path, _, name in self.frames if not path.endswith("requests/models.py")}
+        closure = names.issuperset(("training_step", "optimizer_step")) and "backward" not in names
+        found = next((phase for phase, some in _T.phases if names.intersection(some)), "")
+        return "forward" if closure else str(found)  # Lightning's optimizer's step holds all

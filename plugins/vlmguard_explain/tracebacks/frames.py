@@ -1,6 +1,8 @@
-"""A traceback's frames, as Python, rich, a notebook or a quotation print them."""
+"""A traceback's frames and their source, as Python, rich, a notebook or a quotation print them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from vlmguard_explain.lazy import patterns, words
 
@@ -38,3 +40,28 @@ def of(text: str) -> Frame | None:
 def is_frame(text: str) -> bool:
     """Whether a traceback's line names a frame, as Python, rich or a notebook print it."""
     return of(text) is not None
+
+
+LONGEST = 140  # characters
+
+
+def code_of(trace: list[str], place: Frame) -> str:
+    """What ``trace`` shows of ``place``, "" where it shows no source of it."""
+    at = [n for n, text in enumerate(trace) if of(text) == place]
+    return code_under(trace, at[-1]) if at else ""
+
+
+def code_under(trace: Sequence[str], number: int, longest: int = LONGEST) -> str:
+    """The source under the frame that ``trace`` has there, at most ``longest`` characters of it."""
+    for text in trace[number + 1 : number + 9]:
+        if is_frame(text):
+            return ""
+        code = text.strip(" │")
+        if text.lstrip().startswith("│"):  # rich shows the lines around as well
+            match = _P.marked.match(code)
+            code = code[match.end() :].strip("│ ") if match else ""  # its guides of indents
+        elif code and not _P.carets.match(code) and not text[:1].isspace():
+            return ""
+        if code and not _P.carets.match(code):
+            return code if len(code) <= longest else code[: longest - 2] + " …"
+    return ""

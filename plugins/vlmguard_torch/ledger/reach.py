@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch import towers
+from vlmguard_torch.layout import towers
 from vlmguard_torch.ledger.leaves import leaves_of
 from vlmguard_torch.ledger.reader import Reader, Subject
 from vlmguard_torch.ledger.unreadable import why_no_leaves
-from vlmguard_torch.tower_forwards import TowerForwards, modules
+from vlmguard_torch.watch.tower_forwards import TowerForwards, modules
 
 
 class Reach(Reader):

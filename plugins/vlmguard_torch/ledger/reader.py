@@ -35,9 +35,15 @@ class Subject:
 class Reader:
     """Reads one station of each window that is watched. The order of calls in a window: `open`,
     (`batch`, the forward, the backward) once a micro-batch, `before`, the step, `after`, `page`,
-    `close`. Whoever calls contains what they raise."""
+    `close`. Whoever calls contains what they raise.
+
+    Attributes:
+        together: whether all ranks are certain to watch this window. Only then may a reader call a
+            collective.
+    """
 
     name = ""
+    together = True
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject

@@ -1,101 +1,300 @@
-"""Watches one model and one optimizer: opens and ends windows, asks readers, hands pages on."""
+"""Watches one model and one optimizer: opens and ends windows, asks readers, has pages judged.
+
+A window goes from one step of the optimizer to the next. The optimizer owns its watcher; the
+watcher holds neither model nor optimizer while no window is watched.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from vlmguard.ledger.account import Account, Page, Tensor
+from vlmguard.ledger import wishes
+from vlmguard.ledger.account import Account, Page
+from vlmguard.ledger.gather import Gather
+from vlmguard.ledger.when import When
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import towers
+from vlmguard_torch.ledger.accounts import account_of
+from vlmguard_torch.ledger.later import as_json
+from vlmguard_torch.ledger.pages import OnVerdicts, Pages
 from vlmguard_torch.ledger.reader import Reader, Subject
+from vlmguard_torch.ledger.recipe import Recipe, Weakly
+from vlmguard_torch.media.kinds import kinds_of
+from vlmguard_torch.watch import stepping
+from vlmguard_torch.watch.forward_hooks import ForwardHook
+
+__all__ = ["Watcher", "account_of", "as_json"]
+
+CLOSURE = "the optimizer's step runs the backward itself"
+FAULT = "a fault of vlmguard's"
+SAVES = 20
+"""Checkpoints after which a window is watched."""
+_every: weakref.WeakSet[Watcher] = weakref.WeakSet()
+_OWNS = "_vlmguard_ledger"
+"""Where an optimizer without hooks (DeepSpeed's) keeps its watcher."""
 
 
-def account_of(model: Any, optimizer: Any, world: int = 1, strategy: str = "") -> Account:
-    """The account of a model and the optimizer that moves it."""
-    paths, held = towers.by_name(model), _groups(optimizer)
-    tensors = tuple(
-        Tensor(
-            towers.plain(name),
-            towers.kind_of(towers.plain(name), paths),
-            p.numel(),
-            str(p.dtype).removeprefix("torch."),
-            p.requires_grad,
-            held.get(id(p)),
-        )
-        for name, p in model.named_parameters()
-    )
-    return Account(tensors, world, strategy)
+def everyone() -> list[Watcher]:
+    """The watchers of this process that still watch."""
+    return [each for each in list(_every) if not each.closed]
 
 
-def _groups(optimizer: Any) -> dict[int, int]:
-    groups = getattr(optimizer, "param_groups", ())
-    return {id(p): number for number, group in enumerate(groups) for p in group["params"]}
+def of(optimizer: Any) -> list[Watcher]:
+    """The watchers of an optimizer."""
+    return [each for each in everyone() if each.optimizer() is optimizer]
 
 
 class Watcher:
-    """Follows the windows of one optimizer of torch's. A sketch: DeepSpeed's engine, the exchange
-    between ranks, copies that do not wait and the choice of windows come in its place."""
+    """Follows the windows of one optimizer.
+
+    Args:
+        subject: what is watched. Its objects are held while a window is watched, not longer.
+        readers: one class a station, made anew for each run of windows that are watched.
+        on_page: gets every page of this rank, with lists in the place of tensors.
+        windows: how many are watched at the beginning, and none later, if not as ``when`` says.
+        when: which windows are watched.
+        on_verdicts: gets ``(step, verdicts)`` of each window, on the rank that judges. The first
+            step is 1.
+        gather: brings pages of all ranks together; without it this process is the only rank.
+        first_step: steps of the run before the first window.
+        rank: this rank's number, as pages tell it.
+        whole: whether no forward of the first step has been made; else it is not watched.
+
+    Attributes:
+        on_close: called behind the last window.
+    """
 
     def __init__(
         self,
         subject: Subject,
         readers: Sequence[type[Reader]],
-        on_page: Callable[[Page], None],
-        windows: int = 3,
+        on_page: Callable[[Page], None] | None = None,
+        windows: int | None = None,
+        *,
+        when: When | None = None,
+        on_verdicts: OnVerdicts | None = None,
+        gather: Gather | None = None,
+        first_step: int = 0,
+        rank: int = 0,
+        whole: bool = True,
     ) -> None:
-        self.subject, self.on_page, self.left = subject, on_page, windows
-        self._readers = [kind(subject) for kind in readers]
-        self._window = self._micro = 0
-        self._handles = [
-            subject.model.register_forward_pre_hook(self._forward, with_kwargs=True),
-            subject.optimizer.register_step_pre_hook(lambda *_: self._each("before")),
-            subject.optimizer.register_step_post_hook(lambda *_: self._end()),
-        ]
+        self.when = when or (When() if windows is None else When("first", windows, 0))
+        self.gather = gather or Gather(lambda: None, 0, 1)
+        self.books = Pages(subject.account, [each.name for each in readers], self.gather)
+        self.books.on_page, self.books.on_verdicts = on_page, on_verdicts
+        self.first_step, self.rank = first_step, rank
+        self.window = self.skipped = 0
+        self.closed = False
+        self.on_close: Callable[[], None] | None = None
+        self._late = 0 if whole else 1
+        self._saves, self._asked = 0, False
+        self._kinds: dict[str, None] = {}
+        self._micro, self._closure = 0, False
+        self._classes = tuple(readers)
+        self._recipe = Recipe(subject)
+        self._readers: list[Reader] = []
+        self._open = False
+        self._handles: list[Any] = []
+        self._forwards: Any = None
+        self._begin(subject)
+
+    def _begin(self, subject: Subject) -> None:
+        _every.add(self)
+        if subject.engine is None:
+            self._handles = [
+                subject.optimizer.register_step_pre_hook(self.before),
+                subject.optimizer.register_step_post_hook(self.after),
+            ]
+        else:
+            setattr(subject.optimizer, _OWNS, self)
+        self._listen(subject.model)
+        contain("the ledger", self._next)
+        self._recipe.forget()
+
+    def _listen(self, model: Any) -> None:
+        if self._forwards is None:
+            forward = Weakly(self._forward)
+            self._forwards = ForwardHook("the ledger", forward).on(model)
+
+    @property
+    def account(self) -> Account:
+        """As it was in the window that was judged last."""
+        return self.books.account
+
+    @property
+    def pages(self) -> Sequence[Page | None]:
+        """Those of the window that was judged last."""
+        return self.books.pages
+
+    @property
+    def on_verdicts(self) -> OnVerdicts | None:
+        """Gets ``(step, verdicts)`` of each window."""
+        return self.books.on_verdicts
+
+    @on_verdicts.setter
+    def on_verdicts(self, call: OnVerdicts | None) -> None:
+        self.books.on_verdicts = call
+
+    def recall(self, known: Mapping[str, Mapping[str, Any]]) -> None:
+        """What stations are to know of an earlier part of the run."""
+        self.books.recall(known)
+
+    def optimizer(self) -> Any:
+        """The one that it watches, None once it is gone."""
+        return self._recipe.optimizer()
+
+    def model(self) -> Any:
+        """The same of its model."""
+        return self._recipe.model()
+
+    # Windows
+
+    def _next(self) -> None:
+        """A window begins."""
+        self._micro, self._closure = 0, False
+        self._kinds.clear()
+        number = self.window - self._late
+        if number >= 0 and (self._asked or self.when.due(number)):
+            self._asked = False
+            self._start(True)
+            return
+        if self.gather.wishes.due(self.window):
+            self._start(False)
+            return
+        self._readers.clear()
+        if self._forwards is not None and number >= 0 and not self._curious():
+            self._forwards.remove()
+            self._forwards = None
+        if self.books.idle() and self.when.ended(number):
+            self.close(0.0)
+
+    def _curious(self) -> bool:
+        """Whether a new kind of row may still have a window watched."""
+        in_time = self.gather.world == 1 or self.window < wishes.LAST
+        return self.window >= self._late and in_time and self.when.curious()
+
+    def _new_kind(self, kinds: Sequence[str]) -> bool:
+        """A window begins with rows of ``kinds``: whether this rank watches it because of them. Of
+        several ranks none does: all watch a later one."""
+        wishes = self.gather.wishes
+        alone = self.gather.world == 1
+        if not self._curious() or (not alone and wishes.waiting(self.window)):
+            return False
+        new = self.when.new(kinds)
+        if new and not alone:
+            wishes.wish(self.window)
+        return new and alone
+
+    def saves(self) -> None:
+        """A checkpoint is written, on all ranks: the window that begins now is watched."""
+        self._saves += 1
+        if self._saves <= SAVES and not self._open and not self.closed:
+            self._asked = True
+            if self._micro == 0:
+                self._next()
+
+    def _start(self, together: bool) -> None:
+        if not self._readers:
+            subject = self._recipe.subject()
+            if subject is None:
+                return self.close(0.0)
+            self._readers = [kind(subject) for kind in self._classes]
+            self.books.begin(self.window, subject.account)
+        self._listen(self._recipe.model())
+        self._open = True
+        for reader in self._readers:
+            reader.together = together
         self._each("open")
+
+    def _forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        if not (torch.is_grad_enabled() and module.training):
+            return
+        given = args[0] if args and isinstance(args[0], Mapping) else kwargs
+        kinds = ["+".join(kinds_of(given))]
+        first, self._micro = self._micro == 0, self._micro + 1
+        if not self._open:
+            if not (first and self._new_kind(kinds)):
+                return
+            self._start(True)
+        self._kinds.update(dict.fromkeys(kinds))
+        self._each("batch", given)
+
+    def before(self, optimizer: Any = None, args: Any = (), kwargs: Any = None) -> None:
+        """The optimizer is about to step."""
+        contain("the ledger", self.books.advance)
+        if self._open:
+            self._closure = stepping.has_closure(args, kwargs or {})
+            if not self._closure:
+                self._each("before")
+
+    def after(self, optimizer: Any = None, args: Any = (), kwargs: Any = None) -> None:
+        """The optimizer has stepped: the window is over."""
+        if self.closed:
+            return
+        if self._open:
+            if not self._closure:
+                self._each("after")
+            contain("the ledger", self._end)
+            self._each("close")
+            self._open = False
+        contain("the ledger", self.gather.wishes.look, self.window)
+        self.window += 1
+        contain("the ledger", self.books.advance)
+        contain("the ledger", self.books.step)
+        contain("the ledger", self._next)
+
+    def skip(self) -> None:
+        """A step was left out (an overflow): the window goes on, from its beginning."""
+        self.skipped += 1
+        if self._open:
+            self._each("close")
+            self._each("open")
+
+    def _end(self) -> None:
+        page: dict[str, Any] = {
+            "window": self.window,
+            "step": self.first_step + self.window + 1,
+            "rank": self.rank,
+            "micro": self._micro,
+            "kinds": list(self._kinds),
+            "skipped": self.skipped,
+            "unread": {},
+        }
+        for reader in self._readers:
+            found = CLOSURE if self._closure else self._call(reader, "page")
+            if isinstance(found, Mapping):
+                page[reader.name] = found
+            else:
+                page["unread"][reader.name] = found or FAULT
+        self.skipped = 0
+        self.when.saw(self._kinds)
+        self.books.add(self.window, page)
 
     def _each(self, what: str, *args: Any) -> None:
         for reader in self._readers:
-            contain(f"the ledger's {reader.name}", getattr(reader, what), *args)
+            self._call(reader, what, *args)
 
-    def _forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if torch.is_grad_enabled() and module.training:
-            self._micro += 1
-            self._each("batch", kwargs)
+    def _call(self, reader: Reader, what: str, *args: Any) -> Any:
+        return contain(f"the ledger's {reader.name}", getattr(reader, what), *args)
 
-    def _end(self) -> None:
-        self._each("after")
-        page: dict[str, Any] = {"window": self._window, "step": self._window, "rank": 0}
-        page |= {"micro": self._micro, "kinds": (), "unread": {}}
-        for reader in self._readers:
-            found = contain(f"the ledger's {reader.name}", reader.page)
-            if isinstance(found, Mapping):
-                page[reader.name] = as_json(found)
-            else:
-                page["unread"][reader.name] = found or "a fault of vlmguard's"
-        self._each("close")
-        self.on_page(page)
-        self._window, self._micro, self.left = self._window + 1, 0, self.left - 1
-        if self.left > 0:
-            self._each("open")
-        else:
-            self.close()
-
-    def close(self) -> None:
-        """Take every hook off."""
-        for handle in self._handles:
-            handle.remove()
+    def close(self, wait: float = 2.0) -> None:
+        """Take every hook off, and have judged what is there. The judging rank waits a little for
+        pages that are still to come."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._open:
+            self._each("close")
+        self._open = False
+        self._readers.clear()
+        for handle in [*self._handles, self._forwards]:
+            if handle is not None:
+                handle.remove()
         self._handles.clear()
-
-
-def as_json(found: Any) -> Any:
-    """Tensors as lists of numbers."""
-    if isinstance(found, torch.Tensor):
-        return found.tolist()
-    if isinstance(found, Mapping):
-        return {key: as_json(value) for key, value in found.items()}
-    if isinstance(found, (list, tuple)):
-        return [as_json(value) for value in found]
-    return found
+        self._forwards = None
+        contain("the ledger", self.books.rest, wait)
+        if self.on_close is not None:
+            contain("the ledger", self.on_close)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.frameworks
 
 REAL = """
 import dataclasses, importlib, json, sys
-from vlmguard.check import fields, sources
+from vlmguard.check.reading import fields, sources
 answer = []
 for where, name in json.loads(sys.argv[1]):
     read = fields.of((sources.find(where, name),))

@@ -20,7 +20,7 @@ OUTSIDE = ("boost", "backward", "step", "enable_lora", "guard_booster")
 """What users and the framework call: it contains what it calls."""
 NOT_HERE = {
     "apply:_option", "apply:_variant",  # TorchDDP; checkpointing
-    "layout:reorders", "translate:Scene.differs",  # two ranks
+    "gemini_chunks:reorders", "translate:Scene.differs",  # two ranks
     "touched:_beside",  # releases before 0.4.3
     "blanks:_qwen_vl", "blanks:_llava", "blanks:_block",  # models of transformers
     "batches:_like",  # a batch handed over as one mapping
@@ -28,13 +28,13 @@ NOT_HERE = {
     "inside:kinds", "inside:several", "inside:_path",
     "completer:Completer.blame",  # a completed batch that fails
     # Two ranks of a model that gets no blank
-    "translate:Scene.text_leaves_towers", "watch:Boosted._compares", "together:_times",
-    "together:Together.__init__", "together:Together.compare", "together:Together._mark",
-    "together:Together._forget",
+    "translate:Scene.text_leaves_towers", "watch:Boosted._compares", "call_count_sync:_times",
+    *(f"call_count_sync:CallCountSync.{name}"
+      for name in ("__init__", "compare", "_mark", "_forget")),
 }  # fmt: skip
 
 TARGETS = functions("vlmguard_colossalai", OUTSIDE)
-HOOKS = [target for target in TARGETS if ":Boosted" in target or ".layout:" in target]
+HOOKS = [target for target in TARGETS if ":Boosted" in target or ".gemini_chunks:" in target]
 RUN = {"model": "two_tower", "precision": "fp16"}
 KINDS = {
     "healthy": {"steps": ["image", "image"], "guard": {"processor": "own"}, "loader": "image",

@@ -1,8 +1,8 @@
 """A user's training script around ColossalAI's booster; it knows nothing of the guard.
 
 Run under torchrun with one JSON argument: `{"cases": [case, …], "out": FOLDER, "models": FOLDER}`.
-Several cases share one start of the interpreter (see `apart`); what a case raises is written down
-and, when it is the only case, raised again, so that the launcher sees what a user would see.
+Several cases share one start of the interpreter (see `rank_divergence`). What a case raises is
+written down and, when it is the only case, raised again: the launcher sees what a user would see.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import apart
 import cpu
 import models
 import oracle_run
+import rank_divergence
 import spoil
 import torch
 import torch.distributed as dist
@@ -164,7 +164,7 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
     optimizer = HybridAdam(model.parameters(), lr=case["lr"], weight_decay=case["decay"])
     out["trainable"] = [n for n, p in model.named_parameters() if p.requires_grad]
     if case["spy"]:
-        out["spied"] = apart.spy(booster, model, optimizer)
+        out["spied"] = rank_divergence.spy(booster, model, optimizer)
     loader = spoil.loader(batches, case["loader"]) if case["loader"] else None
     model, optimizer, *_ = booster.boost(model, optimizer, dataloader=loader)
     out["wrapped"] = type(model).__name__
@@ -202,7 +202,7 @@ def main() -> None:
         out: dict[str, Any] = {"case": case["name"], "stage": "building"}
         started = time.monotonic()
         try:
-            with apart.case(case, Path(job["out"]), out):
+            with rank_divergence.case(case, Path(job["out"]), out):
                 train(case, Path(job["models"]), out)
         except BaseException as error:
             out["error"] = f"{type(error).__name__}: {' '.join(map(str, error.args))}"

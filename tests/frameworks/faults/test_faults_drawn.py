@@ -8,12 +8,12 @@ import itertools
 
 import pytest
 
-from tests.faults import campaign
 from tests.kit import seeds
+from tools.faults import campaign
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 NAMES = ("plain", "plain-reentrant")
-HANGS = campaign.Fault("plain-zero3", "vlmguard_torch.hooks:Blank._run", "a word", (1,))
+HANGS = campaign.Fault("plain-zero3", "vlmguard_torch.blank.hooks:Blank._run", "a word", (1,))
 """The blank input of one rank fails: the other one runs its own, and waits in a gather."""
 SEED = seeds.seed("VLMGUARD_DRAW")
 

@@ -44,7 +44,7 @@ def trainings(guard: bool) -> Path:
         for each in ("home", "tmp"):
             (half / each).mkdir()
         (half / "jobs.json").write_text(json.dumps(jobs))
-        script = str(Path(__file__).with_name("apart.py"))
+        script = str(Path(__file__).with_name("rank_divergence.py"))
         subprocess.run(
             [envs.program(launch.ENV), script, str(half / "jobs.json")],
             env=runs.variables(launch.ENV, half, guard),

@@ -12,8 +12,8 @@ import random
 import pytest
 
 from tests.kit import seeds
-from tests.matrix import campaign, records
-from tests.matrix.cells import Cell
+from tools.matrix import campaign, records
+from tools.matrix.cells import Cell
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 DRAWN = 5

@@ -14,7 +14,7 @@ from tests.kit import envs, runs
 from tests.kit.full_configs import CONFIGS
 from tests.kit.turns import turn
 from vlmguard.ranks import ports
-from vlmguard_torch import observed
+from vlmguard_torch.observe import observed
 
 pytestmark = pytest.mark.frameworks
 

@@ -14,8 +14,8 @@ import torch
 import torch.utils.checkpoint
 
 from tests.kit.full_configs import CONFIGS, make
-from vlmguard_torch import observe, observed
-from vlmguard_torch.untraced import untraced
+from vlmguard_torch.observe import observed, observer
+from vlmguard_torch.observe.isolated_state import isolated_state
 
 
 def state() -> list[Any]:
@@ -40,7 +40,7 @@ def state() -> list[Any]:
 
 def observed_with(name: str, model: Any, **options: Any) -> dict[str, Any]:
     before, begun = state(), time.thread_time()
-    facts = observe.observe(model, cache=False, **options)
+    facts = observer.observe(model, cache=False, **options)
     seconds = time.thread_time() - begun
     return {
         **observed.to_data(facts),
@@ -56,7 +56,7 @@ def with_lora() -> dict[str, Any]:
     model = make("LlavaForConditionalGeneration")
     lora = peft.LoraConfig(target_modules=["q_proj", "v_proj"], modules_to_save=["lm_head"])
     model = peft.get_peft_model(model, lora)
-    facts = observe.observe(model, cache=False)
+    facts = observer.observe(model, cache=False)
     names = [name for name, _ in model.named_parameters()]
     return {
         "reason": facts.reason,
@@ -120,11 +120,11 @@ def with_a_frameworks_own_dummy() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    observe.WAIT = float("inf")  # tests run on busy machines
+    observer.WAIT = float("inf")  # tests run on busy machines
     found: dict[str, Any] = {name: observed_with(name, make(name)) for name in CONFIGS}
-    with untraced():
+    with isolated_state():
         for name in ("MllamaForConditionalGeneration", "LlavaOnevisionForConditionalGeneration"):
-            deep = observe.measure(make(name), most_layers=observe.ALL_LAYERS)
+            deep = observer.measure(make(name), most_layers=observer.ALL_LAYERS)
             found[f"deep {name}"] = observed.to_data(deep)
     found["lora"] = with_lora()
     found["checkpoint"] = with_checkpoint_replaced()

@@ -17,14 +17,14 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from vlmguard.check.aside import CPU
+from vlmguard.check.deep.sandbox import CPU
 
 os.environ.update(CPU)
 import deepspeed
 import deepspeed.runtime.zero.stage3
 import torch
 
-from vlmguard.ranks import Seat, not_engaged, phase, phases, run
+from vlmguard.ranks import RankEnvironment, not_engaged, phase, phases, run
 from vlmguard.ranks.outcome import parting
 
 importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
@@ -130,7 +130,9 @@ def looked(one: Draw, together: bool) -> dict:
         answer |= {"two": result.verdict, "message": "" if result.verdict == "ok" else told}
     with tempfile.TemporaryDirectory() as folder:
         tape = Path(folder, "tape")
-        found = [run(work(one), 1, "none", 240, Seat(r, one.size, 8, tape)) for r in (0, 1)]
+        found = [
+            run(work(one), 1, "none", 240, RankEnvironment(r, one.size, 8, tape)) for r in (0, 1)
+        ]
     for rank, result in enumerate(found):
         if result.verdict != "ok":
             cause = result.cause

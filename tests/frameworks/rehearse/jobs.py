@@ -27,7 +27,7 @@ from tests.frameworks.rehearse import drawn, known, odd, real, tasks
 from tests.frameworks.rehearse.known import Job
 from tests.kit import envs
 from vlmguard.check import script
-from vlmguard.check.files import Files
+from vlmguard.check.reading.files import Files
 from vlmguard.rehearse import client
 from vlmguard.rehearse.prepare import Refused, prepare
 from vlmguard.rehearse.rows import LOADER

@@ -24,24 +24,27 @@ WATCHING = (
     "vlmguard.guard:_header",
     "vlmguard.agree:basis",
     "vlmguard.agree:plan",
-    "vlmguard_torch.freezing:check",
-    "vlmguard_transformers.dry_run:rehearse",
-    "vlmguard_transformers.loss_scale:_if_ignored",
-    "vlmguard_transformers.router_loss:_of",
-    "vlmguard_transformers.steps:start",
-    "vlmguard_transformers.steps:before",
-    "vlmguard_transformers.steps:after",
-    "vlmguard_transformers.phases:mark",
+    "vlmguard_torch.layout.freezing:check",
+    "vlmguard_transformers.watch.dry_run:rehearse",
+    "vlmguard_transformers.model.loss_scale:_if_ignored",
+    "vlmguard_transformers.model.router_loss:_of",
+    "vlmguard_transformers.watch.steps:start",
+    "vlmguard_transformers.watch.steps:before",
+    "vlmguard_transformers.watch.steps:after",
+    "vlmguard_transformers.rows.phases:mark",
     "vlmguard_transformers.lifecycle:_comes_later",
     "vlmguard_transformers.lifecycle:_settle",
     "vlmguard_transformers.lifecycle:_own_steps",
-    "vlmguard_transformers.batches:hear",
+    "vlmguard_transformers.rows.batches:hear",
     "vlmguard_swift.batches:_judge",
     "vlmguard_swift.batches:_fetched",
     "vlmguard_swift.batches:_seen",
     "vlmguard.guard:close",
 )
-DEEPSPEED = ("vlmguard_transformers.steps:at_engine", "vlmguard_transformers.steps:held")
+DEEPSPEED = (
+    "vlmguard_transformers.watch.steps:at_engine",
+    "vlmguard_transformers.watch.steps:confirmed",
+)
 MENDING = (
     "vlmguard_transformers.lifecycle:Life.take_up",
     "vlmguard_transformers.lifecycle:begin",
@@ -51,7 +54,7 @@ MENDING = (
 )
 FOLLOWED = {
     "vlmguard.agree:nothing": "vlmguard_transformers.translate:run",
-    "vlmguard.guard:passed_by": "vlmguard_transformers.profiles:of",
+    "vlmguard.guard:announce_skip": "vlmguard_transformers.profiles:of",
 }
 """What is called where another one of ours has failed."""
 UNWATCHED = ("vlmguard.core.runstate:of", "vlmguard.core.runstate:act")
@@ -61,10 +64,10 @@ ALONE = {
     "vlmguard.guard:_tell",
     *UNWATCHED,
     "vlmguard.runtime.report:say",
-    "vlmguard_transformers.observation:_observe",
+    "vlmguard_transformers.model.observation:_observe",
     "vlmguard_transformers.arguments:resolve",
     "vlmguard_transformers.arguments:take",
-    "vlmguard.guard:bring_down",
+    "vlmguard.guard:abort",
     "vlmguard.runtime.refusal:in_one_line",
 }
 
@@ -160,7 +163,7 @@ def test_flags_that_cannot_be_looked_for_leave_the_rest_at_work():
 def test_a_model_that_cannot_be_observed_trains_as_without_the_guard():
     off, on = (
         run("image", [*TRAINED], *names)
-        for names in ((), ("vlmguard_transformers.observation:_observe",))
+        for names in ((), ("vlmguard_transformers.model.observation:_observe",))
     )
     assert (off.returncode, on.returncode) == (0, 0), tail(on)
     verdict = bitwise(on.ranks, off.ranks)
@@ -176,7 +179,7 @@ def test_settings_that_cannot_be_resolved_leave_the_run_alone():
 @CAMPAIGN
 def test_a_stop_stops_though_torchrun_cannot_be_told():
     told = [*LORA, *REENTRANT, "--vlmguard", "VG101=error"]
-    done = run("image", told, "vlmguard.guard:bring_down")
+    done = run("image", told, "vlmguard.guard:abort")
     assert done.returncode != 0
     assert "VG101 stopped" in done.output, tail(done)
     assert not done.ranks
@@ -197,7 +200,7 @@ def test_nothing_that_containment_calls_is_forgotten_here():
     every = (*WATCHING, *DEEPSPEED, *MENDING, *FOLLOWED, *ALONE)
     tried = {name.partition(":")[2].rpartition(".")[2] for name in every}
     known = {
-        "bring_down",
+        "abort",
         "getattr",  # the standard library's
         "call",  # closers of a run: each is a method of its own
         "check",  # a lambda around freezing.check
@@ -206,7 +209,7 @@ def test_nothing_that_containment_calls_is_forgotten_here():
         "_settle_keys",  # the same
     }
     folders = [envs.ROOT / "plugins" / name for name in ("vlmguard_transformers", "vlmguard_swift")]
-    files = [file for folder in folders for file in folder.glob("*.py")]
+    files = [file for folder in folders for file in folder.rglob("*.py")]
     called = {name for file in [*files, envs.ROOT / "vlmguard" / "guard.py"] for name in _of(file)}
     assert called <= tried | known, called - tried - known
 

@@ -29,12 +29,13 @@ import transformers
 from torch.distributed.fsdp import fully_shard
 
 from tests.kit import vlms
+from tools.lab.strategies import RATE
 from vlmguard.core.facts import Run
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard.lab.strategies import RATE
 from vlmguard.ranks import phase, run
-from vlmguard_torch import apart, blank, towers
+from vlmguard_torch.blank import blank_input, rank_divergence
+from vlmguard_torch.layout import towers
 
 
 def one(rank: int, step: int, world: int) -> bool:
@@ -219,9 +220,9 @@ def _goes_on(fault: str) -> None:
 
 def _asks(strategy: Any, fault: str) -> None:
     """What a guarded run does."""
-    apart.WAIT = 1.5  # less than what counts as a hang here
+    rank_divergence.WAIT = 1.5  # less than what counts as a hang here
     run_ = Run("x", {}, strategy, torch.distributed.get_world_size(), may_be_unused="yes")
-    apart.judge(RunState(Settings(), run=run_), 0, fault)
+    rank_divergence.judge(RunState(Settings(), run=run_), 0, fault)
 
 
 def _fails(*_: Any) -> Any:
@@ -236,7 +237,7 @@ def work(cell: Cell, rank: int) -> dict[str, Any]:
     handle = None
     if cell.guard in ("before", "alone", "told"):
         failed = functools.partial(_asks, cell.strategy) if cell.guard == "told" else _goes_on
-        handle = blank.install(model, when=when, failed=failed)
+        handle = blank_input.install(model, when=when, failed=failed)
     if cell.guard in ("alone", "told") and rank == 1:
         handle._runner.run = _fails
     if cell.strategy == "fsdp2":
@@ -244,7 +245,7 @@ def work(cell: Cell, rank: int) -> dict[str, Any]:
     else:
         wrapped = Zero(model, int(cell.strategy[-1]), cell.accumulation)
     if cell.guard == "after":
-        handle = blank.install(wrapped.module, when=when)
+        handle = blank_input.install(wrapped.module, when=when)
     seen: list[Any] = []
     for number, step in enumerate(cell.steps):
         if step == "eval":

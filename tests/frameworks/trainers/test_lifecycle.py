@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.campaign import Answer, Warm, reasons
-from tests.faults.scenarios import Scenario
 from tests.kit import envs, runs
+from tools.faults.campaign import Answer, Warm, reasons
+from tools.faults.scenarios import Scenario
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200),
               pytest.mark.drawn(2, always=("epochs",))]

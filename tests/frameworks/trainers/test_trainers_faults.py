@@ -23,8 +23,9 @@ RUNS = {
 MINE = {
     f"{HERE}.{name}"
     for name in (
-        "forwards:start", "forwards:judge", "forwards:Count.__init__", "forwards:Count._forward",
-        "peek:kinds", "peek:_spread",
+        "watch.forwards:start", "watch.forwards:judge", "watch.forwards:Count.__init__",
+        "watch.forwards:Count._forward",
+        "rows.peek:kinds", "rows.peek:_spread",
     )
 }  # fmt: skip
 # Reached only where there is advice to spell, and where a blank input is put in.

@@ -1,0 +1,42 @@
+"""Reads a checksum of each replicated weight: exact, whatever the order it is summed in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from vlmguard_torch.ledger.reader import Reader
+
+REPLICATED = ("ddp", "zero0", "zero1", "zero2")
+"""Strategies under which each rank holds all weights."""
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class Ranks(Reader):
+    """Sums of the weights' bits after the step. Buffers may differ."""
+
+    name = "ranks"
+
+    def page(self) -> Mapping[str, Any] | str:
+        account = self.subject.account
+        if account.world < 2 or account.strategy not in REPLICATED:
+            return {}
+        sums = [checksum(p) for p in self.subject.parameters]
+        index = [n for n, found in enumerate(sums) if found is not None]
+        home = next((found.device for found in sums if found is not None), None)
+        if home is None:
+            return "no weight can be read"
+        found = [sums[n].to(home, non_blocking=True) for n in index]
+        return {"index": index, "sums": torch.stack(found)}
+
+
+def checksum(p: Any) -> Any:
+    """None for what this rank holds a part of, or nothing."""
+    data = p.detach()
+    if hasattr(data, "_local_tensor") or hasattr(p, "ds_id") or data.is_meta:
+        return None
+    if data.layout != torch.strided or data.itemsize not in _BITS:
+        return None
+    return data.view(_BITS[data.itemsize]).sum(dtype=torch.int64)

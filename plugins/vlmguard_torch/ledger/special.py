@@ -1,0 +1,60 @@
+"""Token ids with a meaning of their own, by a model's configs and its tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_MEDIA = (
+    *(f"{kind}_token_{end}" for kind in ("image", "video", "audio") for end in ("id", "index")),
+    "media_placeholder_token_id",
+    "img_context_token_id",
+)
+
+
+@dataclass(frozen=True)
+class Special:
+    """Ids that begin a text, end one, fill it up, and stand for media; empty where unknown."""
+
+    bos: tuple[int, ...]
+    eos: tuple[int, ...]
+    pad: tuple[int, ...]
+    media: tuple[int, ...]
+
+    @property
+    def only_pad(self) -> tuple[int, ...]:
+        """Ids that are nothing but pads."""
+        return tuple(each for each in self.pad if each not in (*self.bos, *self.eos))
+
+    @property
+    def only_bos(self) -> tuple[int, ...]:
+        """Ids that do nothing but begin a text."""
+        return tuple(each for each in self.bos if each not in (*self.pad, *self.eos))
+
+
+def of(model: Any, tokenizer: Any) -> Special:
+    """What configs and tokenizer say, all of it."""
+    places = [*_configs(model), getattr(tokenizer, "tokenizer", tokenizer), tokenizer]
+    found = {name: _ids(places, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    return Special(media=_ids(places, *_MEDIA), **found)
+
+
+def _configs(model: Any) -> Iterator[Any]:
+    for owner in (model, *model.modules()):
+        config = getattr(owner, "config", None)
+        if config is not None:
+            yield from (config, getattr(config, "text_config", None))
+            yield from (getattr(owner, "generation_config", None), owner)
+            return
+
+
+def _ids(places: list[Any], *names: str) -> tuple[int, ...]:
+    found: dict[int, None] = {}
+    for place in places:
+        for name in names:
+            value = getattr(place, name, None)
+            for each in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(each, int) and not isinstance(each, bool) and each >= 0:
+                    found[each] = None
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Images, videos and sounds: their kinds in a batch, and blank ones."""

@@ -1,0 +1,1 @@
+"""What the first steps do, seen through hooks that change nothing."""

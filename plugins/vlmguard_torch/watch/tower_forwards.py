@@ -1,0 +1,163 @@
+"""What towers did in a window of training: seen at their modules, not read from a batch's keys.
+
+A hook behind each tower's forward notes whether it ran with gradients switched on, whether its
+output needed a gradient, and, by a hook on that output, whether one came. It reads no tensor, keeps
+none, and does nothing in a compiled model.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch.utils.hooks import unserializable_hook
+
+from vlmguard.core.facts import Wiring
+from vlmguard_torch.layout.towers import plain
+from vlmguard_torch.watch.forward_hooks import Behind
+from vlmguard_torch.zero_contribution import tensors
+
+OFF, FROZEN, BLIND, NEEDS, GOT, ODD = "off", "frozen", "blind", "needs", "got", "odd"
+"""A forward with gradients switched off; of a tower all frozen then; whose output needed none in
+spite of parameters that train; whose output needed one; to whose output one came; whose output
+holds no floating tensor."""
+
+
+class TowerForwards:
+    """Forwards of the modules at ``paths``, noted until `forget`.
+
+    Attributes:
+        notes: path → what its forwards were, of the words above. Empty: it did not run.
+        used: whether a module ran that holds one of the parameters that `ask` named; True before.
+    """
+
+    def __init__(self, model: Any, named: Mapping[str, Any], paths: Iterable[str]) -> None:
+        """
+        Args:
+            named: `modules` of the model.
+            paths: plain module paths; a list of modules stands for its members.
+        """
+        self.notes: dict[str, set[str]] = {}
+        self.used, self._asked = True, False
+        self._top, self._named = weakref.ref(model), weakref.WeakValueDictionary(named)
+        self._handles: list[Any] = []
+        for path in paths:
+            if path in named and not _compiled(named, path):
+                self.notes[path] = set()
+                for module in _called(named[path]):
+                    self._handles.append(Behind("watching a tower", self._looker(path)).on(module))
+
+    def _looker(self, path: str) -> Any:
+        return lambda module, output: self._look(path, module, output)
+
+    def _look(self, path: str, module: Any, output: Any) -> None:
+        notes = self.notes[path]
+        if GOT in notes:
+            return
+        if not torch.is_grad_enabled():
+            if module.training or getattr(self._top(), "training", True):  # no evaluation
+                notes.add(OFF)
+            return
+        found = list(tensors(output))
+        needing = [each for each in found if each.requires_grad]
+        if needing:
+            notes.add(NEEDS)
+            for each in needing:
+                # Called in backward, where nothing of ours may fail: it answers None. Who saves
+                # the output is not warned of a hook that is lost.
+                each.register_hook(unserializable_hook(lambda _: notes.add(GOT)))
+        elif not found:
+            notes.add(ODD)
+        else:
+            trains = any(each.requires_grad for each in module.parameters())
+            notes.add(BLIND if trains else FROZEN)
+
+    def ask(self, names: Iterable[str]) -> None:
+        """Look from now on whether these parameters are used at all: the part of a tower that
+        trains may be for other rows (a temporal layer), or be dropped at random."""
+        if self._asked:
+            return
+        self._asked = True
+        for path in {_owner(self._named, name) for name in names}:
+            self._handles.append(Behind("watching a tower", self._use).on(self._named[path]))
+
+    def _use(self, module: Any, output: Any) -> None:
+        self.used = True
+
+    @property
+    def ran(self) -> bool:
+        """Whether one of them ran."""
+        return any(self.notes.values())
+
+    @property
+    def fed(self) -> bool:
+        """Whether a gradient came to an output, or may have come unseen."""
+        return any(notes & {GOT, ODD} for notes in self.notes.values())
+
+    def forget(self) -> None:
+        """A window is over. Hooks on its outputs may still come: to nobody."""
+        self.used = not self._asked
+        if self.ran:
+            self.notes = {path: set() for path in self.notes}
+
+    def wiring(self, paths: Iterable[str]) -> Wiring:
+        """What the forwards of ``paths`` say about a tower that got no gradient at all."""
+        told = {_wiring(self.notes[path]) for path in paths if path in self.notes} - {"idle"}
+        if not told:
+            return "idle"
+        return told.pop() if len(told) == 1 else "unknown"
+
+    def close(self) -> None:
+        """Take every hook off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+
+def _wiring(notes: set[str]) -> Wiring:
+    if not notes:
+        return "idle"
+    if notes == {OFF}:
+        return "no_grad"
+    if GOT in notes or notes <= {BLIND, OFF}:
+        return "cut"
+    return "dropped" if notes <= {NEEDS, OFF} else "unknown"
+
+
+def modules(model: Any) -> dict[str, Any]:
+    """Plain name → module; of several with one name the outermost, which is called."""
+    named: dict[str, Any] = {}
+    for name, module in model.named_modules():
+        named.setdefault(plain(name), module)
+    return named
+
+
+def _owner(named: Mapping[str, Any], name: str) -> str:
+    """Path of the module that is called with a parameter: a list of parameters never is."""
+    path = name.rpartition(".")[0]
+    while path and (path not in named or type(named[path]).forward is torch.nn.Module.forward):
+        path = path.rpartition(".")[0]
+    return path
+
+
+def _called(module: Any) -> Iterable[Any]:
+    """The module itself, or what a list of modules holds."""
+    if type(module).forward is not torch.nn.Module.forward:
+        return (module,)
+    return [each for child in module.children() for each in _called(child)]
+
+
+def _compiled(named: Mapping[str, Any], path: str) -> bool:
+    """Whether it lies in a module that is compiled, or is one: hooks would be traced."""
+    parts = path.split(".")
+    around = [".".join(parts[:depth]) for depth in range(len(parts) + 1)]
+    return any(is_compiled(named[each]) for each in around if each in named)
+
+
+def is_compiled(module: Any) -> bool:
+    """Whether `torch.compile` made this module, or its call."""
+    if type(module).__name__ == "OptimizedModule":
+        return True
+    return getattr(module, "_compiled_call_impl", None) is not None

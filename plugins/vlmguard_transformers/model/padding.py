@@ -1,0 +1,79 @@
+"""The blank input of a trainer's models: whether one can be made, put in, taken out."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from vlmguard.core import runstate
+from vlmguard.core.facts import PARTITIONED
+from vlmguard.runtime import report
+from vlmguard_torch.transaction import Transaction
+from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.reading import Reading
+
+_KEY = "blanks"
+
+
+def kinds(rows: frozenset[str] | None) -> tuple[str, ...] | None:
+    """The kinds of input that some rank may have, for `blank_input.install`; None: untold."""
+    media = {part for row in rows or () for part in row.split("+")} - {"text"}
+    return tuple(sorted(media)) or None
+
+
+def obstacle(trainer: Any, rows: frozenset[str] | None, needed: bool = True) -> str:
+    """Why no blank input can be made for the trained model; "" if it can. In a compiled model it
+    costs graph breaks, and is made only where it is ``needed`` for certain."""
+    from vlmguard_torch.blank import blank_input, neutral
+
+    try:
+        if not needed and hf.compiles(trainer):
+            return "the model is compiled"
+        reason = blank_input.possible(trainer.model, kinds=kinds(rows))
+        if not reason and blank_input.guessed(trainer.model):
+            return neutral.why_not(trainer.model, neutral.observed(trainer.model))
+        return reason
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def install(read: Reading, transaction: Transaction) -> None:
+    """Put it in every model of the run that the strategy partitions, in the trained one else."""
+    from vlmguard_torch.blank import blank_input, rank_divergence
+
+    state = runstate.of(read.trainer)
+    assert state is not None
+    partitioned = read.strategy in PARTITIONED
+    found = read.profile.models(read.trainer) if partitioned else [read.trainer.model]
+    handles = state.kept.setdefault(_KEY, [])
+    for model in found:
+        handle = blank_input.install(
+            model,
+            when="always" if partitioned else "training",
+            kinds=state.kept.get("blank kinds"),
+            say=_say,
+            failed=partial(rank_divergence.judge, state, len(handles)),
+            traced=state.kept.get("blank needed", True),
+        )
+        handles.append(handle)
+        transaction.did(lambda h=handle: (h.close(), handles.remove(h)))
+        state.at_close(handle.close)
+    transaction.did(
+        lambda: None, "a forward that lacks media runs the towers on a blank input", "blank"
+    )
+
+
+def _say(text: str) -> None:
+    report.line(text.removeprefix("vlmguard: "))
+
+
+def pads(trainer: Any) -> bool:
+    """Whether it is in and no fault has put it out."""
+    state = runstate.of(trainer)
+    handles = state.kept.get(_KEY, ()) if state is not None else ()
+    return bool(handles) and not any(handle.fault for handle in handles)
+
+
+def ran(state: runstate.RunState) -> int:
+    """Forwards of this run, on this rank, in which a tower ran on a blank input."""
+    return sum(handle.padded for handle in state.kept.get(_KEY, ()))

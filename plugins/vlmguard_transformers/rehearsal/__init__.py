@@ -1,0 +1,1 @@
+"""What a rehearsal needs of any Hugging Face Trainer."""

@@ -1,0 +1,1 @@
+"""What a data set and its batches hold: kinds of rows, phases."""

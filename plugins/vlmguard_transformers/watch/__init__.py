@@ -1,0 +1,1 @@
+"""A run's first steps, watched; a step tried before training."""

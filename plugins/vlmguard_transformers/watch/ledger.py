@@ -1,0 +1,77 @@
+"""The ledger of a trainer's or an accelerate loop's run: which model, engine and words it has."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from vlmguard import guard
+from vlmguard.core.runstate import RunState
+from vlmguard.runtime.faults import contain
+from vlmguard_torch.ledger import start
+from vlmguard_transformers import trainer as hf
+
+_KEPT = "ledgers"
+
+
+def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
+    """Keep the books of the run's model and one optimizer, as long as the run lasts.
+
+    A compiled model is left alone: hooks on it would have it compiled once more.
+    """
+    run = state.run
+    if run is None or state.phase != "train" or hf.compiles(trainer):
+        return
+    engine = _engine(trainer, optimizer)
+    made = start.watch(
+        trainer.model, optimizer,
+        setting=state.settings.ledger, strategy=run.strategy, engine=engine,
+        tokenizer=_words(trainer), first_step=_step(trainer), whole=whole, state=state,
+    )  # fmt: skip
+    if made is None:
+        return
+    state.kept.setdefault(_KEPT, weakref.WeakSet()).add(made)
+    state.at_close(_Closer(made))
+
+
+class _Closer:
+    """The run ends; its optimizer, which owns the watcher, may have gone before it."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = weakref.ref(made)
+
+    def __call__(self) -> None:
+        made = self._made()
+        if made is not None:
+            made.close()
+
+
+def save(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A trainer has written a checkpoint."""
+    done = wrapped(*args, **kwargs)
+    contain("the ledger", _saved, instance)
+    return done
+
+
+def _saved(trainer: Any) -> None:
+    state = guard.state_of(trainer)
+    for each in list(state.kept.get(_KEPT, ())) if state is not None else ():
+        each.saves()
+
+
+def _engine(trainer: Any, optimizer: Any) -> Any:
+    """DeepSpeed's, if it is the one that steps this optimizer."""
+    wrapped = getattr(trainer.accelerator, "deepspeed_engine_wrapped", None)
+    engine = getattr(wrapped, "engine", None)
+    return engine if engine is not None and engine.optimizer is optimizer else None
+
+
+def _words(trainer: Any) -> Any:
+    """Its tokenizer or processor."""
+    found = (getattr(trainer, name, None) for name in ("processing_class", "tokenizer"))
+    return next((each for each in found if each is not None), None)
+
+
+def _step(trainer: Any) -> int:
+    """Steps so far, of a run that was resumed too."""
+    return int(getattr(getattr(trainer, "state", None), "global_step", 0) or 0)

@@ -1,0 +1,35 @@
+"""`pre_step(batch)` in commands of frameworks: a rule of a third party hears each training batch
+once. Trainers and loops of a user's own: tests/frameworks/trainers/test_owners.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.kit.turns import turn
+from tools.ordinary import campaign, draws
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600), pytest.mark.drawn(2)]
+STEPS, ACCUMULATION = 3, 2
+
+
+def draw(program: str) -> draws.Draw:
+    """Image rows in one process; KTO's are mixed, an embedder's are texts."""
+    made = draws.draw(24, 1, 0)
+    rows = {"flagembedding": "text", "trl kto": "phases"}.get(program, "image")
+    return replace(
+        made, program=program, model="qwen2_vl", strategy="single", rows=rows, steps=STEPS,
+        batch=1, accumulation=ACCUMULATION, tuning="full", checkpointing=False, features=(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("program", draws.COMMANDS)
+def test_each_training_batch_is_heard_once(program: str) -> None:
+    with campaign.working() as workers, turn():
+        workers.listen = True
+        ended, _ = workers.run(draw(program), "on")
+    assert ended["verdict"] == "ok", ended
+    heard = ended["ranks"][0]["account"]["heard"]
+    assert heard.pop("train") == STEPS * ACCUMULATION
+    assert set(heard) <= {"generate"}, "ms-swift's GRPO encodes the prompts that it samples from"

@@ -1,0 +1,1 @@
+"""What the project measures, proves and draws its pages with. Not in the wheel."""

@@ -1,0 +1,1 @@
+"""What vlmguard costs, measured."""

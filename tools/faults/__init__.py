@@ -1,0 +1,1 @@
+"""Real runs with a function of ours upset, or with something wrong around us."""

@@ -1,0 +1,19 @@
+"""What is not upset, and why."""
+
+from __future__ import annotations
+
+OUTSIDE = (
+    "vlmguard._bootstrap",  # called by Python's import, tried in tests/core/test_bootstrap.py
+    "vlmguard.runtime.stub",  # what stands in a framework's place: hands on, and nothing else
+    "vlmguard.runtime.stub:is_off",
+    "vlmguard_transformers.lifecycle:_guarded",  # the same, of a train and an evaluation
+    "vlmguard.runtime.faults",  # containment itself
+    "vlmguard_torch.calls:Hook",  # the same, of a hook on a module
+    "vlmguard_torch.calls:sure",
+    "vlmguard_torch.blank.hooks:Blank._broke",
+    "vlmguard.runtime.stderr",
+    "vlmguard.core.errors",
+    "vlmguard.guard:state_of",  # a containment, too
+    "vlmguard_torch.watch.forward_hooks:ForwardHook.__call__",
+    "vlmguard.ranks",  # the campaign's own
+)

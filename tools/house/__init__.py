@@ -1,0 +1,1 @@
+"""How a trainer flows through our modules: counted, not guessed."""

@@ -1,0 +1,1 @@
+"""Every model, strategy and order of rows, guard off and on."""

@@ -1,0 +1,1 @@
+"""Changes to the sources that the fast tests should notice."""

@@ -1,0 +1,1 @@
+"""Healthy runs drawn from a seed, guard off and on."""

@@ -1,0 +1,74 @@
+"""What is true to say of an ordinary run, and changes no value in it. All else is untrue until
+somebody reasons otherwise, here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tools.ordinary.draws import Draw
+
+
+@dataclass(frozen=True)
+class True_:
+    """Attributes:
+    code, outcome: of a finding; outcome is "set", "fixed", "warned", "" (a note), …
+    when: for which draws it is true.
+    why: the reason.
+    """
+
+    code: str
+    outcome: str
+    when: Callable[[Draw], bool]
+    why: str
+
+
+PARTITIONED = ("zero3", "fsdp2")
+PIXELS = ("image", "rare pairs", "dummy pixels")
+"""Rows that all have pixels."""
+TRUE: tuple[True_, ...] = (
+    True_("VG106", "set", lambda draw: draw.world > 1,
+          "said as a condition (should a batch have no image), before any row is known; what is "
+          "set is a blank input times zero, or that DDP looks for unused parameters: no value "
+          "changes"),
+    True_("VG106", "", lambda draw: draw.world > 2 and draw.strategy == "ddp",
+          "said as a condition (should a batch have no image), before any row is known; from "
+          "three ranks on nothing is set"),
+    True_("VG106", "fixed", lambda draw: draw.strategy in PARTITIONED and draw.rows not in PIXELS,
+          "said as a condition (a step in which some ranks have images and others do not): a "
+          "forward without images did run on the blank. Whether another rank had images in that "
+          "step is not known to this one; in draws by phases and of text alone none has"),
+    True_("VG108", "set", lambda draw: draw.strategy == "zero3",
+          "said as a condition (should a step have no image), before any row is known; what is "
+          "set is a blank input times zero: no value changes"),
+)  # fmt: skip
+LINES = (
+    r"vlmguard: \S+ guards ",
+    r"vlmguard: \S+ \d+ rules watched, ",
+    r"vlmguard: \S+ at the end \d+ fixed ",  # the findings above, counted
+    r"vlmguard: VG\d+ ",  # a finding, judged as such
+    r"vlmguard: ledger: .*(balances?|cannot tell)",  # of a healthy run: said once
+    r"    ",  # its second line
+)
+UNUSED = r"\[rank\d\]:\[W.* Warning: find_unused_parameters=True was specified in DDP constructor"
+"""torch's own, under DDP: true of the option that VG106 has set, where no batch needed it."""
+"""Lines that a guarded run prints beside its findings."""
+
+
+def untrue(draw: Draw, said: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Findings that nothing here allows, as text, each once."""
+    found = {
+        f"{one['code']} {one['outcome'] or one['level']}: {one['why'][:200]}": None
+        for one in said
+        if not any(true.code == one["code"] and true.outcome == one["outcome"] and true.when(draw)
+                   for true in TRUE)
+    }  # fmt: skip
+    return list(found)
+
+
+def may_be_said(draw: Draw, line: str) -> bool:
+    """Whether a line of a guarded run's output is one of ours that is true or judged elsewhere."""
+    patterns = (*LINES, UNUSED) if draw.strategy == "ddp" else LINES
+    return any(re.match(pattern, line) for pattern in patterns)

@@ -1,0 +1,1 @@
+"""Makers of the pages in docs/."""

@@ -1,0 +1,1 @@
+"""Published training scripts, rehearsed."""

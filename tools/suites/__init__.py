@@ -1,0 +1,1 @@
+"""The frameworks' own test suites, guard off and on."""

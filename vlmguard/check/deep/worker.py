@@ -1,0 +1,117 @@
+"""The process of `deep`: a framework's argument classes, with sockets and foreign files refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vlmguard.check.deep import sandbox
+from vlmguard.ranks.rank_environment import RankEnvironment
+
+_SOCKETS = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto",
+            "socket.bind", "socket.sendmsg")  # fmt: skip
+_FILES = {
+    "os.mkdir": (0,), "os.remove": (0,), "os.rmdir": (0,), "os.truncate": (0,), "os.chmod": (0,),
+    "shutil.rmtree": (0,), "os.link": (1,), "os.symlink": (1,), "os.rename": (0, 1),
+    "shutil.move": (0, 1),
+}  # fmt: skip
+"""Events that change a folder, and which of their arguments are the paths that change."""
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+REFUSED = "vlmguard check --deep allows no"
+
+
+def refuse(folder: str) -> None:
+    """From now on Python connects to nothing, and writes below ``folder`` alone."""
+    inside = (os.path.realpath(folder), "/dev", "/proc")
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event in _SOCKETS:
+            raise ConnectionError(f"{REFUSED} connection")
+        writes = event == "open" and isinstance(args[2], int) and args[2] & _WRITES
+        for number in (0,) if writes else _FILES.get(event, ()):
+            if not isinstance(args[number], (str, bytes, os.PathLike)):
+                continue
+            path = os.path.realpath(os.fsdecode(args[number]))
+            if not any(path == top or path.startswith(top + "/") for top in inside):
+                raise PermissionError(f"{REFUSED} writing: {path}")
+
+    sys.addaudithook(hook)
+
+
+def main() -> int:
+    """One question on standard input, one answer in ``answer.json`` of its folder."""
+    asked = json.loads(sys.stdin.read())
+    folder = Path(asked["folder"])
+    refuse(str(folder))
+    try:
+        told: dict[str, Any] = {"values": _plain(_constructed(asked, folder))}
+    except (Exception, SystemExit) as error:
+        told = _failed(error)
+    (folder / "answer.json").write_text(json.dumps(told), "utf-8")
+    return 0
+
+
+def _constructed(asked: Mapping[str, Any], folder: Path) -> list[Any]:
+    """The argument objects, as rank 0 of the real number of ranks makes them."""
+    owner = importlib.import_module(f"{asked['plugin']}.check").FRAMEWORK
+    classes = [
+        getattr(importlib.import_module(one.module), one.name)
+        for one in owner.classes(asked["entry"])
+    ]
+    node = importlib.import_module("vlmguard_transformers.rehearsal.in_rank")
+    if asked["world"] > 1:
+        from vlmguard.ranks import alone
+
+        environment = RankEnvironment(0, asked["world"], asked["local"], folder / "tape")
+        os.environ.update(environment.variables())
+        alone.enter(environment)
+    node.answers(fsdp=any(word.startswith("--fsdp") for word in asked["argv"]))
+    argv = [*asked["argv"], "--output_dir", str(folder / "out")]
+    parser = importlib.import_module("transformers").HfArgumentParser
+    parsed = parser(classes).parse_args_into_dataclasses(
+        argv, look_for_args_file=False, return_remaining_strings=True
+    )
+    return list(parsed[: len(classes)])
+
+
+def _plain(made: Sequence[Any]) -> dict[str, Any]:
+    """Fields that JSON can say."""
+    found: dict[str, Any] = {}
+    for one in made:
+        for each in dataclasses.fields(one):
+            value = getattr(one, each.name, None)
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                continue
+            found.setdefault(each.name, value)
+    return found
+
+
+def _failed(error: BaseException) -> dict[str, str]:
+    """The framework's refusal, or why it says nothing of the command."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+    chain = _chain(error)
+    ours = any(REFUSED in str(each) for each in chain)
+    absent = any(isinstance(each, (ImportError, OSError)) for each in chain)
+    if ours or absent or sandbox.lacking(text) or isinstance(error, SystemExit):
+        return {"doubt": f"--deep: could not be constructed here: {text}"}
+    return {"refused": text}
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""``vlmguard ledger``: what the first steps of a run trained, from its report.
+
+VLMGUARD_REPORT=run.json swift sft …
+vlmguard ledger run.json
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vlmguard.cli import words
+
+
+def add(app: typer.Typer) -> None:
+    """Put the command into the program."""
+    app.command("ledger")(ledger)
+
+
+def ledger(
+    report: Annotated[Path, typer.Argument(help="what VLMGUARD_REPORT named", metavar="REPORT")],
+    html: Annotated[
+        str, typer.Option(metavar="PAGE", help="write one page that needs no network")
+    ] = "",
+    run: Annotated[
+        int, typer.Option(metavar="N", help="of a report of several runs; else the last one")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="for another program")] = False,
+) -> None:
+    """Show what the first steps of a run trained.
+
+    From the rows to the weights: which tokens were targets, which gradients came, what moved, and
+    whether all of it balances. The report is made by VLMGUARD_REPORT=run.json in front of the
+    training command.
+    """
+    records = _run(report, run)
+    if as_json:
+        words.show_json(records)
+    elif html:
+        _write(Path(html), records, report.name)
+    else:
+        _show(records)
+
+
+def _run(report: Path, number: int) -> list[dict[str, Any]]:
+    from vlmguard.ledger import read
+
+    try:
+        found = read.runs(report)
+    except read.ReportError as error:
+        words.fail(str(error))
+    if not 0 <= number <= len(found):
+        words.fail(f"{report}: no run {number}: there are {len(found)}, from 1")
+    if len(found) > 1 and not number:
+        typer.echo(f"run {len(found)} of {len(found)} in {report}; --run N shows another", err=True)
+    return found[number - 1]
+
+
+def _show(records: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+
+    from vlmguard.ledger import show
+
+    Console(highlight=False, emoji=False, markup=False).print(show.view(records))
+
+
+def _write(page: Path, records: list[dict[str, Any]], name: str) -> None:
+    from vlmguard.ledger import page as pages
+
+    try:
+        page.write_bytes(pages.page(records, name).encode("utf-8", "xmlcharrefreplace"))
+    except OSError as error:
+        words.fail(f"{page}: cannot be written: {error.strerror}")
+    typer.echo(f"{page}: one page, to be opened in a browser")

@@ -1,0 +1,127 @@
+"""Says what the verdicts of one account come to: findings, the report's lines, one line when all
+balances. It runs on rank 0, which judges for all."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from vlmguard import guard
+from vlmguard.core import runstate
+from vlmguard.core.findings import Finding
+from vlmguard.core.runstate import RunState
+from vlmguard.ledger import line, repeats, scalars
+from vlmguard.ledger.account import Account, Entry, Page, Verdict
+from vlmguard.ledger.found import cause, sentence
+from vlmguard.ledger.record import KIND, record
+from vlmguard.runtime import report
+
+SETTLED = 3
+"""Windows after which the books are said to balance."""
+LINES = 3
+"""Lines that one code may take at a level; what else it finds is in the report."""
+
+
+class Speaker:
+    """Told of each window of one account, in their order."""
+
+    def __init__(self, account: Account, state: RunState | None = None) -> None:
+        self.account, self.state = account, state
+        self._records: list[dict[str, Any]] | None = []
+        self._notes: list[Entry] = []
+        self._said: set[tuple[str, ...]] = set()
+        self._lines: Counter[tuple[str, ...]] = Counter()
+
+    def window(
+        self,
+        verdicts: Sequence[Verdict],
+        pages: Sequence[Page | None] = (),
+        account: Account | None = None,
+    ) -> None:
+        """Report one window, and say what is new. Raises `Stop` where the user asked for it.
+
+        Args:
+            account: as it was in this window, if it has changed.
+        """
+        seen = record(account or self.account, verdicts, pages)
+        with runstate.acting(self.state):
+            report.write(KIND, seen)
+            if self.state is not None and self.state.settings.log:
+                self.state.kept[scalars.KEPT] = scalars.scalars(seen)
+            self._judge([entry for verdict in verdicts for entry in verdict.entries])
+            self._settle(seen)
+
+    def close(self) -> None:
+        """The run ends: one of fewer windows than `SETTLED` gets its line and notes now."""
+        with runstate.acting(self.state):
+            self._sum_up()
+
+    def _settle(self, seen: dict[str, Any]) -> None:
+        if self._records is not None:
+            self._records.append(seen)
+            if len(self._records) >= SETTLED:
+                self._sum_up()
+
+    def _sum_up(self) -> None:
+        told = line.text(self._records) if self._records else ""
+        self._records = None
+        if told:
+            report.line(told)
+        self._note()
+
+    def _judge(self, entries: Sequence[Entry]) -> None:
+        new = [entry for entry in entries if self._new(entry)]
+        self._notes += [entry for entry in new if entry.level == "note"]
+        if self._records is None:
+            self._note()
+        guard.judge([finding(entry) for entry in new if entry.level != "note"])
+
+    def _note(self) -> None:
+        """Say what is only shown: not before the first windows are over, since a later one may make
+        a warning of it. It never stops a run, whatever the policy."""
+        notes, self._notes = self._notes, []
+        for entry in notes:
+            worse = cause(entry.code, "warning", entry.why, entry.what) in self._said
+            if not worse and _policy(entry.code) != "off":
+                report.say(finding(entry))
+
+    def _new(self, entry: Entry) -> bool:
+        """Once a run and cause: the numbers of a later window make no new one."""
+        key = cause(entry.code, entry.level, entry.why, entry.what)
+        if key in self._said or self._lines[key[:2]] >= LINES:
+            return False
+        self._said.add(key)
+        self._lines[key[:2]] += 1
+        return True
+
+
+def _policy(code: str) -> str:
+    return guard.in_force().policy(code, guard.default_policy(code))
+
+
+def finding(entry: Entry) -> Finding:
+    """An entry in the guard's words. Rank 0 says it for all ranks."""
+    told = sentence(entry.why, entry.what, entry.size, entry.since)
+    return Finding(entry.code, entry.level, told, advice=entry.advice)
+
+
+def listen(watcher: Any, state: RunState | None = None) -> Speaker:
+    """Have what a watcher judges be said.
+
+    The watcher calls ``on_verdicts(step, verdicts)`` with ``account`` and ``pages`` as they were in
+    that window, and ``on_close()`` after the last one.
+    """
+    speaker, held = Speaker(watcher.account, state), weakref.ref(watcher)
+    if getattr(watcher, "first_step", 0):
+        with runstate.acting(state):
+            watcher.recall({"rows": {"earlier": repeats.earlier(watcher.first_step)}})
+
+    def told(step: int, verdicts: Sequence[Verdict]) -> None:
+        found = held()
+        if found is not None:
+            speaker.window(verdicts, found.pages, found.account)
+
+    watcher.on_verdicts, watcher.on_close = told, speaker.close
+    return speaker

@@ -1,0 +1,30 @@
+"""Trainable tensors that no group of the optimizer holds.
+
+What it does
+    Compares the tensors that require a gradient with those that the optimizer's groups hold
+    (under DeepSpeed its 16-bit groups), by tower.
+
+Why it is bad
+    They get gradients and never move. An optimizer that was made before the model was wrapped
+    or changed holds the old tensors (pytorch/pytorch#149205); LLaVA-VL/LLaVA-NeXT#492: a
+    tower's own learning rate is ignored under DeepSpeed.
+
+When it is wrong
+    Where a second optimizer moves them: each is watched for what it holds, and what no one
+    holds is told. Where they are meant to stay, they should not require gradients.
+
+Example
+    AdamW(model.parameters()) before get_peft_model(model) or fully_shard(model)
+
+Use instead
+    The optimizer is made last, of the parameters of the model that trains.
+
+Evidence
+    The threads above, as read. Own tests: tests/ledger.
+"""
+
+from __future__ import annotations
+
+CODE = "VG650"
+NAME = "not-in-optimizer"
+DEFAULT = "warn"

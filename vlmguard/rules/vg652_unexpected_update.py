@@ -1,0 +1,32 @@
+"""A frozen tensor moved, or two tied ones are no longer one.
+
+What it does
+    Compares tensors that do not require a gradient before and after a step, and looks whether
+    tied tensors (a head and the input embedding) are still one tensor.
+
+Why it is bad
+    What was meant to stay as it was trained changes with each step, most often by weight decay.
+    A head that is no longer tied goes its own way, and saving keeps one of the two.
+    NVIDIA-NeMo/Automodel#2511, huggingface/peft#2864; hiyouga/LlamaFactory#10139 (a freeze flag
+    that misses a tensor).
+
+When it is wrong
+    Where your own code moves frozen tensors: an average of weights (EMA), buffers that are
+    parameters.
+
+Example
+    modules_to_save with the head of a model whose embeddings are tied
+
+Use instead
+    Freeze before the optimizer is made; tie again after loading (model.tie_weights()), or say
+    tie_word_embeddings=False and train both.
+
+Evidence
+    The threads above, as read. Own tests: tests/ledger.
+"""
+
+from __future__ import annotations
+
+CODE = "VG652"
+NAME = "unexpected-update"
+DEFAULT = "warn"

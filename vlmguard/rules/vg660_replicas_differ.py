@@ -1,0 +1,31 @@
+"""Weights that all ranks should share differ between them.
+
+What it does
+    Compares checksums of the tensors that each rank holds as a whole, after the first steps and
+    at each save. Partitioned tensors are not replicas and are left out.
+
+Why it is bad
+    Each rank trains a model of its own and only one of them is saved. A `training_step` that
+    calls `self.model` and not the wrapper averages nothing: the ranks were 5e-2 apart after
+    three steps, exit 0. huggingface/trl#7245 and #5282, jingyaogong/minimind#854; one rank's
+    LayerNorm in BLOOM's training (TrainCheck, OSDI'25).
+
+When it is wrong
+    Where ranks train apart on purpose: local SGD, an ensemble, a tower for each rank.
+
+Example
+    outputs = self.model(**inputs) in a training_step of one's own, under DDP
+
+Use instead
+    The model that the step is given: outputs = model(**inputs).
+
+Evidence
+    Own measurement: MiniCPM-V's CPMTrainer, 2 gloo ranks on CPU. The threads above, as read.
+    tests/ledger.
+"""
+
+from __future__ import annotations
+
+CODE = "VG660"
+NAME = "replicas-differ"
+DEFAULT = "warn"
