@@ -46,7 +46,8 @@ class Worker:
         self.errors = (folder / f"{mode}.log").open("w")
         self.process = subprocess.Popen(
             [envs.program("trl"), "-m", "tools.ledger.worker"], env=variables, cwd=ROOT,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+            start_new_session=True,
         )  # fmt: skip
         self.buffer = b""
         self.known = self._line(300.0)
@@ -67,7 +68,9 @@ class Worker:
                 raise RuntimeError(f"no answer: {self.errors.name}")
             found = os.read(self.process.stdout.fileno(), 1 << 20)
             if not found:
-                raise RuntimeError(f"the worker is gone: {Path(self.errors.name).read_text()[-2000:]}")
+                raise RuntimeError(
+                    f"the worker is gone: {Path(self.errors.name).read_text()[-2000:]}"
+                )
             self.buffer += found
         line, _, self.buffer = self.buffer.partition(b"\n")
         told: Answer = json.loads(line)
@@ -131,7 +134,9 @@ def inject(bench: Bench, name: str, known: Mapping[str, Any]) -> dict[str, Any]:
     return told | found | {"apart": apart, "alarms": said.alarms(right)}
 
 
-def _staged(bench: Bench, job: Mapping[str, Any], stages: int, other: str = "") -> tuple[Answer, Path]:
+def _staged(
+    bench: Bench, job: Mapping[str, Any], stages: int, other: str = ""
+) -> tuple[Answer, Path]:
     place = bench.place(job["name"])
     for stage in range(stages):
         for report in place.glob("findings*"):
@@ -157,8 +162,7 @@ def healthy(bench: Bench, name: str, known: Mapping[str, Any]) -> dict[str, Any]
     if on["verdict"] != "ok":
         return told | {"verdict": "stopped", "why": _error(on)}
     records = said.records(place)
-    same = [{k: v for k, v in rank["account"].items() if k != "seconds"} for rank in on["ranks"]] == [
-        {k: v for k, v in rank["account"].items() if k != "seconds"} for rank in off["ranks"]]  # fmt: skip
+    same = [rank["account"] for rank in on["ranks"]] == [rank["account"] for rank in off["ranks"]]
     alarms = said.alarms(records)
     verdict = "changed" if not same else "alarm" if alarms else "quiet"
     return told | {"verdict": verdict, "alarms": alarms, "notes": said.notes(records),
@@ -228,7 +232,9 @@ def _sweep(bench: Bench) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wanted(known: Mapping[str, Any], options: argparse.Namespace) -> Iterator[tuple[str, str, Any]]:
+def _wanted(
+    known: Mapping[str, Any], options: argparse.Namespace
+) -> Iterator[tuple[str, str, Any]]:
     every = {**known, "command": dict.fromkeys(commands.CODES)}
     for what in ("injection", "command", "healthy"):
         if options.what.startswith(what[:6]) or not options.what:
@@ -240,7 +246,9 @@ def _wanted(known: Mapping[str, Any], options: argparse.Namespace) -> Iterator[t
 def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--what", default="", choices=("", "injections", "commands", "healthy"))
-    parser.add_argument("--only", nargs="*", default=[], help="names with any of these words in them")
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="names with any of these words in them"
+    )
     parser.add_argument("--until", default="", help="stop at this time of the clock, HH:MM")
     parser.add_argument("--again", action="store_true", help="make records again")
     return parser.parse_args(words)

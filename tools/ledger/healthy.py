@@ -31,7 +31,9 @@ def variant(world: int | Sequence[int] = 1, **choices: Sequence[Any]) -> Callabl
         for ranks in (world,) if isinstance(world, int) else world:
             for chosen in itertools.product(*choices.values()):
                 told = dict(zip(choices, chosen, strict=True))
-                name = " ".join([prepare.__name__, *map(_word, told.values()), f"x{ranks}" * (ranks > 1)])
+                name = " ".join(
+                    [prepare.__name__, *map(_word, told.values()), f"x{ranks}" * (ranks > 1)]
+                )
                 VARIANTS[name.strip()] = Variant(name.strip(), _bound(prepare, told), ranks)
         return prepare
 

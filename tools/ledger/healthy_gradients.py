@@ -18,7 +18,9 @@ def plain(run: Run, family: str) -> None:
     run.ddp["find_unused_parameters"] = family == "llava"
 
 
-@variant(family=("text", "tied", "dropout", "softcap", "logit scale", "granite", "biased", "experts"))
+@variant(
+    family=("text", "tied", "dropout", "softcap", "logit scale", "granite", "biased", "experts")
+)
 def language(run: Run, family: str) -> None:
     run.family = family
 
@@ -74,6 +76,7 @@ def hooked(run: Run, kind: str) -> None:
             if kind == "centralized" and parameter.dim() > 1:
                 parameter.register_hook(lambda gradient: gradient - gradient.mean(0, keepdim=True))
         if kind == "noise":
+
             def noisy(model: Any, optimizer: Any) -> None:
                 for parameter in model.parameters():
                     if parameter.grad is not None:
@@ -89,8 +92,8 @@ def _halved(parameter: Any) -> None:
     parameter.grad.mul_(0.5)
 
 
-@variant(kind=("SGD", "momentum", "Adam", "Adafactor", "Lion", "RMSprop", "Adagrad", "NAdam", "RAdam",
-               "fused", "foreach", "amsgrad", "decay", "Muon", "low rank"))  # fmt: skip
+@variant(kind=("SGD", "momentum", "Adam", "Adafactor", "Lion", "RMSprop", "Adagrad", "NAdam",
+               "RAdam", "fused", "foreach", "amsgrad", "decay", "Muon", "low rank"))  # fmt: skip
 def optimized(run: Run, kind: str) -> None:
     from tools.ledger import optimizers
 
@@ -220,7 +223,8 @@ def frozen(run: Run, what: str) -> None:
         for name, parameter in model.named_parameters():
             off = {"tower": models.is_tower(name), "llm": not models.is_tower(name),
                    "embeddings": "embed" in name or "lm_head" in name,
-                   "biases only": not name.endswith("bias"), "staged": not models.is_tower(name)}  # fmt: skip
+                   "biases only": not name.endswith("bias"),
+                   "staged": not models.is_tower(name)}  # fmt: skip
             parameter.requires_grad_(not off[what])
 
     run.prepared.append(freeze)
@@ -238,7 +242,8 @@ def frozen(run: Run, what: str) -> None:
 def adapted(run: Run, kind: str) -> None:
     more: dict[str, Any] = {"dora": {"use_dora": True}, "lora dropout": {"lora_dropout": 0.1},
                             "rslora": {"use_rslora": True},
-                            "lora head": {"modules_to_save": ["lm_head"]}}.get(kind, {})  # fmt: skip
+                            "lora head": {"modules_to_save": ["lm_head"]},
+                            }.get(kind, {})  # fmt: skip
     run.prepared.append(lambda model: lora(model, **more))
 
 
@@ -317,7 +322,12 @@ def two_optimizers(run: Run, accumulation: int) -> None:
 @variant(kind=("adamw_torch", "sgd", "adafactor", "adagrad", "rmsprop"), accumulation=(1, 4))
 def trainer(run: Run, kind: str, accumulation: int) -> None:
     run.program, run.accumulation, run.clipping = "trainer", accumulation, 1.0
-    run.options |= {"optim": kind, "lr_scheduler_type": "linear", "warmup_steps": 1, "bf16": accumulation > 1}
+    run.options |= {
+        "optim": kind,
+        "lr_scheduler_type": "linear",
+        "warmup_steps": 1,
+        "bf16": accumulation > 1,
+    }
 
 
 @variant(world=2, noise=(True, False))
@@ -338,5 +348,3 @@ def trainer_saves(run: Run, resumed: bool) -> None:
             trainer.train(resume_from_checkpoint=True)
 
     run.drive = drive
-
-
