@@ -120,13 +120,13 @@ def inject(bench: Bench, name: str, known: Mapping[str, Any]) -> dict[str, Any]:
     """The record of an injection: the healthy run, then the one with the error in it."""
     told: dict[str, Any] = {"what": "injection", "name": name, **known, "sources": sources()}
     job = {"what": "injection", "name": name, "world": known["world"]}
-    healthy, place = _staged(bench, {**job, "faulty": False}, known["stages"])
+    healthy, place, began = _staged(bench, {**job, "faulty": False}, known["stages"])
     if healthy["verdict"] != "ok":
         return told | {"verdict": "broken", "why": _error(healthy)}
-    faulty, other = _staged(bench, {**job, "faulty": True}, known["stages"], str(place))
+    faulty, other, later = _staged(bench, {**job, "faulty": True}, known["stages"], str(place))
     if faulty["verdict"] != "ok":
         return told | {"verdict": "broken", "why": _error(faulty)}
-    right, wrong = said.records(place), said.records(other)
+    right, wrong = said.records(place, began), said.records(other, later)
     found = said.judge(known, right, wrong)
     apart = faulty["ranks"][-1]["account"]["apart"]
     if not apart["differ"]:
@@ -136,18 +136,16 @@ def inject(bench: Bench, name: str, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def _staged(
     bench: Bench, job: Mapping[str, Any], stages: int, other: str = ""
-) -> tuple[Answer, Path]:
+) -> tuple[Answer, Path, float]:
     place = bench.place(job["name"])
     for stage in range(stages):
-        for report in place.glob("findings*"):
-            report.unlink()  # the last stage is judged
-        last = stage == stages - 1
+        last, began = stage == stages - 1, time.time()
         answer = bench.worker("guard").run(
             {**job, "stage": stage, "folder": str(place), "other": other if last else ""}
         )
         if answer["verdict"] != "ok":
             break
-    return answer, place
+    return answer, place, began
 
 
 def healthy(bench: Bench, name: str, known: Mapping[str, Any]) -> dict[str, Any]:

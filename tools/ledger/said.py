@@ -13,11 +13,11 @@ Record = Mapping[str, Any]
 _SHOWN = ("tokens", "weights", "residual", "rates", "groups", "training", "towers", "targets")
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
-    """One a window, in their order."""
+def records(folder: Path, since: float = 0.0) -> list[dict[str, Any]]:
+    """One a window, in their order, of what was reported from a time on."""
     lines = [json.loads(line) for file in sorted(folder.glob("findings*.jsonl"))
              for line in file.read_text().splitlines()]  # fmt: skip
-    return of_lines(lines)
+    return of_lines([each for each in lines if each["time"] >= since])
 
 
 def of_lines(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
