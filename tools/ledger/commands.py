@@ -28,7 +28,13 @@ def inject(name: str, rules: str) -> dict[str, Any]:
     """The record of one: the reference that the oracle has for it is the healthy run."""
     case = next(each for each in (*cases.TRL, *cases.LLAMAFACTORY) if each.name == name)
     extra = {**case.environment, "VLMGUARD_RULES": rules, "VLMGUARD_LEDGER": "1"}
-    known = {"kind": 0, "title": TITLES[name], "codes": CODES[name], "world": case.ranks, "seen": ""}
+    known = {
+        "kind": 0,
+        "title": TITLES[name],
+        "codes": CODES[name],
+        "world": case.ranks,
+        "seen": "",
+    }
     told: dict[str, Any] = {"what": "injection", "name": name, **known}
     right, wrong = (
         trainers.run(each, guard=True, ranks=case.ranks, extra=extra, cold=False)
@@ -41,4 +47,6 @@ def inject(name: str, rules: str) -> dict[str, Any]:
     size = max((error for error, _ in found.worst), default=0.0)
     healthy, faulty = (said.of_lines(each.report()) for each in (right, wrong))
     apart = {"differ": len(found.faults), "of": found.judged, "size": size}
-    return told | said.judge(known, healthy, faulty) | {"apart": apart, "alarms": said.alarms(healthy)}
+    return (
+        told | said.judge(known, healthy, faulty) | {"apart": apart, "alarms": said.alarms(healthy)}
+    )

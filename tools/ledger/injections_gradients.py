@@ -73,7 +73,9 @@ def lora(model: Any, without: str = "lm_head", **more: Any) -> Any:
     torch.manual_seed(5)
     linear = [n for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)]
     names = [name for name in linear if without not in name and "lm_head" not in name]
-    return peft.get_peft_model(model, peft.LoraConfig(r=4, init_lora_weights=False, target_modules=names, **more))
+    return peft.get_peft_model(
+        model, peft.LoraConfig(r=4, init_lora_weights=False, target_modules=names, **more)
+    )
 
 
 def checkpointed(reentrant: bool) -> Any:
@@ -195,7 +197,7 @@ def frozen_mid_run(run: Run) -> None:
 
 @injection(6, "VG640", world=2)
 def half_of_a_tower(run: Run) -> None:
-    """ZeRO-2, bf16: of a tower that is used twice one part is reduced (put in by hand: releases from 0.19.4 on are right)"""
+    """ZeRO-2, bf16: half of a tower's gradient is lost on the way, by hand: 0.19.8 is right"""
     run.strategy, run.config, run.rate = "zero2", {"bf16": {"enabled": True}}, 1e-2
     run.alter.append(low)
 

@@ -13,11 +13,11 @@ Record = Mapping[str, Any]
 _SHOWN = ("tokens", "weights", "residual", "rates", "groups", "training", "towers", "targets")
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
-    """One a window, in their order."""
+def records(folder: Path, since: float = 0.0) -> list[dict[str, Any]]:
+    """One a window, in their order, of what was reported from a time on."""
     lines = [json.loads(line) for file in sorted(folder.glob("findings*.jsonl"))
              for line in file.read_text().splitlines()]  # fmt: skip
-    return of_lines(lines)
+    return of_lines([each for each in lines if each["time"] >= since])
 
 
 def of_lines(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -29,7 +29,9 @@ def _window(record: Record) -> int:
     return int(record["window"] or 0)
 
 
-def entries(records: Sequence[Record], level: str = "") -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+def entries(
+    records: Sequence[Record], level: str = ""
+) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
     """Step (from 1, of this run), station and entry."""
     for record in records:
         for station, told in record["stations"].items():
@@ -101,7 +103,9 @@ def _numbers(records: Sequence[Record], where: str) -> list[Any]:
 
 def _at(record: Record, where: str) -> Any:
     first, *rest = where.split(".")
-    found: Any = record.get(first) if first in record else record["stations"].get(first, {}).get("shown")
+    found: Any = (
+        record.get(first) if first in record else record["stations"].get(first, {}).get("shown")
+    )
     for word in rest:
         found = found.get(word) if isinstance(found, Mapping) else None
     return found
@@ -111,7 +115,10 @@ def line(told: Record) -> str:
     """A record on one line."""
     head = f"{told['what']} {told['name']}: {told['verdict']}"
     if told["what"] == "injection":
-        more = [f"kind {told['kind']}", f"step {told['step']} {told['code']}" if "step" in told else ""]
+        more = [
+            f"kind {told['kind']}",
+            f"step {told['step']} {told['code']}" if "step" in told else "",
+        ]
         more += [str(told.get("said") or told.get("why") or ""), f"others {told.get('others')}"]
         more += [f"ALARMS when healthy {told['alarms']}"] if told.get("alarms") else []
     else:
