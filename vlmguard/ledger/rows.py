@@ -48,6 +48,12 @@ class Row:
     begins: int
 
     @property
+    def whole(self) -> bool:
+        """Whether all its text is a target. Who masks nothing but pads, as TRL's collator for
+        images does, has placeholders among the targets too."""
+        return self.targets - self.on_media >= self.length - self.media - 1 > 0
+
+    @property
     def named(self) -> str:
         return f"row {self.row} of micro-batch {self.micro} on rank {self.rank}"
 
@@ -91,7 +97,8 @@ def _entries(
     if on_media:
         number = sum(row.on_media for row in on_media)
         why = f"{number} targets are placeholders of images, videos or sounds"
-        yield _entry("warning", why, on_media, step, _MASK)
+        chosen = any(not row.whole for row in on_media)
+        yield _entry("warning" if chosen else "note", why, on_media, step, _MASK)
     on_pads = [row for row in rows if row.on_pads]
     if on_pads:
         why = f"{sum(row.on_pads for row in on_pads)} targets are pads"
@@ -150,7 +157,7 @@ def _not_own(rows: Sequence[Row], pages: Sequence[Page], step: int) -> Iterator[
 
 
 def _notes(rows: Sequence[Row], pages: Sequence[Page], step: int) -> Iterator[Entry]:
-    every = [row for row in rows if row.targets - row.on_media >= row.length - row.media - 1 > 0]
+    every = [row for row in rows if row.whole]
     if len(every) == len(rows):
         yield _entry("note", "every token is a target, the prompts' too", every, step)
     ends = [row for row in rows if row.eos and row.targets]
