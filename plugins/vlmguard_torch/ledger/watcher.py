@@ -115,8 +115,10 @@ class Watcher:
         self._recipe.forget()
 
     def _listen(self, model: Any) -> None:
+        """Before hooks that put embeddings in the place of token ids, as ms-swift's does."""
         if self._forwards is None:
             self._forwards = ForwardHook("the ledger", Weakly(self.forward)).on(model)
+            model._forward_pre_hooks.move_to_end(self._forwards.id, last=False)
 
     @property
     def account(self) -> Account:
