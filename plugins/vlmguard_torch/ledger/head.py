@@ -189,8 +189,14 @@ def _block(
         made = logits(head, leaf, autocast)
     likely = made.detach().float().softmax(-1)
     back = []
+    # A head may know fewer words than the embedding (mllama's), and placeholders may be negative: an
+    # index out of range would end the process of a GPU. Where it is, nothing can be said: 1.0.
+    words = likely.shape[-1]
+    out = [(y < 0) | (y >= words) for y in targets]
+    targets = tuple(y.clamp(0, words - 1) for y in targets)
     for y in targets:
         error = likely.scatter_add(-1, y[:, None], torch.full_like(likely[:, :1], -1.0))
-        (found,) = torch.autograd.grad(made, leaf, error.to(made.dtype), retain_graph=True)
-        back.append(found.float())
-    return [likely.gather(-1, y[:, None])[:, 0] for y in targets], back
+        (pulled,) = torch.autograd.grad(made, leaf, error.to(made.dtype), retain_graph=True)
+        back.append(pulled.float())
+    found = [likely.gather(-1, y[:, None])[:, 0] for y in targets]
+    return [p.masked_fill(no, 1.0) for p, no in zip(found, out, strict=True)], back
