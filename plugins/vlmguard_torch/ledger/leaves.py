@@ -7,6 +7,7 @@ last None or zero. Only sketches are kept. Nothing waits for the device.
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
 import torch
@@ -67,7 +68,7 @@ class Leaves:
             return
         self._opened, self.stepping, self.late = True, False, False
         self.forwards, self.unread = [], {}
-        self.index = [n for n, p in enumerate(self.subject.parameters) if self._watched(n, p)]
+        self.index = self._watched()
         self._rows = {n: row for row, n in enumerate(self.index)}
         self.parts, self.eps = dict.fromkeys(self.index, 0), dict.fromkeys(self.index, 0.0)
         self._micro: dict[int, int] = {}
@@ -78,9 +79,11 @@ class Leaves:
             self._hook(n, self.subject.parameters[n])
         self._handles += self.sharded.open(self._hook)
 
-    def _watched(self, n: int, p: Any) -> bool:
+    def _watched(self) -> list[int]:
         held = [each.group is not None for each in self.subject.account.tensors]
-        return p.requires_grad and (held[n] or not any(held))
+        some = any(held)
+        parameters = enumerate(self.subject.parameters)
+        return [n for n, p in parameters if p.requires_grad and (held[n] or not some)]
 
     def _hook(self, n: int, used: Any) -> None:
         """On a parameter, or what FSDP2 puts in its place."""
@@ -92,7 +95,8 @@ class Leaves:
 
         self._handles.append(used.register_hook(part))
         if self.clears and used is self.subject.parameters[n]:
-            self._handles.append(used.register_post_accumulate_grad_hook(lambda p: self._see(n, p)))
+            see = partial(contain, "the ledger's sums", self._see, n)
+            self._handles.append(used.register_post_accumulate_grad_hook(see))
 
     def _see(self, n: int, p: Any) -> None:
         """What torch itself added is no reason to look whether somebody changed it."""
