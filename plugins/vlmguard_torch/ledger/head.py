@@ -189,8 +189,8 @@ def _block(
         made = logits(head, leaf, autocast)
     likely = made.detach().float().softmax(-1)
     back = []
-    # A head may know fewer words than the embedding (mllama's), and placeholders may be negative: an
-    # index out of range would end the process of a GPU. Where it is, nothing can be said: 1.0.
+    # A head may know fewer words than the embedding (mllama's), and placeholders may be negative:
+    # an index out of range would end the process of a GPU. Where one is, nothing can be said: 1.0.
     words = likely.shape[-1]
     out = [(y < 0) | (y >= words) for y in targets]
     targets = tuple(y.clamp(0, words - 1) for y in targets)
