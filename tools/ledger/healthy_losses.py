@@ -23,7 +23,7 @@ def _logprobs(logits: Any, wanted: Any) -> Any:
     return (chosen * (wanted >= 0)).sum(-1)
 
 
-LOSSES = ("weighted", "focal", "smoothed rightly", "z-loss", "distilled", "half", "dpo", "orpo",
+LOSSES = ("weighted", "focal", "smoothed rightly", "z-loss", "distilled", "less", "dpo", "orpo",
           "grpo", "ppo", "entropy", "contrastive", "reward", "chunked")  # fmt: skip
 
 
@@ -79,8 +79,8 @@ def _loss(kind: str, run: Run, model: Any, batch: Batch, total: int, kept: dict[
             return (
                 0.5 * plain - 0.5 * (logits.log_softmax(-1) * teacher).sum(-1)[there].sum() * share
             )
-        case "half":
-            return 0.5 * plain
+        case "less":
+            return 0.7 * plain
         case "dpo":
             return -functional.logsigmoid(0.1 * (rows[:2] - rows[2:])).mean()
         case "orpo":

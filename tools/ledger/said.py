@@ -89,7 +89,7 @@ def judge(known: Record, right: Sequence[Record], wrong: Sequence[Record]) -> di
 
 
 def shown(known: Record, right: Sequence[Record], wrong: Sequence[Record]) -> str:
-    """A note that the healthy run has not, or that tells others there, or the numbers of a station that differ."""
+    """A note that the healthy run has not, or has of others; or a station's numbers that differ."""
     told = _words if known["kind"] in SHOWN_IS_ENOUGH else _code
     before = {told(entry) for _, _, entry in entries(right, "note")}
     for step, station, entry in entries(wrong, "note"):

@@ -34,7 +34,14 @@ def text() -> str:
     calm = [
         line for line in lines if line["what"] == "healthy" and line["verdict"] != "not healthy"
     ]
-    parts = [HEAD, *_counts(errors, calm), *_kinds(errors), *_beside(errors), *_healthy(calm)]
+    parts = [
+        HEAD,
+        *_counts(errors, calm),
+        *_states(lines),
+        *_kinds(errors),
+        *_beside(errors),
+        *_healthy(calm),
+    ]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -68,6 +75,14 @@ def _counts(errors: Sequence[Line], calm: Sequence[Line]) -> Iterator[str]:
     same = sum(line["verdict"] in ("quiet", "alarm") for line in calm)
     right = [line for line in errors if line["verdict"] != "broken"]
     yield f"**Of {len(KINDS) - len(NOT_BY_BOOKS)} kinds that can be told by books, {found['told']} were told by step {BY_STEP}, {found['shown']} were shown ({enough} of them are of a kind of which that is all that is wanted).** {len(calm) + len(right)} healthy runs, {alarmed} with a warning; {same} of {len(calm)} that were compared are bit for bit as without.\n"
+
+
+def _states(lines: Sequence[Line]) -> Iterator[str]:
+    """Records of other sources are not made again here: the page says so."""
+    sources = Counter(line["sources"] for line in lines)
+    if len(sources) > 1:
+        told = ", ".join(f"{number} of `{name}`" for name, number in sources.most_common())
+        yield f"The records are of more than one state of the sources: {told}.\n"
 
 
 def _kinds(errors: Sequence[Line]) -> Iterator[str]:
