@@ -120,7 +120,8 @@ def train(make, loss=plain, parts=1, windows=2, watched=True, cast=None, scaler=
     optimizer, pages = torch.optim.SGD(model.parameters(), 0.5), []
     account, rows = account_of(model, optimizer), batches()
     if watched:
-        subject = Subject(model, optimizer, tuple(model.parameters()), account)
+        extra = {"accumulation": parts}
+        subject = Subject(model, optimizer, tuple(model.parameters()), account, extra=extra)
         Watcher(subject, [Targets], pages.append, windows)
     for number in range(windows + len(lost)):
         for _ in range(parts):

@@ -208,6 +208,7 @@ class Targets(Reader):
             "lengths": [each.ids.shape[-1] for each, _ in read[:SHOWN]],
             "weights": [weights for _, (_, weights) in read[:SHOWN]],
             "scale": self._scale,
+            "accumulation": _accumulation(self.subject),
             "precision": _precision(read[0][0]),
         }
 
@@ -279,6 +280,15 @@ def _precision(each: _Forward) -> str:
     kind = each.autocast.dtype if each.autocast.enabled else each.kind
     short = kind == torch.float32 and torch.get_float32_matmul_precision() != "highest"
     return "tf32" if short else str(kind).removeprefix("torch.")
+
+
+def _accumulation(subject: Subject) -> int:
+    """Micro-batches a step, as the framework was told; 0 where nobody was: then two backwards of a
+    step may be two losses."""
+    declared = subject.extra.get("accumulation")
+    if declared is None and subject.engine is not None:
+        declared = subject.engine.gradient_accumulation_steps()
+    return int(declared or 0)
 
 
 def _loss_scale(subject: Subject) -> Any:
