@@ -292,8 +292,11 @@ def in_force() -> settings.Settings:
 def judge(findings: Iterable[Finding], owner: RunState | None = None) -> None:
     """Say each finding of a run (the current one if not told which) under its policy; stop for
     those that must not pass."""
+    found = list(findings)
+    if not found:  # each batch of each step comes here
+        return
     with runstate.acting(owner):
-        _under_policy(findings)
+        _under_policy(found)
 
 
 def _under_policy(findings: Iterable[Finding]) -> None:

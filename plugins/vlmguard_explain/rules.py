@@ -126,6 +126,6 @@ def _of(run: Run, batch: Batch | None) -> Facts:
         freeze_tower=None if tower is None else not tower.trainable,
         kinds=batch.kinds if batch else (),
         seen=frozenset(("text model",)) if blind else frozenset(),  # such as a reranker
-        said={"cutoff": " and ".join(run.cut_off)},
+        fields={"cutoff": " and ".join(run.cut_off)},
         run=run,
     )

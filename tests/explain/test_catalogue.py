@@ -88,7 +88,7 @@ def test_no_step_pastes_what_a_stranger_wrote(known):
     """Whatever a message names is quoted or left out, without escapes and secrets."""
     words = (f"No module named '{HOSTILE}' [Errno 2] No such file or directory: '/a/{HOSTILE}' "
              f"unrecognized arguments: --{HOSTILE} {known.examples[0]['text']}")  # fmt: skip
-    facts = Facts(message=words, model=HOSTILE, said={"output_dir": HOSTILE, "dataset": HOSTILE})
+    facts = Facts(message=words, model=HOSTILE, fields={"output_dir": HOSTILE, "dataset": HOSTILE})
     for step in steps(known, facts):
         said = flags.say(step, facts)
         assert "reboot" not in said.replace("sudo reboot", "") or "'" in said

@@ -84,9 +84,15 @@ def models_own(model: Any, batch: dict[str, Any], total: int) -> Any:
     return model(**batch, num_items_in_batch=total).loss
 
 
+def means(model: Any, batch: dict[str, Any], total: int) -> Any:
+    """Of a class that takes no notice of num_items_in_batch, a loop that divides."""
+    return model(**batch).loss / PARTS
+
+
 HEAD = ["q_proj", "lm_head"]
 VARIANTS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     **{name: (lambda name=name: vision(name), {}) for name in families._all()},
+    "qwen2_audio": (lambda: vision("qwen2_audio"), {"loss": means}),
     "tied": (lambda: language(tie_word_embeddings=True), {}),
     "softcap": (lambda: language("Gemma2", final_logit_softcapping=5.0), {}),
     "logits_scaling": (lambda: language("Granite", logits_scaling=4.0), {}),
@@ -100,6 +106,7 @@ VARIANTS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "own loss": (language, {"loss": own()}),
     "wrong: not shifted": (language, {"loss": own(0, 0.1)}),
     "wrong: shifted twice": (language, {"loss": own(2)}),
+    "wrong: a careless class": (lambda: vision("qwen2_audio"), {}),
 }
 
 

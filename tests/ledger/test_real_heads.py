@@ -45,3 +45,10 @@ def test_healthy_models_balance(found, name):
 def test_wrong_targets_are_told(found, name):
     assert found[name]["same"]
     assert found[name]["entries"] == [["VG620", "warning"]] * 2
+
+
+def test_a_class_that_ignores_num_items_in_batch_is_told(found):
+    """Qwen2-Audio: with two micro-batches its loss is twice too large."""
+    told = found["wrong: a careless class"]
+    assert told["sums"] == [pytest.approx(2)] * 2
+    assert told["entries"] == [["VG622", "note"], ["VG622", "warning"]]

@@ -190,6 +190,22 @@ def test_each_rank_gets_its_own():
     assert entry.what == "2 of 2 vision tensors, 4 of 4 llm tensors"
 
 
+@pytest.mark.parametrize(
+    ("forwards", "level"), [(["ddp", "no_sync"], "warning"), (["no_sync"], "note")]
+)
+def test_local_sgd_is_meant(forwards, level):
+    ranks = [vectors(1), vectors(2)]
+    pages = [page(ranks[r], ranks[r], rank=r, forwards=forwards) for r in range(2)]
+    [entry] = judged(pages).entries
+    assert entry.level == level
+    assert "under no_sync()" in entry.why
+
+
+def test_gradients_that_the_backward_uses():
+    pages = two(lambda a, b: times(a, 0), read=[0] * len(KINDS))
+    assert "the backward itself" in judged(pages).reason
+
+
 def test_some_of_two_parts_are_lost():
     first, second = [vectors(1), vectors(2)], [vectors(3), vectors(4)]
     made = [plus(a, b) for a, b in zip(first, second, strict=True)]

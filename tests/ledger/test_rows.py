@@ -110,6 +110,7 @@ def test_labels_of_another_text():
         ({"targets": 19, "own": 19}, {}, "every token is a target"),
         ({"eos_targets": 0}, {}, "never a target"),
         ({"restarts": 2}, {"bounded": False}, "packed rows"),
+        ({"begins": 2}, {"bounded": False}, "several texts begin in one row"),
     ],
 )
 def test_what_may_be_meant_is_a_note(odd, more, word):
@@ -255,3 +256,11 @@ def test_kept_rows_are_shown_with_their_weights():
 def test_an_account_with_a_tokenizer_equals_one_without():
     account = Account(())
     assert replace(account, text=lambda ids: []) == account
+
+
+def test_placeholders_among_the_targets_of_rows_that_mask_nothing_are_only_shown():
+    everything = {"targets": 19, "own": 19, "media": 4, "on_media": 4}
+    levels = told(judged(page(row(**everything), row(**everything), pixels=True)))
+    assert levels == [("VG610", "note"), ("VG610", "note")], "TRL's collator for images"
+    mixed = judged(page(row(**everything), row(media=4, on_media=4, targets=12, own=12)))
+    assert ("VG610", "warning") in told(mixed)

@@ -101,6 +101,8 @@ ODD = {
              .masked_fill(t["input_ids"] == IMAGE, -100)}, "note", "every token is a target"),
     "packed": ({"position_ids": lambda t: torch.arange(LONG).remainder(5)[None].repeat(2, 1)},
                "note", "packed rows"),
+    "begins again": ({"input_ids": lambda t: t["input_ids"].index_fill(1, torch.tensor([5]), BOS)},
+                     "note", "several texts begin in one row"),
 }  # fmt: skip
 
 
@@ -209,7 +211,7 @@ def test_many_and_long_rows_stay_few_numbers():
     assert [tuple(part["ids"].shape) for part in page["kept"]] == [(2, WIDTH)] + [(1, WIDTH)] * 3
     assert (page["kept"][0]["marks"] == 2).any(-1).all()
     reader.close()
-    assert reader.page() == "the model is not given token ids"
+    assert reader.page() == "no forward was seen"
 
 
 def test_embeddings_instead_of_ids_cannot_be_told():

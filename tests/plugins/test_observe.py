@@ -20,6 +20,7 @@ torch = pytest.importorskip("torch")
 
 from tests.plugins.toys import Config, Layer, Tower, Toy, config  # noqa: E402
 from vlmguard_torch.observe import (  # noqa: E402
+    measure,
     observed,
     observed_cache,
     observer,
@@ -366,7 +367,7 @@ def test_a_width_nobody_knows_is_stopped_before_its_memory_is_used():
 
 
 def test_time_that_runs_out_is_not_kept(monkeypatch, cache):
-    monkeypatch.setattr(observer, "SECONDS", 0.0)
+    monkeypatch.setattr(measure, "SECONDS", 0.0)
     facts = observer.observe(full())
     assert not facts
     assert "TooLong" in facts.reason
@@ -515,7 +516,7 @@ def test_all_is_restored_behind_an_error(error):
 
 def test_observed_once(cache, monkeypatch):
     first = observer.observe(full())
-    monkeypatch.setattr(observer, "measure", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(measure, "measure", lambda *_: pytest.fail("measured again"))
     assert observer.observe(full()) == first
     assert [file.suffix for file in cache.iterdir()] == [".json"]
 

@@ -304,7 +304,7 @@ class Engine:
 
 def watched(model, strategy="ddp"):
     towers = (Tower("vision", ("visual",), 2, 2), Tower("llm", ("model",), 2, 2))
-    state = RunState(Settings(), run=Run("x", strategy=strategy, towers=towers))
+    state = RunState(Settings(ledger="off"), run=Run("x", strategy=strategy, towers=towers))
     trainer = types.SimpleNamespace(
         model=model,
         accelerator=types.SimpleNamespace(sync_gradients=True, state=None),

@@ -1,4 +1,4 @@
-"""``python -m tools.house [--list]``: how a plain Trainer on a tiny LLaVA goes through our modules.
+"""``python -m tools.house``: how a plain Trainer on a tiny LLaVA goes through our modules.
 
 Distinct edges between our modules below `lifecycle.begin`, walks over the model's parameters, our
 modules that are loaded when the framework's ``train`` is called, milliseconds until then and until
@@ -16,20 +16,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.kit import envs, runs
+from tools.house import figures
 
 ENV, MODEL = "trl", "llava"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.house", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="into docs/data/house.json")
     parser.add_argument("--list", action="store_true", help="every edge and module")
     given = parser.parse_args()
+    every = []
     with tempfile.TemporaryDirectory() as folder:
         for line in _measured(Path(folder)):
             told = json.loads(line)
+            every.append(dict(told))
             if not given.list:
                 told.pop("listed", None)
             print(json.dumps(told, indent=1), flush=True)
+    if given.write:
+        figures.keep(every)
 
 
 def _measured(folder: Path) -> Iterator[str]:

@@ -34,8 +34,9 @@ def trained(what: str, model: str, out: Path, rank: int) -> None:
         remove_unused_columns=False, dataloader_pin_memory=False, disable_tqdm=True,
     )  # fmt: skip
     collate = Collate(AutoTokenizer.from_pretrained(model), built.config)
+    begun = time.process_time()
     trainer = Trainer(model=built, args=args, train_dataset=Rows("mixed"), data_collator=collate)
-    told = {"edges": _edges, "start": _start}[what](trainer)
+    told = _edges(trainer) if what == "edges" else _start(trainer, begun)
     if rank == 0:
         out.write_text(json.dumps(told, indent=1))
 
@@ -58,12 +59,13 @@ def _edges(trainer: Any) -> dict[str, Any]:
     return walk.told()
 
 
-def _start(trainer: Any) -> dict[str, Any]:
-    """Until the framework's own ``train`` is called, and until the first forward."""
+def _start(trainer: Any, begun: float) -> dict[str, Any]:
+    """From before the Trainer was made until the framework's own ``train`` is called, and until
+    the first forward."""
     from vlmguard.runtime import stub
 
     told: dict[str, Any] = {"modules once the Trainer is made": len(_ours())}
-    call, begun = stub.Hook.call, time.process_time()
+    call = stub.Hook.call
 
     def timed(hook: Any, wrapped: Any, *given: Any) -> Any:
         def handed_on(*args: Any, **kwargs: Any) -> Any:
@@ -79,7 +81,7 @@ def _start(trainer: Any) -> dict[str, Any]:
     stub.Hook.call = timed
     trainer.model.register_forward_pre_hook(forward)
     trainer.train()
-    return {"modules": len(told["listed"]), **told}
+    return {"modules when train is called": len(told["listed"]), **told}
 
 
 def _since(begun: float) -> float:

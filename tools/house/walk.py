@@ -12,6 +12,8 @@ from types import FrameType
 from typing import Any
 
 OURS = "vlmguard"
+BESIDE = ("vlmguard_imports", "vlmguard.ranks", "vlmguard._bootstrap")
+"""What runs beside: the measuring's stand-ins and ranks, and the watcher of imports."""
 WALKED = "named_parameters"
 _RESUMED = 12
 """Instructions behind which a generator goes on: no call."""
@@ -40,7 +42,7 @@ class Walk:
         if frame.f_code.co_name == WALKED and id(frame.f_locals.get("self")) in self.whole:
             self.walks[":".join(_ours(frame.f_back))] += 1
         name = frame.f_globals.get("__name__", "")
-        if not name.startswith(OURS):
+        if not name.startswith(OURS) or name.startswith(BESIDE):
             return
         if name != self.last:
             self.edges[self.last, name] += 1

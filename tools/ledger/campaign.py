@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit import envs
-from tools.ledger import said
+from tools.ledger import commands, said
 from tools.ordinary import campaign as ordinary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +46,8 @@ class Worker:
         self.errors = (folder / f"{mode}.log").open("w")
         self.process = subprocess.Popen(
             [envs.program("trl"), "-m", "tools.ledger.worker"], env=variables, cwd=ROOT,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+            start_new_session=True,
         )  # fmt: skip
         self.buffer = b""
         self.known = self._line(300.0)
@@ -67,7 +68,9 @@ class Worker:
                 raise RuntimeError(f"no answer: {self.errors.name}")
             found = os.read(self.process.stdout.fileno(), 1 << 20)
             if not found:
-                raise RuntimeError(f"the worker is gone: {Path(self.errors.name).read_text()[-2000:]}")
+                raise RuntimeError(
+                    f"the worker is gone: {Path(self.errors.name).read_text()[-2000:]}"
+                )
             self.buffer += found
         line, _, self.buffer = self.buffer.partition(b"\n")
         told: Answer = json.loads(line)
@@ -117,13 +120,13 @@ def inject(bench: Bench, name: str, known: Mapping[str, Any]) -> dict[str, Any]:
     """The record of an injection: the healthy run, then the one with the error in it."""
     told: dict[str, Any] = {"what": "injection", "name": name, **known, "sources": sources()}
     job = {"what": "injection", "name": name, "world": known["world"]}
-    healthy, place = _staged(bench, {**job, "faulty": False}, known["stages"])
+    healthy, place, began = _staged(bench, {**job, "faulty": False}, known["stages"])
     if healthy["verdict"] != "ok":
         return told | {"verdict": "broken", "why": _error(healthy)}
-    faulty, other = _staged(bench, {**job, "faulty": True}, known["stages"], str(place))
+    faulty, other, later = _staged(bench, {**job, "faulty": True}, known["stages"], str(place))
     if faulty["verdict"] != "ok":
         return told | {"verdict": "broken", "why": _error(faulty)}
-    right, wrong = said.records(place), said.records(other)
+    right, wrong = said.records(place, began), said.records(other, later)
     found = said.judge(known, right, wrong)
     apart = faulty["ranks"][-1]["account"]["apart"]
     if not apart["differ"]:
@@ -131,18 +134,18 @@ def inject(bench: Bench, name: str, known: Mapping[str, Any]) -> dict[str, Any]:
     return told | found | {"apart": apart, "alarms": said.alarms(right)}
 
 
-def _staged(bench: Bench, job: Mapping[str, Any], stages: int, other: str = "") -> tuple[Answer, Path]:
+def _staged(
+    bench: Bench, job: Mapping[str, Any], stages: int, other: str = ""
+) -> tuple[Answer, Path, float]:
     place = bench.place(job["name"])
     for stage in range(stages):
-        for report in place.glob("findings*"):
-            report.unlink()  # the last stage is judged
-        last = stage == stages - 1
+        last, began = stage == stages - 1, time.time()
         answer = bench.worker("guard").run(
             {**job, "stage": stage, "folder": str(place), "other": other if last else ""}
         )
         if answer["verdict"] != "ok":
             break
-    return answer, place
+    return answer, place, began
 
 
 def healthy(bench: Bench, name: str, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,8 +160,7 @@ def healthy(bench: Bench, name: str, known: Mapping[str, Any]) -> dict[str, Any]
     if on["verdict"] != "ok":
         return told | {"verdict": "stopped", "why": _error(on)}
     records = said.records(place)
-    same = [{k: v for k, v in rank["account"].items() if k != "seconds"} for rank in on["ranks"]] == [
-        {k: v for k, v in rank["account"].items() if k != "seconds"} for rank in off["ranks"]]  # fmt: skip
+    same = [rank["account"] for rank in on["ranks"]] == [rank["account"] for rank in off["ranks"]]
     alarms = said.alarms(records)
     verdict = "changed" if not same else "alarm" if alarms else "quiet"
     return told | {"verdict": verdict, "alarms": alarms, "notes": said.notes(records),
@@ -200,13 +202,13 @@ def main() -> int:
     until = ordinary._until(options.until)
     with working() as bench:
         for what, name, known in _wanted(bench.known(), options):
-            kept = records().get((what, name))
+            kept = records().get(("healthy" if what == "healthy" else "injection", name))
             if time.time() >= until:
                 break
             if kept and kept["sources"] == sources() and not options.again:
                 continue
             try:
-                told = (inject if what == "injection" else healthy)(bench, name, known)
+                told = _made(bench, what, name, known)
             except RuntimeError as error:
                 print(f"{name}: no verdict: {error}", flush=True)
                 continue
@@ -216,24 +218,35 @@ def main() -> int:
     return 0
 
 
+def _made(bench: Bench, what: str, name: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    if what == "command":
+        return commands.inject(name, RULES) | {"sources": sources()}
+    return (inject if what == "injection" else healthy)(bench, name, known)
+
+
 def _sweep(bench: Bench) -> None:
     for folder in bench.folder.iterdir():
         if folder.is_dir():
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wanted(known: Mapping[str, Any], options: argparse.Namespace) -> Iterator[tuple[str, str, Any]]:
-    for what in ("injection", "healthy"):
+def _wanted(
+    known: Mapping[str, Any], options: argparse.Namespace
+) -> Iterator[tuple[str, str, Any]]:
+    every = {**known, "command": dict.fromkeys(commands.CODES)}
+    for what in ("injection", "command", "healthy"):
         if options.what.startswith(what[:6]) or not options.what:
-            for name, told in known[what].items():
+            for name, told in every[what].items():
                 if not options.only or any(word in name for word in options.only):
                     yield what, name, told
 
 
 def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--what", default="", choices=("", "injections", "healthy"))
-    parser.add_argument("--only", nargs="*", default=[], help="names with any of these words in them")
+    parser.add_argument("--what", default="", choices=("", "injections", "commands", "healthy"))
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="names with any of these words in them"
+    )
     parser.add_argument("--until", default="", help="stop at this time of the clock, HH:MM")
     parser.add_argument("--again", action="store_true", help="make records again")
     return parser.parse_args(words)

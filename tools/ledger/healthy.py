@@ -3,6 +3,7 @@ and learning rates, under each strategy. Nothing may be said of them, and no bit
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,9 @@ def variant(world: int | Sequence[int] = 1, **choices: Sequence[Any]) -> Callabl
         for ranks in (world,) if isinstance(world, int) else world:
             for chosen in itertools.product(*choices.values()):
                 told = dict(zip(choices, chosen, strict=True))
-                name = " ".join([prepare.__name__, *map(_word, told.values()), f"x{ranks}" * (ranks > 1)])
+                name = " ".join(
+                    [prepare.__name__, *map(_word, told.values()), f"x{ranks}" * (ranks > 1)]
+                )
                 VARIANTS[name.strip()] = Variant(name.strip(), _bound(prepare, told), ranks)
         return prepare
 
@@ -54,6 +57,6 @@ def _bound(prepare: Callable[..., None], told: Mapping[str, Any]) -> Callable[[A
 
 def load() -> dict[str, Variant]:
     """All of them; imports torch."""
-    from tools.ledger import healthy_gradients, healthy_losses, healthy_strategies  # noqa: F401
-
+    for name in ("gradients", "weights", "losses", "strategies"):
+        importlib.import_module(f"tools.ledger.healthy_{name}")
     return VARIANTS

@@ -44,7 +44,9 @@ def _loss(kind: str, run: Run, model: Any, batch: Batch, total: int, kept: dict[
         return _pooled(kind, model, batch)
     logits, wanted = _logits(model, batch)
     share = run.world / total
-    each = functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="none").view(wanted.shape)
+    each = functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="none").view(
+        wanted.shape
+    )
     there = wanted >= 0
     plain = each.sum() * share
     rows = _logprobs(logits, wanted)
@@ -55,12 +57,24 @@ def _loss(kind: str, run: Run, model: Any, batch: Batch, total: int, kept: dict[
             return ((1 - (-each).exp()) ** 2 * each).sum() * share
         case "smoothed rightly":
             flat = logits.flatten(0, 1)
-            return functional.cross_entropy(flat, wanted.flatten(), reduction="sum", label_smoothing=0.1) * share
+            return (
+                functional.cross_entropy(
+                    flat, wanted.flatten(), reduction="sum", label_smoothing=0.1
+                )
+                * share
+            )
         case "z-loss":
             return plain + 1e-2 * (logits.logsumexp(-1) ** 2 * there).sum() * share
         case "distilled":
-            teacher = kept.setdefault("teacher", torch.randn(logits.shape[-1], generator=torch.Generator().manual_seed(1)).softmax(-1))
-            return 0.5 * plain - 0.5 * (logits.log_softmax(-1) * teacher).sum(-1)[there].sum() * share
+            teacher = kept.setdefault(
+                "teacher",
+                torch.randn(logits.shape[-1], generator=torch.Generator().manual_seed(1)).softmax(
+                    -1
+                ),
+            )
+            return (
+                0.5 * plain - 0.5 * (logits.log_softmax(-1) * teacher).sum(-1)[there].sum() * share
+            )
         case "half":
             return 0.5 * plain
         case "dpo":
@@ -109,4 +123,7 @@ def _chunked(run: Run, model: Any, batch: Batch, total: int) -> Any:
     hidden = inner.model(**told).last_hidden_state[:, :-1].flatten(0, 1)
     wanted = batch["labels"][:, 1:].flatten()
     parts = zip(hidden.split(16), wanted.split(16), strict=True)
-    return sum(functional.cross_entropy(inner.lm_head(h), y, reduction="sum") for h, y in parts) / total
+    return (
+        sum(functional.cross_entropy(inner.lm_head(h), y, reduction="sum") for h, y in parts)
+        / total
+    )

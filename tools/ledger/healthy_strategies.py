@@ -17,8 +17,11 @@ ZERO: dict[str, dict[str, Any]] = {
     "bf16": {"bf16": {"enabled": True}},
     "fp32 communication": {"bf16": {"enabled": True}, "communication_data_type": "fp32"},
     "bf16 communication": {"communication_data_type": "bf16"},
-    "prescaled": {"prescale_gradients": True, "gradient_predivide_factor": 2.0,
-                  "zero_optimization": {"reduce_scatter": False}},
+    "prescaled": {
+        "prescale_gradients": True,
+        "gradient_predivide_factor": 2.0,
+        "zero_optimization": {"reduce_scatter": False},
+    },
     "clipped": {"gradient_clipping": 0.5},
 }
 
@@ -89,11 +92,19 @@ def comm_hook(run: Run, kind: str) -> None:
 
     def register(model: Any, optimizer: Any) -> None:
         if "powersgd" in kind:
-            state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
-            hook = powerSGD_hook.batched_powerSGD_hook if "batched" in kind else powerSGD_hook.powerSGD_hook
+            state = powerSGD_hook.PowerSGDState(
+                None, matrix_approximation_rank=1, start_powerSGD_iter=2
+            )
+            hook = (
+                powerSGD_hook.batched_powerSGD_hook
+                if "batched" in kind
+                else powerSGD_hook.powerSGD_hook
+            )
             model.register_comm_hook(state, hook)
         else:
-            named = {"bf16": "bf16_compress_hook", "fp16": "fp16_compress_hook"}.get(kind, "allreduce_hook")
+            named = {"bf16": "bf16_compress_hook", "fp16": "fp16_compress_hook"}.get(
+                kind, "allreduce_hook"
+            )
             model.register_comm_hook(None, getattr(default_hooks, named))
 
     run.wrapped.append(register)
@@ -120,23 +131,41 @@ def ddp_checkpointed(run: Run, reentrant: bool) -> None:
 def mixed_rows(run: Run, images: str) -> None:
     """Not every row has an image."""
     run.ddp["find_unused_parameters"] = True
-    run.image = (lambda number: number % 3 > 0) if images == "some" else (lambda number: number // 4 % 2 == 0)
+    run.image = (
+        (lambda number: number % 3 > 0)
+        if images == "some"
+        else (lambda number: number // 4 % 2 == 0)
+    )
 
 
 @variant(images=("some", "phases", "none"))
 def mixed_rows_alone(run: Run, images: str) -> None:
-    kinds = {"some": lambda n: n % 3 > 0, "phases": lambda n: n // 2 % 2 == 0, "none": lambda n: False}
+    kinds = {
+        "some": lambda n: n % 3 > 0,
+        "phases": lambda n: n // 2 % 2 == 0,
+        "none": lambda n: False,
+    }
     run.image = kinds[images]
 
 
 @variant(world=2, stage=(2, 3), accumulation=(1, 2))
 def trainer_zero(run: Run, stage: int, accumulation: int) -> None:
-    run.program, run.strategy, run.accumulation, run.clipping = "trainer", f"zero{stage}", accumulation, 1.0
+    run.program, run.strategy, run.accumulation, run.clipping = (
+        "trainer",
+        f"zero{stage}",
+        accumulation,
+        1.0,
+    )
 
 
 @variant(world=2, accumulation=(1, 2))
 def trainer_fsdp2(run: Run, accumulation: int) -> None:
-    run.program, run.strategy, run.accumulation, run.clipping = "trainer", "fsdp2", accumulation, 1.0
+    run.program, run.strategy, run.accumulation, run.clipping = (
+        "trainer",
+        "fsdp2",
+        accumulation,
+        1.0,
+    )
 
 
 @variant(kind=("eager", "aot_eager"))
@@ -164,5 +193,3 @@ def by_hand_reduced(run: Run) -> None:
                 parameter.grad.div_(run.world)
 
     run.before.append(average)
-
-

@@ -26,7 +26,7 @@ def deaf(model: Any) -> None:
 
 @injection(1, "VG622")
 def careless_model(run: Run) -> None:
-    """The model ignores num_items_in_batch, and the Trainer does not divide: four times too large"""
+    """The model ignores num_items_in_batch, and the Trainer does not divide"""
     run.program, run.accumulation = "trainer", 4
     if run.faulty:
         run.prepared.append(deaf)

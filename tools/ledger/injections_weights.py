@@ -160,5 +160,3 @@ def left_in_eval(run: Run) -> None:
             model.eval()
 
     run.after.append(generated)
-
-

@@ -22,7 +22,9 @@ def make(kind: str, model: Any, rate: float) -> Any:
         case "decay":
             return optim.AdamW(parameters, lr=rate, weight_decay=0.5)
         case "Adafactor":
-            return transformers.Adafactor(parameters, lr=rate, relative_step=False, scale_parameter=False)
+            return transformers.Adafactor(
+                parameters, lr=rate, relative_step=False, scale_parameter=False
+            )
         case "Lion":
             return Lion(parameters, rate)
         case "low rank":

@@ -4,7 +4,7 @@ question, an answer of its own length, an end, pads on the right."""
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,9 @@ _SPECIAL = {PAD: "<pad>", BEGIN: "<s>", END: "</s>", IMAGE: "<image>", START: "<
             STOP: "<|vision_end|>"}  # fmt: skip
 
 
-def tokens(number: int, image: bool, count: int, answers: tuple[int, int] = (2, 9)) -> tuple[list[int], int]:
+def tokens(
+    number: int, image: bool, count: int, answers: tuple[int, int] = (2, 9)
+) -> tuple[list[int], int]:
     """A row's tokens, and how many of its last ones are its answer with the end.
 
     count: placeholders of the image.
@@ -30,8 +32,13 @@ def tokens(number: int, image: bool, count: int, answers: tuple[int, int] = (2, 
     return [BEGIN, *seen, *question, *answer, END], len(answer) + 1
 
 
-def batch(family: families.Family | None, numbers: Sequence[int], known: frozenset[str] = frozenset(),
-          image: Any = lambda number: True, answers: tuple[int, int] = (2, 9)) -> dict[str, torch.Tensor]:  # fmt: skip
+def batch(
+    family: families.Family | None,
+    numbers: Sequence[int],
+    known: frozenset[str] = frozenset(),
+    image: Callable[[int], bool] = lambda number: True,
+    answers: tuple[int, int] = (2, 9),
+) -> dict[str, torch.Tensor]:
     """The rows of these numbers together; family: None for texts alone."""
     seen = [family is not None and image(number) for number in numbers]
     medium = family.one[0] if family else None
@@ -48,7 +55,9 @@ def batch(family: families.Family | None, numbers: Sequence[int], known: frozens
         told["mm_token_type_ids"] = (told["input_ids"] == IMAGE).long()
     if "token_type_ids" in known:
         told["token_type_ids"] = (told["input_ids"] == IMAGE).long()
-    return told | (_pixels(medium, [n for n, s in zip(numbers, seen, strict=True) if s]) if medium else {})
+    return told | (
+        _pixels(medium, [n for n, s in zip(numbers, seen, strict=True) if s]) if medium else {}
+    )
 
 
 def _pixels(medium: families.Medium, numbers: Sequence[int]) -> dict[str, torch.Tensor]:

@@ -13,18 +13,25 @@ Record = Mapping[str, Any]
 _SHOWN = ("tokens", "weights", "residual", "rates", "groups", "training", "towers", "targets")
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
-    """One a window, in their order."""
+def records(folder: Path, since: float = 0.0) -> list[dict[str, Any]]:
+    """One a window, in their order, of what was reported from a time on."""
     lines = [json.loads(line) for file in sorted(folder.glob("findings*.jsonl"))
              for line in file.read_text().splitlines()]  # fmt: skip
-    return sorted((each for each in lines if each["kind"] == "ledger"), key=_window)
+    return of_lines([each for each in lines if each["time"] >= since])
+
+
+def of_lines(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the report's lines that are the ledger's."""
+    return sorted((dict(each) for each in lines if each["kind"] == "ledger"), key=_window)
 
 
 def _window(record: Record) -> int:
     return int(record["window"] or 0)
 
 
-def entries(records: Sequence[Record], level: str = "") -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+def entries(
+    records: Sequence[Record], level: str = ""
+) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
     """Step (from 1, of this run), station and entry."""
     for record in records:
         for station, told in record["stations"].items():
@@ -46,9 +53,13 @@ def notes(records: Sequence[Record]) -> list[str]:
 def _each(records: Sequence[Record], level: str) -> list[str]:
     found: dict[str, str] = {}
     for step, station, entry in entries(records, level):
-        told = f"{entry['code']} {station}, step {step}: {entry['what']} {entry['why']}"
-        found.setdefault(entry["code"], told[:400])
+        found.setdefault(entry["code"], f"{entry['code']} {station}, step {step}: {_words(entry)}")
     return list(found.values())
+
+
+def _words(entry: Mapping[str, Any]) -> str:
+    why, what = entry["why"], entry["what"]
+    return (why if not what or what in why else f"{what}: {why}")[:400]
 
 
 def states(records: Sequence[Record]) -> dict[str, str]:
@@ -66,7 +77,7 @@ def judge(known: Record, right: Sequence[Record], wrong: Sequence[Record]) -> di
     if by_code:
         step, station, entry = min(by_code, key=lambda each: each[0])
         return told | {"verdict": "told", "step": step, "station": station, "code": entry["code"],
-                       "said": f"{entry['what']} {entry['why']}".strip()[:400]}  # fmt: skip
+                       "said": _words(entry)}  # fmt: skip
     where = shown(known, right, wrong)
     if where:
         return told | {"verdict": "shown", "said": where}
@@ -78,7 +89,7 @@ def shown(known: Record, right: Sequence[Record], wrong: Sequence[Record]) -> st
     before = {entry["code"] for _, _, entry in entries(right, "note")}
     for step, station, entry in entries(wrong, "note"):
         if entry["code"] not in before:
-            return f"note {entry['code']} at {station}, step {step}: {entry['what']} {entry['why']}"[:400]
+            return f"note {entry['code']} at {station}, step {step}: {_words(entry)}"
     if known["kind"] not in SHOWN_IS_ENOUGH or not known["seen"]:
         return ""
     healthy, faulty = (_numbers(records, known["seen"]) for records in (right, wrong))
@@ -92,7 +103,9 @@ def _numbers(records: Sequence[Record], where: str) -> list[Any]:
 
 def _at(record: Record, where: str) -> Any:
     first, *rest = where.split(".")
-    found: Any = record.get(first) if first in record else record["stations"].get(first, {}).get("shown")
+    found: Any = (
+        record.get(first) if first in record else record["stations"].get(first, {}).get("shown")
+    )
     for word in rest:
         found = found.get(word) if isinstance(found, Mapping) else None
     return found
@@ -102,7 +115,10 @@ def line(told: Record) -> str:
     """A record on one line."""
     head = f"{told['what']} {told['name']}: {told['verdict']}"
     if told["what"] == "injection":
-        more = [f"kind {told['kind']}", f"step {told['step']} {told['code']}" if "step" in told else ""]
+        more = [
+            f"kind {told['kind']}",
+            f"step {told['step']} {told['code']}" if "step" in told else "",
+        ]
         more += [str(told.get("said") or told.get("why") or ""), f"others {told.get('others')}"]
         more += [f"ALARMS when healthy {told['alarms']}"] if told.get("alarms") else []
     else:

@@ -123,7 +123,9 @@ def of_trainer(run: Any, model: Any) -> dict[str, Any]:
     if run.strategy == "ddp":
         told["ddp_find_unused_parameters"] = run.ddp.get("find_unused_parameters", False)
     if run.strategy.startswith("zero"):
-        told["deepspeed"] = fixture.zero(run.strategy) | {"gradient_clipping": run.clipping} | run.config
+        told["deepspeed"] = (
+            fixture.zero(run.strategy) | {"gradient_clipping": run.clipping} | run.config
+        )
     if run.strategy == "fsdp2":
         told |= {"fsdp": "full_shard auto_wrap", "fsdp_config": fixture.fsdp2(model)}
     return told

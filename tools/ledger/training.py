@@ -106,10 +106,7 @@ class Run:
 
 def make(run: Run) -> Any:
     """The model, from one seed, in training mode."""
-    if run.family in TEXTS:
-        model = text(run.family)
-    else:
-        model = families.of(run.family).model()
+    model = text(run.family) if run.family in TEXTS else families.of(run.family).model()
     run.known = frozenset(inspect.signature(type(model).forward).parameters)
     for prepare in run.prepared:
         model = prepare(model) or model
@@ -186,7 +183,10 @@ def window(run: Run, step: int) -> None:
     total = targets(run, step)
     for micro in range(run.accumulation):
         batch = run.batch(step, micro)
-        with run.live.quiet(micro + 1 == run.accumulation), run.autocast() if run.autocast else contextlib.nullcontext():
+        with (
+            run.live.quiet(micro + 1 == run.accumulation),
+            run.autocast() if run.autocast else contextlib.nullcontext(),
+        ):
             loss = (run.loss or by_tokens)(run, run.live.model, batch, total)
         with run.live.quiet(micro + 1 == run.accumulation):
             run.live.backward(loss)
@@ -213,7 +213,9 @@ def summed(model: Any, batch: Batch) -> Any:
     """The sum of the cross-entropies of next tokens."""
     logits = model(**{key: value for key, value in batch.items() if key != "labels"}).logits
     wanted = batch["labels"][:, 1:].flatten()
-    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), wanted, reduction="sum")
+    return torch.nn.functional.cross_entropy(
+        logits[:, :-1].flatten(0, 1).float(), wanted, reduction="sum"
+    )
 
 
 def adam(run: Run, model: Any) -> Any:
@@ -241,9 +243,13 @@ def make_trainer(run: Run) -> Any:
     given = {"optimizers": (run.optimizer(run, model), None)} if run.optimizer else {}
     count = run.steps * run.accumulation * run.world * run.rows
     trainer = kind(
-        model=model, args=transformers.TrainingArguments(**options), train_dataset=list(range(count)),
-        data_collator=run.collate, callbacks=[*run.callbacks, watching.Watches(run)],
-        processing_class=rows.tokenizer(), **given,
+        model=model,
+        args=transformers.TrainingArguments(**options),
+        train_dataset=list(range(count)),
+        data_collator=run.collate,
+        callbacks=[*run.callbacks, watching.Watches(run)],
+        processing_class=rows.tokenizer(),
+        **given,
     )
     run.live = trainer
     return trainer

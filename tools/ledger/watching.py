@@ -76,7 +76,9 @@ def weights(model: Any) -> dict[str, torch.Tensor]:
     found = {}
     for name, parameter in model.named_parameters():
         with vlmguard_train._whole(parameter):
-            found[vlmguard_capture.plain(name)] = vlmguard_capture.copy(vlmguard_train._full(parameter))
+            found[vlmguard_capture.plain(name)] = vlmguard_capture.copy(
+                vlmguard_train._full(parameter)
+            )
     return found
 
 

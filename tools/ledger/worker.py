@@ -42,7 +42,10 @@ def _known(catalogue: Any, healthy: Any) -> dict[str, Any]:
                "stages": each.stages, "seen": each.seen}
         for name, each in catalogue.INJECTIONS.items()
     }  # fmt: skip
-    return {"injection": errors, "healthy": {n: {"world": v.world} for n, v in healthy.VARIANTS.items()}}
+    return {
+        "injection": errors,
+        "healthy": {n: {"world": v.world} for n, v in healthy.VARIANTS.items()},
+    }
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -61,14 +64,21 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
          "frames": list(each.frames)[-8:], "output": each.output[-8000:]}
         for each in done.outcomes
     ]  # fmt: skip
-    return {"verdict": done.verdict, "late": done.late, "seconds": round(done.seconds, 2), "ranks": ranks}
+    return {
+        "verdict": done.verdict,
+        "late": done.late,
+        "seconds": round(done.seconds, 2),
+        "ranks": ranks,
+    }
 
 
 def _rank(job: dict[str, Any], rank: int, port: int) -> Any:
     os.makedirs(job["folder"], exist_ok=True)
     os.chdir(job["folder"])
     report = f"{job['folder']}/findings.jsonl"
-    os.environ.update({"VLMGUARD_REPORT": report, "HOME": job["folder"], **job.get("environment", {})})
+    os.environ.update(
+        {"VLMGUARD_REPORT": report, "HOME": job["folder"], **job.get("environment", {})}
+    )
     if job["world"] == 1:
         for name in ordinary.OF_A_RANK:
             os.environ.pop(name, None)

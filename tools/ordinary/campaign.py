@@ -185,7 +185,8 @@ def _cost(off: Mapping[str, Any], on: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     before, after = (each["ranks"][0]["account"] for each in (off, on))
     cost, wall = (turns.ratio(before[by], after[by]) for by in ("processor", "seconds"))
-    return {"cost": cost, "wall": wall, "step": round(statistics.median(before["processor"]), 4)}
+    step = round(statistics.median(before["processor"]), 4)
+    return {"cost": cost, "wall": wall, "step": step, "load": round(os.getloadavg()[0], 1)}
 
 
 def _frames(ended: Mapping[str, Any]) -> list[str]:

@@ -27,16 +27,22 @@ Line = dict[str, Any]
 
 def text() -> str:
     """The page."""
-    lines = [json.loads(line) for line in DATA.read_text("utf-8").splitlines()] if DATA.exists() else []
+    lines = (
+        [json.loads(line) for line in DATA.read_text("utf-8").splitlines()] if DATA.exists() else []
+    )
     errors = [line for line in lines if line["what"] == "injection"]
-    calm = [line for line in lines if line["what"] == "healthy" and line["verdict"] != "not healthy"]
+    calm = [
+        line for line in lines if line["what"] == "healthy" and line["verdict"] != "not healthy"
+    ]
     parts = [HEAD, *_counts(errors, calm), *_kinds(errors), *_beside(errors), *_healthy(calm)]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def best(errors: Sequence[Line], kind: int) -> Line | None:
     """Of a kind the run that was told best."""
-    found = sorted((e for e in errors if e["kind"] == kind), key=lambda e: ORDER.index(e["verdict"]))
+    found = sorted(
+        (e for e in errors if e["kind"] == kind), key=lambda e: ORDER.index(e["verdict"])
+    )
     return found[0] if found else None
 
 
@@ -55,7 +61,9 @@ def _counts(errors: Sequence[Line], calm: Sequence[Line]) -> Iterator[str]:
         yield "Nothing yet.\n"
         return
     found = counted(errors)
-    enough = sum(1 for kind in SHOWN_IS_ENOUGH if (best(errors, kind) or {}).get("verdict") == "shown")
+    enough = sum(
+        1 for kind in SHOWN_IS_ENOUGH if (best(errors, kind) or {}).get("verdict") == "shown"
+    )
     alarmed = sum(bool(line.get("alarms")) for line in [*calm, *errors])
     same = sum(line["verdict"] in ("quiet", "alarm") for line in calm)
     right = [line for line in errors if line["verdict"] != "broken"]

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tools.house import figures
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DATA = DOCS / "data"
 PARTS = {
@@ -72,7 +74,22 @@ def benchmarks(found: dict[str, Any] | None) -> str:
             lines += [WHERE[part], ""]
         lines += [*_table(section), ""] if section else ["Not measured yet.", ""]
         lines += [f"`make bench PARTS={part}`, about {LASTING[part]} on two idle cores.", ""]
+    lines += _entering()
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _entering() -> Iterator[str]:
+    """What a plain Trainer passes before its first forward, before and now."""
+    found = figures.load()
+    before, now = (found.get(side, {}) for side in (figures.BEFORE, figures.NOW))
+    yield from ("## A plain Trainer that enters", "")
+    yield "LLaVA, tiny, in two gloo ranks under DDP, rank 0. A model is new, or known: its observation lies in the cache. Before: as one flat folder of modules, with no reading handed on. Processor time is of one run each, with imports, from `Trainer(…)` on."
+    yield from ("", "| what | before, new | now, new | before, known | now, known |")
+    yield "| --- | --- | --- | --- | --- |"
+    for name in now.get("known", {}):
+        values = [side.get(kind, {}).get(name, "") for kind in ("new", "known") for side in (before, now)]
+        yield f"| {name} | {' | '.join(map(str, values))} |"
+    yield from ("", "`python -m tools.house --write`, about 1 minute on two idle cores.", "")
 
 
 _MET = {True: "met", False: "**missed**", None: "lost in the noise"}

@@ -138,6 +138,25 @@ def _costs(lines: Sequence[Line]) -> Iterator[str]:
         return
     over = sum(cost > BOUND for cost in costs)
     yield f"{len(costs)} runs of 200 steps in one process, the guarded one and the other by turns of five steps; the median of the ratios of their turns, from step 20 on: {costs[len(costs) // 2]:.3f} in the median run, {costs[-1]:.3f} at most; {over} above {BOUND}."
+    measured = [line for line in lines if "wall" in line]
+    if measured:
+        yield from ("", _measured(measured))
+
+
+def _measured(lines: Sequence[Line]) -> str:
+    """How, and what the ratios are in milliseconds."""
+    walls, steps, more = (
+        sorted(found)
+        for found in (
+            [line["wall"] for line in lines],
+            [1e3 * line["step"] for line in lines],
+            [1e3 * line["step"] * (line["cost"] - 1) for line in lines],
+        )
+    )
+    at = len(lines) // 2
+    loads = [line["load"] for line in lines if "load" in line]
+    busy = f" The machine's load average was {min(loads):.0f} to {max(loads):.0f}." if loads else ""
+    return f"These are of the process's processor time, since other work on the machine makes wall time say little; of wall time the median run has {walls[at]:.3f}. A step of these tiny models takes {steps[0]:.0f} to {steps[-1]:.0f} ms, so that a part in fifty is {steps[at] / 50:.1f} ms; the guard adds {more[at]:.1f} ms in the median run.{busy}"
 
 
 def _mended() -> Iterator[str]:

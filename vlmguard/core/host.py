@@ -84,15 +84,16 @@ def in_phase(
     function: Callable[..., Any], spoken: tuple[str, ...], names: tuple[str, ...]
 ) -> Callable[..., Any]:
     """``function``, asked only about runs and batches of the phases that it speaks for."""
+    if "failure" in names:
+        return function
+    batch, run = (names.index(name) if name in names else None for name in ("batch", "run"))
 
     @functools.wraps(function)
     def asked(*args: Any) -> Any:
-        given = dict(zip(names, args, strict=False))
-        batch, run = given.get("batch"), given.get("run")
-        about = batch if isinstance(batch, Batch) else run
-        if "failure" not in given and getattr(about, "phase", "train") not in spoken:
-            return []
-        return function(*args)
+        about = args[batch] if batch is not None else None
+        if not isinstance(about, Batch):
+            about = args[run] if run is not None else None
+        return function(*args) if getattr(about, "phase", "train") in spoken else []
 
     return asked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -80,16 +81,16 @@ def _clipped(seen: Seen, left: float, past: list[tuple[float, float]]) -> bool:
     """Whether the norm is the one that is set, or stays what it was while the factor changes."""
     if seen.most is not None:
         return seen.near(seen.most, seen.norm)
-    before = [norm for factor, norm in past if factor < 1 and abs(factor - left) > SAME * left]
-    return _round(seen.norm) or any(abs(norm - seen.norm) <= SAME * norm for norm in before)
+    before = [norm for factor, norm in past if factor < 1 and not seen.near(factor)]
+    return _round(seen) or any(seen.near(norm, seen.norm) for norm in before)
 
 
-def _round(norm: float) -> bool:
+def _round(seen: Seen) -> bool:
     """Whether it is a number that people clip to: 1, 0.5, 0.1, 2, 5, 10."""
-    if norm <= 0:
+    if seen.norm <= 0:
         return False
-    digits = f"{norm:.3e}"
-    return digits[1:5] in (".000", ".999") or digits[:5] in ("4.999", "1.999", "9.999")
+    power = 10.0 ** math.floor(math.log10(seen.norm))
+    return any(seen.near(digit * power, seen.norm) for digit in (1.0, 2.0, 3.0, 5.0, 10.0))
 
 
 def _shown(seen: Seen, left: float, account: Account, past: list[tuple[float, float]]) -> Told:
@@ -101,7 +102,7 @@ def _shown(seen: Seen, left: float, account: Account, past: list[tuple[float, fl
         return Told(level, f"{said}, {how} over {world} ranks")
     if seen.parts > 1 and (seen.near(seen.parts) or seen.near(1 / seen.parts)):
         return Told("note", f"{said}; {seen.parts} micro-batches were accumulated")
-    steady = any(abs(factor - left) <= SAME * abs(left) for factor, _ in past)
+    steady = any(seen.near(factor) for factor, _ in past)
     if left < 1 and not steady:
         return Told("note", f"{said}, which nothing explains" if past else "")
     return Told("note", f"{said}, which nothing explains")

@@ -30,6 +30,8 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
         return _cannot("gradients are not finite")
     seen = [flow for flow in every if flow.bound < COARSE and _speaks(flow, memory)]
     ran = any(any(flow.parts) for flow in seen)
+    if ran and not any(flow.has for flow in seen):
+        return _cannot("no gradient is left at the step: the backward itself uses or drops it")
     verdict = _Window(seen, heard, account, memory).verdict() if ran else _cannot(_nothing(every))
     _remember(every, memory)
     return verdict
@@ -160,6 +162,8 @@ class _Window:
             return True
         if word == "grown" and self._noise(found):
             return True
+        if word == "own" and self._ran() == {"no_sync"}:
+            return True  # as local SGD, which averages weights
         # Between backward and DeepSpeed's step there is no place for a user's code.
         return word not in WRONG and not self.account.strategy.startswith("zero")
 
@@ -176,12 +180,18 @@ class _Window:
             return f", by the communication hook {self.comm_hook}"
         return ", by the user's hook" if any(f.place in self.hooked for f in found) else ""
 
+    def _ran(self) -> set[str]:
+        """Where the forwards of the window ran."""
+        return {where for each in self.read for where in each.get("forwards", ())}
+
     def _how(self) -> str:
         """Where the forward of the last micro-batch ran."""
-        ran = [each["forwards"][-1] for each in self.read if each.get("forwards")]
-        if ran and all(where == "no_sync" for where in ran):
+        last = {each["forwards"][-1] for each in self.read if each.get("forwards")}
+        if self._ran() == {"no_sync"}:
+            return ": all micro-batches ran under no_sync(), as in local SGD"
+        if last == {"no_sync"}:
             return ": the last micro-batch ran under no_sync()"
-        if ran and not any(ran) and self.account.strategy == "ddp":
+        if last == {""} and self.account.strategy == "ddp":
             return ": the forward went past the DDP wrapper"
         return ""
 

@@ -14,10 +14,11 @@ from vlmguard.ledger import pixels, repeats, targets
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
 
 COLUMNS = ("length", "targets", "media", "on_media", "on_pads", "bos_twice", "own", "shifted",
-           "eos", "eos_targets", "restarts")  # fmt: skip
+           "eos", "eos_targets", "restarts", "begins")  # fmt: skip
 """Numbers of one row: its tokens without pads, targets, placeholders; targets on placeholders, on
 pads; how often its text begins twice in a row; targets that are the token at their place, that are
-the one after it; ends of text, those that are targets; places where positions begin anew."""
+the one after it; ends of text, those that are targets; places where positions begin anew;
+begin-of-sequence tokens."""
 PAD, TEXT, TARGET = 0, 1, 2
 """Marks of the tokens of a row that is kept."""
 MOST = 0.5
@@ -44,6 +45,13 @@ class Row:
     eos: int
     eos_targets: int
     restarts: int
+    begins: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its text is a target. Who masks nothing but pads, as TRL's collator for
+        images does, has placeholders among the targets too."""
+        return self.targets - self.on_media >= self.length - self.media - 1 > 0
 
     @property
     def named(self) -> str:
@@ -89,7 +97,8 @@ def _entries(
     if on_media:
         number = sum(row.on_media for row in on_media)
         why = f"{number} targets are placeholders of images, videos or sounds"
-        yield _entry("warning", why, on_media, step, _MASK)
+        chosen = any(not row.whole for row in on_media)
+        yield _entry("warning" if chosen else "note", why, on_media, step, _MASK)
     on_pads = [row for row in rows if row.on_pads]
     if on_pads:
         why = f"{sum(row.on_pads for row in on_pads)} targets are pads"
@@ -148,15 +157,21 @@ def _not_own(rows: Sequence[Row], pages: Sequence[Page], step: int) -> Iterator[
 
 
 def _notes(rows: Sequence[Row], pages: Sequence[Page], step: int) -> Iterator[Entry]:
-    every = [row for row in rows if row.targets - row.on_media >= row.length - row.media - 1 > 0]
+    every = [row for row in rows if row.whole]
     if len(every) == len(rows):
         yield _entry("note", "every token is a target, the prompts' too", every, step)
     ends = [row for row in rows if row.eos and row.targets]
     if ends and not any(row.eos_targets for row in rows):
         why = "the end-of-text token is in the rows and never a target: generation may not end"
         yield _entry("note", why, ends, step)
+    if all(page["rows"]["bounded"] for page in pages):
+        return
+    many = [row for row in rows if row.begins - row.bos_twice > 1 and not row.restarts]
+    if many:
+        why = "several texts begin in one row, and neither positions nor mask keep them apart"
+        yield _entry("note", why, many, step, "packed rows, or a template that begins each turn")
     packed = [row for row in rows if row.restarts]
-    if packed and not all(page["rows"]["bounded"] for page in pages):
+    if packed:
         why = "packed rows: positions begin anew, and the attention mask does not tell where"
         yield _entry("note", why, packed, step)
 

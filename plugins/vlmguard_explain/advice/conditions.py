@@ -32,7 +32,7 @@ def holds(condition: str, facts: Facts, values: Mapping[str, str]) -> bool:
         return not holds(condition[1:], facts, values)
     compared = _COMPARED.fullmatch(condition)
     if compared is None:
-        return condition in facts.seen or condition in facts.said or condition in values
+        return condition in facts.seen or condition in facts.fields or condition in values
     name, sign, wanted = compared.groups()
     if sign == "~":
         return re.search(wanted, _value(name, facts, values), re.I) is not None
@@ -49,7 +49,7 @@ def _value(name: str, facts: Facts, values: Mapping[str, str]) -> str:
     if name in _OF_RUN:
         value = getattr(facts, name)
         return "" if value is None else str(value)
-    return facts.said.get(name, "") or values.get(name, "")
+    return facts.fields.get(name, "") or values.get(name, "")
 
 
 def numbers(release: str) -> tuple[int, ...]:
@@ -72,7 +72,7 @@ def swift_release(facts: Facts) -> str:
     number = (facts.releases.get("ms-swift") or facts.releases.get("swift") or "").partition(".")[0]
     if number in _TYPE:
         return number
-    if found := facts.said.get("swift", ""):
+    if found := facts.fields.get("swift", ""):
         return found
     if "preprocess_num_proc" in facts.typed:
         return "2"

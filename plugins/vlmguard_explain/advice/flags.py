@@ -65,7 +65,7 @@ def _of_table(action: str, facts: Facts, values: Values, anywhere: bool) -> str:
         asked = all(holds(condition, facts, values) for condition in one.get("run", ()))
         if asked and (typed or "typed" not in one):
             words = str(one["do"]).replace("{typed}", typed).replace("{stage}", action[4:5])
-            return words.replace("{launcher}", facts.said.get("launcher", ""))
+            return words.replace("{launcher}", facts.fields.get("launcher", ""))
     return ""
 
 
@@ -83,7 +83,7 @@ _FLAG = lazy(r"--([a-z_][a-z_0-9]{1,47}) ('[^']{1,200}'|[^\s-]\S{0,60}?(?=,? |,?
 def _in_code(words: str, facts: Facts, values: Values) -> str:
     """``words`` and the same for a script that sets its arguments in code, where one failed."""
     arguments, pairs = set(table("own")["arguments"]), _FLAG.findall(words)
-    notebook = "notebook" in facts.said
+    notebook = "notebook" in facts.fields
     if facts.framework not in ("transformers", "TRL") or facts.typed & arguments or not pairs:
         return words
     if not words.startswith("--") or not {name for name, _ in pairs} <= arguments:

@@ -87,7 +87,7 @@ _CHANGED = "the default: only if you changed it"
 def had(action: str, facts: Facts) -> bool:
     """Whether the log says that the run had ``action`` before it failed."""
     usual = str(table("changes").get(action, {}).get("usual", action))
-    asked, env = _SETTINGS.match(usual), facts.said.get("env", "").split()
+    asked, env = _SETTINGS.match(usual), facts.fields.get("env", "").split()
     if env and asked:
         return all(setting in env for setting in asked[0].split())
     return _either("so", action, facts)
@@ -109,7 +109,7 @@ def _either(part: str, action: str, facts: Facts) -> bool:
 
 def _in_notebook(found: Sequence[Step], facts: Facts) -> tuple[Step, ...]:
     """A package that a notebook has imported stays as it was until its kernel is started anew."""
-    if not found or "notebook" not in facts.said or "pip install " not in found[0].do[:24]:
+    if not found or "notebook" not in facts.fields or "pip install " not in found[0].do[:24]:
         return tuple(found)
     first, more = found[0], "then restart the notebook's kernel"
     return (replace(first, do=f"{first.do}{'; ' if ': ' in first.do else ': '}{more}"), *found[1:])

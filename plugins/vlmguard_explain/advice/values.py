@@ -64,7 +64,7 @@ class Values(Mapping[str, str]):
 
     def field(self, name: str) -> str:
         """A fact of the log."""
-        return self.facts.said.get(name, "")
+        return self.facts.fields.get(name, "")
 
     def each(self, name: str) -> Iterator[str]:
         """Every match of its patterns."""

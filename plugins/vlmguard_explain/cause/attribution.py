@@ -220,5 +220,5 @@ def all_lived(facts: Facts, digests: Sequence[Digest]) -> bool:
     if not ended or any(one.code in launcher.KILLED for one in failed):
         return False
     if facts.world is None:
-        return facts.said.get("nnodes", "1") in ("", "1")
+        return facts.fields.get("nnodes", "1") in ("", "1")
     return facts.world <= len(ended) + max(len({one.rank for one in failed}), 1)

@@ -30,7 +30,7 @@ def at_failure(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts
     if answer.table is not None:
         gone = answer.table.gone
         said = {"absent": str(gone[0])} if gone else {}
-        facts = replace(facts, said={**facts.said, **said})
+        facts = replace(facts, fields={**facts.fields, **said})
         if facts.world and (answer.table.size or 0) > facts.world:
             facts = replace(facts, world=answer.table.size)  # all ranks', not one node's
     pick = answer.pick
@@ -59,7 +59,9 @@ def by_facts(answer: Answer, catalogue: Sequence[Known], digests: Sequence[Diges
     if fault is not None and fault.code:
         answer.explain(by_code[fault.code])
     if answer.known is not None:
-        answer.facts = replace(answer.facts, said={**answer.facts.said, **_place(answer, digests)})
+        answer.facts = replace(
+            answer.facts, fields={**answer.facts.fields, **_place(answer, digests)}
+        )
     code = answer.known.code if answer.known is not None else ""
     warned = next((m for d in digests if (m := _P.warned.search(d.text))), None)
     if warned is not None and (code in _NO_CARD or (not code and _P.card.search(said))):
@@ -85,7 +87,7 @@ def _place(answer: Answer, digests: Sequence[Digest]) -> dict[str, str]:
     elif rank is not None and each:
         card = str(rank % each)
     elif rank is not None and rank < CARDS and (answer.facts.world or 0) <= CARDS:
-        card = str(rank) if answer.facts.said.get("nnodes", "1") == "1" else ""
+        card = str(rank) if answer.facts.fields.get("nnodes", "1") == "1" else ""
     if card and answer.known is not None and answer.known.code == _HARDWARE:
         place |= {"card": card, "failed": str(rank)}
     return place

@@ -50,7 +50,7 @@ class Facts:
     steps: tuple[int, int] | None = None
     log: str = ""  # the file that tells the failure, as it was given; empty for standard input
     # lower-case names of arguments → their text, as printed
-    said: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
     typed: frozenset[str] = frozenset()  # those of them that a command line in the log has as flags
     # what the ranks' lines tell together: "all wait" (each in a collective), "everywhere"
     # (all ranks failed alike), "alone" (the others wait for the main process), "none killed"
@@ -65,8 +65,8 @@ class Facts:
     @property
     def vision(self) -> bool:
         """Whether the log tells that the model sees: an argument of a tower, or its name."""
-        told = self.kinds or self.freeze_tower is not None or self.said.keys() & set(_T.seeing)
-        names = f"{self.model} {self.said.get('model_type', '')}"
+        told = self.kinds or self.freeze_tower is not None or self.fields.keys() & set(_T.seeing)
+        names = f"{self.model} {self.fields.get('model_type', '')}"
         return bool(told) or _P.seeing_model.search(names) is not None
 
     def at(self, message: str, trace: str, phase: str) -> Facts:
@@ -75,7 +75,7 @@ class Facts:
 
     def number(self, *names: str, most: int = 10**12) -> int | None:
         """The first of these arguments that was printed as a whole number, no higher than most."""
-        printed = (self.said.get(name, "") for name in names)
+        printed = (self.fields.get(name, "") for name in names)
         value = next((int(one) for one in printed if re.fullmatch(r"\d{1,12}", one)), None)
         return value if value is not None and value <= most else None
 
@@ -179,7 +179,7 @@ def _from(
 
     own = max(_OWN, key=lambda name: votes[name])
     framework = own if votes[own] else next((name for name in votes if votes[name]), "")
-    facts = Facts(framework=framework, releases=releases, said=said)
+    facts = Facts(framework=framework, releases=releases, fields=said)
     off = truth("disable_gradient_checkpointing")  # LLaMA-Factory's
     within = _P.reentrant.search(said.get("gradient_checkpointing_kwargs", ""))
     models = (said.get(name, "") for name in _T.models)
@@ -204,7 +204,7 @@ def _from(
 
 def _started(facts: Facts) -> int | None:
     """Ranks by torchrun's own arguments: those of a machine, times the machines."""
-    each, machines = facts.number("nproc_per_node"), facts.said.get("nnodes", "1")
+    each, machines = facts.number("nproc_per_node"), facts.fields.get("nnodes", "1")
     ranks = (each or 0) * int(machines) if re.fullmatch(r"[1-9]\d{0,3}", machines) else 0
     return ranks if 0 < ranks <= MOST else None
 

@@ -22,7 +22,7 @@ def of(answer: Answer, values: Mapping[str, str]) -> list[Step]:
     found = [replace(one, do=flags.say(one, facts)) for one in own]
     if failure is None:
         more = {name: value for name, value in values.items() if value}
-        facts = replace(facts, said={**facts.said, **more})
+        facts = replace(facts, fields={**facts.fields, **more})
         known = {**values_.of(facts), **more}
         for one in table("show")[f"{answer.verdict}_step"]:
             do, asked = one["do"], one.get("run", ())

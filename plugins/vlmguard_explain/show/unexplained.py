@@ -57,7 +57,7 @@ def _state(answer: Answer, digests: Sequence[Digest]) -> tuple[str, str]:
 
 def _nodes(answer: Answer, digests: Sequence[Digest]) -> int:
     """How many nodes were asked for, where no rank of any has printed a line yet."""
-    asked = answer.facts.said.get("nnodes", "")
+    asked = answer.facts.fields.get("nnodes", "")
     printed = any(rank is not None for d in digests for rank in d.finals)
     printed = printed or any(d.progress.loading is not None for d in digests)
     quiet = answer.facts.steps is None and not printed
@@ -88,7 +88,7 @@ def values(answer: Answer, digests: Sequence[Digest]) -> dict[str, str]:
         "links": {0: "", 1: "one"}.get(found.links, "several"),
         "othernodes": str(nodes - 1) if nodes > 1 else "",
         "where": where + first,
-        **{name: quoted(facts.said.get(said, "")) or usual
+        **{name: quoted(facts.fields.get(said, "")) or usual
            for name, (said, usual) in _T.arguments.items()},
         **{name: "true" for name, holds in so.items() if holds},
         **_opened([line.text for line in found.lines or answer.evidence[:1]]),

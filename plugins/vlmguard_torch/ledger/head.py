@@ -11,8 +11,8 @@ import torch
 
 from vlmguard_torch.layout import towers
 
-BLOCK = 16
-"""Positions that are put through the head at once: of 262,144 words these are 16 MB of logits."""
+BLOCK, LEAST = 4 << 20, 8
+"""Logits that are made at once: 16 MB in float32; and positions at least."""
 NO_HEAD = "the model has no language-model head"
 
 
@@ -170,33 +170,41 @@ def pulled_back(
     head: Head, hidden: torch.Tensor, targets: Sequence[torch.Tensor], autocast: Autocast
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """What cross-entropy's gradient at each hidden state would be, for each choice of targets:
-    softmax minus one-hot through the head's own backward. And the probability of each."""
-    parts = [
-        _block(head, *each, autocast=autocast)
-        for each in zip(hidden.split(BLOCK), *(y.split(BLOCK) for y in targets), strict=True)
+    softmax minus one-hot through the head's own backward. And the probability of each. A choice
+    of fewer targets is for the first hidden states."""
+    weight = head.weight
+    words = 1 if weight is None else len(weight)
+    size = max(BLOCK // words, LEAST)
+    blocks = [
+        _block(head, hidden[at : at + size], [y[at : at + size] for y in targets], autocast)
+        for at in range(0, len(hidden), size)
     ]
-    likely, back = zip(*parts, strict=True)
+    likely, back = zip(*blocks, strict=True)
     return [torch.cat(each) for each in zip(*likely, strict=True)], [
         torch.cat(each) for each in zip(*back, strict=True)
     ]
 
 
 def _block(
-    head: Head, hidden: torch.Tensor, *targets: torch.Tensor, autocast: Autocast
+    head: Head, hidden: torch.Tensor, targets: Sequence[torch.Tensor], autocast: Autocast
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    with torch.enable_grad():
-        leaf = hidden.detach().requires_grad_()
-        made = logits(head, leaf, autocast)
-    likely = made.detach().float().softmax(-1)
-    back = []
-    # A head may know fewer words than the embedding (mllama's), and placeholders may be negative:
-    # an index out of range would end the process of a GPU. Where one is, nothing can be said: 1.0.
-    words = likely.shape[-1]
-    out = [(y < 0) | (y >= words) for y in targets]
-    targets = tuple(y.clamp(0, words - 1) for y in targets)
-    for y in targets:
-        error = likely.scatter_add(-1, y[:, None], torch.full_like(likely[:, :1], -1.0))
-        (pulled,) = torch.autograd.grad(made, leaf, error.to(made.dtype), retain_graph=True)
-        back.append(pulled.float())
-    found = [likely.gather(-1, y[:, None])[:, 0] for y in targets]
-    return [p.masked_fill(no, 1.0) for p, no in zip(found, out, strict=True)], back
+    found: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    for number in sorted({len(y) for y in targets}, reverse=True):
+        with torch.enable_grad():
+            leaf = hidden[:number].detach().requires_grad_()
+            made = logits(head, leaf, autocast)
+        chances = made.detach().float().softmax(-1)
+        for which, y in enumerate(targets):
+            if len(y) == number:
+                # A head may know fewer words than the embedding (mllama's), and placeholders may be
+                # negative: an index out of range would end the process of a GPU. Where one is,
+                # nothing can be said: 1.0.
+                known = y.clamp(0, chances.shape[-1] - 1)
+                error = chances.scatter_add(
+                    -1, known[:, None], torch.full_like(chances[:, :1], -1.0)
+                )
+                (back,) = torch.autograd.grad(made, leaf, error.to(made.dtype), retain_graph=True)
+                likely = chances.gather(-1, known[:, None])[:, 0].masked_fill(y != known, 1.0)
+                found[which] = likely, back.float()
+    chance, ways = zip(*(found[which] for which in range(len(targets))), strict=True)
+    return [*chance], [*ways]

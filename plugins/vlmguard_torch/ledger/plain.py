@@ -125,9 +125,10 @@ class _Waiting:
         found = [] if _guarded() else [each for each in known.optimizers() if _moves(each, module)]
         if found or _guarded() or next(self._left) <= 0:
             self._handle.remove()
-        if found and _sees(module):
-            for each in found:
-                start.watch(module, each, strategy=self._strategy)
+        for each in found if _sees(module) else ():
+            made = start.watch(module, each, strategy=self._strategy)
+            if made is not None:
+                made.forward(module, args, kwargs)  # its own hook is too late for this one
 
 
 def _moves(optimizer: Any, module: Any) -> bool:

@@ -33,7 +33,7 @@ class Rows(Reader):
 
     def open(self) -> None:
         """Nothing was read yet."""
-        self._rows = 0
+        self._rows, self._seen = 0, False
         self._counts: list[torch.Tensor] = []
         self._digests: list[torch.Tensor] = []
         self._sizes: list[int] = []
@@ -43,7 +43,7 @@ class Rows(Reader):
 
     def batch(self, inputs: Mapping[str, Any]) -> None:
         """Count what the rows hold."""
-        ids = inputs.get("input_ids")
+        ids, self._seen = inputs.get("input_ids"), True
         with torch.no_grad():
             if isinstance(ids, torch.Tensor) and ids.dim() == 2 and ids.numel():
                 self._count(ids, inputs)
@@ -68,7 +68,7 @@ class Rows(Reader):
     def page(self) -> Mapping[str, Any] | str:
         """Counts by row, digests, some rows, numbers of images."""
         if not self._counts:
-            return "the model is not given token ids"
+            return "the model is not given token ids" if self._seen else "no forward was seen"
         return {
             "counts": torch.cat(self._counts),
             "digests": torch.cat(self._digests),
@@ -104,6 +104,7 @@ class _Batch:
         """As `COLUMNS`, a line a row."""
         found = {"length": self.text, "media": self.text & _any(self.ids, self.known.media)}
         found |= {"bos_twice": self._bos_twice(), "restarts": self._restarts()}
+        found |= {"begins": self.text & _any(self.ids, self.known.only_bos)}
         found |= {"eos": self.text & _any(self.ids, self.known.eos)}
         found |= self._targets()
         return torch.stack([found[name].sum(-1) for name in COLUMNS], -1)

@@ -28,6 +28,8 @@ SURE = 0.999
 """Above this probability the gradient says nothing of the target: softmax minus one-hot is 0."""
 SHIFTS = (1, 0, 2)
 """Which token of the row is tried as the target: the next, the same, the one after the next."""
+TRIED = (POSITIONS, 16, 16)
+"""At how many of the sampled positions."""
 
 
 @dataclass(frozen=True)
@@ -236,14 +238,14 @@ def _sample(hidden: torch.Tensor, gradient: torch.Tensor, most: int) -> _Sample:
 
 def _read(head: Head, each: _Forward, sample: _Sample) -> tuple[torch.Tensor, torch.Tensor]:
     """The numbers of `FIELDS`, and the weight of each sampled token."""
-    flat, long, places = each.ids.reshape(-1), each.ids.shape[-1], sample.places
-    there = [(places % long) + shift < long for shift in SHIFTS]
-    ys = [flat[(places + shift).clamp(max=len(flat) - 1)] for shift in SHIFTS]
+    flat, long = each.ids.reshape(-1), each.ids.shape[-1]
+    tried = [(shift, sample.places[:most]) for shift, most in zip(SHIFTS, TRIED, strict=True)]
+    there = [(places % long) + shift < long for shift, places in tried]
+    ys = [flat[(places + shift).clamp(max=len(flat) - 1)] for shift, places in tried]
     likely, ways = heads.pulled_back(head, sample.hidden, ys, each.autocast)
     with torch.no_grad():
-        found = [
-            _fit(sample.gradient.float(), *way) for way in zip(ways, there, likely, strict=True)
-        ]
+        found = [_fit(sample.gradient[: len(d)].float(), d, ok, p)
+                 for d, ok, p in zip(ways, there, likely, strict=True)]  # fmt: skip
         weights = found[0][0]
         # nanmedian() waits for a GPU, and median over a dimension is refused where runs are to be
         # deterministic.

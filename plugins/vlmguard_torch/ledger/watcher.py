@@ -116,9 +116,10 @@ class Watcher:
         self._recipe.forget()
 
     def _listen(self, model: Any) -> None:
+        """Before hooks that put embeddings in the place of token ids, as ms-swift's does."""
         if self._forwards is None:
-            forward = Weakly(self._forward)
-            self._forwards = ForwardHook("the ledger", forward).on(model)
+            self._forwards = ForwardHook("the ledger", Weakly(self.forward)).on(model)
+            model._forward_pre_hooks.move_to_end(self._forwards.id, last=False)
 
     @property
     def account(self) -> Account:
@@ -211,7 +212,8 @@ class Watcher:
             reader.agree = functools.partial(self.gather.agree, self.window)
         self._each("open")
 
-    def _forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """The model's forward is about to run."""
         if not (torch.is_grad_enabled() and module.training):
             return
         given = args[0] if args and isinstance(args[0], Mapping) else kwargs

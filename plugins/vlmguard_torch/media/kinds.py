@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -46,7 +47,12 @@ def _kinds(inputs: Mapping[Any, Any]) -> Iterator[str]:
             if not isinstance(value, (list, tuple)) or value:
                 yield NAMES[key]
         else:
-            yield from [kind for part, kind in _PARTS.items() if part in key][:1]
+            yield from _by_part(key)
+
+
+@functools.lru_cache(256)
+def _by_part(key: str) -> list[str]:
+    return [kind for part, kind in _PARTS.items() if part in key][:1]
 
 
 def untold(inputs: Any) -> bool:

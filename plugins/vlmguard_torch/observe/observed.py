@@ -196,3 +196,9 @@ def _maybe(value: Any) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise TypeError("neither yes nor no")
     return value
+
+
+def reason(error: BaseException) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:200]

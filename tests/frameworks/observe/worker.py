@@ -14,7 +14,7 @@ import torch
 import torch.utils.checkpoint
 
 from tests.kit.full_configs import CONFIGS, make
-from vlmguard_torch.observe import observed, observer
+from vlmguard_torch.observe import measure, observed, observer
 from vlmguard_torch.observe.isolated_state import isolated_state
 
 
@@ -120,11 +120,11 @@ def with_a_frameworks_own_dummy() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    observer.WAIT = float("inf")  # tests run on busy machines
+    measure.WAIT = float("inf")  # tests run on busy machines
     found: dict[str, Any] = {name: observed_with(name, make(name)) for name in CONFIGS}
     with isolated_state():
         for name in ("MllamaForConditionalGeneration", "LlavaOnevisionForConditionalGeneration"):
-            deep = observer.measure(make(name), most_layers=observer.ALL_LAYERS)
+            deep = measure.measure(make(name), most_layers=measure.ALL_LAYERS)
             found[f"deep {name}"] = observed.to_data(deep)
     found["lora"] = with_lora()
     found["checkpoint"] = with_checkpoint_replaced()

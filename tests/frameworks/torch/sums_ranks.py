@@ -126,7 +126,7 @@ def _data(model: Any, rank: int) -> Any:
 def _zero(strategy: str, plan: str, rank: int, net: type[Net]) -> Any:
     name, *more = strategy.split("+")
     parts = 2 if plan == "accumulated" else 1
-    zero = {**ZERO[name], "reduce_bucket_size": 700} if ZERO[name] else {"stage": 0}
+    zero = {**ZERO[name], "reduce_bucket_size": 500} if ZERO[name] else {"stage": 0}
     if name == "zero3":
         zero |= {"stage3_param_persistence_threshold": 0, "stage3_prefetch_bucket_size": 1000}
     config: dict[str, Any] = {

@@ -1,0 +1,224 @@
+"""Observes a model: makes its tiny copy, runs each kind of row on it, and reads the traces.
+
+Slow, and imported only for a model whose observation is not kept.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from vlmguard_torch.layout.parameters import Parameters
+from vlmguard_torch.observe import counterparts, example_rows, record
+from vlmguard_torch.observe.facts_of_rows import View, kind_facts, per_item, shared, skipped
+from vlmguard_torch.observe.isolated_state import unpartitioned
+from vlmguard_torch.observe.observed import KindFacts, Observed, may, reason
+from vlmguard_torch.observe.rebind import carry_over, idle
+from vlmguard_torch.observe.shrink import MOST_LAYERS, shrink
+
+SECONDS, WAIT = 8.0, 40.0
+"""Of work and of waiting for the processor; what is not run by then is not known. Qwen3.5, with a
+quarter of a million words, takes five; an answer is kept for the next run."""
+ALL_LAYERS = 10_000
+MOST_WEIGHTS = 150_000_000
+"""Of a copy; more means that a width was not recognised, and the copy would not be tiny."""
+Blank = Callable[[torch.nn.Module], AbstractContextManager[Any]]
+"""Makes a model run its towers on a blank input in rows without one, within the context."""
+
+
+def cut_or_whole(model: Any, part: str, blank: Blank | None) -> Observed:
+    """Within `SECONDS`. A class that builds its layers by a rule of its own may not stand a cut;
+    all of them then."""
+    limit = record.Limit.of(SECONDS, WAIT)
+    try:
+        facts = measure(model, part, blank, limit)
+        failed = None if facts else facts
+    except record.TooLong:
+        raise
+    except Exception as error:
+        failed = may(reason(error), _name(model))
+    if failed is None:
+        return facts
+    try:
+        return measure(model, part, blank, limit, ALL_LAYERS) or failed
+    except Exception:
+        return failed
+
+
+def measure(
+    model: Any,
+    part: str = "",
+    blank: Blank | None = None,
+    limit: record.Limit = record.NO_LIMIT,
+    most_layers: int = MOST_LAYERS,
+) -> Observed:
+    """Observe without cache, switch or containment; call it under `isolated_state`."""
+    begun = time.monotonic()
+    shrunk = shrink(model.config, most_layers)
+    with unpartitioned():
+        copy = tiny(type(model), shrunk.config, limit)
+    found = counterparts.modules(model, copy, shrunk.stacks)
+    carry_over(model, copy, found)
+    named = Parameters(model)
+    names = [name for name, _ in named.named_parameters(remove_duplicate=False)]
+    stands = counterparts.parameters(names, found, copy)
+    with idle(model, copy):
+        traces, refused = _run(copy, limit)
+    if not traces:
+        return may("; ".join(f"{kind}: {why}" for kind, why in refused.items()), _name(model))
+    with idle(model, copy):
+        neutral = _neutral(copy, blank, traces, limit) if blank and "text" in traces else None
+    view = View(part, stands, found, traces)
+    never, uncalled = view.never()
+    kinds = [
+        KindFacts(kind, refused[kind]) if kind in refused else kind_facts(view, copy, kind)
+        for kind in (*traces, *refused)
+    ]
+    return Observed(
+        "observed",
+        model=_name(model),
+        part=part,
+        kinds=tuple(kinds),
+        never_used=None if _alone(refused) else never,
+        never_called=uncalled,
+        skipped=skipped(view, model),
+        per_item=per_item(view),
+        shared=shared(named, part),
+        unsure=view.unsure,
+        stacks=view.cut(model, copy, shrunk.stacks),
+        patched=_patched(model, part),
+        blank_neutral=neutral,
+        counts_items=_alike(trace.counts_items for trace in traces.values()),
+        seconds=round(time.monotonic() - begun, 3),
+    )
+
+
+def tiny(kind: type, config: Any, limit: record.Limit) -> torch.nn.Module:
+    """A small model of the class, every weight trainable.
+
+    Weights are counted as they come, before memory is touched: a width that was not recognised
+    would make the copy large. Raises MemoryError then, TooLong at the limit, else whatever the
+    class raises.
+    """
+    count, here = 0, threading.get_ident()
+
+    def counted(_: Any, __: str, weight: Any) -> None:
+        nonlocal count
+        if threading.get_ident() != here:  # another model, in a thread of the user's
+            return
+        count += 0 if weight is None else weight.numel()
+        limit.check()
+        if count > MOST_WEIGHTS:
+            raise MemoryError(f"a copy would have more than {count / 1e6:.0f} million weights")
+
+    handle = torch.nn.modules.module.register_module_parameter_registration_hook(counted)
+    try:
+        copy = build(kind, config).train()
+    finally:
+        handle.remove()
+    for weight in copy.parameters():
+        weight.requires_grad_(weight.is_floating_point())
+    return copy
+
+
+def build(kind: Any, config: Any) -> torch.nn.Module:
+    """As transformers does without a checkpoint, or plainly."""
+    if hasattr(kind, "_from_config"):
+        return kind._from_config(config, attn_implementation="eager")  # type: ignore[no-any-return]
+    return kind(config)  # type: ignore[no-any-return]
+
+
+def _run(
+    copy: torch.nn.Module, limit: record.Limit
+) -> tuple[dict[str, record.Trace], dict[str, str]]:
+    """Traces of the kinds that ran, and why the others did not."""
+    traces: dict[str, record.Trace] = {}
+    refused: dict[str, str] = {}
+    rows = example_rows.Rows(copy, record.TooLong)
+    for kind in example_rows.kinds_of(copy):
+        try:
+            traces[kind] = rows.run(kind, lambda row: _seen(copy, row, traces.get("text"), limit))
+        except Exception as error:
+            refused[kind] = reason(error)
+    return traces, refused
+
+
+def _seen(
+    copy: torch.nn.Module, row: Mapping[str, Any], text: record.Trace | None, limit: record.Limit
+) -> record.Trace:
+    """The trace of a row whose media the model looked at: it called what a text row does not, or
+    its loss depends on them. Raises ValueError for a row whose media it dropped."""
+    trace = record.trace(copy, row, limit)
+    trace = replace(trace, counts_items=record.counts_items(copy, row, trace.loss))
+    media = {key: value for key, value in row.items() if _is_media(value)}
+    if text is None or not media or not trace.calls.keys() <= text.calls.keys():
+        return trace
+    with torch.no_grad():
+        other = record.loss_only(copy, {**row, **{key: 1 - value for key, value in media.items()}})
+        if other == record.loss_only(copy, row):
+            raise ValueError("the model ignored the media of the row")
+    return trace
+
+
+def _is_media(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _neutral(
+    copy: torch.nn.Module,
+    blank: Blank,
+    traces: Mapping[str, record.Trace],
+    limit: record.Limit,
+) -> bool | None:
+    """Whether a text row with the blank has the loss that it has without, and does what a row with
+    an image does: reaches the same parameters, calls the same modules in the same order. None where
+    the blank failed."""
+    rows = example_rows.Rows(copy, record.TooLong)
+    text = traces["text"]
+    try:
+        with blank(copy):
+            done = rows.run("text", lambda row: record.trace(copy, row, limit))
+    except Exception:
+        return None
+    seen = next((traces[kind] for kind in ("image", "audio", "video") if kind in traces), None)
+    return bool(done.loss == text.loss) and (seen is None or _does(done, seen, text))
+
+
+def _does(done: record.Trace, seen: record.Trace, text: record.Trace) -> bool:
+    """Whether ``done`` runs what a medium runs and text does not, where the medium runs it. Which
+    experts are chosen is chance."""
+    order = [path for path in seen.order if path in done.calls]
+    added = {path for path in seen.calls if path not in text.calls and "experts." not in path}
+    ran = [path for path in done.order if path in seen.calls]
+    reached = {name for name in seen.reached - text.reached if "experts." not in name}
+    return added <= done.calls.keys() and order == ran and reached <= done.reached
+
+
+def _alike(answers: Iterable[bool | None]) -> bool | None:
+    """The one answer of all; None where they differ."""
+    found = set(answers)
+    return found.pop() if len(found) == 1 else None
+
+
+def _alone(kinds: Iterable[str]) -> bool:
+    """Whether a kind with one medium, or none, is among them: rows of several use nothing else."""
+    return any(len(example_rows.KINDS[kind]) < 2 for kind in kinds)
+
+
+def _name(model: Any) -> str:
+    return f"{type(model).__module__}.{type(model).__qualname__}"
+
+
+def _patched(model: torch.nn.Module, part: str) -> tuple[str, ...]:
+    """Modules without others in them with a forward of their own, not their class's."""
+    return tuple(
+        ".".join(filter(None, (part, path)))
+        for path, module in model.named_modules()
+        if "forward" in vars(module) and not any(True for _ in module.children())
+    )
