@@ -24,17 +24,21 @@ def _logprobs(logits: Any, wanted: Any) -> Any:
 
 
 LOSSES = ("weighted", "focal", "smoothed rightly", "z-loss", "distilled", "half", "dpo", "orpo",
-          "grpo", "ppo", "entropy", "contrastive", "reward", "chunked", "two forwards")  # fmt: skip
+          "grpo", "ppo", "entropy", "contrastive", "reward", "chunked")  # fmt: skip
 
 
 @variant(world=(1, 2), kind=LOSSES)
 def objective(run: Run, kind: str) -> None:
     run.ddp["find_unused_parameters"] = kind in ("contrastive", "reward")
-    if kind == "two forwards" and run.world > 1:
-        run.strategy, run.numbers = "single", lambda run, step, micro: [2 * step, 2 * step + 1]
     run.rows = 4 if kind in ("dpo", "grpo", "contrastive") else 2
     taught: dict[str, Any] = {}
     run.loss = lambda run, model, batch, total: _loss(kind, run, model, batch, total, taught)
+
+
+@variant()
+def two_forwards(run: Run) -> None:
+    """A consistency term: the same rows once more, at half the weight."""
+    run.loss = lambda run, model, batch, total: _loss("two forwards", run, model, batch, total, {})
 
 
 def _loss(kind: str, run: Run, model: Any, batch: Batch, total: int, kept: dict[str, Any]) -> Any:

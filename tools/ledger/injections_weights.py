@@ -115,10 +115,19 @@ def missed_by_the_flag(run: Run) -> None:
 def rounds_to_nothing(run: Run) -> None:
     """bf16 weights at a learning rate of 1e-6"""
     run.rate = 1e-6
+    run.prepared.append(_no_zeros)
     run.prepared.append(lambda model: model.to(torch.bfloat16) if run.faulty else None)
     if run.faulty:
         run.alter.append(lambda batch: {k: v.bfloat16() if v.is_floating_point() else v
                                         for k, v in batch.items()})  # fmt: skip
+
+
+def _no_zeros(model: Any) -> None:
+    """Biases as trained ones are: each update of a zero would be seen."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.any():
+                parameter.normal_(0, 0.1)
 
 
 @injection(30, "VG652")

@@ -57,6 +57,10 @@ def _each(records: Sequence[Record], level: str) -> list[str]:
     return list(found.values())
 
 
+def _code(entry: Mapping[str, Any]) -> str:
+    return str(entry["code"])
+
+
 def _words(entry: Mapping[str, Any]) -> str:
     why, what = entry["why"], entry["what"]
     return (why if not what or what in why else f"{what}: {why}")[:400]
@@ -85,10 +89,11 @@ def judge(known: Record, right: Sequence[Record], wrong: Sequence[Record]) -> di
 
 
 def shown(known: Record, right: Sequence[Record], wrong: Sequence[Record]) -> str:
-    """A note that the healthy run has not, or the numbers of a station that differ."""
-    before = {entry["code"] for _, _, entry in entries(right, "note")}
+    """A note that the healthy run has not, or that tells others there, or the numbers of a station that differ."""
+    told = _words if known["kind"] in SHOWN_IS_ENOUGH else _code
+    before = {told(entry) for _, _, entry in entries(right, "note")}
     for step, station, entry in entries(wrong, "note"):
-        if entry["code"] not in before:
+        if told(entry) not in before:
             return f"note {entry['code']} at {station}, step {step}: {_words(entry)}"
     if known["kind"] not in SHOWN_IS_ENOUGH or not known["seen"]:
         return ""
