@@ -401,3 +401,12 @@ def test_a_forward_without_a_backward_leaves_no_graph_behind():
         assert kept[0]() is None
     finally:
         gc.enable()
+
+
+def test_a_large_vocabulary_goes_through_the_head_in_parts(monkeypatch):
+    whole = balanced(Language)[1]["forwards"]
+    monkeypatch.setattr(heads, "BLOCK", 1)
+    parts = balanced(Language)[1]["forwards"]
+    assert torch.tensor(parts) == pytest.approx(torch.tensor(whole), abs=1e-5)
+    monkeypatch.setattr("vlmguard_torch.ledger.targets.TRIED", (POSITIONS, 3, 9))
+    assert torch.tensor(balanced(Language)[1]["forwards"])[:, -2:].min() > 0.5
