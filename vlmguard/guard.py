@@ -222,6 +222,12 @@ def _header(state: RunState, run: Run, wanted: Plan) -> None:
             report.line(missed)
 
 
+def greets(state: RunState) -> bool:
+    """Whether the run is spoken to where nothing is wrong with it."""
+    run = state.run
+    return run is not None and not _quiet(state, run, state.plan or Plan())
+
+
 def _quiet(state: RunState, run: Run, wanted: Plan) -> bool:
     """Whether there is nothing to greet for: no tower or one process, and nothing to say."""
     if state.speaks:

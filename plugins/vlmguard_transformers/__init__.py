@@ -48,8 +48,6 @@ SEAMS = (
          "sees which parameters got a gradient"),
     Seam("prediction", (f"{_TRAINER}.prediction_step",), f"{_HERE}.lifecycle:prediction_step",
          "hears batches of evaluation"),
-    Seam("save", (f"{_TRAINER}._save_checkpoint",), f"{_HERE}.watch.ledger:save",
-         "has the ranks' weights compared behind a checkpoint", optional=True),
     Seam("engine", ("deepspeed.runtime.engine:DeepSpeedEngine.step",),
          f"{_HERE}.lifecycle:engine_step", "judges gradients before DeepSpeed steps"),
 )  # fmt: skip

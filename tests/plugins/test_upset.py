@@ -22,9 +22,10 @@ from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.runtime import faults
 from vlmguard_accelerate import loop
+from vlmguard_torch.ledger import seams as ledger
 
 ROOT = Path(__file__).parents[2]
-SEAMS = (*vlmguard_transformers.SEAMS, *vlmguard_accelerate.SEAMS)
+SEAMS = (*vlmguard_transformers.SEAMS, *vlmguard_accelerate.SEAMS, *ledger.SEAMS)
 WRAPPERS = {each.wrapper for each in SEAMS}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -66,7 +67,7 @@ def _choose(framework: str) -> probe.Framework:
     start = probe.start()
     if start.error:
         words.fail(f"selftest: a Python could not be asked: {start.error}", 1)
-    able = [each for each in start.frameworks if find_spec(f"{each.adapter}.selftest")]
+    able = [each for each in start.frameworks if _tries(each.adapter)]
     wanted = [each for each in able if framework in ("", each.package, each.name)]
     if not wanted:
         there = ", ".join(each.package for each in able)
@@ -114,3 +115,10 @@ def _end(run: dict[str, Any]) -> str:
         return f"trained, {run['seconds']:.0f} s"
     first = run["message"].partition(". ")[0][:120]
     return f"{run['verdict']}, {run['seconds']:.0f} s: {first}"
+
+
+def _tries(adapter: str) -> bool:
+    """Whether an adapter has a run to try; one that is a single module has none."""
+    with contextlib.suppress(ModuleNotFoundError):
+        return find_spec(f"{adapter}.selftest") is not None
+    return False

@@ -66,7 +66,7 @@ class Speaker:
     def _sum_up(self) -> None:
         told = line.text(self._records) if self._records else ""
         self._records = None
-        if told:
+        if told and (self.state is None or guard.greets(self.state)):
             report.line(told)
 
     def _judge(self, entries: Sequence[Entry]) -> None:
@@ -102,7 +102,7 @@ def listen(watcher: Any, state: RunState | None = None, *, recalls: bool = True)
             of an epoch it may rightly have the same.
     """
     speaker, held = Speaker(watcher.account, state), weakref.ref(watcher)
-    if recalls and getattr(watcher, "first_step", 0):
+    if recalls and getattr(watcher, "first_step", 0) > 0:
         with runstate.acting(state):
             watcher.recall({"rows": {"earlier": repeats.earlier(watcher.first_step)}})
 

@@ -166,12 +166,19 @@ class Watcher:
         if self.gather.wishes.due(self.window):
             self._start(False)
             return
-        self._readers.clear()
+        self._drop_readers()
         if self._forwards is not None and number >= 0 and not self._curious():
             self._forwards.remove()
             self._forwards = None
         if self.books.idle() and self.when.ended(number):
             self.close(0.0)
+
+    def _drop_readers(self) -> None:
+        """Hold nothing of the model. Readers stand in circles with their hooks, which only a
+        garbage collection would find."""
+        for reader in self._readers:
+            vars(reader).clear()
+        self._readers.clear()
 
     def _curious(self) -> bool:
         """Whether a new kind of row may still have a window watched."""
@@ -293,7 +300,7 @@ class Watcher:
         if self._open:
             self._each("close")
         self._open = False
-        self._readers.clear()
+        self._drop_readers()
         for handle in [*self._handles, self._forwards]:
             if handle is not None:
                 handle.remove()

@@ -7,8 +7,11 @@ from typing import Any
 
 from vlmguard import guard
 from vlmguard.core.runstate import RunState
+from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
+from vlmguard.runtime.seams import Seam
 from vlmguard_torch.ledger import start
+from vlmguard_torch.watch import stepping
 from vlmguard_transformers import trainer as hf
 
 _KEPT = "ledgers"
@@ -31,8 +34,24 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
     )  # fmt: skip
     if made is None:
         return
-    state.kept.setdefault(_KEPT, weakref.WeakSet()).add(made)
+    others = state.kept.get(_KEPT)
+    if others is None:
+        others = state.kept[_KEPT] = weakref.WeakSet()
+        _saves(trainer, state)
+    for each in list(others):
+        if each is not made and stepping.held(each.optimizer()) & stepping.held(optimizer):
+            each.close(0.0)  # its parameters are another optimizer's now
+    others.add(made)
     state.at_close(_Closer(made))
+
+
+_SEAM = Seam("own save", (), f"{__name__}:save", "compares the ranks' weights behind a checkpoint")
+
+
+def _saves(trainer: Any, state: RunState) -> None:
+    owner = next((k for k in type(trainer).__mro__ if "_save_checkpoint" in vars(k)), None)
+    if owner is not None:
+        state.at_close(seams.over(owner, "_save_checkpoint", _SEAM))
 
 
 class _Closer:
