@@ -225,7 +225,7 @@ def _header(state: RunState, run: Run, wanted: Plan) -> None:
 def greets(state: RunState) -> bool:
     """Whether the run is spoken to where nothing is wrong with it."""
     run = state.run
-    return run is not None and not _quiet(state, run, state.plan or Plan())
+    return run is None or not _quiet(state, run, state.plan)
 
 
 def _quiet(state: RunState, run: Run, wanted: Plan) -> bool:

@@ -88,7 +88,7 @@ def _engine(trainer: Any, optimizer: Any) -> Any:
 
 def _told(trainer: Any) -> dict[str, Any]:
     """What the trainer was told that its numbers can be compared with."""
-    args = trainer.args
+    args = getattr(trainer, "args", None)
     epoch = float(getattr(getattr(trainer, "state", None), "epoch", None) or 0.0)
     return {
         "epoch_begins": epoch > 0 and abs(epoch - round(epoch)) < 1e-3,
