@@ -14,14 +14,14 @@ import sys
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from vlmguard_explain.cause import failure, judge
-from vlmguard_explain.cause.answer import Answer
-from vlmguard_explain.match.catalogue import Known, Pattern, bare, load, table
+from vlmguard_explain.cause import judge
+from vlmguard_explain.cause.candidates import Answer
+from vlmguard_explain.match.catalogue import Known, bare, load, table
 from vlmguard_explain.run import digest as digests_
 from vlmguard_explain.run import logfacts
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.show import formats, guard_report, show
-from vlmguard_explain.source import clean, matcher, reader, sources
+from vlmguard_explain.source import clean, reader, sources
 
 STATUS = {"finished": 0, "explained": 1, "unknown": 3, "unfinished": 4}
 UNREADABLE = 2
@@ -34,14 +34,11 @@ LONGEST = 36  # bytes of a sign that are looked for in the stream: terminals wra
 def strings(catalogue: Sequence[Known]) -> list[bytes]:
     """What to look for in the stream: the beginning of every sign, and what frames failures."""
     signs = (sign for known in catalogue for sign in known.patterns)
-    wide = [s.text for s in signs if s.where == "line" or _distinct(s)]
+    least = {"line": 0, "message": DISTINCT}
+    wide = [s.text for s in signs if len(s.text) >= least.get(s.where, 1 << 20)]
     starts = [_start(text) for one in wide for text in (one, bare(one))]
     found = dict.fromkeys([*table("show")["command"]["structure"], *starts])
     return [text.encode() for text in _shortest(list(found))]
-
-
-def _distinct(sign: Pattern) -> bool:
-    return sign.where == "message" and len(sign.text) >= DISTINCT
 
 
 def _shortest(texts: list[str]) -> list[str]:
@@ -73,7 +70,7 @@ def _start(text: str) -> str:
 
 def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     """Read the logs that ``words`` name, and judge them. Raises `sources.Unreadable`."""
-    catalogue, found = load(), sources.find(list(words))
+    found = sources.find(list(words))
     reports = [s for s in found if sources.is_report(s.path)]
     entries = [entry for s in reports for entry in guard_report.read(sources.stream(s))]
     logs = [s for s in found if not sources.is_report(s.path)]
@@ -85,14 +82,14 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
             if len(logs) == 1:
                 raise
             continue  # one of several: it went away since, is another user's or no log
-        digests.append(digests_.of(source, len(digests), reading, catalogue))
+        digests.append(digests_.of(source, len(digests), reading))
         reading.pieces = []
     if not digests and not reports:
         raise sources.Unreadable(f"no log in {', '.join(words)}")
     facts = guard_report.facts(logfacts.of_text(d.text for d in digests[:16]), entries)
-    answer = failure.by_facts(judge.judge(digests, facts, catalogue), catalogue, digests)
+    answer = judge.by_facts(judge.judge(digests, facts), digests)
     answer.guard = guard_report.said(entries, digests)
-    return guard_report.decided(answer, answer.guard, catalogue), digests
+    return guard_report.decided(answer, answer.guard), digests
 
 
 def _read(source: sources.Source, share: int) -> reader.Reading:
@@ -101,7 +98,7 @@ def _read(source: sources.Source, share: int) -> reader.Reading:
     head, tail = (max(size // share, 32 << 10) for size in (reader.HEAD, reader.TAIL))
     with sources.stream(source) as file:
         blocks = sources.blocks(file, reader.BLOCK)
-        reading = reader.read(blocks, wanted, matcher.finder(wanted), head, tail)
+        reading = reader.read(blocks, wanted, reader.finder(wanted), head, tail)
     start = reading.pieces[0].data[:65536] if reading.pieces else b""
     odd = len(start) - len(start.translate(None, _CONTROL))
     # noise has 24 of 256, a log hardly any

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from vlmguard_explain import command
 from vlmguard_explain.match.catalogue import load
-from vlmguard_explain.source import matcher, reader, sources
+from vlmguard_explain.source import reader, sources
 
 
 def mixed(path: Path, size: int, colours: bool = False) -> None:
@@ -54,7 +54,7 @@ def beside_grep(folder: Path, megabytes: int, colours: bool = False, rounds: int
     mixed(path, megabytes << 20, colours)
     wanted = command.strings(load())
     words.write_bytes(b"\n".join(wanted) + b"\n")
-    find = matcher.finder(wanted)
+    find = reader.finder(wanted)
     theirs = min(_grep(path, words) for _ in range(rounds))
     mine = min(_ours(path, wanted, find) for _ in range(rounds))
     return {
@@ -77,7 +77,7 @@ def _grep(path: Path, words: Path) -> float:
     return os.times().children_user + os.times().children_system - before
 
 
-def _ours(path: Path, wanted: list[bytes], find: matcher.Find) -> float:
+def _ours(path: Path, wanted: list[bytes], find: reader.Find) -> float:
     start = time.process_time()
     with path.open("rb") as file:
         reader.read(sources.blocks(file, reader.BLOCK), wanted, find)

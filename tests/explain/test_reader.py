@@ -16,14 +16,14 @@ import pytest
 from tests.explain import speed
 from vlmguard_explain import command
 from vlmguard_explain.match.catalogue import load
-from vlmguard_explain.source import matcher, reader, sources
+from vlmguard_explain.source import reader, sources
 
 MARK = b"Expected to mark a variable ready only once"
 
 
 def read(data, size=reader.BLOCK, wanted=(MARK,)):
     file = io.BytesIO(data)
-    return reader.read(sources.blocks(file, size), wanted, matcher.finder(wanted, plain=True))
+    return reader.read(sources.blocks(file, size), wanted, reader.finder(wanted, plain=True))
 
 
 @pytest.mark.parametrize("size", [1000, 9000, 1 << 20])
@@ -69,7 +69,7 @@ def test_one_line_of_100_mb():
 
     wanted = command.strings(load())[:4]
     start = time.process_time()
-    reading = reader.read(blocks(), wanted, matcher.finder(wanted, plain=True))
+    reading = reader.read(blocks(), wanted, reader.finder(wanted, plain=True))
     assert reading.size == (100 << 20) + len(MARK)
     assert sum(len(p.data) for p in reading.pieces) < 2 << 20
     assert time.process_time() - start < 20
@@ -80,7 +80,7 @@ def test_both_matchers_agree():
     draw = random.Random(2)
     wanted = command.strings(load())[:60]
     data = b"".join(draw.choice([*wanted, b"noise ", b"Error", b"\n"]) for _ in range(1500))
-    plain = matcher.finder(wanted, plain=True)(data)
+    plain = reader.finder(wanted, plain=True)(data)
     expected = sorted(
         (at, number)
         for number, word in enumerate(wanted)
@@ -88,7 +88,7 @@ def test_both_matchers_agree():
         if data.startswith(word, at)
     )
     assert plain == expected
-    assert matcher.finder(wanted)(data) == plain
+    assert reader.finder(wanted)(data) == plain
 
 
 def test_needs_neither_torch_nor_typer():

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from vlmguard_explain.match.catalogue import HERE
 
+ROOT = Path(__file__).parents[2] / "vlmguard"
 MODULES = [path for path in HERE.rglob("*.py") if path.name != "__init__.py"]
-CODE, ALL = 4250, 5950  # lines of code; with docstrings, comments and blank ones
+CODE, ALL = 4180, 5930  # lines of code; all by ``wc -l`` (to be 5,000), the command's too
 
 
 def lines(path: Path, bare: bool = False) -> int:
@@ -21,6 +22,7 @@ def lines(path: Path, bare: bool = False) -> int:
 
 def test_the_engine_and_its_command():
     own = [path for path in MODULES if path.name != "rows.py"]  # a command of its own
+    own += [ROOT / name for name in ("cli/explain.py", "rules/known.py")]
     assert sum(lines(path, bare=True) for path in own) <= CODE
     assert sum(map(lines, own)) <= ALL
     assert max(map(lines, own)) <= 300

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vlmguard_explain.advice import conditions, memory, packages, user_code
+from vlmguard_explain.advice import conditions, memory, packages
 from vlmguard_explain.advice.conditions import numbers
 from vlmguard_explain.match.catalogue import table
+from vlmguard_explain.tracebacks import frames
 
 if TYPE_CHECKING:
     from vlmguard_explain.advice.values import Values
@@ -31,10 +32,6 @@ def look_up(value: str, sign: str, place: str) -> str:
     if sign == "in":
         return next((key for key, words in known.items() if value in words.split()), "")
     return next((str(one) for key, one in known.items() if re.search(key, value)), "")
-
-
-def _so(holds: bool) -> str:
-    return "true" if holds else ""
 
 
 # Modules, packages and releases.
@@ -167,13 +164,13 @@ def _smaller(v: Values, at: int) -> str:
 
 def _engine(v: Values) -> str:
     launched = v.field("engine") or v.field("launcher") == "deepspeed"
-    return _so(v.facts.zero is not None or bool(launched))
+    return "true" if v.facts.zero is not None or launched else ""
 
 
 VALUES: dict[str, Made] = {
     "argument": lambda v: v.raw("flag").lstrip("-").replace("-", "_"),
     "base": lambda v: v.facts.model if v.raw("savedwidth") else "",
-    "codefile": lambda v: user_code.raised(v.facts.trace).file,
+    "codefile": lambda v: frames.raised(v.facts.trace).file,
     "divisors": _divisors,
     "driver": lambda v: ".".join(v.groups("drivermajor")),
     "layers": lambda v: v.raw("namedlayers") or v.raw("codedlayers"),
@@ -187,7 +184,7 @@ VALUES: dict[str, Made] = {
     "modelnames": lambda v: f"{v.facts.model} {v.field('architecture')}",
     "torch": lambda v: v.facts.releases.get("torch", "") or v.field("torchrelease"),
     "modelplain": lambda v: v.facts.model.lower().replace("_", "-").rstrip("/"),
-    "main": lambda v: user_code.main(v.facts.trace),
+    "main": lambda v: frames.main(v.facts.trace),
     "missing": lambda v: v.read("missing").replace("'", "").replace(" and ", ", "),
     "newname": _new_name,
     "numbers": lambda v: ", ".join(v.groups("divided")),
@@ -199,7 +196,7 @@ VALUES: dict[str, Made] = {
     "partpackage": lambda v: packages.of(v.raw("part")),
     "path": _path,
     "pin": lambda v: look_up(v.raw("name"), "in", f"releases.names.{v.raw('sourcepackage')}"),
-    "place": lambda v: str(user_code.own(v.facts.trace)),
+    "place": lambda v: str(frames.own(v.facts.trace)),
     "repo": _repo,
     "requirer": lambda v: v.read("requirer") if "<" in v.raw("wanted") else "",
     "served": lambda v: v.raw("modelfolder") or v.raw("modelrepo"),
@@ -226,13 +223,13 @@ PLAIN: dict[str, Made] = {
     "newflag": _new_flag,
     "positions": lambda v: str(int(v.raw("tablesize")) - 2) if v.raw("tablesize") else "",
     "program": _program,
-    "span": lambda v: _lines(user_code.raised(v.facts.trace).line, 8, 2),
+    "span": lambda v: _lines(frames.raised(v.facts.trace).line, 8, 2),
     "surplus": _surplus,
     "swiftmajor": lambda v: (
         conditions.swift_release(v.facts) if v.facts.framework == "ms-swift" else ""
     ),
     "tensorranks": lambda v: str(math.gcd(*_ints(v, "parallel")) or ""),
-    "vision": lambda v: _so(v.facts.vision),
+    "vision": lambda v: "true" if v.facts.vision else "",
     "wheels": _wheels,
     "yamlspan": lambda v: _lines(int(v.raw("yamlline") or 0), 2, 1),
     **{name: _size(name, 0.0) for name in ("asked", "free", "total")},

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from vlmguard_explain.advice import conditions, user_code
+from vlmguard_explain.advice import conditions
 from vlmguard_explain.advice.conditions import holds
 from vlmguard_explain.advice.values import Values, filled, known, of
 from vlmguard_explain.lazy import lazy
 from vlmguard_explain.match.catalogue import Step, table
 from vlmguard_explain.run.logfacts import Facts
+from vlmguard_explain.tracebacks import frames
 
 # Frameworks whose command line is transformers' TrainingArguments and their own.
 _FAMILY = dict.fromkeys(("TRL", "transformers", "FlagEmbedding", "ms-swift"), "hf")
@@ -88,7 +89,7 @@ def _in_code(words: str, facts: Facts, values: Values) -> str:
         return words
     if not words.startswith("--") or not {name for name, _ in pairs} <= arguments:
         return words
-    if words.count("--") != len(pairs) or not (notebook or user_code.own(facts.trace).file):
+    if words.count("--") != len(pairs) or not (notebook or frames.own(facts.trace).file):
         return words
     code = f"{_class(facts.trace)}({', '.join(f'{name}={_literal(v)}' for name, v in pairs)})"
     return code if notebook else f"{words}; in code: {code}"

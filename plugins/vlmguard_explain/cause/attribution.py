@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 
-from vlmguard_explain.cause.answer import Answer
-from vlmguard_explain.cause.candidates import Candidate
+from vlmguard_explain.cause.candidates import Answer, Candidate
 from vlmguard_explain.cause.no_exception import nodes
 from vlmguard_explain.lazy import patterns
 from vlmguard_explain.lines.lines import Line
@@ -36,7 +35,7 @@ def attribute(answer: Answer, digests: Sequence[Digest]) -> None:
 
 def _better(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
     """What tells more than who spoke first."""
-    code = answer.known.code if answer.known is not None else ""
+    code = answer.failure
     if code in _WAITS:
         asked = _only(_P.asked, _messages(digests))
         yield asked, "it did not answer when the others asked for its NCCL id"
@@ -50,7 +49,7 @@ def _better(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
 
 def _any(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
     yield from _better(answer, digests)
-    code, message = (answer.known.code if answer.known else ""), answer.facts.message
+    code, message = answer.failure, answer.facts.message
     if code == "VG512":
         yield _card(answer, digests), "the GPU that is full is its own"
     if code in _DIED and not nodes(digests):

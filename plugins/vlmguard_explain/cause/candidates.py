@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines.lines import Line, Time
-from vlmguard_explain.match.catalogue import Known
+from vlmguard_explain.match.catalogue import Known, by_code
 from vlmguard_explain.match.classify import NO_ROW, classify
-from vlmguard_explain.run import launcher
+from vlmguard_explain.run import launcher, watchdog
 from vlmguard_explain.run.digest import Digest
-from vlmguard_explain.tracebacks.event import Event
+from vlmguard_explain.run.logfacts import Facts
+from vlmguard_explain.tracebacks.event import Event, flat
 
 _P = patterns("cause.candidates")
 _T = words("cause.candidates")
@@ -195,7 +197,6 @@ _OF_LINKS = ("VG536", "VG533", "VG588", "VG596", "VG542", "VG584", "VG540")
 def with_lost_peers(
     candidates: list[Candidate],
     digests: Sequence[Digest],
-    gone: Known,
     ended: launcher.Exit | None,
 ) -> list[Candidate]:
     """The same, with a lost connection as "peer gone" where something else failed.
@@ -214,7 +215,7 @@ def with_lost_peers(
     refused = all(_P.refused.search(c.said) for c in network)
     told = refused and any(c.code == _GONE and c.event is not None for c in candidates)
     secondary = network if told else lost if fell or before else []
-    return [replace(c, known=gone) if c in secondary else c for c in candidates]
+    return [replace(c, known=by_code()[_GONE]) if c in secondary else c for c in candidates]
 
 
 def _own_failure(candidate: Candidate) -> bool:
@@ -223,3 +224,57 @@ def _own_failure(candidate: Candidate) -> bool:
     if event is None or candidate.order or not event.type or candidate.code in _OF_LINKS:
         return False
     return candidate.known is not None or event.name in _T.of_code
+
+
+Verdict = Literal["explained", "unknown", "unfinished", "finished"]
+
+
+@dataclass
+class Answer:
+    """What the judge says."""
+
+    verdict: Verdict
+    known: Known | None = None
+    pick: Candidate | None = None
+    ranks: tuple[int, ...] = ()  # where it started; empty where the log does not tell
+    how: str = ""  # the evidence for ``ranks``, in words
+    sure: bool = True  # False for "one of ranks …"
+    alike: tuple[int, ...] = ()  # ranks that show the same failure
+    followed: list[str] = field(default_factory=list)  # consequences, in words
+    table: watchdog.Table | None = None
+    facts: Facts = field(default_factory=Facts)
+    evidence: list[Line] = field(default_factory=list)
+    guard: list[Any] = field(default_factory=list)  # what vlmguard itself said in this run
+    code: int | None = None  # the exit code that a launcher tells, where that is all there is
+
+    @property
+    def failure(self) -> str:
+        """The failure's code; "" where none of the catalogue is known."""
+        return self.known.code if self.known is not None else ""
+
+    def explain(self, code: str) -> None:
+        """Take this failure of the catalogue for it."""
+        self.known, self.verdict = by_code()[code], "explained"
+
+
+def found(pick: Candidate, ranks: Sequence[int] = (), how: str = "", sure: bool = True) -> Answer:
+    """The answer that ``pick`` is."""
+    verdict: Verdict = "explained" if pick.known else "unknown"
+    return Answer(verdict, pick.known, pick, tuple(ranks), how, sure, evidence=_evidence(pick))
+
+
+def _evidence(pick: Candidate) -> list[Line]:
+    last = pick.event.last if pick.event else None
+    if pick.event is None or last is None:
+        return [pick.line]
+    more = " ".join(pick.event.message.split("\n")[1:])  # of a message of several lines
+    last = replace(last, raw=f"{last.raw.rstrip()} {flat(more).strip()}".rstrip())
+    return [last] if last.number == pick.line.number else [pick.line, last]
+
+
+def device_assert(pick: Candidate, digests: Sequence[Digest]) -> Event | None:
+    """The exception behind a kernel's assertion: maybe a later call's, but of the same program."""
+    if "Assertion" not in pick.line.raw or pick.line.source >= len(digests):
+        return None
+    events = (e for e in digests[pick.line.source].events if "device-side assert" in e.message)
+    return next(events, None)

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vlmguard_explain.cause.answer import Answer, found
-from vlmguard_explain.cause.candidates import Candidate
+from vlmguard_explain.cause.candidates import Answer, Candidate, found
 from vlmguard_explain.cause.no_exception import FIRST, by_any_exit, by_exit, nodes
 from vlmguard_explain.lazy import patterns, words
-from vlmguard_explain.match.catalogue import Known
 from vlmguard_explain.run import launcher, watchdog
 from vlmguard_explain.run.digest import Digest
 
@@ -29,7 +27,6 @@ _ABORTED = (-6, 134)
 def started(
     candidates: list[Candidate],
     digests: Sequence[Digest],
-    by_code: dict[str, Known],
     ended: launcher.Exit | None,
 ) -> Answer | None:
     """The answer, or None where no candidate is left."""
@@ -38,7 +35,7 @@ def started(
         return None
     lowest = min(c.order for c in candidates)
     some = [c for c in candidates if c.order == lowest]
-    if lowest and (seen := _silent(some, lowest, digests, by_code, ended)) is not None:
+    if lowest and (seen := _silent(some, lowest, digests, ended)) is not None:
         return seen
     pick, how, sure = _first(_by_who_ended_it(some), ended)
     ranks = _ranks(pick, some, ended, sure) or _of_others(pick, candidates, digests)
@@ -77,21 +74,16 @@ def _silent(
     some: Sequence[Candidate],
     order: int,
     digests: Sequence[Digest],
-    by_code: dict[str, Known],
     ended: launcher.Exit | None,
 ) -> Answer | None:
     """The process that a signal ended, where the others only waited for it or lost it."""
     heard = {c.rank for c in some}
     other = ended is not None and ended.rank is not None and ended.rank not in heard
     if order == 1:
-        return (
-            by_exit(digests, by_code)
-            if other and launcher.crashed(ended) and heard != {None}
-            else None
-        )
+        return by_exit(digests) if other and launcher.crashed(ended) and heard != {None} else None
     if order == 2 and other and ended is not None and ended.code in _ABORTED:
         return by_any_exit(digests)
-    return by_exit(digests, by_code)
+    return by_exit(digests)
 
 
 def _by_who_ended_it(some: list[Candidate]) -> list[Candidate]:

@@ -54,13 +54,8 @@ def lines(pieces: Iterable[Piece], source: int = 0, rank: int | None = None) -> 
         number, at = piece.line, piece.at
         for whole, broken in parts.unbroken(text, columns):
             for raw in parts.of(quotation.sub("", whole) if quotation else whole):
-                fields: dict[str, Any] = {
-                    "rank": rank,
-                    "lane": "",
-                    "time": None,
-                    "level": "",
-                    "text": raw,
-                }
+                fields: dict[str, Any] = {"rank": rank, "time": None, "text": raw}
+                fields |= {"lane": "", "level": ""}
                 for match in _matches(raw, outer, inner):
                     _read(fields, match, tee)
                 if fields["rank"] is not None:
@@ -118,7 +113,3 @@ def clock(date: str, time: str, micro: str | None) -> Time:
     digits, part = date.replace("-", ""), (micro or "0")[:6].ljust(6, "0")
     hour, minute, second = time.split(":")
     return int(digits[:-2][-2:]), int(digits[-2:]), int(hour), int(minute), int(second), int(part)
-
-
-def _clock(match: re.Match[str]) -> Time:
-    return clock(match[1], match[2], match[3])

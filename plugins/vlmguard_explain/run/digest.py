@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines import appended, lines, quoted
 from vlmguard_explain.lines.lines import Line
-from vlmguard_explain.match.catalogue import Known, within
-from vlmguard_explain.run import launcher, notable, progress, watchdog
+from vlmguard_explain.match.catalogue import Known, by_code, load, within
+from vlmguard_explain.run import launcher, progress, watchdog
 from vlmguard_explain.source import clean
 from vlmguard_explain.source.reader import Reading
 from vlmguard_explain.source.sources import Source
-from vlmguard_explain.tracebacks import events
+from vlmguard_explain.tracebacks import events, frames
 from vlmguard_explain.tracebacks.event import Event, flat
 
 _P, _T = patterns("run.digest"), words("run.digest")
@@ -26,18 +26,24 @@ LAST = 60  # lines in which loose words count: earlier ones did not end the run
 ONLY = 0.6  # of the lines are a logger's errors
 _MASKED = dict.fromkeys(map(ord, "0123456789abcdefx"))  # numbers, pointers
 _NOT_STARTED = "VG590"
+_KINDS = patterns("show.notable")
+
+_FIRST_KEPT, _LAST_KEPT = 150, 350  # lines that are kept of one log
+_LONGEST = 2000  # characters of one: more than is ever shown, so that no secret is cut in two
+_COMMANDS = 4
+
+
+@dataclass
+class Notable:
+    """``commands`` as they were typed; ``lines``: the others, in order."""
+
+    commands: list[Line] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
 
 
 @dataclass
 class Digest:
-    """What one log tells.
-
-    Attributes:
-        finals: the last line of each rank; ``recent``: its last lines.
-        before: how many runs stand in this file before the one that is told;
-            ``ended_before``: the line with which the last of them ended, where that is
-            told.
-    """
+    """What one log tells."""
 
     source: Source
     number: int
@@ -49,6 +55,7 @@ class Digest:
     progress: progress.Progress = field(default_factory=progress.Progress)
     watched: list[Line] = field(default_factory=list)  # lines of NCCL's watchdog
     text: str = ""  # the log's beginning and end, for facts
+    # the last line of each rank; recent: its last lines
     finals: dict[int | None, Line] = field(default_factory=dict)
     recent: dict[int | None, deque[Line]] = field(default_factory=dict)
     # places at which a launcher began to end the processes
@@ -59,11 +66,12 @@ class Digest:
     fragments: list[tuple[Line, Known]] = field(default_factory=list)
     guard_lines: list[Line] = field(default_factory=list)  # lines that vlmguard's guard wrote
     failed: Line | None = None  # a logger's error, where the log has hardly anything else
+    # how many runs stand in this file before this one; ended_before: the last line of these
     before: int = 0
     ended_before: Line | None = None
     first: int = 1  # the line, from 1, where the one that is told begins
     # the lines that tell what the run did
-    notable: notable.Notable = field(default_factory=notable.Notable)
+    notable: Notable = field(default_factory=Notable)
 
     @functools.cached_property
     def ends(self) -> list[int]:
@@ -71,7 +79,7 @@ class Digest:
         return sorted([*self.stopped, *(e.line.at for e in self.exits)])
 
 
-def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]) -> Digest:
+def of(source: Source, number: int, reading: Reading) -> Digest:
     """Digest one reading."""
     digest = Digest(source, number, reading)
     everything = list(lines.lines(reading.pieces, number, source.rank))
@@ -84,28 +92,24 @@ def of(source: Source, number: int, reading: Reading, catalogue: Sequence[Known]
         raised if len(raised) <= MOST else raised[: MOST // 4] + raised[-MOST * 3 // 4 :]
     )
     digest.exits = launcher.exits(kept)
-    digest.notable = notable.of(kept, shape)
+    digest.notable = notable_lines(kept)
     digest.watched = watchdog.records(kept)
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _T.stopping)]
     digest.guard_lines = [line for line in kept if "vlmguard: VG" in line.raw][:MOST]
-    digest.matched = list(_matched(kept, catalogue))[:MOST]
+    digest.matched = list(_matched(kept))[:MOST]
     digest.unresolved = _unresolved(kept)
-    _last_resort(digest, kept, catalogue)
+    _last_resort(digest, kept)
     if not _said(digest, kept[-LAST:]):
-        digest.fragments = list(_fragments(kept, catalogue, digest))[:MOST]
+        digest.fragments = list(_fragments(kept, digest))[:MOST]
     ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
     if digest.before:  # the facts of an earlier run are not this one's
         ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
     digest.text = "\n".join(dict.fromkeys(ends))
-    _of_each_rank(digest, everything)
-    return digest
-
-
-def _of_each_rank(digest: Digest, everything: Sequence[Line]) -> None:
     for line in everything:
         if line.text.strip() and line.number >= digest.first:
             digest.finals[line.rank] = line
             digest.recent.setdefault(line.rank, deque(maxlen=RECENT)).append(line)
+    return digest
 
 
 def _dedented(kept: list[Line]) -> list[Line]:
@@ -126,7 +130,7 @@ def shape(text: str) -> int:
     return hash(said.strip()[:200].translate(_MASKED))
 
 
-def _last_resort(digest: Digest, kept: Sequence[Line], catalogue: Sequence[Known]) -> None:
+def _last_resort(digest: Digest, kept: Sequence[Line]) -> None:
     """What a log says that has no exception, no pattern, no end: a shell's or logger's last word,
     the shell's that what it should start is not there."""
     run = digest.progress
@@ -135,7 +139,7 @@ def _last_resort(digest: Digest, kept: Sequence[Line], catalogue: Sequence[Known
     if not said or found or run.steps or run.done or run.losses:
         return
     if _P.refused.match(said[-1].text.strip()):
-        digest.matched = [(said[-1], known) for known in catalogue if known.code == _NOT_STARTED]
+        digest.matched = [(said[-1], by_code()[_NOT_STARTED])]
         return
     errors = [line for line in said if _is_error(line)]
     if errors and errors[-1] is said[-1] and len(errors) >= ONLY * len(said):
@@ -164,10 +168,8 @@ def _said(digest: Digest, late: Sequence[Line]) -> bool:
     return bool(own) or any(line.at >= start for line, _ in digest.matched)
 
 
-def _fragments(
-    kept: Sequence[Line], catalogue: Sequence[Known], digest: Digest
-) -> Iterable[tuple[Line, Known]]:
-    causes = [known for known in catalogue if known.order == "cause"]
+def _fragments(kept: Sequence[Line], digest: Digest) -> Iterable[tuple[Line, Known]]:
+    causes = [known for known in load() if known.order == "cause"]
     said = [line.raw for line in kept if line.text.strip()]
     # Someone copied a message alone, without its exception's type and traceback.
     quotes = len(said) <= QUOTED and not any("%|" in raw or "arn" in raw for raw in said)
@@ -184,19 +186,20 @@ def _fragments(
             yield line, max(bears, key=lambda b: b[:2])[2]
 
 
-def _matched(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple[Line, Known]]:
+def _matched(kept: Sequence[Line]) -> Iterable[tuple[Line, Known]]:
     everything = "\n".join(line.raw for line in kept)
-    texts = [(text, known) for known in catalogue for text, _, _ in known.by_place["line"]]
+    texts = [(text, known) for known in load() for text, _, _ in known.by_place["line"]]
     present = [(text, known) for text, known in texts if within(text, everything)]
     for line in kept if present else ():
         raw = line.raw
         if _tracked(raw) or _leveled(line) or _P.former.search(raw):
             continue
+        signalled = "torch.distributed.elastic" in raw  # a launcher's warning of it is its end
         bears = [
             (known.narrow, len(text), known)
             for text, known in present
             if within(text, raw)
-            and (_ended(known, raw) or not _quiet(line, text))
+            and ((known.order == "end" and signalled) or not _quiet(line, text))
             and known.match_line(flat(raw))
         ]
         if bears:
@@ -206,11 +209,6 @@ def _matched(kept: Sequence[Line], catalogue: Sequence[Known]) -> Iterable[tuple
 def _tracked(raw: str) -> bool:
     """Whether a tracker's page or a debugger of a log viewer wrote it."""
     return "():" in raw and events.TRACKER.match(raw) is not None
-
-
-def _ended(known: Known, raw: str) -> bool:
-    """A launcher's warning that it got a signal is its end."""
-    return known.order == "end" and "torch.distributed.elastic" in raw
 
 
 def _quiet(line: Line, text: str) -> bool:
@@ -226,3 +224,51 @@ def _leveled(line: Line) -> bool:
 def texts(digests: Sequence[Digest]) -> list[str]:
     """What is kept of the logs: their beginnings and ends, and the telling lines between."""
     return [d.text for d in digests] + [line.raw for d in digests for line, _ in d.matched]
+
+
+def notable_lines(kept: Sequence[Line]) -> Notable:
+    """The notable lines of ``kept``; of several lines of one `shape` the first."""
+    found, first, last = Notable(), list[Line](), deque[Line](maxlen=_LAST_KEPT)
+    known: set[int] = set()
+    inside: set[str] = set()
+    for number, line in enumerate(kept):
+        text = line.text
+        if not text.strip() or _framed(text, line.lane, inside):
+            continue
+        label = text.partition("%|")[0].rstrip(" 0123456789") if "%|" in text else text
+        one = shape(text) if label is text else hash(label)  # a bar: once, by its label
+        if one in known or not _KINDS.letter.search(label):
+            continue
+        known.add(one)
+        if len(found.commands) < _COMMANDS and _KINDS.command.match(line.raw[:1500]):
+            found.commands.append(_cut(line, _continued(kept, number)))
+        elif not _KINDS.noise.search(text[:600]):
+            (first if len(first) < _FIRST_KEPT else last).append(_cut(line, line.raw))
+    found.lines = [*first, *last]
+    return found
+
+
+def _framed(text: str, lane: str, inside: set[str]) -> bool:
+    """Whether it is a traceback's, a box's or a configuration's; ``inside`` are lanes in one."""
+    if text.startswith(("│", "╭", "╰", "}", "]", "Traceback (")) or frames.is_frame(text):
+        inside.add(lane)
+        return True
+    if text[:1] in " \t" and lane in inside:
+        return True
+    inside.discard(lane)
+    if text.rstrip().endswith(("{", "[", "(")):
+        inside.add(lane)
+    return False
+
+
+def _continued(kept: Sequence[Line], number: int) -> str:
+    """A command with the lines that its backslashes join to it."""
+    said = kept[number].raw.rstrip()
+    while said.endswith("\\") and number + 1 < len(kept) and len(said) < _LONGEST:
+        number += 1
+        said = f"{said[:-1].rstrip()} {kept[number].text.strip()}"
+    return said
+
+
+def _cut(line: Line, raw: str) -> Line:
+    return replace(line, text="", raw=raw if len(raw) <= _LONGEST else raw[: _LONGEST - 2] + " …")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vlmguard_explain.lazy import lazy, patterns, words
-from vlmguard_explain.lines.lines import Line, Time, _clock
+from vlmguard_explain.lines.lines import Line, Time, clock
 
 _P, _T = patterns("run.launcher"), words("run.launcher")
 KILLED = (-9, 137)  # by SIGKILL, as torchrun and as a shell tell it
@@ -55,7 +55,7 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
         root = _T.root in text or (root and not text.startswith("===="))
         cut = line if text.startswith(_T.cut) else cut
         if match := _P.time.match(text):
-            time = _clock(match)
+            time = clock(match[1], match[2], match[3])
         elif match := _P.who.match(text):
             rank = int(match[match.lastindex or 1])
         elif (match := _P.code.match(text)) and not (match[1] and rank is None):

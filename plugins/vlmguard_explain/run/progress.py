@@ -166,8 +166,10 @@ class Progress:
         self.losses.append((line, 2 if broken else int("loss" in text and norms[-1:] == ["nan"])))
         if _P.sound.search(text):
             self.sound += 1
-        elif _P.zero.search(text) and "'epoch'" in text and _of_sft(text):
-            self.zeros = [*self.zeros[:ZEROS], line]
+        elif _P.zero.search(text) and "'epoch'" in text:
+            sft = "'mean_token_accuracy'" in text  # TRL's numbers of it have an entropy, too
+            if sft or not any(word in text for word in _T.no_sft):
+                self.zeros = [*self.zeros[:ZEROS], line]
 
     @property
     def first(self) -> int | None:
@@ -219,11 +221,6 @@ class Progress:
 
 _NO_NUMBER = frozenset(("nan", "inf", "-inf"))
 _LOGS = lazy("oss|grad[_ ]norm")
-
-
-def _of_sft(text: str) -> bool:
-    """Whether a line of numbers is of supervised tuning: TRL's has an entropy, too."""
-    return "'mean_token_accuracy'" in text or not any(word in text for word in _T.no_sft)
 
 
 def of(lines: Iterable[Line]) -> Progress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from vlmguard_explain.cause.answer import Answer, device_assert
+from vlmguard_explain.cause.candidates import Answer, device_assert
 from vlmguard_explain.lazy import patterns
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.run.digest import Digest

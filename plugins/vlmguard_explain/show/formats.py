@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vlmguard.core.annotations import annotation
-from vlmguard_explain.cause.answer import Answer
+from vlmguard_explain.cause.candidates import Answer
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.show import excerpt, headline, next_steps, show

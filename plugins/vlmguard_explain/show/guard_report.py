@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import IO, Any
 
-from vlmguard_explain.cause.answer import Answer
+from vlmguard_explain.cause.candidates import Answer
 from vlmguard_explain.lazy import patterns, words
-from vlmguard_explain.match.catalogue import Known
+from vlmguard_explain.match.catalogue import by_code
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.run.logfacts import Facts
 
@@ -93,15 +93,14 @@ def said(entries: Iterable[Entry], digests: Iterable[Digest]) -> list[Said]:
     return list(once.values())[:SHOWN]
 
 
-def decided(answer: Answer, findings: Sequence[Said], catalogue: Sequence[Known]) -> Answer:
+def decided(answer: Answer, findings: Sequence[Said]) -> Answer:
     """``answer``, or vlmguard's own where the log itself shows no failure."""
     if answer.verdict != "unfinished":
         return answer
-    by_code = {known.code: known for known in catalogue}
     for one in reversed(findings):
         code = "VG571" if one.outcome == "stopped" else one.code
-        if one.outcome in ("stopped", "explained") and code in by_code:
+        if one.outcome in ("stopped", "explained") and code in by_code():
             how = "the guard's own report"
             ranks = () if one.rank is None else (one.rank,)
-            return replace(answer, verdict="explained", known=by_code[code], ranks=ranks, how=how)
+            return replace(answer, verdict="explained", known=by_code()[code], ranks=ranks, how=how)
     return answer

@@ -6,7 +6,7 @@ import os
 
 from vlmguard.core.findings import Finding
 from vlmguard_explain.advice import flags, steps
-from vlmguard_explain.cause.answer import Answer
+from vlmguard_explain.cause.candidates import Answer
 from vlmguard_explain.lazy import words
 from vlmguard_explain.run import watchdog
 from vlmguard_explain.source import clean

@@ -9,7 +9,7 @@ from dataclasses import replace
 from vlmguard_explain.advice import flags, steps
 from vlmguard_explain.advice import values as values_
 from vlmguard_explain.advice.conditions import holds
-from vlmguard_explain.cause.answer import Answer
+from vlmguard_explain.cause.candidates import Answer
 from vlmguard_explain.match.catalogue import Step, table
 from vlmguard_explain.show import shellwords
 from vlmguard_explain.source import clean

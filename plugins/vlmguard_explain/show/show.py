@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from vlmguard_explain.advice.values import quoted
 from vlmguard_explain.cause import attribution
-from vlmguard_explain.cause.answer import Answer
+from vlmguard_explain.cause.candidates import Answer
 from vlmguard_explain.match.catalogue import table
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.show import excerpt, headline, next_steps, shellwords, unexplained

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from vlmguard_explain.advice import packages
 from vlmguard_explain.advice.values import Values, quoted
-from vlmguard_explain.cause import stragglers
-from vlmguard_explain.cause.answer import Answer
-from vlmguard_explain.cause.candidates import launchers
+from vlmguard_explain.cause import no_exception
+from vlmguard_explain.cause.candidates import Answer, launchers
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.run.logfacts import Facts
@@ -25,7 +24,7 @@ CARDS = 8  # of one machine, at most
 
 def cause(answer: Answer, digests: Sequence[Digest]) -> str:
     """How far it came, and who is behind."""
-    said = "; ".join(stragglers.of(digests).said)
+    said = "; ".join(no_exception.stragglers(digests).said)
     return clean.shown(f"{said or _state(answer, digests)[1]}. {_T.either}")
 
 
@@ -66,7 +65,7 @@ def _nodes(answer: Answer, digests: Sequence[Digest]) -> int:
 
 def values(answer: Answer, digests: Sequence[Digest]) -> dict[str, str]:
     """Name → value for `[[unfinished_step]]` of ``tables/show.toml``, quoted for a shell."""
-    found, facts = stragglers.of(digests), answer.facts
+    found, facts = no_exception.stragglers(digests), answer.facts
     state, sentence = _state(answer, digests)
     nodes = _nodes(answer, digests)
     alone = len(digests) == 1 and not (found.said or state == "checkpoint")

@@ -19,11 +19,7 @@ def flat(text: str) -> str:
 
 @dataclass
 class Event:
-    """An exception, or one telling line.
-
-    Attributes:
-        last: the line with its type; ``line`` begins it.
-    """
+    """An exception, or one telling line; ``line`` begins it."""
 
     line: Line
     type: str = ""  # type, message: of an exception; a telling line has no type
@@ -35,7 +31,7 @@ class Event:
     ignored: bool = False  # from a destructor or a side thread: it ended nothing by itself
     caught: bool = False  # a logger wrote it as a warning or less
     final: bool = False  # the log ends with its message, which may be cut
-    last: Line | None = None
+    last: Line | None = None  # the line with its type
     rank: int | None = None
     # its frames stand among other lines: of use only where what is under them is known
     buried: bool = False

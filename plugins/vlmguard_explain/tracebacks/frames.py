@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from vlmguard_explain.lazy import patterns, words
+from vlmguard_explain.lazy import lazy, patterns, words
 
 _P = patterns("lines.frames")
 _T = words("lines.frames")
@@ -65,3 +66,43 @@ def code_under(trace: Sequence[str], number: int, longest: int = LONGEST) -> str
         if code and not _P.carets.match(code):
             return code if len(code) <= longest else code[: longest - 2] + " …"
     return ""
+
+
+_FRAME = lazy(r"File \"([^\"\n]{1,200})\", line (\d{1,7})(?:, in ([\w.<>]{1,80}))? ?")
+
+
+class Place(NamedTuple):
+    """A frame of a traceback; ``code``: its line, as it stands there."""
+
+    file: str = ""
+    line: int = 0
+    name: str = ""
+    code: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else ""
+
+
+def places(trace: str) -> list[Place]:
+    """The frames, the outermost first."""
+    found = []
+    for match in _FRAME.finditer(trace):
+        code = trace[match.end() : match.end() + 400].partition(' File "')[0]
+        found.append(Place(match[1], int(match[2]), match[3] or "", code))
+    return found
+
+
+def own(trace: str) -> Place:
+    """The innermost line of the user's own code."""
+    return next((one for one in reversed(places(trace)) if users(one.file)), Place())
+
+
+def main(trace: str) -> str:
+    """The user's script that was started."""
+    first = next(iter(places(trace)), Place()).file
+    return first if first.endswith(".py") and users(first) else ""
+
+
+def raised(trace: str) -> Place:
+    """The innermost line that is in a file."""
+    return next((one for one in reversed(places(trace)) if "<" not in one.file), Place())
