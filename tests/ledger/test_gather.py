@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -184,3 +185,26 @@ def test_wishes_need_no_store():
     alone.wish(3)
     alone.look(4)
     assert not any(alone.due(n) for n in range(40))
+
+
+def places(world):
+    """A gather a rank, on one store."""
+    store = Store()
+    store.compare_set = lambda key, _, value: store.kept.setdefault(key, value)
+    return [Gather(lambda: Mailbox(store, "ledger"), place, world) for place in range(world)]
+
+
+def test_ranks_that_all_come_agree_in_each_window():
+    ranks = places(3)
+    with ThreadPoolExecutor(3) as pool:
+        for window in (0, 1, 1):
+            assert list(pool.map(lambda rank: rank.agree(window), ranks)) == [True] * 3  # noqa: B023
+
+
+def test_a_rank_that_does_not_come_is_waited_for_once_and_finds_a_no():
+    one, two, late = places(3)
+    assert not one.agree(0, 0.05)
+    assert (two.agree(0, 0.05), late.agree(0, 0.05)) == (False, False)
+    began = time.monotonic()
+    assert not any(rank.agree(1) for rank in (one, two, late))
+    assert time.monotonic() - began < 1

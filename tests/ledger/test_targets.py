@@ -21,9 +21,9 @@ def forward(count=8.0, weight=0.125, **told):
     return [numbers[name] for name in targets.FIELDS]
 
 
-def page(*forwards, rank=0, step=1, rounds=None, scale=1.0, precision="float32"):
+def page(*forwards, rank=0, step=1, rounds=None, scale=1.0, precision="float32", accumulation=4):
     read = {"forwards": [*forwards], "rounds": rounds or [*range(len(forwards))], "scale": scale,
-            "precision": precision}  # fmt: skip
+            "precision": precision, "accumulation": accumulation}  # fmt: skip
     return {"window": step - 1, "step": step, "rank": rank, "micro": len(forwards), "kinds": (),
             "unread": {}, "targets": read}  # fmt: skip
 
@@ -151,6 +151,15 @@ def test_a_loss_that_ignores_the_number_of_items_is_told_in_the_second_window():
     assert told(verdict) == [("VG622", "warning")]
     assert "4 times too large, as there are 4 micro-batches" in verdict.entries[0].why
     assert verdict.entries[0].since == 1
+
+
+def test_two_losses_with_a_backward_each_are_no_wrong_scale():
+    """Nobody declared an accumulation: the two may be meant to be summed."""
+    for declared in (0, 1):
+        windows = [
+            page(*[forward(8.0, 0.125)] * 2, step=step, accumulation=declared) for step in (1, 2, 3)
+        ]
+        assert told(judged(*windows)) == [("VG622", "note")]
 
 
 def test_windows_may_have_other_numbers_of_micro_batches():

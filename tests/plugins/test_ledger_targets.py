@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import pickle
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -118,7 +120,8 @@ def train(make, loss=plain, parts=1, windows=2, watched=True, cast=None, scaler=
     optimizer, pages = torch.optim.SGD(model.parameters(), 0.5), []
     account, rows = account_of(model, optimizer), batches()
     if watched:
-        subject = Subject(model, optimizer, tuple(model.parameters()), account)
+        extra = {"accumulation": parts}
+        subject = Subject(model, optimizer, tuple(model.parameters()), account, extra=extra)
         Watcher(subject, [Targets], pages.append, windows)
     for number in range(windows + len(lost)):
         for _ in range(parts):
@@ -354,10 +357,47 @@ def test_a_fault_of_ours_does_not_end_the_backward(monkeypatch):
     assert verdicts[0].state == "cannot tell"
 
 
-def test_a_large_vocabulary_goes_through_the_head_in_parts(monkeypatch):
-    whole = balanced(Language)[1]["forwards"]
-    monkeypatch.setattr(heads, "BLOCK", 1)
-    parts = balanced(Language)[1]["forwards"]
-    assert torch.tensor(parts) == pytest.approx(torch.tensor(whole), abs=1e-5)
-    monkeypatch.setattr("vlmguard_torch.ledger.targets.TRIED", (POSITIONS, 3, 9))
-    assert torch.tensor(balanced(Language)[1]["forwards"])[:, -2:].min() > 0.5
+class Narrow(Language):
+    """Its head knows fewer words than its embedding, as mllama's does."""
+
+    def __init__(self):
+        super().__init__(head=nn.Linear(WIDTH, WORDS - 30, bias=False))
+
+    def forward(self, input_ids, labels):
+        return super().forward(input_ids, labels.masked_fill(input_ids >= WORDS - 30, -100))
+
+
+def test_ids_that_the_head_does_not_know_are_no_index():
+    verdicts, pages, _ = train(Narrow)
+    assert {verdict.state for verdict in verdicts} == {"balances"}
+    assert all(torch.tensor(page["targets"]["forwards"]).isfinite().all() for page in pages)
+
+
+@pytest.mark.parametrize(("together", "agreed"), [(False, True), (True, False)])
+def test_no_head_is_gathered_before_all_ranks_have_come(monkeypatch, together, agreed):
+    monkeypatch.setattr(heads.Head, "gathered", True)
+    monkeypatch.setattr(heads.Head, "together", lambda head: pytest.fail("gathered"))
+    engine = SimpleNamespace(optimizer=SimpleNamespace(loss_scale=1.0))
+    reader = Targets(SimpleNamespace(model=Language(), parameters=(), engine=engine))
+    reader.together, reader.agree = together, lambda: agreed
+    reader.open()
+    reader.batch(batch := next(batches()))
+    reader.subject.model(**batch).loss.backward()
+    reader.before()
+    assert "not all ranks" in reader.page()
+
+
+def test_a_forward_without_a_backward_leaves_no_graph_behind():
+    model = Language()
+    reader = Targets(SimpleNamespace(model=model, parameters=(), engine=None))
+    kept = []
+    model.decoder.layer.register_forward_hook(lambda *told: kept.append(weakref.ref(told[2])))
+    reader.open()
+    reader.batch(batch := next(batches()))
+    gc.disable()
+    try:
+        model(**batch)
+        reader.close()
+        assert kept[0]() is None
+    finally:
+        gc.enable()

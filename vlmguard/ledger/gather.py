@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from vlmguard.ledger import packed
 from vlmguard.ledger.account import Page
 from vlmguard.ledger.wishes import Wishes
+from vlmguard.runtime.ballot import Ballot, decide
 from vlmguard.runtime.mailbox import Mailbox
 
 LOOKS = (0, 1, 2, 3, 5, 8, 12, 16)
@@ -20,6 +22,8 @@ LARGEST = 4 << 20
 """Bytes of one page: the store takes no value above 8 MB."""
 WAIT = 2.0
 """Seconds that the judging rank waits at the end of a run, if pages are still to come."""
+MEET = 5.0
+"""Seconds that ranks wait for each other before a collective."""
 Pages = list["Page | None"]
 
 
@@ -50,6 +54,7 @@ class Gather:
         self.place, self.world = place, world
         self._open: list[_Open] = []
         self.wishes = Wishes(self._box, world)
+        self._meetings, self._apart = 0, False
 
     def leave(self, window: int, page: Page) -> None:
         """This rank's page of a window."""
@@ -68,6 +73,21 @@ class Gather:
     def idle(self) -> bool:
         """Whether no page of another rank is waited for."""
         return not self._open
+
+    def agree(self, window: int, wait: float = MEET) -> bool:
+        """Whether all ranks have come here in ``window``: one answer for all of them. A rank may be
+        missing (another setting, a fault of ours), and a collective would wait for it without end.
+        After one "no" nobody is waited for again."""
+        if self.world == 1:
+            return True
+        mailbox, self._meetings = self._box(), self._meetings + 1
+        if mailbox is not None and not self._apart:
+            ballot = Ballot(mailbox.store, f"{mailbox.place}/agree/{window}.{self._meetings}")
+            with contextlib.suppress(Exception):
+                if decide(ballot, self.place, self.world, True, wait).known:
+                    return True
+        self._apart = True
+        return False
 
     def step(self) -> Iterator[tuple[int, Pages]]:
         """A step is over: the windows that are complete now, or will not be."""

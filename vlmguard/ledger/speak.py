@@ -21,7 +21,7 @@ from vlmguard.runtime import report
 SETTLED = 3
 """Windows after which the books are said to balance."""
 LINES = 3
-"""Lines that one code may take at a level; what else it finds is in the report."""
+"""Lines that one code may take; what else it finds is in the report."""
 
 
 class Speaker:
@@ -30,7 +30,6 @@ class Speaker:
     def __init__(self, account: Account, state: RunState | None = None) -> None:
         self.account, self.state = account, state
         self._records: list[dict[str, Any]] | None = []
-        self._notes: list[Entry] = []
         self._said: set[tuple[str, ...]] = set()
         self._lines: Counter[tuple[str, ...]] = Counter()
 
@@ -54,7 +53,7 @@ class Speaker:
             self._settle(seen)
 
     def close(self) -> None:
-        """The run ends: one of fewer windows than `SETTLED` gets its line and notes now."""
+        """The run ends: one of fewer windows than `SETTLED` gets its line now."""
         with runstate.acting(self.state):
             self._sum_up()
 
@@ -69,23 +68,12 @@ class Speaker:
         self._records = None
         if told:
             report.line(told)
-        self._note()
 
     def _judge(self, entries: Sequence[Entry]) -> None:
-        new = [entry for entry in entries if self._new(entry)]
-        self._notes += [entry for entry in new if entry.level == "note"]
-        if self._records is None:
-            self._note()
-        guard.judge([finding(entry) for entry in new if entry.level != "note"])
-
-    def _note(self) -> None:
-        """Say what is only shown: not before the first windows are over, since a later one may make
-        a warning of it. It never stops a run, whatever the policy."""
-        notes, self._notes = self._notes, []
-        for entry in notes:
-            worse = cause(entry.code, "warning", entry.why, entry.what) in self._said
-            if not worse and _policy(entry.code) != "off":
-                report.say(finding(entry))
+        """Say the warnings. What is only shown, a note, is in the report: a healthy run may have
+        some, and is told nothing."""
+        warnings = (entry for entry in entries if entry.level != "note")
+        guard.judge([finding(entry) for entry in warnings if self._new(entry)])
 
     def _new(self, entry: Entry) -> bool:
         """Once a run and cause: the numbers of a later window make no new one."""
@@ -95,10 +83,6 @@ class Speaker:
         self._said.add(key)
         self._lines[key[:2]] += 1
         return True
-
-
-def _policy(code: str) -> str:
-    return guard.in_force().policy(code, guard.default_policy(code))
 
 
 def finding(entry: Entry) -> Finding:

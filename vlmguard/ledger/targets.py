@@ -85,7 +85,8 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     if heard and len(pages) >= account.world:
         total = sum(each.weight for each in taught) / max(account.world, 1)
         shown = {**shown, "sum": round(total, 5)}
-        entries += _scale(total, taught, account.world, step, memory)
+        declared = max(int(page["targets"].get("accumulation") or 0) for page in pages if page)
+        entries += _scale(total, taught, account.world, declared, step, memory)
     warned = any(entry.level == "warning" for entry in entries)
     return Verdict("targets", "differs" if warned else "balances", tuple(entries), shown=shown)
 
@@ -247,15 +248,22 @@ def _alike(values: Sequence[float], limit: float) -> bool:
 
 
 def _scale(
-    total: float, taught: Sequence[Forward], world: int, step: int, memory: dict[str, Any]
+    total: float,
+    taught: Sequence[Forward],
+    world: int,
+    declared: int,
+    step: int,
+    memory: dict[str, Any],
 ) -> list[Entry]:
     """The weights do not sum to 1. A warning once two windows show the same known factor: the
-    last window of an epoch may have fewer micro-batches."""
+    last window of an epoch may have fewer micro-batches. As many times as there were backwards is
+    one only where that accumulation is ``declared``: two losses may each have a backward."""
     if BALANCED[0] <= total <= BALANCED[1]:
         memory.clear()
         return []
     kind, known = _factor(total, taught, world)
-    again = bool(kind) and memory.get("factor") == kind
+    meant = "ranks" in kind or declared > 1
+    again = bool(kind) and meant and memory.get("factor") == kind
     first = memory.setdefault("since", step)
     memory["factor"] = kind
     why = f"the weights of all trained tokens sum to {total:.4g} instead of 1"

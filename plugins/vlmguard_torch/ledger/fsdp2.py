@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from vlmguard_torch.ledger.reader import Subject
+from vlmguard_torch.watch.forward_hooks import ForwardHook
 
 
 class Places:
@@ -22,9 +23,10 @@ class Places:
         """Hook what the forwards of this window use: known once a group was gathered. The hooks
         stand behind FSDP2's own, which gather."""
         self._hook, self._hooked, self._params = hook, set(), {}
-        return [m.register_forward_pre_hook(self._gathered) for m in self._modules]
+        gathered = ForwardHook("the ledger's sums", self._gathered)
+        return [gathered.on(m) for m in self._modules]
 
-    def _gathered(self, module: Any, args: Any) -> None:
+    def _gathered(self, module: Any, args: Any, kwargs: Any) -> None:
         for each in _params(module):
             n = self._of.get(id(each.sharded_param))
             used = getattr(each, "_unsharded_param", None)

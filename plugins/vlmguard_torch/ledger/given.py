@@ -43,7 +43,9 @@ class Given:
         self.eps[row] = max(self.eps[row], torch.finfo(part.dtype).eps)
         if part.numel():
             self.sums[row] += sketch(part, start).to(self.home, non_blocking=True) * weight
-            norm, peak = (torch.linalg.vector_norm(part.detach(), kind) for kind in (2, torch.inf))
+            part = part.detach()
+            norm = torch.linalg.vector_norm(part, dtype=torch.float32)
+            peak = torch.maximum(*(each.abs() for each in torch.aminmax(part)))
             self.square[row] += (norm.double() ** 2 * weight).to(self.home, non_blocking=True)
             self.peak[row] = torch.maximum(self.peak[row], peak.to(self.home, non_blocking=True))
 

@@ -7,6 +7,7 @@ last None or zero. Only sketches are kept. Nothing waits for the device.
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
 import torch
@@ -79,11 +80,10 @@ class Leaves:
         self._handles += self.sharded.open(self._hook)
 
     def _watched(self) -> list[int]:
-        """What trains and is held; where it is not known what is held, all that trains."""
         held = [each.group is not None for each in self.subject.account.tensors]
-        every = not any(held)
+        some = any(held)
         parameters = enumerate(self.subject.parameters)
-        return [n for n, p in parameters if p.requires_grad and (every or held[n])]
+        return [n for n, p in parameters if p.requires_grad and (held[n] or not some)]
 
     def _hook(self, n: int, used: Any) -> None:
         """On a parameter, or what FSDP2 puts in its place."""
@@ -95,7 +95,8 @@ class Leaves:
 
         self._handles.append(used.register_hook(part))
         if self.clears and used is self.subject.parameters[n]:
-            self._handles.append(used.register_post_accumulate_grad_hook(lambda p: self._see(n, p)))
+            see = partial(contain, "the ledger's sums", self._see, n)
+            self._handles.append(used.register_post_accumulate_grad_hook(see))
 
     def _see(self, n: int, p: Any) -> None:
         """What torch itself added is no reason to look whether somebody changed it."""

@@ -34,13 +34,14 @@ def read(inputs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
         if value.dim() > 3:
             yield _numbers(value[:MOST].flatten(1))
         grids = inputs.get(key.replace("pixel_values", "image_grid_thw"))
-        if value.dim() == 2 and isinstance(grids, torch.Tensor) and grids.dim() == 2:
+        fits = isinstance(grids, torch.Tensor) and grids.dim() == 2 and len(grids)
+        if value.dim() == 2 and fits:  # without a grid an index would be out of range
             yield _put_together(_numbers(value), grids)[:MOST]
 
 
 def _numbers(flat: torch.Tensor) -> torch.Tensor:
     low, high = flat.aminmax(dim=-1)
-    sums = flat.sum(-1, dtype=torch.float64)
+    sums = flat.sum(-1, dtype=torch.float32).double()  # in 64 bits torch would copy all pixels
     norms = torch.linalg.vector_norm(flat, dim=-1, dtype=torch.float32)
     return torch.stack([low.double(), high.double(), sums, norms.double()], -1)
 

@@ -11,6 +11,8 @@ from vlmguard_torch.ledger.reader import Reader
 
 REPLICATED = ("ddp", "zero0", "zero1", "zero2")
 """Strategies under which each rank holds all weights."""
+_MOST = 1 << 22
+"""Entries that are summed at once: 32 MB."""
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -33,10 +35,15 @@ class Ranks(Reader):
 
 
 def checksum(p: Any) -> Any:
-    """None for what this rank holds a part of, or nothing."""
+    """None for what this rank holds a part of, or nothing, or in a class of its own."""
     data = p.detach()
-    if hasattr(data, "_local_tensor") or hasattr(p, "ds_id") or data.is_meta:
+    if hasattr(data, "__tensor_flatten__") or hasattr(p, "ds_id") or data.is_meta:
         return None
     if data.layout != torch.strided or data.itemsize not in _BITS:
         return None
-    return data.view(_BITS[data.itemsize]).sum(dtype=torch.int64)
+    # Part by part: torch makes a copy in 64 bits of what it sums.
+    flat = data.view(_BITS[data.itemsize]).reshape(-1)
+    total = torch.zeros((), dtype=torch.int64, device=data.device)
+    for part in flat.split(_MOST):
+        total += part.sum(dtype=torch.int64)
+    return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,15 +38,18 @@ class Reader:
     `close`. Whoever calls contains what they raise.
 
     Attributes:
-        together: whether all ranks are certain to watch this window. Only then may a reader call a
+        together: whether all ranks are to watch this window.
+        agree: asks all ranks whether they have come here. Only if both are so may a reader call a
             collective.
     """
 
     name = ""
     together = True
+    agree: Callable[[], bool]
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
+        self.agree = lambda: subject.account.world == 1
 
     def open(self) -> None:
         """A window begins that is watched: hooks go on."""

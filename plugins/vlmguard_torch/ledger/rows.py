@@ -95,7 +95,8 @@ class _Batch:
         flat = isinstance(mask, torch.Tensor) and mask.shape == ids.shape
         self.text = mask != 0 if flat else torch.ones_like(ids, dtype=torch.bool)
         alike = isinstance(labels, torch.Tensor) and labels.shape == ids.shape
-        self.labels = labels.to(ids.device) if alike else None
+        # From one device to the other would be a copy that waits.
+        self.labels = labels if alike and labels.device == ids.device else None
         self.places = _places(inputs.get("position_ids"), ids)
         self.bounded = not flat or any(inputs.get(name) is not None for name in _BOUNDS)
 

@@ -43,6 +43,8 @@ def sample(tensor: Any, like: Any = None) -> Any:
     """A view of some entries; None where they cannot be taken, or lie not as in ``like``."""
     if tensor is None or tensor.layout != torch.strided or not tensor.numel():
         return None
+    if hasattr(tensor, "__tensor_flatten__"):  # quantised: it may not know views
+        return None
     if like is not None and (tensor.shape != like.shape or tensor.stride() != like.stride()):
         return None
     flat = _flat(tensor.detach())

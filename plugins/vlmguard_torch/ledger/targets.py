@@ -135,7 +135,8 @@ class Targets(Reader):
         if ids is None or not hidden.requires_grad:
             return False
         cast = Autocast.now(hidden.device.type)
-        each = _Forward(self._round, by_head, hidden.dtype, ids, cast, hidden)
+        # Without its graph, which would live on in a cycle if no backward came.
+        each = _Forward(self._round, by_head, hidden.dtype, ids, cast, hidden.detach())
         self._forwards.append(each)
         hidden.register_hook(lambda gradient: contain(WHAT, self._gradient, each, gradient))
         self._taken = True
@@ -144,6 +145,8 @@ class Targets(Reader):
     def _ids(self, hidden: Any) -> torch.Tensor | None:
         """The token ids at these places: as the model is given them, or as they are embedded."""
         if not isinstance(hidden, torch.Tensor) or hidden.dim() != 3:
+            return None
+        if hasattr(hidden, "device_mesh"):  # to read a DTensor may be a collective
             return None
         known = (ids for ids in (self._given, self._looked) if isinstance(ids, torch.Tensor))
         return next((ids for ids in known if ids.shape == hidden.shape[:-1]), None)
@@ -175,10 +178,13 @@ class Targets(Reader):
         each.places, each.sample = sample.places, None
 
     def before(self) -> None:
-        """The last forwards are judged; the loss scale is noted. Under ZeRO-3 all ranks come here
-        in the windows that are watched, and gather the head: the one collective."""
+        """The last forwards are judged; the loss scale is noted. Under ZeRO-3 the head is gathered,
+        the one collective: once all ranks have said that they are here, whatever befell them."""
         head = self._head
         if head is not None and head.gathered and self.subject.engine is not None:
+            if not (self.together and self.agree()):
+                self._reason = self._reason or "the head is partitioned, and not all ranks are here"
+                return
             with head.together():
                 contain(WHAT, self._settle_gathered)
         else:
@@ -202,6 +208,7 @@ class Targets(Reader):
             "lengths": [each.ids.shape[-1] for each, _ in read[:SHOWN]],
             "weights": [weights for _, (_, weights) in read[:SHOWN]],
             "scale": self._scale,
+            "accumulation": _accumulation(self.subject),
             "precision": _precision(read[0][0]),
         }
 
@@ -241,7 +248,9 @@ def _read(head: Head, each: _Forward, sample: _Sample) -> tuple[torch.Tensor, to
         found = [_fit(sample.gradient[: len(d)].float(), d, ok, p)
                  for d, ok, p in zip(ways, there, likely, strict=True)]  # fmt: skip
         weights = found[0][0]
-        rests = [rest.nanmedian() for _, rest in found]
+        # nanmedian() waits for a GPU, and median over a dimension is refused where runs are to be
+        # deterministic.
+        rests = [rest.nanquantile(0.5, interpolation="lower") for _, rest in found]
         used = (~weights.isnan()).sum()
         numbers = [*sample.count, used, *_spread(weights), *rests]
         assert len(numbers) == len(FIELDS)
@@ -261,7 +270,7 @@ def _fit(
 
 def _spread(weights: torch.Tensor) -> list[torch.Tensor]:
     """Tenth part, median, ninetieth, mean, and the share of negative ones."""
-    at = torch.tensor([0.1, 0.5, 0.9], device=weights.device)
+    at = torch.linspace(0.1, 0.9, 3, device=weights.device)  # a copy from a list would wait
     negative = (weights < 0).sum() / (~weights.isnan()).sum()
     return [*weights.nanquantile(at), weights.nanmean(), negative]
 
@@ -271,6 +280,15 @@ def _precision(each: _Forward) -> str:
     kind = each.autocast.dtype if each.autocast.enabled else each.kind
     short = kind == torch.float32 and torch.get_float32_matmul_precision() != "highest"
     return "tf32" if short else str(kind).removeprefix("torch.")
+
+
+def _accumulation(subject: Subject) -> int:
+    """Micro-batches a step, as the framework was told; 0 where nobody was: then two backwards of a
+    step may be two losses."""
+    declared = subject.extra.get("accumulation")
+    if declared is None and subject.engine is not None:
+        declared = subject.engine.gradient_accumulation_steps()
+    return int(declared or 0)
 
 
 def _loss_scale(subject: Subject) -> Any:

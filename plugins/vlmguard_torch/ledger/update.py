@@ -104,7 +104,8 @@ class Update(Reader):
         """ "adam", "sgd", or "" for an optimizer whose update is not foreseen."""
         *_, inner = stepping.chain(self.subject.optimizer)
         kind = type(inner)
-        if kind.__module__.partition(".")[0] not in _FROM or getattr(inner, "grad_scale", None):
+        scaled = getattr(inner, "grad_scale", None) is not None  # a tensor: bool() would wait
+        if kind.__module__.partition(".")[0] not in _FROM or scaled:
             return ""
         if _ADAM.fullmatch(kind.__name__):
             return "adam"

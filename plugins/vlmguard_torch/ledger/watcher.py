@@ -6,6 +6,7 @@ watcher holds neither model nor optimizer while no window is watched.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -208,6 +209,7 @@ class Watcher:
         self._open = True
         for reader in self._readers:
             reader.together = together
+            reader.agree = functools.partial(self.gather.agree, self.window)
         self._each("open")
 
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

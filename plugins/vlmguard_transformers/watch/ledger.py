@@ -27,6 +27,7 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
         trainer.model, optimizer,
         setting=state.settings.ledger, strategy=run.strategy, engine=engine,
         tokenizer=_words(trainer), first_step=_step(trainer), whole=whole, state=state,
+        extra=_told(trainer.args),
     )  # fmt: skip
     if made is None:
         return
@@ -64,6 +65,14 @@ def _engine(trainer: Any, optimizer: Any) -> Any:
     wrapped = getattr(trainer.accelerator, "deepspeed_engine_wrapped", None)
     engine = getattr(wrapped, "engine", None)
     return engine if engine is not None and engine.optimizer is optimizer else None
+
+
+def _told(args: Any) -> dict[str, Any]:
+    """What the trainer was told that its numbers can be compared with."""
+    return {
+        "accumulation": getattr(args, "gradient_accumulation_steps", None),
+        "max_norm": getattr(args, "max_grad_norm", None),
+    }
 
 
 def _words(trainer: Any) -> Any:
