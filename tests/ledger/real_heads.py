@@ -116,7 +116,10 @@ def train(make: Callable[[], Any], watched: bool, loss: Loss = models_own, cast:
     optimizer, pages = torch.optim.SGD(model.parameters(), 0.05), []
     account = account_of(model, optimizer)
     if watched:
-        subject = Subject(model, optimizer, tuple(model.parameters()), account)
+        extra = {"accumulation": PARTS}
+        subject = Subject(
+            model, optimizer, tuple(model.parameters()), account, extra=extra
+        )
         Watcher(subject, [Rows, Targets], pages.append, STEPS)
     for step in range(STEPS):
         window = batches[PARTS * step : PARTS * (step + 1)]

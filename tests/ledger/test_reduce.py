@@ -274,3 +274,9 @@ def test_rounding_of_many_parts_is_no_difference():
     coarse = {"eps": [2.0**-7] * len(KINDS), "parts": [256] * len(KINDS)}
     assert judged(two(given, **coarse)).entries == ()
     assert judged(two(given)).entries
+
+
+def test_a_tower_whose_gradients_are_whole_says_that_the_others_are_scaled():
+    """Most tensors are halved: they are odd, and not the rest, which would seem doubled."""
+    verdict = judged(two(lambda a, b: only(mean([a, b]), times(mean([a, b]), 0.5), ("llm",))))
+    assert [(each.code, each.what) for each in verdict.entries] == [("VG640", "4 of 4 llm tensors")]

@@ -187,7 +187,8 @@ def test_a_run_that_goes_on_knows_what_its_report_holds(monkeypatch, tmp_path):
     watcher, known = Watcher(), []
     watcher.first_step, watcher.recall = 3, known.append
     listen(watcher)
-    assert known == [{"rows": {"earlier": {"ab": 1}}}]
+    listen(watcher, recalls=False)
+    assert known == [{"rows": {"earlier": {"ab": 1}}}], "an epoch may begin with the same rows"
 
 
 def test_numbers_for_the_trainers_logs(run):

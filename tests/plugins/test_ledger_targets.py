@@ -308,7 +308,7 @@ def test_rows_without_targets_carry_nothing():
 
 
 def test_many_positions_are_sampled_evenly():
-    reader = Targets(SimpleNamespace(model=Language(), parameters=(), engine=None))
+    reader = Targets(SimpleNamespace(model=Language(), parameters=(), engine=None, extra={}))
     reader.open()
     ids = torch.randint(5, WORDS, (4, 200))
     reader.batch({"input_ids": ids})
@@ -324,7 +324,7 @@ def test_many_positions_are_sampled_evenly():
 
 def test_hooks_go_with_no_copy_and_off_after_the_window():
     model = Language()
-    reader = Targets(SimpleNamespace(model=model, parameters=(), engine=None))
+    reader = Targets(SimpleNamespace(model=model, parameters=(), engine=None, extra={}))
     reader.open()
     copied, loaded = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
     for other in (copied, loaded):
@@ -339,7 +339,7 @@ def test_hooks_go_with_no_copy_and_off_after_the_window():
 def test_no_random_number_is_drawn():
     torch.manual_seed(3)
     state = torch.get_rng_state()
-    reader = Targets(SimpleNamespace(model=Language(), parameters=(), engine=None))
+    reader = Targets(SimpleNamespace(model=Language(), parameters=(), engine=None, extra={}))
     torch.set_rng_state(state)
     reader.open()
     reader.batch(batch := next(batches()))
@@ -389,7 +389,7 @@ def test_no_head_is_gathered_before_all_ranks_have_come(monkeypatch, together, a
 
 def test_a_forward_without_a_backward_leaves_no_graph_behind():
     model = Language()
-    reader = Targets(SimpleNamespace(model=model, parameters=(), engine=None))
+    reader = Targets(SimpleNamespace(model=model, parameters=(), engine=None, extra={}))
     kept = []
     model.decoder.layer.register_forward_hook(lambda *told: kept.append(weakref.ref(told[2])))
     reader.open()
@@ -401,3 +401,12 @@ def test_a_forward_without_a_backward_leaves_no_graph_behind():
         assert kept[0]() is None
     finally:
         gc.enable()
+
+
+def test_a_large_vocabulary_goes_through_the_head_in_parts(monkeypatch):
+    whole = balanced(Language)[1]["forwards"]
+    monkeypatch.setattr(heads, "BLOCK", 1)
+    parts = balanced(Language)[1]["forwards"]
+    assert torch.tensor(parts) == pytest.approx(torch.tensor(whole), abs=1e-5)
+    monkeypatch.setattr("vlmguard_torch.ledger.targets.TRIED", (POSITIONS, 3, 9))
+    assert torch.tensor(balanced(Language)[1]["forwards"])[:, -2:].min() > 0.5

@@ -15,6 +15,8 @@ from vlmguard.ledger.factor import Seen, Told, explain
 from vlmguard.ledger.flows import Flow, flows
 from vlmguard.ledger.vectors import length, mean, plus
 
+UNCHANGED = 1e-2
+"""A factor is 1 up to this much."""
 COARSE = 0.3
 """A bound above which nothing can be said: hundreds of parts, added in bf16."""
 
@@ -85,9 +87,17 @@ class _Window:
 
     @cached_property
     def factor(self) -> float:
-        """The factor of most tensors; 1 where they have none in common."""
-        found = [factor for flow in self.seen if (factor := flow.factor()) is not None]
+        """The factor of most tensors; 1 where they have none in common, or where all of one tower
+        have that: what scales gradients as a whole leaves none out."""
+        by_tower: dict[str, list[float]] = {}
+        for flow in self.seen:
+            if (factor := flow.factor()) is not None:
+                by_tower.setdefault(self.account.tensors[flow.place].kind, []).append(factor)
+        found = [factor for factors in by_tower.values() for factor in factors]
         common = statistics.median_low(found) if found else 1.0
+        for factors in by_tower.values():
+            if len(factors) > 1 and all(abs(factor - 1.0) < UNCHANGED for factor in factors):
+                return 1.0
         fit = sum(flow.balances(common) for flow in self.seen)
         return common if 2 * fit >= len(found) else 1.0
 

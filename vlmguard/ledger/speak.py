@@ -91,14 +91,18 @@ def finding(entry: Entry) -> Finding:
     return Finding(entry.code, entry.level, told, advice=entry.advice)
 
 
-def listen(watcher: Any, state: RunState | None = None) -> Speaker:
+def listen(watcher: Any, state: RunState | None = None, *, recalls: bool = True) -> Speaker:
     """Have what a watcher judges be said.
 
     The watcher calls ``on_verdicts(step, verdicts)`` with ``account`` and ``pages`` as they were in
     that window, and ``on_close()`` after the last one.
+
+    Args:
+        recalls: whether a run that goes on should have other rows than before. At the beginning
+            of an epoch it may rightly have the same.
     """
     speaker, held = Speaker(watcher.account, state), weakref.ref(watcher)
-    if getattr(watcher, "first_step", 0):
+    if recalls and getattr(watcher, "first_step", 0):
         with runstate.acting(state):
             watcher.recall({"rows": {"earlier": repeats.earlier(watcher.first_step)}})
 

@@ -188,19 +188,23 @@ def pulled_back(
 def _block(
     head: Head, hidden: torch.Tensor, targets: Sequence[torch.Tensor], autocast: Autocast
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    with torch.enable_grad():
-        leaf = hidden.detach().requires_grad_()
-        made = logits(head, leaf, autocast)
-    likely = made.detach().float().softmax(-1)
-    back = []
-    # A head may know fewer words than the embedding (mllama's), and placeholders may be negative:
-    # an index out of range would end the process of a GPU. Where one is, nothing can be said: 1.0.
-    words = likely.shape[-1]
-    out = [(y < 0) | (y >= words) for y in targets]
-    targets = tuple(y.clamp(0, words - 1) for y in targets)
-    for y in targets:
-        error = likely.scatter_add(-1, y[:, None], torch.full_like(likely[:, :1], -1.0))
-        (pulled,) = torch.autograd.grad(made, leaf, error.to(made.dtype), retain_graph=True)
-        back.append(pulled.float())
-    found = [likely.gather(-1, y[:, None])[:, 0] for y in targets]
-    return [p.masked_fill(no, 1.0) for p, no in zip(found, out, strict=True)], back
+    found: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    for number in sorted({len(y) for y in targets}, reverse=True):
+        with torch.enable_grad():
+            leaf = hidden[:number].detach().requires_grad_()
+            made = logits(head, leaf, autocast)
+        chances = made.detach().float().softmax(-1)
+        for which, y in enumerate(targets):
+            if len(y) == number:
+                # A head may know fewer words than the embedding (mllama's), and placeholders may be
+                # negative: an index out of range would end the process of a GPU. Where one is,
+                # nothing can be said: 1.0.
+                known = y.clamp(0, chances.shape[-1] - 1)
+                error = chances.scatter_add(
+                    -1, known[:, None], torch.full_like(chances[:, :1], -1.0)
+                )
+                (back,) = torch.autograd.grad(made, leaf, error.to(made.dtype), retain_graph=True)
+                likely = chances.gather(-1, known[:, None])[:, 0].masked_fill(y != known, 1.0)
+                found[which] = likely, back.float()
+    chance, ways = zip(*(found[which] for which in range(len(targets))), strict=True)
+    return [*chance], [*ways]

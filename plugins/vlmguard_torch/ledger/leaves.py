@@ -80,10 +80,11 @@ class Leaves:
         self._handles += self.sharded.open(self._hook)
 
     def _watched(self) -> list[int]:
+        """What trains and is held; where it is not known what is held, all that trains."""
         held = [each.group is not None for each in self.subject.account.tensors]
-        some = any(held)
+        every = not any(held)
         parameters = enumerate(self.subject.parameters)
-        return [n for n, p in parameters if p.requires_grad and (held[n] or not some)]
+        return [n for n, p in parameters if p.requires_grad and (every or held[n])]
 
     def _hook(self, n: int, used: Any) -> None:
         """On a parameter, or what FSDP2 puts in its place."""

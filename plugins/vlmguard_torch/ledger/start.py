@@ -88,7 +88,7 @@ def watch(
         first_step=first_step, rank=ranks.rank(), whole=whole,
     )  # fmt: skip
     if on_verdicts is None:
-        speak.listen(made, state)
+        speak.listen(made, state, recalls=not (extra or {}).get("epoch_begins"))
     return made
 
 

@@ -27,7 +27,7 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
         trainer.model, optimizer,
         setting=state.settings.ledger, strategy=run.strategy, engine=engine,
         tokenizer=_words(trainer), first_step=_step(trainer), whole=whole, state=state,
-        extra=_told(trainer.args),
+        extra=_told(trainer),
     )  # fmt: skip
     if made is None:
         return
@@ -67,9 +67,12 @@ def _engine(trainer: Any, optimizer: Any) -> Any:
     return engine if engine is not None and engine.optimizer is optimizer else None
 
 
-def _told(args: Any) -> dict[str, Any]:
+def _told(trainer: Any) -> dict[str, Any]:
     """What the trainer was told that its numbers can be compared with."""
+    args = trainer.args
+    epoch = float(getattr(getattr(trainer, "state", None), "epoch", None) or 0.0)
     return {
+        "epoch_begins": epoch > 0 and abs(epoch - round(epoch)) < 1e-3,
         "accumulation": getattr(args, "gradient_accumulation_steps", None),
         "max_norm": getattr(args, "max_grad_norm", None),
     }
