@@ -20,6 +20,16 @@ def records(folder: Path, since: float = 0.0) -> list[dict[str, Any]]:
     return of_lines([each for each in lines if each["time"] >= since])
 
 
+def faults(folder: Path) -> list[str]:
+    """Of our own, that were caught."""
+    lines = [
+        json.loads(line)
+        for file in folder.glob("findings*")
+        for line in file.open("r", encoding="utf-8")
+    ]
+    return [f"VG902 {line['why']}" for line in lines if line.get("code") == "VG902"]
+
+
 def of_lines(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Those of the report's lines that are the ledger's."""
     return sorted((dict(each) for each in lines if each["kind"] == "ledger"), key=_window)

@@ -40,6 +40,11 @@ TRUE: tuple[True_, ...] = (
           "said as a condition (a step in which some ranks have images and others do not): a "
           "forward without images did run on the blank. Whether another rank had images in that "
           "step is not known to this one; in draws by phases and of text alone none has"),
+    True_("VG610", "", lambda draw: draw.program == "trl sft",
+          "true: TRL's collator for images masks pads alone, so prompts and placeholders are "
+          "targets; said as a note"),
+    True_("VG622", "", lambda draw: draw.has("text replay"),
+          "true: the loss is the sum of two means; said as a note"),
     True_("VG108", "set", lambda draw: draw.strategy == "zero3",
           "said as a condition (should a step have no image), before any row is known; what is "
           "set is a blank input times zero: no value changes"),
