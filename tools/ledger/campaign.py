@@ -33,7 +33,7 @@ RULES = "VG1=off,VG2=off,VG3=off,VG4=off"
 ONLY_SHOWN = ("end_never_a_target",)
 """Errors of other kinds that a note tells: they are right in some runs."""
 OPEN = ("skipped_step", "untied", "hooked noise", "hooked noise x2", "hooked post-accumulate x2",
-        "trainer_saves True")  # fmt: skip
+        "fsdp2 accumulated x2")  # fmt: skip
 """Missed, or warned of though healthy, when they were last run: the page has them, and tests draw
 none of them."""
 LIMIT = 120.0
