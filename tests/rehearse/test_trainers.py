@@ -403,7 +403,6 @@ EVERYWHERE = {
     "--torch_compile true": "--torch_compile: not compiled",
     "--resume_from_checkpoint x": "--resume_from_checkpoint: begins at step 0",
     "--neftune_noise_alpha 5": "--neftune_noise_alpha: left out",
-    "--label_smoothing_factor 0.1": "--label_smoothing_factor: left out",
     "--train_sampling_strategy group_by_length": "--train_sampling_strategy: rows come in",
     '--accelerator_config {"split_batches":true}': "--accelerator_config: batches are dealt",
     '--deepspeed {"zero_optimization":{"offload_param":{"device":"cpu"}}}':
