@@ -132,8 +132,10 @@ class _Window:
     def _scaled(self, told: Told) -> list[Entry]:
         if not told.why:
             return []
-        since = self._since("factor", self.now)
-        return [Entry("VG641", told.level, told.why, "all tensors", since, self.factor)]
+        since, level, why = self._since("factor", self.now), told.level, told.why
+        if self.hooked.issuperset(flow.place for flow in self.seen):
+            level, why = "note", f"{self.factor:.3g} times the mean gradient, by the user's hooks"
+        return [Entry("VG641", level, why, "all tensors", since, self.factor)]
 
     def _uncleared(self) -> list[Entry]:
         """Only what came since None balances, and some of it came before the last step."""
@@ -170,7 +172,7 @@ class _Window:
         """Whether a user's own code may have done it, and meant it."""
         if self.comm_hook or any(flow.place in self.hooked for flow in found):
             return True
-        if word == "grown" and self._noise(found):
+        if word == "grown" and self._noise(self.odd):
             return True
         if word == "own" and self._ran() == {"no_sync"}:
             return True  # as local SGD, which averages weights

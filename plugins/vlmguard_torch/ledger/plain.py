@@ -41,14 +41,17 @@ def sharded(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """FSDP2 splits a module's parameters, those of a whole model or of a part of it. An optimizer
     that was made before holds the whole ones, which are no part of the model any more."""
     module = args[0] if args else kwargs.get("module")
-    contain("the ledger of a plain loop", _remember, module)
+    several = module if isinstance(module, (list, tuple)) else [module]
+    for each in several:
+        contain("the ledger of a plain loop", _remember, each)
     made = wrapped(*args, **kwargs)
-    contain("the ledger of a plain loop", _wait, module, "fsdp2")
+    for each in several:
+        contain("the ledger of a plain loop", _wait, each, "fsdp2")
     return made
 
 
 def _remember(module: Any) -> None:
-    for p in module.parameters() if module is not None else ():
+    for p in module.parameters():
         _before[id(p)] = p
 
 
@@ -125,8 +128,10 @@ class _Waiting:
         found = [] if _guarded() else [each for each in known.optimizers() if _moves(each, module)]
         if found or _guarded() or next(self._left) <= 0:
             self._handle.remove()
+        # FSDP2's root has its hooks asked already: what this forward uses cannot be seen.
+        whole = self._strategy != "fsdp2"
         for each in found if _sees(module) else ():
-            made = start.watch(module, each, strategy=self._strategy)
+            made = start.watch(module, each, strategy=self._strategy, whole=whole)
             if made is not None:
                 made.forward(module, args, kwargs)  # its own hook is too late for this one
 
