@@ -86,6 +86,8 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
         total = sum(each.weight for each in taught) / max(account.world, 1)
         shown = {**shown, "sum": round(total, 5)}
         declared = max(int(page["targets"].get("accumulation") or 0) for page in pages if page)
+        if not all(_whole(page) for page in pages if page):
+            declared = 0
         entries += _scale(total, taught, account.world, declared, step, memory)
     warned = any(entry.level == "warning" for entry in entries)
     return Verdict("targets", "differs" if warned else "balances", tuple(entries), shown=shown)
@@ -247,6 +249,12 @@ def _alike(values: Sequence[float], limit: float) -> bool:
     return max(values) <= limit * min(values)
 
 
+def _whole(page: Page) -> bool:
+    """Whether each forward of the window had its backward, and was read: somebody may have taken
+    gradients away between two of them."""
+    return len(set(page["targets"]["rounds"])) == page["micro"]
+
+
 def _scale(
     total: float,
     taught: Sequence[Forward],
@@ -262,7 +270,7 @@ def _scale(
         memory.clear()
         return []
     kind, known = _factor(total, taught, world)
-    meant = "ranks" in kind or declared > 1
+    meant = declared > 1 or (kind.endswith("ranks") and declared > 0)
     again = bool(kind) and meant and memory.get("factor") == kind
     first = memory.setdefault("since", step)
     memory["factor"] = kind

@@ -26,6 +26,10 @@ class Places:
         gathered = ForwardHook("the ledger's sums", self._gathered)
         return [gathered.on(m) for m in self._modules]
 
+    def close(self) -> None:
+        """Hold nothing."""
+        self._hook, self._hooked, self._params = None, set(), {}
+
     def _gathered(self, module: Any, args: Any, kwargs: Any) -> None:
         for each in _params(module):
             n = self._of.get(id(each.sharded_param))

@@ -164,6 +164,7 @@ class Leaves:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self.sharded.close()
         self._opened = False
 
 

@@ -152,7 +152,7 @@ class Targets(Reader):
         return next((ids for ids in known if ids.shape == hidden.shape[:-1]), None)
 
     def _gradient(self, each: _Forward, gradient: torch.Tensor) -> None:
-        if each.hidden is None:
+        if each.hidden is None or gradient is None:  # nothing flows back to it
             return
         self._back = True
         with torch.no_grad():

@@ -24,7 +24,7 @@ HEALTHY = (
 TOLD = {
     "ddp/drift": ("VG660", 2),
     "ddp/past the wrapper": ("VG660", 1),
-    "fsdp2/early": ("VG650", 1),
+    "fsdp2/early": ("VG650", 2),
 }
 STATIONS = ("update", "ranks")
 
@@ -65,10 +65,16 @@ def found(cell):
     return [(step, station, state, codes) for step, station, state, codes, _ in one["found"]]
 
 
+def _first(cell):
+    """FSDP2's plain loop is met in its first forward, whose window is not seen whole."""
+    return 2 if cell.startswith("fsdp2") else 1
+
+
 @pytest.mark.parametrize("cell", HEALTHY)
 def test_healthy_runs_balance(cell):
     told = [each for each in found(cell) if each[1] in STATIONS]
-    assert sorted({step for step, *_ in told}) == [1, 2, 3]
+    first = _first(cell)
+    assert sorted({step for step, *_ in told}) == [first, first + 1, first + 2]
     assert {state for _, station, state, _ in told if station == "update"} == {"balances"}
     alike = "idle" if cell.startswith(("zero3", "fsdp2")) else "balances"
     assert {state for _, station, state, _ in told if station == "ranks"} == {alike}
