@@ -252,7 +252,7 @@ def _alike(values: Sequence[float], limit: float) -> bool:
 def _whole(page: Page) -> bool:
     """Whether each forward of the window had its backward, and was read: somebody may have taken
     gradients away between two of them."""
-    return len(set(page["targets"]["rounds"])) == page["micro"]
+    return bool(len(set(page["targets"]["rounds"])) == page["micro"])
 
 
 def _scale(
