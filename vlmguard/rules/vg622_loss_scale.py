@@ -11,11 +11,10 @@ Why it is bad
     `compute_loss` of one's own that takes no notice of `num_items_in_batch`: the Trainer does
     not divide then. With an accumulation of 2 on 2 ranks the sum is 4.00000.
 
-    It is a warning where the framework was told the accumulation, and a note in the report where
-    nobody was: two backwards of a step may be two losses.
-
 When it is wrong
-    Where the loss is scaled on purpose, or has weights of its own for tokens or samples.
+    Where the loss is scaled on purpose, or has weights of its own for tokens or samples. Where
+    no accumulation was declared it is a note in the report: two backwards of a step may be two
+    losses.
 
 Example
     a Trainer whose compute_loss returns model(**inputs).loss, with gradient_accumulation_steps
@@ -29,9 +28,10 @@ Evidence
     Own measurement: 2 gloo ranks on CPU, a plain Trainer reads 1.00000, with and without
     accumulation; one that ignores num_items_in_batch 4.00000; one whose accelerator is made
     with gradient_accumulation_steps=2 (as LLaVA-NeXT's Trainer makes its own), or whose own
-    training_step calls accelerator.backward under DeepSpeed, 0.5: they divide twice. With label_smoothing_factor an
-    update in ms-swift 4.6.0 was 8.0 times one batch of the same rows (2 ranks, 4
-    micro-batches). huggingface/transformers#34191, #37197, #37766 as read. tests/ledger.
+    training_step calls accelerator.backward under DeepSpeed, 0.5: they divide twice.
+    With label_smoothing_factor an update in ms-swift 4.6.0 was 8.0 times one batch of the same
+    rows (2 ranks, 4 micro-batches). huggingface/transformers#34191, #37197, #37766 as read.
+    docs/ledger_tried.md, tests/ledger.
 """
 
 from __future__ import annotations
