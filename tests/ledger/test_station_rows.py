@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.ledger import test_targets
+from tests.ledger import test_station_targets
 from vlmguard.ledger import repeats, rows
 from vlmguard.ledger.account import Account
 from vlmguard.ledger.judge import Judge
@@ -86,7 +86,7 @@ SHIFTED = {"own": 0, "shifted": 8}
 
 def learns(**told):
     """What the station "targets" read in the same window."""
-    return test_targets.page(test_targets.forward(**told))["targets"]
+    return test_station_targets.page(test_station_targets.forward(**told))["targets"]
 
 
 def test_labels_shifted_already_depend_on_what_the_model_learns():
