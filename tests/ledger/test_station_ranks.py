@@ -67,3 +67,13 @@ def test_a_rank_that_was_not_heard_leaves_it_open():
 
 def test_one_rank_has_nothing_to_compare():
     assert ranks.judge([{"rank": 0, "step": 1, "ranks": {}}], account(), {}).state == "idle"
+
+
+def test_weights_that_are_averaged_now_and_then_are_not_compared():
+    """Local SGD: all micro-batches run under no_sync()."""
+    found = pages((1, 2, 3, 4), (5, 6, 7, 8))
+    for each in found:
+        each["reduce"] = {"forwards": ["no_sync", "no_sync"]}
+    assert ranks.judge(found, account(), {}).state == "cannot tell"
+    found[1]["reduce"] = {"forwards": ["no_sync", ""]}
+    assert ranks.judge(found, account(), {}).state == "differs"

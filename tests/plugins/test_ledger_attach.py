@@ -125,6 +125,16 @@ def test_a_plain_loop_is_followed_from_its_first_forward():
     assert not model._forward_pre_hooks
 
 
+def test_a_plain_loop_that_is_compiled_is_left_alone():
+    """Hooks would have it compiled once more."""
+    model = Toy()
+    model._compiled_call_impl = model._call_impl
+    wrapped(model)
+    optimizer = noted(model)
+    model(**batch()).backward()
+    assert watcher.of(optimizer) == []
+
+
 def test_a_model_that_does_not_see_is_left_alone():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
     wrapped(model)

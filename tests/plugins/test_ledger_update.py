@@ -9,7 +9,7 @@ import torch
 
 from tests.plugins.ledger_toys import Toy, batch, subject
 from vlmguard_torch.ledger import samples
-from vlmguard_torch.ledger.ranks import checksum
+from vlmguard_torch.ledger.ranks import Ranks, checksum
 from vlmguard_torch.ledger.update import Update
 from vlmguard_torch.ledger.watcher import Watcher
 
@@ -193,6 +193,24 @@ def test_staged_freezing_and_averages_of_the_users_are_no_error():
 
     model.merger.requires_grad_(False)
     assert codes(told(model, optimizer, 3, each)) == [[], [], []]
+
+
+def test_an_average_that_is_kept_in_a_step_hook_is_only_shown():
+    model = Toy()
+    model.merger.requires_grad_(False)
+    held = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(held, 1e-3)
+    optimizer.register_step_post_hook(lambda *_: model.merger.weight.data.mul_(0.9))
+    assert codes(told(model, optimizer, 1)) == [[("VG652", "note")]]
+
+
+def test_weights_that_ddp_leaves_to_each_rank_are_not_compared():
+    model = Toy()
+    model._ddp_params_and_buffers_to_ignore = ["merger.weight"]
+    found = subject(model, torch.optim.SGD(model.parameters(), 0.1), world=2, strategy="ddp")
+    names = [found.account.tensors[n].name for n in Ranks(found).page()["index"]]
+    assert "merger.weight" not in names
+    assert "merger.bias" in names
 
 
 def test_a_tie_that_breaks_is_told():

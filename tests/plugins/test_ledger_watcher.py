@@ -175,3 +175,14 @@ def test_a_first_window_that_was_not_seen_as_a_whole_is_left_out():
     for n in range(6):
         step(model, optimizer, n)
     assert [page["window"] for page in pages] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("scales", "codes"), [(True, []), (False, ["VG651"])])
+def test_steps_that_are_left_out_in_a_row_are_told_where_no_loss_scale_is_searched_for(
+    scales, codes
+):
+    said = []
+    _, found, *_ = run(0, on_verdicts=lambda _, verdicts: said.extend(verdicts))
+    for _ in range(5):
+        found.skip(scales)
+    assert [entry.code for verdict in said for entry in verdict.entries] == codes

@@ -25,6 +25,8 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     if len(sums) < 2:
         missing = unheard(pages) if sums else ""
         return Verdict(NAME, "cannot tell" if missing else "idle", reason=missing)
+    if all(_apart_on_purpose(page) for page in pages if page is not None):
+        return Verdict(NAME, "cannot tell", reason="all ran under no_sync(), as in local SGD")
     places = {tuple(found) for found in sums.values()}
     if len(places) > 1:
         return Verdict(NAME, "cannot tell", reason="ranks read different tensors")
@@ -38,6 +40,12 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     since = memory.setdefault("since", step)
     entry = _entry(apart, index, account, len(sums), since)
     return Verdict(NAME, "differs", (entry,), shown=shown)
+
+
+def _apart_on_purpose(page: Page) -> bool:
+    """Whether gradients are not averaged and weights are, now and then."""
+    forwards = (page.get("reduce") or {}).get("forwards")
+    return bool(forwards) and set(forwards or ()) == {"no_sync"}
 
 
 def _sums(pages: Sequence[Page | None]) -> dict[int, Mapping[int, int]]:

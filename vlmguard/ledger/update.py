@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from vlmguard.ledger import named
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
@@ -206,7 +206,9 @@ class _Judged:
             else "look for what else writes to these weights inside the optimizer's step"
         )
         why = f"{what} moved in the optimizer's step though frozen, and without a gradient"
-        return Entry("VG652", "warning", why, what, self._first("frozen"), advice=advice)
+        other = not held and any(each.get("hooked") for each in self.read)
+        level: Literal["warning", "note"] = "note" if other else "warning"
+        return Entry("VG652", level, why, what, self._first("frozen"), advice=advice)
 
     def _untied(self) -> Iterator[Entry]:
         for names in self.read[0].get("untied", ()):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vlmguard.ledger import packed
-from vlmguard.ledger.account import Account, Page, Verdict
+from vlmguard.ledger.account import Account, Entry, Page, Verdict
 from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.judge import Judge
 from vlmguard_torch.ledger.later import Later
@@ -72,6 +72,15 @@ class Pages:
         self._pending.clear()
         for window, pages in self.gather.rest(wait):
             self._judged(window, pages)
+
+    def left_out(self, step: int, times: int) -> None:
+        """The optimizer's step was left out ``times`` times in a row: no window ends."""
+        why = f"the step was left out {times} times in a row, though no loss scale is searched for"
+        advice = "look for inf or nan in the gradients of a rank, or why they are taken for such"
+        entry = Entry("VG651", "warning", why, "all tensors", step, advice=advice)
+        self.pages = ()
+        if self.on_verdicts is not None:
+            self.on_verdicts(step, [Verdict("update", "differs", (entry,))])
 
     def _judged(self, window: int, pages: Sequence[Page | None]) -> None:
         begun = [each for each in self._accounts if each <= window]

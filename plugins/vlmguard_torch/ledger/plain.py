@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from vlmguard_torch.layout import towers
 from vlmguard_torch.ledger import known, start, watcher
 from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.forward_hooks import ForwardHook
+from vlmguard_torch.watch.tower_forwards import is_compiled
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -75,8 +77,10 @@ def engine_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any
     skipped = getattr(instance, "skipped_steps", 0)
     done = wrapped(*args, **kwargs)
     left_out = getattr(instance, "skipped_steps", 0) != skipped
+    # A loss scale that is still too large has steps left out, and is halved each time.
+    scales = getattr(getattr(instance, "optimizer", None), "dynamic_loss_scale", False)
     for each in found or ():
-        contain("the ledger", each.skip if left_out else each.after)
+        contain("the ledger", partial(each.skip, bool(scales)) if left_out else each.after)
     return done
 
 
@@ -103,6 +107,9 @@ def _guarded() -> bool:
 
 
 def _sees(module: Any) -> bool:
+    """Whether it has towers, trains, and is not compiled: hooks would have it compiled again."""
+    if any(is_compiled(each) for each in module.modules()):
+        return False
     return bool(towers.by_name(module)) and any(p.requires_grad for p in module.parameters())
 
 

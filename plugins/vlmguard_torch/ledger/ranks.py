@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from vlmguard_torch.layout import towers
 from vlmguard_torch.ledger.reader import Reader
 
 REPLICATED = ("ddp", "zero0", "zero1", "zero2")
@@ -25,8 +26,13 @@ class Ranks(Reader):
         account = self.subject.account
         if account.world < 2 or account.strategy not in REPLICATED:
             return {}
+        ignored = getattr(self.subject.model, "_ddp_params_and_buffers_to_ignore", ())
+        own = {towers.plain(name) for name in ignored}  # each rank's own, as experts are
         sums = [checksum(p) for p in self.subject.parameters]
-        index = [n for n, found in enumerate(sums) if found is not None]
+        index = [
+            n for n, found in enumerate(sums)
+            if found is not None and account.tensors[n].name not in own
+        ]  # fmt: skip
         home = next((found.device for found in sums if found is not None), None)
         if home is None:
             return "no weight can be read"

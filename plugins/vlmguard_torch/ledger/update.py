@@ -141,6 +141,7 @@ class Update(Reader):
             "family": self.family,
             "infinite": self._infinite,
             "untied": self._untied(),
+            "hooked": _hooked(self.subject.optimizer),
         }
 
     def _untied(self) -> list[list[str]]:
@@ -167,6 +168,14 @@ class Update(Reader):
         self._peaks: list[Any] = []
         self._held: dict[int, int] = {}
         self._infinite: Any = None
+
+
+def _hooked(optimizer: Any) -> bool:
+    """Whether somebody else is called at its steps, who may write weights there (an average)."""
+    names = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+    every = [hook for name in names for hook in getattr(optimizer, name, {}).values()]
+    owners = (getattr(getattr(hook, "__self__", hook), "__module__", "") for hook in every)
+    return any(not str(owner).startswith(("vlmguard", "torch", "accelerate")) for owner in owners)
 
 
 def _table(views: list[torch.Tensor]) -> torch.Tensor:

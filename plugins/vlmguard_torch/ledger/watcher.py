@@ -31,6 +31,8 @@ __all__ = ["Watcher", "account_of", "as_json"]
 
 CLOSURE = "the optimizer's step runs the backward itself"
 FAULT = "a fault of vlmguard's"
+LEFT_OUT = 3
+"""Steps in a row that are left out, without a loss scale to be found, before it is said."""
 SAVES = 20
 """Checkpoints after which a window is watched."""
 _every: weakref.WeakSet[Watcher] = weakref.WeakSet()
@@ -257,9 +259,15 @@ class Watcher:
         contain("the ledger", self.books.step)
         contain("the ledger", self._next)
 
-    def skip(self) -> None:
-        """A step was left out (an overflow): the window goes on, from its beginning."""
+    def skip(self, meant: bool = True) -> None:
+        """A step was left out (an overflow): the window goes on, from its beginning.
+
+        Args:
+            meant: whether a loss scale is still being found.
+        """
         self.skipped += 1
+        if self.skipped == LEFT_OUT and not meant and self.gather.place == 0:
+            self.books.left_out(self.first_step + self.window + 1, LEFT_OUT)
         if self._open:
             self._each("close")
             self._each("open")
