@@ -244,14 +244,15 @@ def _findings(scene: Scene) -> dict[str, str]:
 
 
 def _unbalanced(scene: Scene) -> str:
-    """What the ledger warns of; "" if it balances. The rows are the rehearsal's own, so their
-    station is left out."""
+    """What the ledger warns of at its station targets, which reads the loss that the reference
+    shares with the run; "" if that balances. What goes wrong behind the backward shows in the
+    updates, and the rows are the rehearsal's own."""
     told = (one for one in _reported(scene) if one.get("level") == "warning")
     return next((f"{one['code']}: {one['why']}" for one in told if one["code"][:4] in _BOOKS), "")
 
 
-_BOOKS = ("VG62", "VG64", "VG65", "VG66")
-"""Codes of the stations that speak of updates."""
+_BOOKS = ("VG62",)
+"""Codes of the station targets."""
 
 
 def _reported(scene: Scene) -> Iterator[dict[str, Any]]:
