@@ -248,11 +248,11 @@ def _unbalanced(scene: Scene) -> str:
     shares with the run; "" if that balances. What goes wrong behind the backward shows in the
     updates, and the rows are the rehearsal's own."""
     told = (one for one in _reported(scene) if one.get("level") == "warning")
-    return next((f"{one['code']}: {one['why']}" for one in told if one["code"][:4] in _BOOKS), "")
+    return next((f"{one['code']}: {one['why']}" for one in told if one["code"] in _BOOKS), "")
 
 
-_BOOKS = ("VG62",)
-"""Codes of the station targets."""
+_BOOKS = ("VG620",)
+"""A wrong target. A scale of the loss (VG622) may be the rehearsal's own."""
 
 
 def _reported(scene: Scene) -> Iterator[dict[str, Any]]:

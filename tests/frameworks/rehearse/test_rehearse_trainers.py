@@ -145,7 +145,7 @@ def job(env, name):
 @pytest.mark.parametrize(("env", "name"), list(names()))
 def test_it_says_what_real_ranks_do(env, name):
     found, kind = job(env, name), KNOWN[name]
-    assert found["verdict"] == kind, found
+    assert found["verdict"] == kind, (found["off"], found["on"])
     assert found["exit"] == (0 if kind == RIGHT else 1)
     off, on = found["off"], found["on"]
     assert on["kind"] == "right", on
