@@ -17,7 +17,7 @@ from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.when import When
 from vlmguard.runtime import exchange, ranks, stub
 from vlmguard_torch.ledger import text, watcher
-from vlmguard_torch.ledger.accounts import account_of, groups, strategy_of
+from vlmguard_torch.ledger.accounts import account_of, strategy_of
 from vlmguard_torch.ledger.reader import Reader, Subject
 from vlmguard_torch.ledger.watcher import Watcher
 from vlmguard_torch.watch import stepping
@@ -105,12 +105,6 @@ def readers(stations: Sequence[str]) -> Iterator[type[Reader]]:
             each for each in vars(module).values()
             if isinstance(each, type) and issubclass(each, Reader) and each.name == name
         )  # fmt: skip
-
-
-def holds(model: Any, optimizer: Any) -> bool:
-    """Whether the optimizer moves any of the model's parameters."""
-    held = groups(stepping.own(optimizer))
-    return any(id(p) in held for p in model.parameters())
 
 
 def _inner(model: Any) -> Any:
