@@ -129,6 +129,13 @@ def test_a_hook_of_the_user_may_mean_it(wrong):
         assert "hook" in found.entries[0].why
 
 
+def test_gradients_that_somebody_put_there_may_be_meant():
+    elsewhere, _ = WRONG["vision from elsewhere"]
+    found = judged(two(elsewhere, replaced=[0, 1]))
+    assert [entry.level for entry in found.entries] == ["note"]
+    assert judged(two(elsewhere, replaced=[0])).state == "differs"
+
+
 FACTORS = {
     2.0: ("warning", "as if summed over 2 ranks"),
     0.5: ("warning", "as if averaged twice over 2 ranks"),

@@ -136,6 +136,10 @@ def test_weights_on_purpose_are_a_note():
     assert told(judged(page(forward(10.0, 0.08), forward(20.0, 0.01)))) == [("VG621", "note")]
 
 
+def test_two_losses_that_are_added_are_a_note():
+    assert told(judged(page(*means(8.0, 16.0), rounds=[0, 0]))) == [("VG621", "note")]
+
+
 def test_rounding_of_short_types_is_no_inequality():
     noisy = forward(tenth=0.12, ninetieth=0.135, next=5e-3)
     assert judged(page(noisy, precision="bfloat16")).entries == ()

@@ -41,6 +41,8 @@ def harm(draw: Draw, off: Told, on: Told, folder: Path) -> list[str]:
         for word, names in (("changed", CHANGED), ("left", LEFT)):
             for name in names:
                 other = differs(before["account"].get(name), after["account"].get(name))
+                if name == "environment" and before["account"].get("alive"):
+                    continue  # the framework keeps the model, and so the run is open still
                 if other:
                     found.append(f"{word}: {name}, rank {number}: {other}")
     return found

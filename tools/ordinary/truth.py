@@ -26,8 +26,21 @@ class True_:
 
 
 PARTITIONED = ("zero3", "fsdp2")
+COUNTLESS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "glm4v", "gemma3", "paligemma")
+"""Classes that say accepts_loss_kwargs = False: their loss is a mean over the micro-batch, and a
+Trainer divides it by the number of micro-batches."""
 PIXELS = ("image", "rare pairs", "dummy pixels")
 """Rows that all have pixels."""
+
+
+def _of_means(draw: Draw) -> bool:
+    """Whether micro-batches with different numbers of targets count the same."""
+    counted = draw.model not in COUNTLESS and draw.program != "student"
+    whole = draw.program == "own compute_loss" or (counted and "loop" not in draw.program)
+    parts = draw.accumulation * draw.world > 1
+    return draw.rows == "mixture" and draw.batch > 1 and parts and not whole
+
+
 TRUE: tuple[True_, ...] = (
     True_("VG106", "set", lambda draw: draw.world > 1,
           "said as a condition (should a batch have no image), before any row is known; what is "
@@ -43,6 +56,11 @@ TRUE: tuple[True_, ...] = (
     True_("VG610", "", lambda draw: draw.program == "trl sft",
           "true: TRL's collator for images masks pads alone, so prompts and placeholders are "
           "targets; said as a note"),
+    True_("VG621", "warned", _of_means,
+          "true: of two rows one may have no target, so micro-batches have 8 and 16 targets, and "
+          "the class or the loop divides by the number of micro-batches"),
+    True_("VG621", "", lambda draw: draw.has("text replay") or _of_means(draw),
+          "true: two losses are added, each a mean; said as a note"),
     True_("VG622", "", lambda draw: draw.has("text replay"),
           "true: the loss is the sum of two means; said as a note"),
     True_("VG108", "set", lambda draw: draw.strategy == "zero3",

@@ -208,13 +208,14 @@ def _other(taught: Sequence[Forward]) -> str:
 def _unequal(taught: Sequence[Forward], step: int) -> list[Entry]:
     """Tokens do not weigh the same, and why."""
     low, high = min(taught, key=lambda e: e.median), max(taught, key=lambda e: e.median)
+    several = len(taught) > len({(each.rank, each.round) for each in taught})
     limit = EQUAL if all(each.precise for each in taught) else EQUAL_SHORT
     inside = max(each.ninetieth / each.tenth for each in taught)
     ratio = high.median / low.median
     if max(inside, ratio) <= limit:
         return []
     means = _means(taught, limit) if inside <= limit else ""
-    if not means:
+    if not means or several:  # of two losses that are added, each may be a mean
         why = f"trained tokens weigh differently, by a factor of {max(inside, ratio):.2g}"
         return [Entry("VG621", "note", why, since=step)]
     why = (

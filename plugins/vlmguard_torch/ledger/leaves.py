@@ -145,6 +145,15 @@ class Leaves:
         self.none[row] = torch.where(square > 0, self.none[row], 0.0) + found
         self.carried[row] = torch.where(square > 0, self.carried[row], 0.0)
 
+    def replaced(self) -> list[int]:
+        """Places of tensors whose gradient is another object than torch left."""
+        found = []
+        for n, (left, _) in self._looked.items():
+            gradient = self.subject.parameters[n].grad
+            if gradient is not None and id(gradient) != left:
+                found.append(n)
+        return found
+
     def batch(self) -> None:
         """A forward begins; called inside the wrapper's own."""
         forward, hooks = wrapped.now(self.subject.model)

@@ -38,6 +38,7 @@ class Reduce(Reader):
         self._scale = loss_scale.scale_of(self.subject.optimizer)
         self._given = Given(self._leaves.home, self._leaves.index)
         self._given.take(self.subject)
+        self._replaced = self._leaves.replaced()
         self._leaves.before()
 
     def after(self) -> None:
@@ -71,6 +72,7 @@ class Reduce(Reader):
             "scale": self._scale,
             "max_norm": self.subject.extra.get("max_norm"),
             "later": self._later,
+            "replaced": self._replaced,
             "forwards": [*dict.fromkeys(leaves.forwards), *leaves.forwards[-1:]],
             "unread": sorted(unread.items()),
             **found,
