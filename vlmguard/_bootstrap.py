@@ -49,6 +49,7 @@ class _Watcher:
         self.armed: set[str] = set()
         self.asking: set[tuple[str, int]] = set()
         self.told: dict[str, int] = {}  # module that was called back for → its id
+        self.missing: dict[str, int] = {}  # name that was looked for → modules that there were
         self.passed_by = False  # whether a finder brings modules in that this one cannot hand on
 
     def find_spec(
@@ -56,7 +57,10 @@ class _Watcher:
     ) -> "ModuleSpec | None":
         if name not in self.watched and name not in self.callbacks:
             if self.passed_by or (sys.meta_path and sys.meta_path[0] is not self):
-                self._catch_up()
+                count = len(sys.modules)
+                if self.missing.get(name) != count:  # accelerate looks for two in each step
+                    self._catch_up()
+                    self.missing[name] = count
             return None
         key = (name, get_ident())
         if key in self.asking:

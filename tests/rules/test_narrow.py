@@ -267,13 +267,13 @@ IMAGE = Sample(placeholders=4, expected=4, images=1, keys=("pixel_values", "imag
 )
 def test_each_condition_of_a_batch_counts(code, sample, expected):
     ask = BY_CODE[code].pre_step
-    finding = ask(DDP, Batch((IMAGE, sample), ("image",)), None)
+    finding = ask(DDP, Batch((IMAGE, sample), ("image",)))
     assert (finding and finding.level) == expected
     assert finding is None or finding.scope == "rank"
     if finding is not None and code != "VG203":
         assert "sample 1 of this batch" in finding.why, "the row, by its place"
-    assert ask(DDP, None, None) is None
-    assert ask(DDP, Batch((IMAGE,), ("image",)), None) is None
+    assert ask(DDP, None) is None
+    assert ask(DDP, Batch((IMAGE,), ("image",))) is None
 
 
 def test_vg302_names_each_tower_and_counts():
@@ -282,20 +282,20 @@ def test_vg302_names_each_tower_and_counts():
         {"vision": ("a", "b"), "llm": ("c",)}, {"vision": 2, "llm": 3}, {"vision": "cut"},
         steps=2, by_design=("c",),
     )  # fmt: skip
-    (found,) = ask(DDP, None, gradients)
+    (found,) = ask(DDP, gradients)
     assert (found.level, found.scope) == ("error", "rank")
     assert "any of the 2 trainable parameter tensors of vision, such as a: in 2 steps" in found.why
     assert found.advice[0] == SetVariant(False)
     assert found.advice[-1] == FreezeTower("vision", unmeant=True), "the wiring goes first"
-    assert ask(DDP, None, None) == []
+    assert ask(DDP, None) == []
     some = replace(gradients, unreached={"vision": ("a",)}, wiring={})
-    (note,) = ask(DDP, None, some)
+    (note,) = ask(DDP, some)
     assert (note.level, note.advice) == ("note", "")
     assert "1 of the 2" in note.why
 
 
 def test_vg204_speaks_of_one_rank_and_names_what_trained():
-    found = BY_CODE["VG204"].pre_step(IDLE, None, Gradients(stale=("llm", "vision", "aligner")))
+    found = BY_CODE["VG204"].pre_step(IDLE, Gradients(stale=("llm", "vision", "aligner")))
     assert (found.level, found.scope) == ("error", "rank")
     assert "did not use vision, which" in found.why
     assert FreezeTower("vision") in found.advice

@@ -24,7 +24,7 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.facts import Batch, Gradients, Run
+from vlmguard.core.facts import Batch, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
 
@@ -35,7 +35,7 @@ PHASES = ("train", "eval", "generate")
 
 
 @hookimpl
-def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
+def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     for number, sample in enumerate(batch.samples if batch else ()):
         name = sample.called(number)
         if sample.missing:

@@ -23,7 +23,7 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.facts import Batch, Gradients, Run
+from vlmguard.core.facts import Batch, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
 
@@ -34,7 +34,7 @@ PHASES = ("train", "eval", "generate")
 
 
 @hookimpl
-def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
+def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     causes = [sample.replaced for sample in (batch.samples if batch else ()) if sample.replaced]
     if not causes:
         return None

@@ -27,7 +27,7 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.core.advice import FreezeTower, PadWithBlank, Strategy
-from vlmguard.core.facts import Batch, Gradients, Run
+from vlmguard.core.facts import Gradients, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
 
@@ -37,7 +37,7 @@ DEFAULT = "error"
 
 
 @hookimpl
-def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
+def pre_step(run: Run, gradients: Gradients | None) -> Finding | None:
     if gradients is None or run.strategy != "zero3":
         return None
     stale = [tower.kind for tower in run.trained_towers if tower.kind in gradients.stale]

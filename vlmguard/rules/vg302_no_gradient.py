@@ -35,7 +35,7 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.core.advice import Advice, FreezeTower, SetVariant
-from vlmguard.core.facts import Batch, Gradients, Run, Tower
+from vlmguard.core.facts import Gradients, Run, Tower
 from vlmguard.core.findings import Finding, Level
 from vlmguard.core.hookspecs import hookimpl
 
@@ -56,7 +56,7 @@ _WIRING = {
 
 
 @hookimpl
-def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> list[Finding]:
+def pre_step(run: Run, gradients: Gradients | None) -> list[Finding]:
     if gradients is None:
         return []
     found = (_finding(run, kind, gradients) for kind in gradients.unreached)

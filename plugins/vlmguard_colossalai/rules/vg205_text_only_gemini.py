@@ -42,7 +42,7 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.facts import Batch, Gradients, Run
+from vlmguard.core.facts import Batch, Run
 from vlmguard.core.findings import DummyImage, Finding
 from vlmguard.core.hookspecs import hookimpl
 
@@ -52,7 +52,7 @@ DEFAULT = "fix"
 
 
 @hookimpl
-def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
+def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     if batch is None or batch.completed or batch.kinds != ("text",):
         return None
     why_not = getattr(batch, "why_not", "")

@@ -28,7 +28,7 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.facts import Batch, Gradients, Run
+from vlmguard.core.facts import Gradients, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
 from vlmguard_colossalai.facts import Forward
@@ -39,7 +39,7 @@ DEFAULT = "error"
 
 
 @hookimpl
-def pre_step(run: Run, batch: Batch | None, gradients: Gradients | None) -> Finding | None:
+def pre_step(run: Run, gradients: Gradients | None) -> Finding | None:
     if not isinstance(gradients, Forward) or run.strategy != "gemini":
         return None
     names = [name for group in gradients.untouched.values() for name in group]

@@ -192,7 +192,7 @@ class Watcher:
         several ranks none does: all watch a later one."""
         wishes = self.gather.wishes
         alone = self.gather.world == 1
-        if not self._curious() or (not alone and wishes.waiting(self.window)):
+        if not alone and wishes.waiting(self.window):
             return False
         new = self.when.new(kinds)
         if new and not alone:
@@ -225,11 +225,13 @@ class Watcher:
         """The model's forward is about to run."""
         if not (torch.is_grad_enabled() and module.training):
             return
+        first, self._micro = self._micro == 0, self._micro + 1
+        if not self._open and not (first and self._curious()):
+            return
         given = args[0] if args and isinstance(args[0], Mapping) else kwargs
         kinds = ["+".join(kinds_of(given))]
-        first, self._micro = self._micro == 0, self._micro + 1
         if not self._open:
-            if not (first and self._new_kind(kinds)):
+            if not self._new_kind(kinds):
                 return
             self._start(True)
         self._kinds.update(dict.fromkeys(kinds))
