@@ -78,7 +78,7 @@ def test_a_part_measures_something(name):
 
 @pytest.mark.frameworks
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("name", ["step", "mends"])
+@pytest.mark.parametrize("name", ["step", "mends", "ledger"])
 def test_a_part_with_a_framework_measures_something(name):
     rows = bench.run(name, quick=True)["rows"]
     assert rows

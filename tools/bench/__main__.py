@@ -62,6 +62,7 @@ PARTS: dict[str, tuple[str, Callable[[bool], dict[str, Any]]]] = {
     "agreement": ("2 minutes", _here("agreement", "agreement")),
     "step": ("4 minutes", _there("step")),
     "mends": ("4 minutes", _there("mends")),
+    "ledger": ("8 minutes", _there("ledger")),
     "explain": ("5 minutes", _here("logs", "explain")),
     "transformers": ("10 minutes", _here("startup", "transformers")),
     "swift": ("10 minutes", _here("startup", "swift")),

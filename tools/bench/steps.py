@@ -1,6 +1,6 @@
 """A training step with the guard on and off by turns, and what each mend costs, on small models.
 
-Run by an interpreter that has transformers: ``python -m tools.bench.steps step|mends [--quick]``.
+Run by an interpreter that has transformers: ``python -m tools.bench.steps PART [--quick]``.
 """
 
 from __future__ import annotations
@@ -89,5 +89,7 @@ def _machine() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    made = {"step": step, "mends": mends}[sys.argv[1]]("--quick" in sys.argv)
+    from tools.bench.ledger import ledger
+
+    made = {"step": step, "mends": mends, "ledger": ledger}[sys.argv[1]]("--quick" in sys.argv)
     print("RESULT " + json.dumps(made))

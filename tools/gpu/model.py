@@ -1,4 +1,4 @@
-"""Qwen2-VL of random weights in three sizes, and rows for it: no checkpoint, no processor."""
+"""Qwen2-VL of random weights in four sizes, and rows for it: no checkpoint, no processor."""
 
 from __future__ import annotations
 
@@ -45,6 +45,12 @@ SIZES = {
          "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 4096},
         {"depth": 6, "embed_dim": 192, "hidden_size": 256, "num_heads": 4, "mlp_ratio": 4},
         (8, 12, 12), 192, 16,
+    ),
+    "long": Size(  # the same with rows as long as people train on
+        {"hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 6,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 4096},
+        {"depth": 6, "embed_dim": 192, "hidden_size": 256, "num_heads": 4, "mlp_ratio": 4},
+        (8, 12, 12), 2048, 32,
     ),
     "2b": Size(  # Qwen2-VL-2B's own sizes
         {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,

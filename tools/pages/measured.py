@@ -24,6 +24,7 @@ PARTS = {
     "watch": "Gradients, watched",
     "agreement": "Ranks that agree before training",
     "step": "A steady training step",
+    "ledger": "A step that the ledger watches",
     "mends": "What each mend costs",
     "explain": "`vlmguard explain` on a large log",
 }
@@ -35,6 +36,7 @@ LASTING = {
     "watch": "1 minute",
     "agreement": "2 minutes",
     "step": "4 minutes",
+    "ledger": "8 minutes",
     "mends": "4 minutes",
     "explain": "5 minutes",
 }
@@ -44,6 +46,7 @@ WHERE = {
     "agreement": "Each rank is a thread with a client of its own of one real TCPStore; all of them, and its server, are in one process on two cores, so the wall time is mostly theirs. The server's processor time is that of its thread. Comparing the plans at the first step costs each rank two messages more (four, if it is the first to plan so).",
     "watch": "Each tower is watched until two steps have trained it: of the first step the parameters are looked at, those without a gradient then get hooks.",
     "step": "A real Trainer on a small Qwen2-VL of random weights (11 M parameters), the guard switched on and off from step to step in one process; 200 steps each.",
+    "ledger": "The same model, every fifth step watched (as a rule it is the first three, at most twenty for new kinds of rows, then one in a thousand). What a watched step costs does not grow with its tokens: it is held to its bar on rows of 2,048 tokens, and shown for rows of 192.",
     "mends": "The same model on CPU, one rank: what it costs there says little about a GPU, where attention and kernels weigh differently. Memory is what tensors take beyond the weights, at most.",
     "explain": "Against `LC_ALL=C grep -aF -f PATTERNS LOG | wc -l` with the same strings, both commands whole; where `ahocorasick-rs` has no wheel the bar does not hold, and the log is of 64 MB.",
 }

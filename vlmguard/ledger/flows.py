@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from vlmguard.ledger.vectors import Vector, dot, finite, length, mean, plus
@@ -47,12 +48,12 @@ class Flow:
     square: float
     peak: float
 
-    @property
+    @cached_property
     def sums(self) -> tuple[list[float], list[float]]:
         """What the optimizer should get: since the last step, since None."""
         return mean(self.step), mean(self.none)
 
-    @property
+    @cached_property
     def bound(self) -> float:
         """How far, relatively, rounding may take the one from the other."""
         return max(FLOOR, STEADY * self.eps * math.sqrt(max(self.parts) + len(self.parts)))

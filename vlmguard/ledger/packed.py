@@ -13,6 +13,7 @@ from typing import Any
 from vlmguard.ledger.account import Page
 
 _BLOCK = "\x00block"
+_PLAIN = frozenset((int, float, bool, str, type(None)))
 _TABLE = 64
 """Rows from which a block is a table that can be thinned."""
 
@@ -115,5 +116,7 @@ def _walk(found: Any, change: Callable[[Block], Any]) -> Any:
     if isinstance(found, Mapping):
         return {str(key): _walk(value, change) for key, value in found.items()}
     if isinstance(found, (list, tuple, set, frozenset)):
+        if _PLAIN.issuperset(map(type, found)):
+            return list(found)
         return [_walk(value, change) for value in found]
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 
 Vector = Sequence[float]
@@ -21,17 +22,19 @@ def times(a: Vector, factor: float) -> list[float]:
 def mean(vectors: Iterable[Vector]) -> list[float]:
     """The mean of one or more."""
     every = list(vectors)
+    if len(every) == 1:
+        return list(every[0])
     return [sum(column) / len(every) for column in zip(*every, strict=True)]
 
 
 def dot(a: Vector, b: Vector) -> float:
     """Inner product."""
-    return sum(x * y for x, y in zip(a, b, strict=True))
+    return float(sum(map(operator.mul, a, b)))
 
 
 def length(a: Vector) -> float:
     """Euclidean norm."""
-    return math.sqrt(sum(x * x for x in a))
+    return math.hypot(*a)
 
 
 def finite(a: Vector) -> bool:

@@ -11,6 +11,7 @@ from vlmguard.ledger import packed
 from vlmguard.ledger.packed import Block
 
 _CODES = {torch.float32: "f", torch.float64: "d", torch.int64: "q", torch.int8: "b"}
+_PLAIN = frozenset((int, float, bool, str, type(None)))
 _AS = {
     torch.bfloat16: torch.float32,
     torch.float16: torch.float32,
@@ -98,6 +99,8 @@ def _walk(found: Any, change: Callable[[Any], Any], kind: type = torch.Tensor) -
     if isinstance(found, Mapping):
         return {key: _walk(value, change, kind) for key, value in found.items()}
     if isinstance(found, (list, tuple)):
+        if _PLAIN.issuperset(map(type, found)):
+            return list(found)
         return [_walk(value, change, kind) for value in found]
     return found
 

@@ -7,6 +7,7 @@ last None or zero. Only sketches are kept. Nothing waits for the device.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.ledger import fsdp2, wrapped
 from vlmguard_torch.ledger.reader import Subject
-from vlmguard_torch.ledger.sketch import readable, sketch, sums
+from vlmguard_torch.ledger.sketch import WIDTH, readable, sketch, table, times
 
 _SHARED: weakref.WeakValueDictionary[int, Leaves] = weakref.WeakValueDictionary()
 
@@ -35,10 +36,10 @@ class Leaves:
         index: places in the account of the tensors that are watched in this window.
         parts: how many gradients reached each, by place.
         eps: the coarsest precision that one of them came in, by place.
-        step: sketches of what came since the last step; a row a watched tensor.
+        step: sketches of what came since the last step, by place.
         none: the same since its gradient was None or zero, what was there before included.
         first: the first of them.
-        energy: sum of the squares of the parts' sketches.
+        energy: sum of the squares of the parts' sketches, but for the first.
         carried: square of what a gradient held when the first part of this window came.
         unread: place → why its gradients cannot be read.
         late: whether a gradient came while the optimizer stepped: it runs the backward itself.
@@ -69,12 +70,14 @@ class Leaves:
         self._opened, self.stepping, self.late = True, False, False
         self.forwards, self.unread = [], {}
         self.index = self._watched()
-        self._rows = {n: row for row, n in enumerate(self.index)}
         self.parts, self.eps = dict.fromkeys(self.index, 0), dict.fromkeys(self.index, 0.0)
         self._micro: dict[int, int] = {}
         self._looked: dict[int, tuple[int, int]] = {}
-        self.step, self.none, self.first = (sums(self.home, len(self.index)) for _ in range(3))
-        self.energy, self.carried = (sums(self.home, len(self.index), 1) for _ in range(2))
+        self.step: dict[int, torch.Tensor] = {}
+        self.none: dict[int, torch.Tensor] = {}
+        self.first: dict[int, torch.Tensor] = {}
+        self.energy: dict[int, torch.Tensor] = {}
+        self.carried: dict[int, torch.Tensor] = {}
         for n in self.index:
             self._hook(n, self.subject.parameters[n])
         self._handles += self.sharded.open(self._hook)
@@ -112,38 +115,45 @@ class Leaves:
             self.unread[n] = "its gradient is sparse, or split in a way that is not read"
             return
         self.eps[n] = max(self.eps[n], torch.finfo(local.dtype).eps)
-        found = sketch(local, start).to(self.home, non_blocking=True) * weight
-        row = self._rows[n]
-        self.step[row] += found
-        if self.parts[n] == 1:
-            self.first[row] = found
-        self.energy[row] += (found * found).sum()
+        found = times(sketch(local, start), weight)
+        if n not in self.first:
+            self.first[n] = self.step[n] = found
+        else:
+            self.step[n] = self.step[n] + found
+            self.energy[n] = (found * found).sum() + self.energy.get(n, 0.0)
         if self.clears:
-            self._since_none(n, row, found)
+            self._since_none(n, found)
 
-    def _since_none(self, n: int, row: int, found: torch.Tensor) -> None:
+    def _since_none(self, n: int, found: torch.Tensor) -> None:
         first, again = n not in self._micro, self._micro.get(n) == len(self.forwards)
         self._micro[n] = len(self.forwards)
         gradient = self.subject.parameters[n].grad
         if gradient is None:
             if first or not self.sharded.pending(n, again):
-                self.none[row] = self.carried[row] = 0
-            self.none[row] += found
+                self.none.pop(n, None)
+                self.carried.pop(n, None)
+            self.none[n] = self.none[n] + found if n in self.none else found
         elif self._looked.get(n) == (id(gradient), gradient._version):
-            self.none[row] += found
+            self.none[n] = self.none[n] + found if n in self.none else found
         else:
             self._looked[n] = (id(gradient), gradient._version)
-            self._look(gradient, row, first, found)
+            self._look(gradient, n, first, found)
 
-    def _look(self, gradient: Any, row: int, first: bool, found: torch.Tensor) -> None:
+    def _look(self, gradient: Any, n: int, first: bool, found: torch.Tensor) -> None:
         """It was changed since the last part: by a wrapper, or somebody set it to zero."""
         local, start, weight = fsdp2.local(gradient, self.subject.account.world)
-        held = sketch(local, start).to(self.home, non_blocking=True) * weight
+        held = times(sketch(local, start), weight)
         square = (held * held).sum()
         if first:
-            self.none[row], self.carried[row] = held, square
-        self.none[row] = torch.where(square > 0, self.none[row], 0.0) + found
-        self.carried[row] = torch.where(square > 0, self.carried[row], 0.0)
+            self.none[n], self.carried[n] = held, square
+        before, carried = self.none.get(n, torch.zeros_like(held)), self.carried.get(n, 0 * square)
+        self.none[n] = torch.where(square > 0, before, 0.0) + found
+        self.carried[n] = torch.where(square > 0, carried, 0.0)
+
+    def table(self, rows: Mapping[int, torch.Tensor], width: int = WIDTH) -> torch.Tensor:
+        """A row a watched tensor; zeros for those that have none."""
+        found = (rows.get(n) for n in self.index)
+        return table([None if row is None else row.view(width) for row in found], self.home, width)
 
     def replaced(self) -> list[int]:
         """Places of tensors whose gradient is another object than torch left."""

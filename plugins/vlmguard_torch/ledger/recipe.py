@@ -6,7 +6,8 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
-from vlmguard_torch.ledger.accounts import account_of
+from vlmguard.ledger.account import Account
+from vlmguard_torch.ledger.accounts import account_of, groups
 from vlmguard_torch.ledger.reader import Subject
 
 
@@ -20,6 +21,7 @@ class Recipe:
         self._engine = weakref.ref(subject.engine) if subject.engine is not None else None
         self._rest = {"group": subject.group, "tokenizer": subject.tokenizer}
         self._extra, self._account = subject.extra, subject.account
+        self._state: list[Any] = []
 
     def forget(self) -> None:
         """Hold nothing from now on."""
@@ -34,13 +36,22 @@ class Recipe:
         engine = self._engine() if self._engine is not None else None
         if model is None or optimizer is None:
             return None
-        old = self._account
-        account = account_of(model, optimizer, old.world, old.strategy)
-        account = replace(account, text=old.text)
-        parameters = tuple(p for _, p in model.named_parameters())
+        parameters = tuple(model.parameters())
+        account = self._account_now(model, optimizer, parameters)
         return Subject(
             model, optimizer, parameters, account, engine=engine, extra=self._extra, **self._rest
         )
+
+
+    def _account_now(self, model: Any, optimizer: Any, parameters: tuple[Any, ...]) -> Account:
+        """The one that was read last, if the tensors are the same and held as they were."""
+        held = groups(optimizer)
+        state = [(id(p), p.requires_grad, str(p.dtype), held.get(id(p))) for p in parameters]
+        if state != self._state:
+            old = self._account
+            account = account_of(model, optimizer, old.world, old.strategy)
+            self._account, self._state = replace(account, text=old.text), state
+        return self._account
 
 
 class Weakly:

@@ -56,16 +56,19 @@ class Reduce(Reader):
         eps = [max(leaves.eps[n], at) for n, at in zip(leaves.index, given.eps, strict=True)]
         unread = {**leaves.unread, **given.unread}
         found = meddling.hooks(self.subject, leaves)
+        first = leaves.table(leaves.first)
         return {
             "index": leaves.index,
             "parts": [leaves.parts[n] for n in leaves.index],
             "eps": eps,
             "read": given.read,
-            "step": leaves.step.float(),
-            "none": leaves.none.float() if leaves.clears else None,
-            "first": leaves.first.float(),
-            "energy": leaves.energy.float(),
-            "carried": leaves.carried.float(),
+            "step": leaves.table(leaves.step).float(),
+            "none": leaves.table(leaves.none).float() if leaves.clears else None,
+            "first": first.float(),
+            "energy": (
+                leaves.table(leaves.energy, 1) + first.square().sum(1, keepdim=True)
+            ).float(),
+            "carried": leaves.table(leaves.carried, 1).float(),
             "given": given.sums.float(),
             "square": given.square.float(),
             "peak": given.peak.float(),

@@ -8,7 +8,7 @@ them, whatever lies between: averages, buckets, shards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -23,14 +23,35 @@ _SIGNS: dict[torch.device, torch.Tensor] = {}
 
 def sums(device: torch.device, rows: int, width: int = WIDTH) -> torch.Tensor:
     """Zeros to add sketches to, in 64 bits where the device knows them."""
-    dtype = torch.float32 if device.type == "mps" else torch.float64
-    return torch.zeros(rows, width, dtype=dtype, device=device)
+    return torch.zeros(rows, width, dtype=wide(device), device=device)
+
+
+def wide(device: torch.device) -> torch.dtype:
+    """64 bits, where the device knows them."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def table(
+    rows: Sequence[torch.Tensor | None], home: torch.device, width: int = WIDTH
+) -> torch.Tensor:
+    """One row after the other, on one device; zeros for None."""
+    empty = sums(home, 1, width)[0]
+    found = [empty if row is None else row.to(home, non_blocking=True) for row in rows]
+    return torch.stack(found) if found else sums(home, 0, width)
+
+
+def times(found: torch.Tensor, weight: float) -> torch.Tensor:
+    """A sketch's part of the mean over ranks."""
+    return found if weight == 1.0 else found * weight
 
 
 def sketch(tensor: torch.Tensor, start: int = 0) -> torch.Tensor:
     """The sketch of a tensor, or of a shard that begins at entry ``start`` of the whole."""
+    tensor = tensor.detach()
+    if start == 0 and 0 < tensor.numel() <= BLOCK:
+        return _rows(tensor.reshape(-1), 0).to(wide(tensor.device))
     found = sums(tensor.device, 1)[0]
-    for at, part in _blocks(tensor.detach(), start):
+    for at, part in _blocks(tensor, start):
         found.add_(_rows(part, at))
     return found
 
@@ -41,9 +62,10 @@ def _rows(part: torch.Tensor, at: int) -> torch.Tensor:
     behind = -(ahead + part.numel()) % WIDTH
     if ahead or behind:
         part = torch.nn.functional.pad(part, (ahead, behind))
-    rows = part.float().view(-1, WIDTH)
+    rows = part.view(-1, WIDTH)
     signs = _signs(part.device)
-    # Products and sums, no matrix product: that would be rounded under TF32 and autocast.
+    # By a 32-bit sign each product has 32 bits at least. Products and sums, no matrix product: that
+    # would be rounded under TF32 and autocast.
     found = (rows * signs[first : first + len(rows)]).sum(0)
     return found * signs[at // BLOCK % _ROWS] if at >= BLOCK else found
 

@@ -74,8 +74,9 @@ class Update(Reader):
         for n in numbers:
             held = samples.weight(self.subject, n)
             view = samples.sample(samples.gradient(self.subject, n), held)
-            empty = samples.sample(held)
-            found.append(torch.zeros_like(empty) if view is None else view.to(empty.dtype))
+            if view is None:
+                view = torch.zeros_like(samples.sample(held))
+            found.append(view.to(held.dtype))
         return _table(found)
 
     def _judge(
@@ -146,8 +147,9 @@ class Update(Reader):
 
     def _untied(self) -> list[list[str]]:
         """Names that were one tensor, and are no more."""
-        now = accounts.ties(self.subject.model)
-        return [sorted(names) for names in self._ties() if names not in now]
+        before = self._ties()
+        now = accounts.ties(self.subject.model) if before else ()
+        return [sorted(names) for names in before if names not in now]
 
     def _ties(self) -> list[frozenset[str]]:
         if not hasattr(self, "_first_ties"):
