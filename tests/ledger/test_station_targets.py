@@ -136,6 +136,14 @@ def test_weights_on_purpose_are_a_note():
     assert told(judged(page(forward(10.0, 0.08), forward(20.0, 0.01)))) == [("VG621", "note")]
 
 
+def test_means_that_the_models_class_asks_for_are_a_note():
+    uneven = page(*means(10.0, 40.0))
+    uneven["targets"]["means"] = True
+    verdict = judged(uneven)
+    assert told(verdict) == [("VG621", "note")]
+    assert "accepts_loss_kwargs = False" in verdict.entries[0].why
+
+
 def test_two_losses_that_are_added_are_a_note():
     assert told(judged(page(*means(8.0, 16.0), rounds=[0, 0]))) == [("VG621", "note")]
 

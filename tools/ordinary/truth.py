@@ -56,11 +56,12 @@ TRUE: tuple[True_, ...] = (
     True_("VG610", "", lambda draw: draw.program == "trl sft",
           "true: TRL's collator for images masks pads alone, so prompts and placeholders are "
           "targets; said as a note"),
-    True_("VG621", "warned", _of_means,
+    True_("VG621", "warned", lambda draw: _of_means(draw) and "loop" in draw.program,
           "true: of two rows one may have no target, so micro-batches have 8 and 16 targets, and "
-          "the class or the loop divides by the number of micro-batches"),
+          "the loop divides by the number of micro-batches"),
     True_("VG621", "", lambda draw: draw.has("text replay") or _of_means(draw),
-          "true: two losses are added, each a mean; said as a note"),
+          "true: two losses are added, each a mean, or the model's class has it so; said as a "
+          "note"),
     True_("VG622", "", lambda draw: draw.has("text replay"),
           "true: the loss is the sum of two means; said as a note"),
     True_("VG108", "set", lambda draw: draw.strategy == "zero3",

@@ -80,7 +80,8 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     reason = _other(taught)
     if reason:
         return Verdict("targets", "cannot tell", reason=reason, shown=shown)
-    entries = [*_unequal(taught, step)]
+    by_class = any(page["targets"].get("means") for page in pages if page and "targets" in page)
+    entries = [*_unequal(taught, step, by_class)]
     heard = all(page and "targets" in page and "thinned" not in page for page in pages)
     if heard and len(pages) >= account.world:
         total = sum(each.weight for each in taught) / max(account.world, 1)
@@ -205,8 +206,9 @@ def _other(taught: Sequence[Forward]) -> str:
     return ""
 
 
-def _unequal(taught: Sequence[Forward], step: int) -> list[Entry]:
-    """Tokens do not weigh the same, and why."""
+def _unequal(taught: Sequence[Forward], step: int, by_class: bool) -> list[Entry]:
+    """Tokens do not weigh the same, and why. A note where the model's class has it so: the Trainer
+    takes each micro-batch's mean for a class that says accepts_loss_kwargs = False."""
     low, high = min(taught, key=lambda e: e.median), max(taught, key=lambda e: e.median)
     several = len(taught) > len({(each.rank, each.round) for each in taught})
     limit = EQUAL if all(each.precise for each in taught) else EQUAL_SHORT
@@ -222,7 +224,8 @@ def _unequal(taught: Sequence[Forward], step: int) -> list[Entry]:
         f"a token of {_named(high)} weighs {ratio:.2g} times one of {_named(low)}: each {means}'s "
         f"mean counts the same, though they have {high.count:.0f} and {low.count:.0f} targets"
     )
-    level: Level = "warning" if ratio >= MATERIAL else "note"
+    why += ", as the model's class has it (accepts_loss_kwargs = False)" if by_class else ""
+    level: Level = "warning" if ratio >= MATERIAL and not by_class else "note"
     return [Entry("VG621", level, why, since=step, size=ratio - 1, advice=_MEANS)]
 
 

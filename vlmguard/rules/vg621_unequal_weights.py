@@ -12,7 +12,8 @@ Why it is bad
 
 When it is wrong
     Where weights are meant: DPO, KTO and GRPO, a weight for each sample, focal losses. Their
-    tokens are only shown.
+    tokens are only shown. So are those of a class that says accepts_loss_kwargs = False
+    (Qwen2-VL, Gemma3): the Trainer takes each micro-batch's mean for it.
 
 Example
     two ranks with 10 and 1000 target tokens, and a loss that each rank averages alone

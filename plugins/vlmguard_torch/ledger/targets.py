@@ -210,6 +210,7 @@ class Targets(Reader):
             "scale": self._scale,
             "accumulation": _accumulation(self.subject),
             "precision": _precision(read[0][0]),
+            "means": bool(self.subject.extra.get("means")),
         }
 
     def close(self) -> None:

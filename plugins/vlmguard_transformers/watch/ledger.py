@@ -93,6 +93,7 @@ def _told(trainer: Any) -> dict[str, Any]:
     return {
         "epoch_begins": epoch > 0 and abs(epoch - round(epoch)) < 1e-3,
         "accumulation": getattr(args, "gradient_accumulation_steps", None),
+        "means": getattr(trainer, "model_accepts_loss_kwargs", None) is False,
         "max_norm": getattr(args, "max_grad_norm", None),
     }
 
