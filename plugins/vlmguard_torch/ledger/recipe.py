@@ -42,7 +42,6 @@ class Recipe:
             model, optimizer, parameters, account, engine=engine, extra=self._extra, **self._rest
         )
 
-
     def _account_now(self, model: Any, optimizer: Any, parameters: tuple[Any, ...]) -> Account:
         """The one that was read last, if the tensors are the same and held as they were."""
         held = groups(optimizer)
