@@ -130,6 +130,14 @@ def test_a_tie_that_broke():
     assert (entry.code, entry.what) == ("VG652", "embed.weight and lm_head.weight")
 
 
+def test_two_copies_of_what_the_class_ties():
+    copies = [["embed.weight", "lm_head.weight"]]
+    [entry] = judge(page(copies=copies, alike=[True])).entries
+    assert (entry.code, entry.level) == ("VG652", "warning")
+    assert "tied by the model's class" in entry.why
+    assert judge(page(copies=copies, alike=[False])).entries == (), "a checkpoint has both"
+
+
 def test_since_is_the_first_step():
     memory = {}
     judge(page(missing=[0]), memory=memory)

@@ -226,6 +226,23 @@ def test_a_tie_that_breaks_is_told():
     assert ("VG652", "warning") in codes(found)[1]
 
 
+@pytest.mark.parametrize(("copied", "expected"), [(True, True), (False, False)])
+def test_a_copy_of_what_the_class_ties_is_told_before_it_parts(copied, expected):
+    model = Toy(tied=not copied)
+    model.all_tied_weights_keys = {"lm_head.weight": "embed.weight", "gone.weight": "embed.weight"}
+    if copied:
+        model.lm_head.weight = torch.nn.Parameter(model.embed.weight.detach().clone())
+    found = told(model, torch.optim.AdamW(model.parameters(), 1e-3), 3)
+    assert (("VG652", "warning") in codes(found)[0]) is expected
+
+
+def test_two_that_a_checkpoint_has_apart_are_no_error():
+    model = Toy()
+    model.all_tied_weights_keys = {"lm_head.weight": "embed.weight"}
+    found = told(model, torch.optim.AdamW(model.parameters(), 1e-3), 3)
+    assert not [each for each in codes(found) if each]
+
+
 def test_a_step_that_a_fused_optimizer_leaves_out():
     model = Toy()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)

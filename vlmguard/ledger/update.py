@@ -216,6 +216,16 @@ class _Judged:
             first = self._first(f"untied {what}")
             why = f"{what} were one tensor and are no longer: only one of them is trained on"
             yield Entry("VG652", "warning", why, what, first, advice="call tie_weights() again")
+        alike = self.read[0].get("alike") or ()
+        for names, same in zip(self.read[0].get("copies", ()), alike, strict=False):
+            if same:
+                what = " and ".join(names)
+                first = self._first(f"copies {what}")
+                why = f"{what} are tied by the model's class, but are two tensors: they will part"
+                yield Entry("VG652", "warning", why, what, first, advice=_TIE)
+
+
+_TIE = "call tie_weights(); an adapter that trains a copy (modules_to_save) of one has to have both"
 
 
 def _number(values: Sequence[Any], place: int) -> float | None:

@@ -82,6 +82,25 @@ def ties(model: Any) -> list[frozenset[str]]:
     return [frozenset(each) for each in names.values() if len(each) > 1]
 
 
+def parted(model: Any) -> list[tuple[str, str, Any, Any]]:
+    """Names and tensors that the model's class ties (transformers ≥ 5 keeps a table), but which are
+    two: a copy that an adapter or a checkpoint has made."""
+    base, found = towers.without_adapters(model), []
+    for target, source in dict(getattr(base, "all_tied_weights_keys", None) or {}).items():
+        one, other = _at(base, target), _at(base, source)
+        both = one is not None and other is not None and one is not other
+        if both and one.shape == other.shape and (one.requires_grad or other.requires_grad):
+            found.append((source, target, other, one))
+    return found
+
+
+def _at(base: Any, name: str) -> Any:
+    try:
+        return base.get_parameter(name)
+    except AttributeError:
+        return None
+
+
 def strategy_of(model: Any, wrapped: Any = None, engine: Any = None) -> str:
     """ "single", "ddp", "zero0" …, "fsdp2", "fsdp", by the objects."""
     if engine is not None:

@@ -17,7 +17,7 @@ def weight(subject: Subject, n: int) -> Any:
     """This rank's part of tensor ``n``, a master where there is one; None if it has none."""
     p = subject.parameters[n]
     if subject.engine is None:
-        return _local(p)
+        return local(p)
     found = _of_zero3(p) if hasattr(p, "ds_id") else _of_zero12(p)
     return found[0] if found is not None else _whole(p)
 
@@ -26,7 +26,7 @@ def gradient(subject: Subject, n: int) -> Any:
     """The optimizer's gradient of the same entries; None if there is none, or it is not read."""
     p = subject.parameters[n]
     if subject.engine is None:
-        return None if p.grad is None else _local(p.grad)
+        return None if p.grad is None else local(p.grad)
     found = _of_zero3(p) if hasattr(p, "ds_id") else _of_zero12(p)
     if found is not None:
         return found[1]
@@ -71,7 +71,7 @@ def _flat(tensor: Any) -> Any:
     return tensor.as_strided((tensor.numel(),), (1,))
 
 
-def _local(tensor: Any) -> Any:
+def local(tensor: Any) -> Any:
     """Of a DTensor, this rank's shard."""
     return getattr(tensor, "_local_tensor", tensor)
 

@@ -142,6 +142,8 @@ class Update(Reader):
             "family": self.family,
             "infinite": self._infinite,
             "untied": self._untied(),
+            "copies": self._copies,
+            "alike": self._alike,
             "hooked": _hooked(self.subject.optimizer),
         }
 
@@ -158,6 +160,13 @@ class Update(Reader):
 
     def open(self) -> None:
         self._ties()
+        self._copies, alike = [], []
+        for source, target, *two in accounts.parted(self.subject.model):
+            one, other = (samples.sample(samples.local(each)) for each in two)
+            if one is not None and other is not None and one.shape == other.shape:
+                self._copies.append([source, target])
+                alike.append((one == other).all())
+        self._alike = torch.stack(alike) if alike else None
 
     def close(self) -> None:
         self._places: dict[Key, list[int]] = {}
@@ -170,6 +179,8 @@ class Update(Reader):
         self._peaks: list[Any] = []
         self._held: dict[int, int] = {}
         self._infinite: Any = None
+        self._copies: list[list[str]] = []
+        self._alike: torch.Tensor | None = None
 
 
 def _hooked(optimizer: Any) -> bool:
