@@ -131,6 +131,20 @@ def test_ends_that_are_pads_too_are_no_pads():
     assert (known.only_pad, known.eos, known.media) == ((), (EOS, 99), (IMAGE,))
 
 
+def test_a_deprecated_property_of_a_config_is_not_asked():
+    class Config:  # Idefics3's warns once, which the run would not have done
+        image_token_id = IMAGE
+
+        @property
+        def pad_token_id(self):
+            raise AssertionError
+
+    model = subject().model
+    model.config = Config()
+    model.config.eos_token_id = 7
+    assert special.of(model, None).eos == (7,)
+
+
 HEALTHY = {
     "left pads": {key: lambda t, key=key: t[key].roll(1, 1)
                   for key in ("input_ids", "attention_mask", "labels")},

@@ -40,12 +40,14 @@ def of(model: Any, tokenizer: Any) -> Special:
     return Special(media=_ids(places, *_MEDIA), **found)
 
 
-def _configs(model: Any) -> Iterator[Any]:
+def _configs(model: Any) -> Iterator[dict[str, Any]]:
+    """What they hold. Their properties are not asked: some say that they are deprecated."""
     for owner in (model, *model.modules()):
         config = getattr(owner, "config", None)
         if config is not None:
-            yield from (config, getattr(config, "text_config", None))
-            yield from (getattr(owner, "generation_config", None), owner)
+            words = getattr(config, "text_config", None)
+            for each in (config, words, getattr(owner, "generation_config", None), owner):
+                yield getattr(each, "__dict__", {})
             return
 
 
@@ -53,7 +55,7 @@ def _ids(places: list[Any], *names: str) -> tuple[int, ...]:
     found: dict[int, None] = {}
     for place in places:
         for name in names:
-            value = getattr(place, name, None)
+            value = place.get(name) if isinstance(place, dict) else getattr(place, name, None)
             for each in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(each, int) and not isinstance(each, bool) and each >= 0:
                     found[each] = None
