@@ -124,10 +124,11 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
     )
     if state is None or state.run is None:
         return state
-    runstate.bind(trainer.model, state)
+    for each in (trainer.model, *profile.owners(trainer)):
+        runstate.bind(each, state)
     contain("watching a trainer's own steps", _own_steps, trainer, profile, state)
     if phase == "train":
-        contain("the dry run", dry_run.rehearse, read, state.run)
+        contain("the dry run", dry_run.rehearse, read, state)
         contain("watching gradients", steps.start, read, state)
     return state
 
@@ -158,16 +159,14 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
     number = kept[_SERIAL] = kept.get(_SERIAL, 0) + 1
     outer = not kept.get(_DEPTH)
     kept[_DEPTH] = kept.get(_DEPTH, 0) + 1
-    before, around, state.phase = state.phase, None, "train"
+    before, state.phase = state.phase, "train"
     try:
         if outer:
             inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
             contain("judging the batch", batches.hear, state, inputs)
             contain("beginning a step", steps.before, instance, state)
-        around = contain("acting for a run", runstate.act, state)
         loss = wrapped(*args, **kwargs)
     finally:
-        contain("acting for a run", runstate.act, around)
         kept[_DEPTH] -= 1
         state.phase = before
     if kept[_SERIAL] == number:  # nobody inside has judged it
@@ -182,15 +181,13 @@ def prediction_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) ->
     if state is None or state.kept.get(_DEPTH):
         return wrapped(*args, **kwargs)
     state.kept[_DEPTH] = 1
-    before, around = state.phase, None
+    before = state.phase
     state.phase = "eval" if before == "train" else before
     try:
         inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
         contain("judging the batch", batches.hear, state, inputs)
-        around = contain("acting for a run", runstate.act, state)
         return wrapped(*args, **kwargs)
     finally:
-        contain("acting for a run", runstate.act, around)
         state.kept[_DEPTH] = 0
         state.phase = before
 

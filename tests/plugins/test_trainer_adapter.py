@@ -9,6 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
 import types
 from pathlib import Path
 
@@ -107,7 +108,7 @@ FUNCTIONS = [
     (guard, "on_error"),
     (padding, "ran"),
     (phases, "mark"),
-    (phases, "current"),
+    (phases, "of"),
     (steps, "after"),
     (steps, "at_engine"),
     (steps, "before"),
@@ -198,7 +199,7 @@ class Collator:
     padding = "right"
 
     def __call__(self, rows):
-        return phases.current()
+        return phases.of(None)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -218,7 +219,24 @@ def test_a_loader_of_evaluation_marks_its_batches(workers):
     assert list(copied) == ["eval", "eval"]
     assert copied.collate_fn.padding == "right"
     assert pickle.loads(pickle.dumps(loader)).collate_fn.padding == "right"
-    assert phases.current() == "train"
+    assert phases.of(None) == "train"
+
+
+def test_two_threads_that_collate_at_once_keep_their_phases():
+    both, seen = threading.Barrier(2), {}
+
+    def collate(rows):
+        both.wait(10)
+        seen[rows] = phases.of(None)
+        both.wait(10)
+
+    calls = {"eval": phases.InPhase(collate, "eval"), "train": collate}
+    every = [threading.Thread(target=call, args=(name,)) for name, call in calls.items()]
+    for each in every:
+        each.start()
+    for each in every:
+        each.join()
+    assert seen == {"eval": "eval", "train": "train"}
 
 
 class A:
@@ -411,7 +429,7 @@ def test_two_runs_in_one_process_have_their_own_counts(capsys):
     assert first.count("VG101 fixed") == second.count("VG101 fixed") == 1
     assert "1 fixed (VG101)" in first
     assert first == second
-    assert runstate.current() is None
+    assert not runstate.opens()
     assert "VLMGUARD_RUN" not in os.environ
 
 

@@ -108,7 +108,7 @@ class Abreast:
             from vlmguard.rules import vg113_per_image_tower as rule
 
             more = not other.endswith("no more")
-            guard.judge([rule.parted(self.state.run, path, number, more)])
+            guard.judge([rule.parted(self.state.run, path, number, more)], self.state)
 
     def _forget(self) -> None:
         """All ranks left the same marks: one of them clears up."""
