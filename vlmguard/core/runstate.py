@@ -74,6 +74,17 @@ class RunState:
         """Have ``call`` made when the run ends, the last one first."""
         self._closers.append(call)
 
+    def closes(self, held: Any) -> None:
+        """Have ``held.close()`` called when the run ends, unless ``held`` is gone by then."""
+        found = weakref.ref(held)
+
+        def close() -> None:
+            left = found()
+            if left is not None:
+                left.close()
+
+        self.at_close(close)
+
     def closers(self) -> list[Callable[[], None]]:
         """What is to be called at the end; empty the second time."""
         found, self._closers = self._closers[::-1], []

@@ -42,7 +42,7 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
         if each is not made and stepping.held(each.optimizer()) & stepping.held(optimizer):
             each.close(0.0)  # its parameters are another optimizer's now
     others.add(made)
-    state.at_close(_Closer(made))
+    state.closes(made)
 
 
 _SEAM = Seam("own save", (), f"{__name__}:save", "compares the ranks' weights behind a checkpoint")
@@ -52,18 +52,6 @@ def _saves(trainer: Any, state: RunState) -> None:
     owner = next((k for k in type(trainer).__mro__ if "_save_checkpoint" in vars(k)), None)
     if owner is not None:
         state.at_close(seams.over(owner, "_save_checkpoint", _SEAM))
-
-
-class _Closer:
-    """The run ends; its optimizer, which owns the watcher, may have gone before it."""
-
-    def __init__(self, made: Any) -> None:
-        self._made = weakref.ref(made)
-
-    def __call__(self) -> None:
-        made = self._made()
-        if made is not None:
-            made.close()
 
 
 def save(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
