@@ -14,8 +14,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch.layout import freezing
-from vlmguard_transformers import accelerators, apply, profiles, translate
+from vlmguard_transformers import accelerators, apply, profiles
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.rows import batches, phases
@@ -114,14 +113,7 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
         contain("telling the other ranks", guard.announce_skip)
         raise
     read = Reading(trainer, profile, phase)
-    state = guard.pre_wrap(
-        lambda: translate.run(read),
-        lambda plan: apply.apply(read, plan),
-        lambda: freezing.check(read.parameters, read.policy, read.parts),
-        owner=trainer,
-        spell=profile.spell,
-        speaks=profile.speaks,
-    )
+    state = apply.judge(read)
     if state is None or state.run is None:
         return state
     for each in (trainer.model, *profile.owners(trainer)):
@@ -144,9 +136,7 @@ def _own_steps(trainer: Any, profile: Profile, state: RunState) -> None:
     state.kept[batches.HEARS] = not profile.hears_batches
     for seam in _OWN:
         name = str(seam.wrapper).partition(":")[2]
-        owner = next((kind for kind in type(trainer).__mro__ if name in vars(kind)), None)
-        if owner is not None:
-            state.at_close(seams.over(owner, name, seam))
+        state.at_close(seams.over(type(trainer), name, seam))
 
 
 def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
