@@ -18,7 +18,7 @@ from vlmguard_transformers import accelerators, apply, profiles
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.rows import batches, phases
-from vlmguard_transformers.watch import dry_run, steps
+from vlmguard_transformers.watch import steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -120,9 +120,17 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
         runstate.bind(each, state)
     contain("watching a trainer's own steps", _own_steps, trainer, profile, state)
     if phase == "train":
-        contain("the dry run", dry_run.rehearse, read, state)
+        if state.settings.dry_step:
+            contain("the dry run", _rehearse, read, state)
         contain("watching gradients", steps.start, read, state)
     return state
+
+
+def _rehearse(read: Reading, state: RunState) -> None:
+    """Imported where it is asked for."""
+    from vlmguard_transformers.watch import dry_run
+
+    dry_run.rehearse(read, state)
 
 
 _OWN = (

@@ -24,12 +24,10 @@ its device only when it wraps it: until then a 7B model lies on the CPU."""
 
 
 def rehearse(read: Reading, state: RunState) -> None:
-    """Make the dry run if the settings ask for one; say what came of it, or why there was none.
+    """Make the dry run; say what came of it, or why there was none.
 
     Raises `Stop` where a rule finds that going on would be wrong.
     """
-    if not state.settings.dry_step:
-        return
     trainer, profile, model = read.trainer, read.profile, read.trainer.model
     try:
         if why := profile.dry_run_obstacle(trainer) or _too_large(trainer):

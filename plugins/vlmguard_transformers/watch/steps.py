@@ -21,7 +21,6 @@ from vlmguard_transformers.model import padding
 from vlmguard_transformers.profile import Paths, Profile
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.watch import call_count_sync, forwards
-from vlmguard_transformers.watch.repeats import Calls
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
 _HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
@@ -81,6 +80,8 @@ def start(read: Reading, state: RunState) -> None:
         return
     call_count_sync.start(trainer, state)
     if "VG102" in state.neutral and not compiles:
+        from vlmguard_transformers.watch.repeats import Calls
+
         seeing = (path for tower in state.run.trained_towers for path in tower.paths)
         calls = state.kept[_CALLS] = Calls(trainer.model, seeing)
         state.at_close(calls.close)
