@@ -30,7 +30,7 @@ from vlmguard.core.advice import (
     sentence,
 )
 from vlmguard.core.errors import SettingsError, Stop
-from vlmguard.core.facts import Batch, Checkpointing, Run, Tower
+from vlmguard.core.facts import Checkpointing, Run, Tower
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
@@ -103,7 +103,7 @@ FUNCTIONS = [
     (arguments, "take"),
     (arguments, "resolve"),
     (dry_run, "rehearse"),
-    (encoded, "batch"),
+    (encoded, "Look"),
     (guard, "confirmed"),
     (guard, "on_error"),
     (padding, "ran"),
@@ -443,7 +443,6 @@ def test_a_quiet_profile_greets_no_run_in_which_nothing_is_found(capsys):
 def test_a_collator_is_judged_with_what_its_batch_is_for(opened, monkeypatch):
     seen = []
     monkeypatch.setattr(guard, "pre_step", lambda run, batch: seen.append(batch))
-    monkeypatch.setattr(encoded, "batch", lambda template, rows, phase: Batch(phase=phase))
     from vlmguard_swift import batches
 
     batches.collate(lambda rows: rows, object(), ([],), {})
