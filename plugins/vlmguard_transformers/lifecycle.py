@@ -116,7 +116,8 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
     state = apply.judge(read)
     if state is None or state.run is None:
         return state
-    for each in (trainer.model, *profile.owners(trainer)):
+    runstate.bind(trainer.model, state)
+    for each in contain("finding a run's owners", profile.owners, trainer) or ():
         runstate.bind(each, state)
     contain("watching a trainer's own steps", _own_steps, trainer, profile, state)
     if phase == "train":

@@ -107,6 +107,12 @@ def test_an_owner_leads_back_to_the_run_around_it(two):
     assert not runstate._by_owner
 
 
+def test_nothing_leads_nowhere(two):
+    """A trainer without a template has None for it."""
+    runstate.bind(None, two[0])
+    assert runstate.of(None) is None
+
+
 def test_two_threads_speak_of_their_own_run(two):
     """Each opened neither."""
     both, raised = threading.Barrier(2), []

@@ -100,7 +100,9 @@ _inherited: list[RunState] = []
 def bind(owner: Any, state: RunState) -> None:
     """Have ``owner`` (a trainer, a model, an optimizer) lead to ``state``, and to what it led to
     before once that is closed. By identity, since not every owner can be hashed; weakly where the
-    owner can be held so, else until `closed`."""
+    owner can be held so, else until `closed`. None leads nowhere."""
+    if owner is None:
+        return
     key = id(owner)
     held, states = _by_owner.get(key, (None, []))
     if held is None or held() is not owner:
