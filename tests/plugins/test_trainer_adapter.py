@@ -148,6 +148,22 @@ def test_a_profile_that_is_not_found_on_this_rank_is_told_to_the_others(calls, m
     assert told == [(before + 1, [])]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_profile_names_leads_to_the_run(monkeypatch, fails):
+    """ms-swift's template, by which its rows are judged; a profile's fault costs only that."""
+    template, model = types.SimpleNamespace(), Model()
+    trainer = types.SimpleNamespace(model=model, accelerator=None, template=template)
+    if fails:
+        monkeypatch.setattr(type(SWIFT), "owners", lambda *_: 1 / 0)
+    monkeypatch.setattr(profiles, "of", lambda _: SWIFT)
+    state = RunState(Settings(), run=Run("ms-swift"))
+    runstate.opened(state)
+    monkeypatch.setattr(apply, "judge", lambda read: state)
+    assert lifecycle.begin(trainer, "eval") is state
+    assert runstate.of(model) is state
+    assert runstate.of(template) is (None if fails else state)
+
+
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_the_frameworks_own_exception_goes_on_unchanged(wrapper):
     error = ValueError("theirs")
