@@ -101,8 +101,7 @@ def pre_wrap(
         runstate.bind(owner, state)
     runstate.opened(state)
     try:
-        with runstate.acting(state):
-            state.run = _judged(state, translate, apply)
+        state.run = _judged(state, translate, apply)
     except BaseException as error:
         if not isinstance(error, Stop):
             contain("telling the other ranks", agree.nothing, state)
@@ -123,20 +122,19 @@ def announce_skip() -> None:
 
 
 def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run | None:
-    run = contain("reading the run", translate)
+    run = state.run = contain("reading the run", translate)
     if not isinstance(run, Run):
         return None
-    state.run = run
     odd = contain("comparing the ranks' settings", agree.basis, state, run)
     findings = registry.get().pre_wrap(run)
     wanted = state.plan = plan.make(findings, state.settings, default_policy, run, chosen)
     contain("saying what is guarded", _header, state, run, wanted)
-    judge([odd] if odd is not None else [])
+    judge([odd] if odd is not None else [], state)
     for finding in wanted.warns:
         outcome = "warned" if finding.level == "warning" else ""
-        contain("saying a finding", report.say, finding, outcome)
+        contain("saying a finding", report.say, finding, outcome, "", state)
     if wanted.stops:
-        stop(wanted.stops)
+        stop(wanted.stops, state)
     if not wanted.remedies:
         contain("telling the other ranks", agree.plan, state, run, wanted)
         return run
@@ -150,7 +148,7 @@ def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run 
     if not isinstance(after, Run):
         return run
     state.run = after
-    verify(wanted, after)
+    verify(wanted, after, state)
     contain("saying what was changed", _tell, state, wanted, changes)
     return after
 
@@ -181,23 +179,21 @@ def _tell(state: RunState, wanted: Plan, changes: Changes) -> None:
         outcome = "set" if "blank" in kinds or neutral else "fixed"
         done = [change for kind in kinds if kind not in told for change in changes.get(kind, ())]
         told.update(kinds)
-        report.say(finding, outcome, "; ".join(done) or "the same change")
+        report.say(finding, outcome, "; ".join(done) or "the same change", state)
 
 
 def confirmed(state: RunState, how: str) -> None:
     """What was set has shown that it holds, on this rank."""
-    with runstate.acting(state):
-        for finding in list(state.set.values()):
-            report.say(replace(finding, scope="rank"), "fixed", how)
+    for finding in list(state.set.values()):
+        report.say(replace(finding, scope="rank"), "fixed", how, state)
     state.set.clear()
 
 
 def proved(state: RunState, code: str, how: str) -> None:
     """What might never have come true has come true on this rank, and the change held."""
     finding = state.neutral.pop(code, None)
-    with runstate.acting(state):
-        if finding is not None:
-            report.say(replace(finding, scope="rank"), "fixed", how)
+    if finding is not None:
+        report.say(replace(finding, scope="rank"), "fixed", how, state)
 
 
 def _header(state: RunState, run: Run, wanted: Plan) -> None:
@@ -214,6 +210,7 @@ def _header(state: RunState, run: Run, wanted: Plan) -> None:
             "settings": {"rules": dict(used.rules), "freeze": used.freeze, "digest": used.digest},
             "plan": [as_data(remedy) for remedy in wanted.remedies],
         },
+        state,
     )
     if report.rank() == 0 and not _quiet(state, run, wanted):
         report.line(greeting(state, run))
@@ -251,7 +248,7 @@ def greeting(state: RunState, run: Run) -> str:
     )
 
 
-def verify(wanted: Plan, after: Run) -> None:
+def verify(wanted: Plan, after: Run, state: RunState | None = None) -> None:
     """The rules that asked for a remedy must be silent now; one that did not take is an error."""
     codes = {finding.code: finding for finding in wanted.fixes}
     left = [f for f in registry.get().pre_wrap(after) if f.code in codes and f.remedies]
@@ -265,16 +262,15 @@ def verify(wanted: Plan, after: Run) -> None:
         f"the remedy for {names} did not take: {left[0].why}",
         advice="please report it; VLMGUARD=off runs without us",
     )
-    judge([finding])
+    judge([finding], state)
 
 
 def close(state: RunState | None) -> None:
     """Let go of a run, whatever it held; idempotent."""
     if state is None or state.closed:
         return
-    with runstate.acting(state):
-        for call in state.closers():
-            contain("letting go of the run", call)
+    for call in state.closers():
+        contain("letting go of the run", call)
     runstate.closed(state)
 
 
@@ -289,44 +285,35 @@ def pre_step(
         judge(registry.get().pre_step(run, batch, gradients), state)
 
 
-def in_force() -> settings.Settings:
-    """The settings of the current run, else the process's."""
-    state = runstate.current()
+def in_force(state: RunState | None) -> settings.Settings:
+    """The settings of a run; the process's without one."""
     return state.settings if state is not None else settings.get()
 
 
-def judge(findings: Iterable[Finding], owner: RunState | None = None) -> None:
-    """Say each finding of a run (the current one if not told which) under its policy; stop for
-    those that must not pass."""
+def judge(findings: Iterable[Finding], state: RunState | None = None) -> None:
+    """Say each finding of a run under its policy; stop for those that must not pass."""
     found = list(findings)
     if not found:  # each batch of each step comes here
         return
-    with runstate.acting(owner):
-        _under_policy(found)
-
-
-def _under_policy(findings: Iterable[Finding]) -> None:
-    used, state = in_force(), runstate.current()
-    stops = []
-    for finding in findings:
+    used, stops = in_force(state), []
+    for finding in found:
         policy = used.policy(finding.code, default_policy(finding.code))
         if policy == "off":
             continue
         if plan.must_stop(finding, policy, used) is True:
             stops.append(finding)
         elif state is None or state.first(finding):
-            report.say(finding, "warned" if finding.level == "warning" else "")
+            report.say(finding, "warned" if finding.level == "warning" else "", state=state)
     if stops:
-        stop(stops)
+        stop(stops, state)
 
 
-def stop(findings: Iterable[Finding]) -> None:
+def stop(findings: Iterable[Finding], state: RunState | None = None) -> None:
     """Say why, and raise `Stop`. In a rank's main process torchrun is told the reason."""
     findings = list(findings)
-    state = runstate.current()
     spell = state.spell if state is not None else None
     for finding in findings:
-        report.say(finding, "stopped")
+        report.say(finding, "stopped", state=state)
     reasons = "; ".join(_reason(finding, spell) for finding in findings)
     error = Stop(
         f"vlmguard stopped this run ({report.who()}). {reasons}. "
@@ -342,24 +329,27 @@ def _reason(finding: Finding, spell: Spell | None) -> str:
     return f"{finding.code}: {finding.why}{end} {finding.advise(spell)}".rstrip(". ")
 
 
-def on_error(run: Run | None, batch: Batch | None, error: BaseException) -> None:
-    """Explain a known exception under its traceback; the exception itself goes on unchanged."""
+def on_error(
+    run: Run | None, batch: Batch | None, error: BaseException, state: RunState | None = None
+) -> None:
+    """Explain a known exception under its traceback; the exception itself goes on unchanged.
+
+    Args:
+        run: what rules are told of.
+        state: of the run; found by ``run`` if not given.
+    """
     if isinstance(error, Stop):
         # Raised in a dataloader worker, re-raised here: this is the process that torchrun watches.
         contain("telling torchrun", abort, error)
         return
-    with runstate.acting(runstate.of_run(run)):
-        _explained(run, batch, error)
-
-
-def _explained(run: Run | None, batch: Batch | None, error: BaseException) -> None:
-    state = runstate.current()
+    state = state or runstate.of_run(run)
     spell = state.spell if state is not None else None
     failure = Failure(type(error).__name__, str(error), error)
     for finding in registry.get().on_error(run, batch, failure):
-        if in_force().policy(finding.code, default_policy(finding.code)) == "off":
+        if in_force(state).policy(finding.code, default_policy(finding.code)) == "off":
             continue
-        report.write("finding", {**finding.as_dict(spell), "outcome": "explained", "change": ""})
+        data = {**finding.as_dict(spell), "outcome": "explained", "change": ""}
+        report.write("finding", data, state)
         told = report.text(replace(finding, scope="rank"), "explained", state=state)
         explain(error, f"vlmguard: {told}")
 
@@ -377,16 +367,13 @@ def first_step(state: RunState) -> None:
     if state.stepped or state.run is None:
         return
     state.stepped = True
-    with runstate.acting(state):
-        _sum_up(state, state.run)
-
-
-def _sum_up(state: RunState, run: Run) -> None:
-    rules = len(registry.get().applying(run.framework))
-    facts = list(run.unjudged)
+    rules = len(registry.get().applying(state.run.framework))
+    facts = list(state.run.unjudged)
     number = state.counts["unjudged"] + len(facts)
     counted = {"fixed": sorted(state.fixed), "set": sorted(state.set)}
-    report.write("summary", {"rules": rules, "unjudged": number, "assumed": facts, **counted})
+    report.write(
+        "summary", {"rules": rules, "unjudged": number, "assumed": facts, **counted}, state
+    )
     loud = state.speaks or state.counts.total()
     if loud and report.rank() == 0 and report.worker() is None:
         report.line(f"{_RELEASE}: {report.summary(rules, state)}")
@@ -398,6 +385,6 @@ def _last_word(held: weakref.ref[RunState], known: Sequence[str]) -> None:
     state = held()
     if state is None or not any(code not in known for code in state.fixed):
         return
-    report.write("end", {"fixed": sorted(state.fixed), "set": sorted(state.set)})
+    report.write("end", {"fixed": sorted(state.fixed), "set": sorted(state.set)}, state)
     if report.rank() == 0 and report.worker() is None:
         report.line(f"{_RELEASE}: at the end {report.mended(state)}")

@@ -15,10 +15,10 @@ from vlmguard.core.advice import Advice, FindUnused, SetVariant
 from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.layout import freezing, towers
+from vlmguard_torch.layout import towers
 from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
-from vlmguard_transformers import accelerators, apply, translate
+from vlmguard_transformers import accelerators, apply
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
@@ -176,14 +176,7 @@ def _begin(accelerator: Any, objects: Args) -> RunState | None:
         # DDP's own defaults: what accelerate does without a handler, as an object to change.
         accelerator.ddp_handler = DistributedDataParallelKwargs()
     read = Reading(loop, PROFILE)
-    state = guard.pre_wrap(
-        lambda: translate.run(read),
-        lambda plan: apply.apply(read, plan),
-        lambda: freezing.check(read.parameters, read.policy, read.parts),
-        owner=loop,
-        spell=PROFILE.spell,
-        speaks=PROFILE.speaks,
-    )
+    state = apply.judge(read)
     if state is None:
         return None
     state.kept[_KEY] = loop

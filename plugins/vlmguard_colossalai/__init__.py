@@ -69,7 +69,8 @@ def boost(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
     try:
         boosted = wrapped(*args, **kwargs)
     except Exception as error:
-        contain("explaining the failure", _explain, error)
+        state = prepared.state if prepared is not None else None
+        contain("explaining the failure", _explain, error, state)
         raise
     contain("remembering the booster", _remember, instance)
     if prepared is not None:
@@ -108,10 +109,12 @@ def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return prepared
 
 
-def _explain(error: Exception) -> None:
+def _explain(error: Exception, state: Any = None, optimizer: Any = None) -> None:
     from vlmguard_colossalai import watch
 
-    watch.explain(error)
+    if state is None and optimizer is not None:
+        state = watch.state_of(optimizer)
+    watch.explain(error, state)
 
 
 def backward(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -122,7 +125,7 @@ def backward(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[st
     try:
         return wrapped(*args, **kwargs)
     except Exception as error:
-        contain("explaining the failure", _explain, error)
+        contain("explaining the failure", _explain, error, None, optimizer)
         raise
 
 
@@ -138,7 +141,7 @@ def step(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, A
     try:
         done = wrapped(*args, **kwargs)
     except Exception as error:
-        contain("explaining the failure", _explain, error)
+        contain("explaining the failure", _explain, error, None, instance)
         raise
     contain("saying what held", _after_step, instance)
     return done

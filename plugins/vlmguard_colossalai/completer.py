@@ -124,9 +124,10 @@ class Completer:
         wanted = planning.make(found, used, guard.default_policy, self.run, guard.chosen)
         for finding in wanted.warns:
             if self.state.first(finding):
-                report.say(finding, "warned" if finding.level == "warning" else "")
+                outcome = "warned" if finding.level == "warning" else ""
+                report.say(finding, outcome, state=self.state)
         if wanted.stops:
-            guard.stop(wanted.stops)
+            guard.stop(wanted.stops, self.state)
         if not wanted.dummy_image:
             return batch
         if self.inside:
@@ -139,9 +140,9 @@ class Completer:
         try:
             done = dummy.complete(self._on(batch), batch, every_row)
         except dummy.CannotComplete as error:
-            guard.pre_step(self.run, batch=self.facts(batch, why_not=str(error)))
+            guard.pre_step(self.state, batch=self.facts(batch, why_not=str(error)))
             return batch
-        guard.pre_step(self.run, batch=self.facts(done, completed=True))
+        guard.pre_step(self.state, batch=self.facts(done, completed=True))
         assert self.block is not None
         self.put_in = self.block.length
         parts = ", ".join(self.lacks)
@@ -156,7 +157,7 @@ class Completer:
         """A step was taken: what was changed in it has held."""
         for finding, how in self.waiting.values():
             if self.state.first(finding):
-                report.say(finding, "fixed", how)
+                report.say(finding, "fixed", how, self.state)
         self.waiting.clear()
 
     def blame(self, error: BaseException) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from vlmguard import guard
-from vlmguard.core import settings
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
@@ -43,16 +42,17 @@ class Prepared:
         self.completer = Completer(scene, state)
         if run.strategy == "gemini" and not scene.paths and scene.options.processor is None:
             _note(
+                state,
                 "no vision tower was recognised and no processor is known: batches are not "
-                "completed; parameters that forward leaves out are still watched"
+                "completed; parameters that forward leaves out are still watched",
             )
         elif self.completer.why_not and run.may_be_unused != "no":
-            _note(f"text-only batches cannot be completed: {self.completer.why_not}")
+            _note(state, f"text-only batches cannot be completed: {self.completer.why_not}")
 
     def rehearse(self, loader: Any) -> None:
         """The dry step, if one is asked for."""
         batch = self.scene.options.dry_step
-        if batch is None and settings.get().dry_step:
+        if batch is None and self.state.settings.dry_step:
             with dry_run.random_kept(self.scene.model):
                 batch = _first(loader)
             if batch is None:
@@ -68,7 +68,7 @@ class Prepared:
             report.line(f"dry step: not made: {error}")
             return
         untrained = self.scene.family.untrained(self.scene.config) if self.scene.family else ()
-        guard.pre_step(self.run, gradients=dry_run.say(towers, untrained))
+        guard.pre_step(self.state, gradients=dry_run.say(towers, untrained, self.state))
 
     def begin(self, boosted: Any) -> None:
         """Put the hooks on what ``boost`` gave back."""
@@ -133,9 +133,10 @@ class Boosted:
             self.call_counts = CallCountSync(self.state)
         elif self.completer.block is None:
             _note(
+                self.state,
                 "what a text-only batch leaves out of this model could not be observed: if it "
                 "leaves out its towers, ranks with and without images hang under Gemini "
-                f"({self.completer.why_not or scene.cannot_blank})"
+                f"({self.completer.why_not or scene.cannot_blank})",
             )
 
     def before_forward(
@@ -148,7 +149,7 @@ class Boosted:
         if self.touched is not None:
             self.touched.paused = not trains
         if trains and self.pending and self.overwrites:
-            guard.pre_step(self.run, gradients=Forward(overwritten=True))
+            guard.pre_step(self.state, gradients=Forward(overwritten=True))
         return self._before(args, kwargs) if trains else None
 
     def _before(
@@ -161,17 +162,18 @@ class Boosted:
         named = batches.arguments(self.completer.model, args, kwargs)
         if named is None:
             what = " and ".join(type(value).__name__ for value in args)
-            _note(f"a batch of {what} is no mapping: its images cannot be checked")
+            _note(self.state, f"a batch of {what} is no mapping: its images cannot be checked")
             return None
         batch, rebuild = named
         places = batches.devices(batch)
         if len(places) > 1:
-            _note(f"a batch's tensors are on {' and '.join(places)}: it cannot be checked")
+            where = " and ".join(places)
+            _note(self.state, f"a batch's tensors are on {where}: it cannot be checked")
             return None
         done = self.completer(batch)
         kinds = self.completer.facts(done).kinds
         if self.call_counts is not None and (found := self.call_counts.compare(kinds)):
-            guard.judge([found])
+            guard.judge([found], self.state)
         return None if done is batch else rebuild(done)
 
     def after_forward(self, model: Any, args: tuple[Any, ...], output: Any) -> None:
@@ -182,7 +184,7 @@ class Boosted:
             self.touched.paused = False
         if output is None and (error := sys.exc_info()[1]) is not None:
             self.completer.blame(error)
-            explain(error)
+            explain(error, self.state)
 
     def before_backward(self) -> None:
         """Stopping is safe here, and all forwards of this backward have run."""
@@ -195,7 +197,7 @@ class Boosted:
                 kind = kind_of(name, self.paths)
                 left[kind] = (*left.get(kind, ()), name)
         if left:
-            guard.pre_step(self.run, gradients=Forward(untouched=left))
+            guard.pre_step(self.state, gradients=Forward(untouched=left))
 
     def before_step(self) -> None:
         if not self.judged:  # the optimizer's own backward was called, not the booster's
@@ -205,7 +207,7 @@ class Boosted:
             self.touched.clear()
         gradients = self.coverage.end()
         if gradients is not None:
-            guard.pre_step(self.run, gradients=gradients)
+            guard.pre_step(self.state, gradients=gradients)
 
 
 def _contained(hook: Callable[..., Any]) -> Callable[..., Any]:
@@ -244,13 +246,19 @@ def before_step(optimizer: Any) -> None:
         state.before_step()
 
 
-def explain(error: BaseException) -> None:
+def state_of(optimizer: Any) -> RunState | None:
+    """Of the run whose boosted model ``optimizer`` moves."""
+    boosted = _by_optimizer.get(optimizer)
+    return None if boosted is None else boosted.state
+
+
+def explain(error: BaseException, state: RunState | None) -> None:
     """Explain ``error`` once, however many of our wrappers it passes."""
     if getattr(error, "_vlmguard_explained", False):
         return
     error._vlmguard_explained = True  # type: ignore[attr-defined]
-    guard.on_error(None, None, error)
+    guard.on_error(None, None, error, state)
 
 
-def _note(why: str) -> None:
-    guard.judge([Finding("VG904", "note", why, scope="rank")])
+def _note(state: RunState, why: str) -> None:
+    guard.judge([Finding("VG904", "note", why, scope="rank")], state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from vlmguard.check.reading.fields import Field, Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import known
 from vlmguard.core.findings import Variant
+from vlmguard_transformers.check import flags_of
 
 _CLASSES = (("model_args", "ModelArguments"), ("data_args", "DataArguments"),
             ("training_args", "TrainingArguments"), ("finetuning_args", "FinetuningArguments"),
@@ -66,7 +66,10 @@ class LlamaFactory(Framework):
             for word in argv[1:]:
                 key, equals, value = word.lstrip("-").partition("=")
                 config[key] = value if equals else "true"
-            argv = _words(config)
+            given = {
+                k: v for k, v in config.items() if v not in (None, "null")
+            }  # OmegaConf's nothing
+            argv = flags_of(given)
         if job.target.startswith(("llamafactory-cli", "lmf")):
             job = self._launched(job)
         return argv, job
@@ -161,20 +164,6 @@ class LlamaFactory(Framework):
         if edit.after is not None and job.argv and job.argv[0].endswith((".yaml", ".yml", ".json")):
             return [f"{edit.flag.lstrip('-')}={edit.after}"]
         return super().words(edit, job)
-
-
-def _words(config: Mapping[str, Any]) -> list[str]:
-    """A config as flags. OmegaConf reads ``null`` as nothing."""
-    words: list[str] = []
-    for name, value in config.items():
-        if value is None or value == "null":
-            continue
-        words.append(f"--{name}")
-        if isinstance(value, list):
-            words += [str(item) for item in value]
-        else:
-            words.append(json.dumps(value) if isinstance(value, dict) else str(value))
-    return words
 
 
 def _repeats(draft: Draft) -> Any:

@@ -31,18 +31,18 @@ def collate(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 def _seen(template: Any, rows: Any) -> Any:
     from vlmguard_swift import encoded
 
-    state = runstate.inherited(settings.get)
+    state = runstate.inherited(template, settings.get)
     if state is None or state.run is None:
         return None
     return encoded.Look(template, rows, state.run.generates)
 
 
 def _judge(template: Any, seen: Any, collated: Any) -> None:
-    state = runstate.inherited(settings.get)
+    state = runstate.inherited(template, settings.get)
     if seen is not None and state is not None and state.run is not None:
         # GRPO's prompts, from which the policy samples, go through a template that is inferring.
         samples = getattr(template, "is_training", True) is False
-        phase = "generate" if samples else phases.current()
+        phase = "generate" if samples else phases.of(state)
         guard.pre_step(state, batch=seen.batch(phase, collated))
 
 
@@ -62,7 +62,8 @@ def _fetched(dataset: Any, before: int, args: Args, row: Any) -> None:
         if args and isinstance(args[0], int):
             sources.note(row, dataset.dataset, args[0])
         return
-    state = runstate.inherited(settings.get)
+    template = getattr(getattr(dataset, "encode_func", None), "__self__", None)
+    state = runstate.inherited(template, settings.get)
     about = state if state is not None and state.run is not None else Run("ms-swift")
     why = f"row {args[0] if args else '?'}; the first failures are logged above"
-    guard.pre_step(about, batch=Batch((Sample(replaced=why),), phase=phases.current()))
+    guard.pre_step(about, batch=Batch((Sample(replaced=why),), phase=phases.of(state)))

@@ -16,6 +16,7 @@ from vlmguard.check.reading import rows, sources
 from vlmguard.check.reading.fields import Field, Values, Wrong
 from vlmguard.check.reading.files import Files
 from vlmguard_swift import check_registry as registry
+from vlmguard_transformers.check import flags_of
 
 _CLASSES = {
     "sft": (("swift.arguments.sft_args", "SftArguments"),
@@ -83,7 +84,7 @@ class Swift(Framework):
             job = replace(job, launched=True, nodes=count(env.get("NNODES", "1")),
                           per_node=count(env.get("NPROC_PER_NODE", "1")))  # fmt: skip
         job = replace(job, call=replace(job.call, env=env))
-        return [*_flags(config), *argv[1:]], job
+        return [*flags_of(config), *argv[1:]], job
 
     def refused(self, rest: Sequence[str], fields: Mapping[str, Field]) -> str:
         return f"remaining_argv: {list(rest)}"
@@ -188,18 +189,6 @@ def _text(values: Values, *names: str) -> str:
         if isinstance(found, str) and found:
             return found
     return ""
-
-
-def _flags(config: Mapping[str, Any]) -> list[str]:
-    """As ms-swift's ``parse_yaml_args`` does."""
-    words: list[str] = []
-    for name, value in config.items():
-        words.append(f"--{name}")
-        if isinstance(value, list):
-            words += [str(item) for item in value]
-        else:
-            words.append(json.dumps(value) if isinstance(value, dict) else str(value))
-    return words
 
 
 def _repeats(model: registry.Known, draft: Draft) -> Any:

@@ -106,11 +106,6 @@ class Look:
         return _known(sample, part.row, tokens, self.ids, self.config) if odd else sample
 
 
-def batch(template: Any, encoded_rows: Any, phase: Phase = "train") -> Batch:
-    """Facts about rows that are not collated."""
-    return Look(template, encoded_rows).batch(phase)
-
-
 def _kinds(present: tuple[str, ...]) -> set[str]:
     return {"video" if "video" in key else "image" for key in present if "pixel_values" in key}
 

@@ -39,6 +39,10 @@ class Swift(Profile):
             return words.replace("--grad", "--vit_grad")
         return words
 
+    def owners(self, trainer: Any) -> tuple[Any, ...]:
+        """Rows are encoded and collated by the template, before the trainer sees them."""
+        return (getattr(trainer, "template", None),)
+
     def towers(self, trainer: Any) -> Paths:
         """From ms-swift's own registry."""
         return registry.towers(trainer.model)

@@ -1,14 +1,29 @@
-"""The plan → changes to the trainer's objects, all or none."""
+"""A reading → judged and mended: the plan's changes to the trainer's objects, all or none."""
 
 from __future__ import annotations
 
+from vlmguard import guard
 from vlmguard.core.plan import Plan
+from vlmguard.core.runstate import RunState
 from vlmguard.guard import Changes
 from vlmguard_torch.layout import freezing, parameters
 from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers import translate
 from vlmguard_transformers.model import loss_scale, padding
 from vlmguard_transformers.reading import Reading
+
+
+def judge(read: Reading) -> RunState | None:
+    """`guard.pre_wrap` for a trainer, or what of one there is in a loop."""
+    return guard.pre_wrap(
+        lambda: translate.run(read),
+        lambda plan: apply(read, plan),
+        lambda: freezing.check(read.parameters, read.policy, read.parts),
+        owner=read.trainer,
+        spell=read.profile.spell,
+        speaks=read.profile.speaks,
+    )
 
 
 def apply(read: Reading, plan: Plan) -> Changes:

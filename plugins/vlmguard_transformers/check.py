@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 from vlmguard.check import hf
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Framework
@@ -52,6 +56,18 @@ class Plain(Framework):
         if draft.strategy == "ddp":
             hf.find_unused(values, draft, plain_model=True)
         return draft
+
+
+def flags_of(config: Mapping[str, Any]) -> list[str]:
+    """A config as flags, as ms-swift's ``parse_yaml_args`` makes them."""
+    words: list[str] = []
+    for name, value in config.items():
+        words.append(f"--{name}")
+        if isinstance(value, list):
+            words += [str(item) for item in value]
+        else:
+            words.append(json.dumps(value) if isinstance(value, dict) else str(value))
+    return words
 
 
 FRAMEWORK = Plain()

@@ -14,12 +14,11 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch.layout import freezing
-from vlmguard_transformers import accelerators, apply, profiles, translate
+from vlmguard_transformers import accelerators, apply, profiles
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.rows import batches, phases
-from vlmguard_transformers.watch import dry_run, steps
+from vlmguard_transformers.watch import steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -114,22 +113,25 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
         contain("telling the other ranks", guard.announce_skip)
         raise
     read = Reading(trainer, profile, phase)
-    state = guard.pre_wrap(
-        lambda: translate.run(read),
-        lambda plan: apply.apply(read, plan),
-        lambda: freezing.check(read.parameters, read.policy, read.parts),
-        owner=trainer,
-        spell=profile.spell,
-        speaks=profile.speaks,
-    )
+    state = apply.judge(read)
     if state is None or state.run is None:
         return state
     runstate.bind(trainer.model, state)
+    for each in contain("finding a run's owners", profile.owners, trainer) or ():
+        runstate.bind(each, state)
     contain("watching a trainer's own steps", _own_steps, trainer, profile, state)
     if phase == "train":
-        contain("the dry run", dry_run.rehearse, read, state.run)
+        if state.settings.dry_step:
+            contain("the dry run", _rehearse, read, state)
         contain("watching gradients", steps.start, read, state)
     return state
+
+
+def _rehearse(read: Reading, state: RunState) -> None:
+    """Imported where it is asked for."""
+    from vlmguard_transformers.watch import dry_run
+
+    dry_run.rehearse(read, state)
 
 
 _OWN = (
@@ -143,9 +145,7 @@ def _own_steps(trainer: Any, profile: Profile, state: RunState) -> None:
     state.kept[batches.HEARS] = not profile.hears_batches
     for seam in _OWN:
         name = str(seam.wrapper).partition(":")[2]
-        owner = next((kind for kind in type(trainer).__mro__ if name in vars(kind)), None)
-        if owner is not None:
-            state.at_close(seams.over(owner, name, seam))
+        state.at_close(seams.over(type(trainer), name, seam))
 
 
 def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -158,16 +158,14 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
     number = kept[_SERIAL] = kept.get(_SERIAL, 0) + 1
     outer = not kept.get(_DEPTH)
     kept[_DEPTH] = kept.get(_DEPTH, 0) + 1
-    before, around, state.phase = state.phase, None, "train"
+    before, state.phase = state.phase, "train"
     try:
         if outer:
             inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
             contain("judging the batch", batches.hear, state, inputs)
             contain("beginning a step", steps.before, instance, state)
-        around = contain("acting for a run", runstate.act, state)
         loss = wrapped(*args, **kwargs)
     finally:
-        contain("acting for a run", runstate.act, around)
         kept[_DEPTH] -= 1
         state.phase = before
     if kept[_SERIAL] == number:  # nobody inside has judged it
@@ -182,15 +180,13 @@ def prediction_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) ->
     if state is None or state.kept.get(_DEPTH):
         return wrapped(*args, **kwargs)
     state.kept[_DEPTH] = 1
-    before, around = state.phase, None
+    before = state.phase
     state.phase = "eval" if before == "train" else before
     try:
         inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
         contain("judging the batch", batches.hear, state, inputs)
-        around = contain("acting for a run", runstate.act, state)
         return wrapped(*args, **kwargs)
     finally:
-        contain("acting for a run", runstate.act, around)
         state.kept[_DEPTH] = 0
         state.phase = before
 

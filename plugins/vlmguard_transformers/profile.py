@@ -99,6 +99,10 @@ class Profile:
         """The words that a freeze policy may use besides names."""
         return self.towers(trainer)
 
+    def owners(self, trainer: Any) -> tuple[Any, ...]:
+        """What leads to the trainer's run beside it and its model."""
+        return ()
+
     def models(self, trainer: Any) -> list[Any]:
         """All models of the run that a strategy may partition, the trained one first."""
         found = [trainer.model]

@@ -73,13 +73,13 @@ def test_a_healthy_run_is_read_once_and_left_alone(capsys):
     state = made.guarded(owner=made)
     assert (made.read, made.applied) == (1, 0)
     assert state.run is HEALTHY
-    assert runstate.of(made) is state is runstate.current()
+    assert runstate.of(made) is state is runstate.only()
     said = capsys.readouterr().err
     assert said.startswith("vlmguard: ")
     assert "guards x 1.5, ddp, 2 ranks" in said
     guard.close(state)
     assert runstate.of(made) is None
-    assert runstate.current() is None
+    assert not runstate.opens()
 
 
 def test_a_run_that_would_fail_is_mended_and_read_again(capsys):
@@ -98,7 +98,7 @@ def test_what_must_not_pass_stops_before_anything_is_changed(monkeypatch, stoppe
         made.guarded()
     assert made.applied == 0
     assert stopped == [raised.value]
-    assert runstate.current() is None, "let go of"
+    assert not runstate.opens(), "let go of"
     assert "VG101 stopped" in capsys.readouterr().err
 
 
@@ -172,7 +172,7 @@ def test_a_setting_that_the_model_cannot_obey_ends_the_run(stopped):
         made.guarded(check=check)
     assert made.read == 0
     assert stopped == [raised.value]
-    assert runstate.current() is None
+    assert not runstate.opens()
 
 
 def test_a_setting_that_names_no_rule_ends_the_run(monkeypatch, stopped):
@@ -186,7 +186,7 @@ def test_a_run_that_cannot_be_read_is_let_go_of(capsys):
         raise KeyError("gone")
 
     assert guard.pre_wrap(translate, lambda plan: {}) is None
-    assert runstate.current() is None
+    assert not runstate.opens()
 
 
 @pytest.mark.parametrize("again", ["raises", "is read"])

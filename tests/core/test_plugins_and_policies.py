@@ -118,8 +118,8 @@ def test_a_line_is_said_once_and_not_every_step(capsys):
     runstate.opened(state)
     try:
         for _ in range(3):
-            guard.judge([Finding("VG203", "warning", "row 3 was replaced")])
-        guard.judge([Finding("VG203", "warning", "row 4 was replaced")])
+            guard.judge([Finding("VG203", "warning", "row 3 was replaced")], state)
+        guard.judge([Finding("VG203", "warning", "row 4 was replaced")], state)
     finally:
         runstate.closed(state)
     said = capsys.readouterr().err

@@ -74,10 +74,10 @@ def test_a_rank_that_has_to_leave_leaves_though_nobody_listens(monkeypatch, stre
 def test_summary():
     state = RunState(Settings())
     runstate.opened(state)
-    report.say(FINDING, "fixed", "a → b")
-    report.say(Finding("VG203", "warning", "x"), "warned")
+    report.say(FINDING, "fixed", "a → b", state)
+    report.say(Finding("VG203", "warning", "x"), "warned", state=state)
     assert report.summary(16, state) == "16 rules watched, 1 fixed (VG101), 1 warning"
-    report.say(Finding("VG904", "note", "y"))
+    report.say(Finding("VG904", "note", "y"), state=state)
     assert report.summary(16, state).endswith("1 warning, 1 unjudged")
     state.run = Run("x", provenance={"repeats": "assumed", "per_image": "observed"})
     assert report.summary(16, state).endswith("1 warning, 2 unjudged (repeats)")

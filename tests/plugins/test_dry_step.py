@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from vlmguard.core import settings
-from vlmguard.core.facts import Run
+from vlmguard.core.runstate import RunState
 from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
@@ -213,5 +213,5 @@ def test_what_is_not_tried_is_said_and_no_row_is_taken(monkeypatch, capsys):
     trainer = SimpleNamespace(
         model=Large(600_000_000), args=SimpleNamespace(device=torch.device("cuda"))
     )
-    of_trainers.rehearse(Reading(trainer, Profile()), Run("transformers"))
+    of_trainers.rehearse(Reading(trainer, Profile()), RunState(settings.get()))
     assert "not made: the model (0.6 billion parameters) is still on" in capsys.readouterr().err

@@ -22,12 +22,20 @@ from vlmguard_transformers.watch import ledger as of_trainers
 from vlmguard_transformers.watch import steps
 
 
-def trained(number, setting="first", **more):
+class Logs(types.SimpleNamespace):
+    """A trainer that logs."""
+
+    def log(self, logs):
+        self.logged = dict(logs)
+
+
+def trained(number, setting="first", log=False, **more):
     """A trainer's run of so many steps."""
     model = Toy()
     towers = (Tower("vision", ("visual",), 2, 2), Tower("llm", ("layer",), 2, 2))
-    state = RunState(Settings(ledger=setting), run=Run("x", strategy="single", towers=towers))
-    trainer = types.SimpleNamespace(
+    used = Settings(ledger=setting, log=log)
+    state = RunState(used, run=Run("x", strategy="single", towers=towers))
+    trainer = Logs(
         model=model,
         accelerator=types.SimpleNamespace(sync_gradients=True, state=None),
         optimizer=torch.optim.SGD(model.parameters(), 0.1),
@@ -67,6 +75,17 @@ def test_a_checkpoint_has_the_next_window_watched():
     once(trainer, trainer.model, 5)
     assert found.pages[0]["window"] == 5
     guard.close(state)
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_its_numbers_go_into_the_trainers_logs_where_the_setting_asks_for_it(log):
+    """Not only `logs.watch` by itself: the run's own steps put it in place."""
+    trainer, state = trained(4, log=log)
+    trainer.log({"loss": 1.0})
+    assert any(name.startswith("vlmguard/") for name in trainer.logged) is log
+    guard.close(state)
+    trainer.log({"loss": 1.0})
+    assert trainer.logged == {"loss": 1.0}
 
 
 def test_off_is_off(monkeypatch):

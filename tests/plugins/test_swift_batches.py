@@ -25,10 +25,10 @@ TEMPLATE = SimpleNamespace(
 
 
 @pytest.fixture(autouse=True)
-def _guarded():
+def guarded():
     state = runstate.RunState(settings.get(), run=Run("ms-swift", world=2))
     runstate.opened(state)
-    yield
+    yield state
     runstate.closed(state)
 
 
@@ -71,7 +71,7 @@ def test_the_wrong_row_is_named(rows, code):
         collate(*[dict(each) for each in rows])
 
 
-def test_a_placeholder_that_the_policy_sampled_is_no_missing_input():
+def test_a_placeholder_that_the_policy_sampled_is_no_missing_input(guarded):
     """GRPO's completions come back as rows; in a row of the user's it would be missing."""
     sampled = {**row(0, images=0), "labels": [-100, 7, IMAGE]}
     sampled["input_ids"] = [1, 7, IMAGE]
@@ -81,8 +81,7 @@ def test_a_placeholder_that_the_policy_sampled_is_no_missing_input():
         collate(dict(sampled))
     with pytest.raises(Stop, match="VG202"):
         collate(dict(beside))
-    state = runstate.current()
-    state.run = replace(state.run, generates=True)
+    guarded.run = replace(guarded.run, generates=True)
     collate(dict(sampled))
     collate(dict(beside))
     cut = {**row(3), "labels": [-100] * 6}
@@ -99,9 +98,9 @@ def test_prompts_to_sample_from_are_no_training_batch(training, phase, monkeypat
     assert heard == [phase]
 
 
-def test_where_nothing_trains_nothing_is_judged():
+def test_where_nothing_trains_nothing_is_judged(guarded):
     """Inference goes through the same template."""
-    runstate.closed(runstate.current())
+    runstate.closed(guarded)
     collated = collate(row(3), row(0, images=1))
     assert collated["input_ids"].shape == (2, 6)
 
@@ -140,3 +139,72 @@ def test_a_row_of_embeddings_or_of_an_unknown_family_is_left_alone():
     assert collate(odd)["input_ids"].shape == (1, 6)
     other = SimpleNamespace(config=SimpleNamespace(model_type="other"))
     assert encoded.Look(other, [row(3)]).batch().samples[0].placeholders is None
+
+
+class Template:
+    """As ms-swift's: encodes, collates, and is copied into spawned workers."""
+
+    config = TEMPLATE.config
+
+    def encode(self, row, **_):
+        return row
+
+    def data_collator(self, rows):
+        return batches.collate(self._collate, self, (rows,), {})
+
+    def _collate(self, rows):
+        return rows[0]["labels"]
+
+
+class Replacing:
+    """As ms-swift's lazy data set, where each row failed to encode."""
+
+    def __init__(self, template):
+        self.encode_func, self._idx, self.dataset = template.encode, 0, []
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, idx):
+        return batches.fetch(self._next, self, (idx,), {})
+
+    def _next(self, idx):
+        self._idx += 1
+        return {"input_ids": [1], "labels": idx}
+
+
+def _refusing():
+    """A run under which a replaced row stops, and its template."""
+    state, template = runstate.RunState(settings.Settings({"VG203": "error"})), Template()
+    state.run = Run("ms-swift", world=2)
+    runstate.bind(template, state)
+    runstate.opened(state)
+    return state, template
+
+
+def test_rows_are_judged_under_the_run_of_their_template(guarded):
+    """Two runs in one process: what one refuses, the other takes."""
+    mine = Template()
+    runstate.bind(mine, guarded)
+    refusing, its = _refusing()
+    assert Replacing(mine)[0]["labels"] == 0
+    with pytest.raises(Stop, match="VG203"):
+        Replacing(its)[0]
+    assert (guarded.counts["warned"], refusing.counts["stopped"]) == (1, 1)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_worker_knows_the_run_of_its_loader(guarded, method, monkeypatch):
+    """Forked workers by memory; spawned ones by the environment, under the settings published."""
+    monkeypatch.setenv("VLMGUARD_RULES", "VG203=error")
+    settings.renew()
+    _, template = _refusing()
+    data = torch.utils.data.DataLoader(
+        Replacing(template), collate_fn=template.data_collator, num_workers=1,
+        multiprocessing_context=method,
+    )  # fmt: skip
+    with pytest.raises(Stop, match="VG203"):
+        list(data)
+    if method == "fork":
+        runstate.bind(template, guarded)  # the run that takes what the other refuses
+        assert list(data) == [0, 1]

@@ -20,7 +20,7 @@ RUN = Run("ms-swift")
 
 
 def says(rule, *rows):
-    return rule.pre_step(RUN, encoded.batch(TEMPLATE, list(rows)))
+    return rule.pre_step(RUN, encoded.Look(TEMPLATE, list(rows)).batch())
 
 
 def source(text, **media):
@@ -80,5 +80,5 @@ def test_a_cut_row_is_named_too():
     grid = torch.tensor([[1, 4, 4]])
     row = {"input_ids": [START, IMAGE, IMAGE], "pixel_values": grid, "image_grid_thw": grid}
     sources.note(row, [source("<image>cut", images=["a.png"])], 0)
-    found = vg202.pre_step(RUN, encoded.batch(SimpleNamespace(config=config), [row]))
+    found = vg202.pre_step(RUN, encoded.Look(SimpleNamespace(config=config), [row]).batch())
     assert found.why.startswith('the row "<image>cut" has 2 image tokens')

@@ -9,6 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
 import types
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from vlmguard.core.advice import (
     sentence,
 )
 from vlmguard.core.errors import SettingsError, Stop
-from vlmguard.core.facts import Batch, Checkpointing, Run, Tower
+from vlmguard.core.facts import Checkpointing, Run, Tower
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
@@ -102,12 +103,12 @@ FUNCTIONS = [
     (arguments, "take"),
     (arguments, "resolve"),
     (dry_run, "rehearse"),
-    (encoded, "batch"),
+    (encoded, "Look"),
     (guard, "confirmed"),
     (guard, "on_error"),
     (padding, "ran"),
     (phases, "mark"),
-    (phases, "current"),
+    (phases, "of"),
     (steps, "after"),
     (steps, "at_engine"),
     (steps, "before"),
@@ -145,6 +146,22 @@ def test_a_profile_that_is_not_found_on_this_rank_is_told_to_the_others(calls, m
     monkeypatch.setattr(profiles, "of", boom)
     assert lifecycle.train(calls, types.SimpleNamespace(), (), {}) == "framework"
     assert told == [(before + 1, [])]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_profile_names_leads_to_the_run(monkeypatch, fails):
+    """ms-swift's template, by which its rows are judged; a profile's fault costs only that."""
+    template, model = types.SimpleNamespace(), Model()
+    trainer = types.SimpleNamespace(model=model, accelerator=None, template=template)
+    if fails:
+        monkeypatch.setattr(type(SWIFT), "owners", lambda *_: 1 / 0)
+    monkeypatch.setattr(profiles, "of", lambda _: SWIFT)
+    state = RunState(Settings(), run=Run("ms-swift"))
+    runstate.opened(state)
+    monkeypatch.setattr(apply, "judge", lambda read: state)
+    assert lifecycle.begin(trainer, "eval") is state
+    assert runstate.of(model) is state
+    assert runstate.of(template) is (None if fails else state)
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
@@ -198,7 +215,7 @@ class Collator:
     padding = "right"
 
     def __call__(self, rows):
-        return phases.current()
+        return phases.of(None)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -218,7 +235,24 @@ def test_a_loader_of_evaluation_marks_its_batches(workers):
     assert list(copied) == ["eval", "eval"]
     assert copied.collate_fn.padding == "right"
     assert pickle.loads(pickle.dumps(loader)).collate_fn.padding == "right"
-    assert phases.current() == "train"
+    assert phases.of(None) == "train"
+
+
+def test_two_threads_that_collate_at_once_keep_their_phases():
+    both, seen = threading.Barrier(2), {}
+
+    def collate(rows):
+        both.wait(10)
+        seen[rows] = phases.of(None)
+        both.wait(10)
+
+    calls = {"eval": phases.InPhase(collate, "eval"), "train": collate}
+    every = [threading.Thread(target=call, args=(name,)) for name, call in calls.items()]
+    for each in every:
+        each.start()
+    for each in every:
+        each.join()
+    assert seen == {"eval": "eval", "train": "train"}
 
 
 class A:
@@ -411,7 +445,7 @@ def test_two_runs_in_one_process_have_their_own_counts(capsys):
     assert first.count("VG101 fixed") == second.count("VG101 fixed") == 1
     assert "1 fixed (VG101)" in first
     assert first == second
-    assert runstate.current() is None
+    assert not runstate.opens()
     assert "VLMGUARD_RUN" not in os.environ
 
 
@@ -425,7 +459,6 @@ def test_a_quiet_profile_greets_no_run_in_which_nothing_is_found(capsys):
 def test_a_collator_is_judged_with_what_its_batch_is_for(opened, monkeypatch):
     seen = []
     monkeypatch.setattr(guard, "pre_step", lambda run, batch: seen.append(batch))
-    monkeypatch.setattr(encoded, "batch", lambda template, rows, phase: Batch(phase=phase))
     from vlmguard_swift import batches
 
     batches.collate(lambda rows: rows, object(), ([],), {})

@@ -110,7 +110,7 @@ GRID = torch.tensor([[1, 4, 4]])  # 16 patches, 4 tokens
 
 
 def qwen_batch(*rows):
-    return encoded.batch(types.SimpleNamespace(config=QWEN), list(rows))
+    return encoded.Look(types.SimpleNamespace(config=QWEN), list(rows)).batch()
 
 
 def image_row(count=4, prefix="", **more):
@@ -133,6 +133,6 @@ def test_pairs_and_packed_rows():
 
 def test_unknown_families_are_not_judged():
     template = types.SimpleNamespace(config=types.SimpleNamespace(model_type="new"))
-    sample = encoded.batch(template, [image_row(count=1)]).samples[0]
+    sample = encoded.Look(template, [image_row(count=1)]).batch().samples[0]
     assert (sample.placeholders, sample.expected, sample.missing) == (None, None, ())
     assert families.of(template.config) is None

@@ -85,7 +85,7 @@ def test_nothing_of_ours_fails_by_itself():
 
 def forget():
     """A run that a fault kept open."""
-    while (state := runstate.current()) is not None:
+    for state in reversed(runstate.opens()):
         guard.close(state)
 
 

@@ -67,7 +67,7 @@ def pre_step(quick: bool) -> dict[str, Any]:
         )
         alone = measure.pairs(
             lambda: measure.called(
-                lambda: guard.pre_step(state.run, batch=encoded.batch(TEMPLATE, made))
+                lambda: guard.pre_step(state.run, batch=encoded.Look(TEMPLATE, made).batch())
             ),
             lambda: measure.called(lambda: None),
             number,

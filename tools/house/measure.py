@@ -17,6 +17,7 @@ from typing import Any
 
 KIT = Path(__file__).resolve().parents[2] / "tests" / "kit"
 sys.path[:0] = [str(KIT / "programs"), str(KIT / "models")]
+OURS = tuple(f"{KIT.parents[1] / name}{os.sep}" for name in ("vlmguard", "plugins"))
 STEPS = 2
 
 
@@ -89,8 +90,9 @@ def _since(begun: float) -> float:
 
 
 def _ours() -> list[str]:
-    """Our modules that are loaded; those of the ranks' forking are the measuring's."""
-    ours = [name for name in sys.modules if name.partition(".")[0].startswith("vlmguard")]
+    """Our modules that are loaded, but for what the measuring needs: forked ranks, stand-ins."""
+    every = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
+    ours = [name for name, file in every.items() if file.startswith(OURS)]
     return sorted(name for name in ours if not name.startswith("vlmguard.ranks"))
 
 

@@ -12,9 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
-import select
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,9 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.kit import envs
 from tools.ledger import commands, said
 from tools.ordinary import campaign as ordinary
+from tools.ordinary.campaign import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = Path(os.environ.get("LEDGER_RECORDS", ROOT / "docs" / "data" / "ledger.jsonl"))
@@ -37,52 +35,8 @@ OPEN = ("skipped_step", "untied", "hooked noise", "hooked noise x2", "hooked pos
 """Missed, or warned of though healthy, when they were last run: the page has them, and tests draw
 none of them."""
 LIMIT = 120.0
+WORKER = ("-m", "tools.ledger.worker")
 Answer = dict[str, Any]
-
-
-class Worker:
-    """A warm process, "off" or with the ledger as a user has it ("guard")."""
-
-    def __init__(self, mode: str, folder: Path) -> None:
-        own = {"VLMGUARD_RULES": RULES, "VLMGUARD_LEDGER": "1"} if mode == "guard" else {}
-        guard = "on" if mode == "guard" else "off"
-        variables = ordinary._variables("trl", guard, folder) | own | {"LEDGER": mode}
-        self.errors = (folder / f"{mode}.log").open("w")
-        self.process = subprocess.Popen(
-            [envs.program("trl"), "-m", "tools.ledger.worker"], env=variables, cwd=ROOT,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-            start_new_session=True,
-        )  # fmt: skip
-        self.buffer = b""
-        self.known = self._line(300.0)
-
-    def run(self, job: Mapping[str, Any]) -> Answer:
-        """How the run ended."""
-        assert self.process.stdin
-        self.process.stdin.write(json.dumps({"limit": LIMIT, **job}).encode() + b"\n")
-        self.process.stdin.flush()
-        return self._line(LIMIT + 60)
-
-    def _line(self, limit: float) -> Answer:
-        assert self.process.stdout
-        until = time.monotonic() + limit
-        while b"\n" not in self.buffer:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
-                raise RuntimeError(f"no answer: {self.errors.name}")
-            found = os.read(self.process.stdout.fileno(), 1 << 20)
-            if not found:
-                raise RuntimeError(
-                    f"the worker is gone: {Path(self.errors.name).read_text()[-2000:]}"
-                )
-            self.buffer += found
-        line, _, self.buffer = self.buffer.partition(b"\n")
-        told: Answer = json.loads(line)
-        return told
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
 
 
 class Bench:
@@ -92,15 +46,24 @@ class Bench:
         self.folder, self.workers = folder, dict[str, Worker]()
 
     def worker(self, mode: str) -> Worker:
+        """Without the guard ("off"), or with the ledger as a user has it ("guard")."""
         found = self.workers.get(mode)
         if found is None or found.process.poll() is not None:
-            found = self.workers[mode] = Worker(mode, self.folder)
+            around = ordinary.variables("trl", "on" if mode == "guard" else "off", self.folder)
+            around |= {"VLMGUARD_RULES": RULES, "VLMGUARD_LEDGER": "1"} if mode == "guard" else {}
+            around["LEDGER"], log = mode, self.folder / f"{mode}.log"
+            found = self.workers[mode] = Worker("trl", WORKER, around, log)
         return found
+
+    def run(self, mode: str, job: Mapping[str, Any]) -> Answer:
+        """How the run ended."""
+        worker = self.worker(mode)
+        worker.ask({"limit": LIMIT, **job})
+        return worker.answer(LIMIT + 60)
 
     def known(self) -> dict[str, Any]:
         """Injections and variants, as the worker has them."""
-        told: dict[str, Any] = self.worker("guard").known
-        return told
+        return self.worker("guard").ready
 
     def place(self, name: str) -> Path:
         """A new folder for one run."""
@@ -144,8 +107,8 @@ def _staged(
     place = bench.place(job["name"])
     for stage in range(stages):
         last, began = stage == stages - 1, time.time()
-        answer = bench.worker("guard").run(
-            {**job, "stage": stage, "folder": str(place), "other": other if last else ""}
+        answer = bench.run(
+            "guard", {**job, "stage": stage, "folder": str(place), "other": other if last else ""},
         )
         if answer["verdict"] != "ok":
             break
@@ -156,11 +119,11 @@ def healthy(bench: Bench, name: str, known: Mapping[str, Any]) -> dict[str, Any]
     """The record of a healthy variant: without the guard and with it, compared bit by bit."""
     told: dict[str, Any] = {"what": "healthy", "name": name, **known, "sources": sources()}
     job = {"what": "healthy", "name": name, "world": known["world"], "faulty": False, "stage": 0}
-    off = bench.worker("off").run({**job, "folder": str(bench.place(name))})
+    off = bench.run("off", {**job, "folder": str(bench.place(name))})
     if off["verdict"] != "ok":
         return told | {"verdict": "not healthy", "why": _error(off)}
     place = bench.place(name)
-    on = bench.worker("guard").run({**job, "folder": str(place)})
+    on = bench.run("guard", {**job, "folder": str(place)})
     if on["verdict"] != "ok":
         return told | {"verdict": "stopped", "why": _error(on)}
     records = said.records(place)
@@ -203,7 +166,7 @@ def keep(told: Mapping[str, Any]) -> None:
 def main() -> int:
     """Everything that has no record of these sources yet."""
     options = _options()
-    until = ordinary._until(options.until)
+    until = ordinary.until(options.until)
     with working() as bench:
         for what, name, known in _wanted(bench.known(), options):
             kept = records().get(("healthy" if what == "healthy" else "injection", name))

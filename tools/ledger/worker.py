@@ -49,27 +49,7 @@ def _known(catalogue: Any, healthy: Any) -> dict[str, Any]:
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
-    from vlmguard.ranks import fork, ports
-
-    port = ports.free()
-    keeper = ordinary._store(port) if job["world"] > 1 else None
-    try:
-        done = fork.run(lambda rank: _rank(job, rank, port), job["world"], "none", job["limit"])
-    finally:
-        if keeper:
-            os.kill(keeper, signal.SIGKILL)
-            os.waitpid(keeper, 0)
-    ranks = [
-        {"account": each.value, "error": f"{each.error}: {each.message}" if each.failed else "",
-         "frames": list(each.frames)[-8:], "output": each.output[-8000:]}
-        for each in done.outcomes
-    ]  # fmt: skip
-    return {
-        "verdict": done.verdict,
-        "late": done.late,
-        "seconds": round(done.seconds, 2),
-        "ranks": ranks,
-    }
+    return ordinary.forked(lambda rank, port: _rank(job, rank, port), job["world"], job["limit"])
 
 
 def _rank(job: dict[str, Any], rank: int, port: int) -> Any:

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,17 +52,24 @@ class SlowError(Exception):
 
 
 class Worker:
-    """A warm process of an environment, with the guard off or on."""
+    """A warm process of an environment.
 
-    def __init__(self, guard: str, env: str, folder: Path) -> None:
-        command = [envs.program(env), "-m", "tools.ordinary.worker", guard, env]
-        self.errors = (folder / f"{env}-{guard}.log").open("w")
+    Args:
+        words: what its Python is to run.
+        log: gets its standard error.
+
+    Attributes:
+        ready: what it told first.
+    """
+
+    def __init__(self, env: str, words: Sequence[str], around: dict[str, str], log: Path) -> None:
+        self.errors = log.open("w")
         self.process = subprocess.Popen(
-            command, env=_variables(env, guard, folder), cwd=ROOT, stdin=subprocess.PIPE,
+            [envs.program(env), *words], env=around, cwd=ROOT, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True,
         )  # fmt: skip
         self.buffer = b""
-        self.answer(START)
+        self.ready = self.answer(START)
 
     def ask(self, job: Mapping[str, Any]) -> None:
         assert self.process.stdin
@@ -79,7 +86,8 @@ class Worker:
                 raise RuntimeError(f"no answer: {self.errors.name}")
             found = os.read(self.process.stdout.fileno(), 1 << 20)
             if not found:
-                raise RuntimeError(f"the worker is gone: {self.errors.name}")
+                last = Path(self.errors.name).read_text("utf-8", "replace")[-2000:]
+                raise RuntimeError(f"the worker is gone: {self.errors.name}: {last}")
             self.buffer += found
         line, _, self.buffer = self.buffer.partition(b"\n")
         told: dict[str, Any] = json.loads(line)
@@ -126,7 +134,9 @@ class Workers:
     def get(self, guard: str, env: str) -> Worker:
         found = self.kept.get((guard, env))
         if found is None or found.process.poll() is not None:
-            found = self.kept[guard, env] = Worker(guard, env, self.folder)
+            around, log = variables(env, guard, self.folder), self.folder / f"{env}-{guard}.log"
+            command = ("-m", "tools.ordinary.worker", guard, env)
+            found = self.kept[guard, env] = Worker(env, command, around, log)
         return found
 
     def sweep(self) -> None:
@@ -221,7 +231,7 @@ def sources() -> str:
     return digest.hexdigest()[:10]
 
 
-def _variables(env: str, guard: str, folder: Path) -> dict[str, str]:
+def variables(env: str, guard: str, folder: Path) -> dict[str, str]:
     kit = ROOT / "tests" / "kit"
     path = [kit / "standins", kit / "programs", ROOT, ROOT / "plugins"]
     path += [kit / "stubs"] if env == "llamafactory" else []
@@ -240,10 +250,10 @@ def _variables(env: str, guard: str, folder: Path) -> dict[str, str]:
 def main() -> int:
     options = _options()
     made = healthy = row = 0
-    until = _until(options.until)
+    end = until(options.until)
     with working() as workers:
         for number in range(options.first, 10**9):
-            if healthy >= options.count or time.time() >= until:
+            if healthy >= options.count or time.time() >= end:
                 break
             draw = draws.draw(options.seed, options.world, number)
             if draw.env not in ENVS or not _chosen(draw, options):
@@ -309,7 +319,7 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _until(clock: str) -> float:
+def until(clock: str) -> float:
     """The next time that the clock shows it, in seconds of `time.time`; without one, never."""
     if not clock:
         return math.inf

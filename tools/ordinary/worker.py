@@ -82,28 +82,35 @@ def _load(environment: str) -> None:
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
     from tools.ordinary import draws
-    from vlmguard.ranks import fork, ports
+    from vlmguard.ranks import fork
 
     draw = draws.read(job["draw"])
     fork.STILL = fork.STILL_APART = WAITS if job.get("turns") else STILL
+    return forked(lambda rank, port: _rank(draw, job, rank, port), draw.world, job["limit"])
+
+
+def forked(work: Callable[[int, int], Any], world: int, limit: float) -> dict[str, Any]:
+    """How ``work(rank, port)`` ended in each rank, as JSON; ``port`` is their store's."""
+    from vlmguard.ranks import fork, ports
+
     port = ports.free()
-    keeper = _store(port) if draw.world > 1 else None
+    keeper = _store(port) if world > 1 else None
     try:
-        done = fork.run(lambda rank: _rank(draw, job, rank, port), draw.world, "none", job["limit"])
+        done = fork.run(lambda rank: work(rank, port), world, "none", limit)
     finally:
         if keeper:
             os.kill(keeper, signal.SIGKILL)
             os.waitpid(keeper, 0)
     return {
         "verdict": done.verdict,
-        "seconds": round(done.seconds, 1),
+        "seconds": round(done.seconds, 2),
         "late": done.late,
         "ranks": [
             {
                 "state": each.state,
                 "account": each.value,
                 "error": f"{each.error}: {each.message}" if each.failed else "",
-                "frames": list(each.frames)[-6:],
+                "frames": list(each.frames)[-8:],
                 "output": each.output[-20000:],
             }
             for each in done.outcomes

@@ -22,8 +22,8 @@ HOOKS = ("pre_wrap", "pre_step", "on_error")
 _CODE = re.compile(r"^[A-Z]{2,8}\d{3,4}$")
 _OF_A_RULE = ("CODE", "NAME", "DEFAULT")
 
-Fault = Callable[[str, Exception], None]
-"""Told of what failed, and how; never raises."""
+Fault = Callable[[str, Exception, tuple[Any, ...]], None]
+"""Told of what failed, how, and what it was given; never raises."""
 
 
 class Manager(pluggy.PluginManager):
@@ -69,7 +69,8 @@ def contained(function: Callable[..., Any], label: str, fault: Fault) -> Callabl
         except Stop:
             raise
         except Exception as error:
-            fault(f"rule {label}" if label.startswith("VG") else f"{OTHERS}: rule {label}", error)
+            what = f"rule {label}" if label.startswith("VG") else f"{OTHERS}: rule {label}"
+            fault(what, error, args)
             return None
 
     return safe

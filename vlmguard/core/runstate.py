@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +45,6 @@ class RunState:
         speaks: whether it is greeted where there is nothing to say.
         stepped: whether its first step was summed up.
         kept: what adapters keep for as long as the run lasts.
-        thread: in which it was opened.
     """
 
     settings: Settings
@@ -64,7 +62,6 @@ class RunState:
     stepped: bool = False
     closed: bool = False
     kept: dict[str, Any] = field(default_factory=dict)
-    thread: int = field(default_factory=threading.get_ident)
     _closers: list[Callable[[], None]] = field(default_factory=list)
 
     def first(self, finding: Finding) -> bool:
@@ -77,6 +74,17 @@ class RunState:
         """Have ``call`` made when the run ends, the last one first."""
         self._closers.append(call)
 
+    def closes(self, held: Any) -> None:
+        """Have ``held.close()`` called when the run ends, unless ``held`` is gone by then."""
+        found = weakref.ref(held)
+
+        def close() -> None:
+            left = found()
+            if left is not None:
+                left.close()
+
+        self.at_close(close)
+
     def closers(self) -> list[Callable[[], None]]:
         """What is to be called at the end; empty the second time."""
         found, self._closers = self._closers[::-1], []
@@ -84,42 +92,65 @@ class RunState:
 
 
 _open: list[weakref.ref[RunState]] = []
-_by_owner: dict[int, tuple[Any, weakref.ref[RunState]]] = {}
-_acting = threading.local()
+_by_owner: dict[int, tuple[Any, list[weakref.ref[RunState]]]] = {}
 _inherited: list[RunState] = []
 """In a spawned dataloader worker: the one made from its parent's facts."""
 
 
 def bind(owner: Any, state: RunState) -> None:
-    """Have ``owner`` (a trainer, a model, an optimizer) lead to ``state``. By identity, since not
-    every owner can be hashed; weakly where the owner can be held so, else until `closed`."""
+    """Have ``owner`` (a trainer, a model, an optimizer) lead to ``state``, and to what it led to
+    before once that is closed. By identity, since not every owner can be hashed; weakly where the
+    owner can be held so, else until `closed`. None leads nowhere."""
+    if owner is None:
+        return
     key = id(owner)
-    try:
-        held: Any = weakref.ref(owner, lambda _: _by_owner.pop(key, None))
-    except TypeError:
-        held = lambda: owner  # noqa: E731
-    _by_owner[key] = held, weakref.ref(state)
+    held, states = _by_owner.get(key, (None, []))
+    if held is None or held() is not owner:
+        try:
+            held, states = weakref.ref(owner, lambda _: _by_owner.pop(key, None)), []
+        except TypeError:
+            held, states = lambda: owner, []
+    _by_owner[key] = held, [*states, weakref.ref(state)]
 
 
 def of(owner: Any) -> RunState | None:
     """The open run that ``owner`` leads to."""
-    held, found = _by_owner.get(id(owner), (None, None))
-    return found() if held is not None and found is not None and held() is owner else None
+    held, states = _by_owner.get(id(owner), (None, []))
+    if held is None or held() is not owner:
+        return None
+    return next((state for state in (each() for each in reversed(states)) if state), None)
 
 
 def of_run(run: Run | None) -> RunState | None:
-    """The open run whose facts these are, else the `current` one."""
-    return next((state for state in opens() if state.run is run), None) or current()
+    """The open run whose facts these are, else the `only` one."""
+    found = (state for state in opens() if run is not None and state.run is run)
+    return next(found, None) or only()
+
+
+def of_any(things: Iterable[Any]) -> RunState | None:
+    """The first open run that one of these is, has the facts of, or leads to; else the `only`
+    one."""
+    known = [(each, state) for state in opens() for each in (state, state.run) if each]
+    for thing in things:
+        found = next((state for each, state in known if each is thing), None) or of(thing)
+        if found is not None:
+            return found
+    return only()
+
+
+def only() -> RunState | None:
+    """The open run of this process, where there is exactly one: for what has no owner."""
+    found = opens()
+    return found[0] if len(found) == 1 else None
 
 
 def opens() -> list[RunState]:
-    """The open runs of this process, the innermost last."""
+    """The open runs of this process, the latest last."""
     return [state for state in (each() for each in list(_open)) if state is not None]
 
 
 def opened(state: RunState) -> None:
-    """Make ``state`` the current one of this thread, and tell its facts to processes started from
-    now on."""
+    """Count ``state`` among the open runs, and tell its facts to processes started from now on."""
     _open.append(weakref.ref(state, _collected))
     publish(state)
 
@@ -131,7 +162,7 @@ def publish(state: RunState) -> None:
 
 
 def closed(state: RunState) -> None:
-    """Forget ``state``; the run around it, if there is one, is current again."""
+    """Forget ``state``; processes started from now on are told of the run around it."""
     state.closed = True
     for each in [each for each in _open if each() is state]:
         _forget(each)
@@ -145,52 +176,25 @@ def _collected(gone: weakref.ref[RunState]) -> None:
 
 def _forget(gone: weakref.ref[RunState]) -> None:
     found = gone()
-    for key, (_, state) in _by_owner.copy().items():  # at once: garbage may be collected meanwhile
-        if state() in (None, found):
+    for key, (held, states) in _by_owner.copy().items():  # at once: garbage may be collected
+        left = [each for each in states if each() not in (None, found)]
+        if len(left) < len(states):
             _by_owner.pop(key, None)
+        if 0 < len(left) < len(states):
+            _by_owner[key] = held, left
     if gone in _open:
         _open.remove(gone)
     os.environ.pop(INHERITED, None)
-    if left := opens():
-        publish(left[-1])
+    if around := opens():
+        publish(around[-1])
 
 
-def act(state: RunState | None) -> RunState | None:
-    """Have ``state`` be the `current` one of this thread; answers with which was before."""
-    before: RunState | None = getattr(_acting, "state", None)
-    _acting.state = state
-    return before
-
-
-@contextlib.contextmanager
-def acting(state: RunState | None) -> Iterator[None]:
-    """Have ``state`` be the `current` one of this thread for a while; None changes nothing."""
-    before = act(state or getattr(_acting, "state", None))
-    try:
-        yield
-    finally:
-        act(before)
-
-
-def current() -> RunState | None:
-    """The run that this thread acts for, else the innermost that it opened, else the only one.
-
-    For where no owner is at hand. None before and after, and in a thread of nobody's while several
-    runs are open.
-    """
-    acted: RunState | None = getattr(_acting, "state", None)
-    if acted is not None and not acted.closed:
-        return acted
-    found = opens()
-    here = [state for state in found if state.thread == threading.get_ident()]
-    return here[-1] if here else found[0] if len(found) == 1 else None
-
-
-def inherited(settings: Callable[[], Settings]) -> RunState | None:
-    """`current`, or in a spawned dataloader worker a state made from its parent's facts."""
+def inherited(owner: Any, settings: Callable[[], Settings]) -> RunState | None:
+    """The run of ``owner``, else the `only` one; in a spawned dataloader worker a state made from
+    its parent's facts."""
     text = os.environ.get(INHERITED)
     if _open or not text:
-        return current()
+        return of(owner) or only()
     _inherited[:] = [RunState(settings(), run=run_from_json(text))]
     opened(_inherited[0])
     return _inherited[0]

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vlmguard.core.runstate import RunState
 from vlmguard.ledger import figures, targets
 from vlmguard.ledger.account import Account, Entry, Page
 from vlmguard.ledger.record import KIND
@@ -52,12 +53,12 @@ def digest(pages: Sequence[Page]) -> str:
     return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
 
 
-def earlier(step: int) -> dict[str, int]:
+def earlier(step: int, state: RunState | None = None) -> dict[str, int]:
     """Of a run that goes on after ``step``: digests of the windows that its report has from before,
     and their steps. {} without a report."""
     found: dict[str, int] = {}
     last = 0.0
-    for line in report.lines():
+    for line in report.lines(state):
         at = figures.number(line.get("step")) if line.get("kind") == KIND else None
         if at is None:
             continue

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from vlmguard import guard
-from vlmguard.core import runstate
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.ledger import line, repeats, scalars
@@ -45,17 +44,15 @@ class Speaker:
             account: as it was in this window, if it has changed.
         """
         seen = record(account or self.account, verdicts, pages)
-        with runstate.acting(self.state):
-            report.write(KIND, seen)
-            if self.state is not None and self.state.settings.log:
-                self.state.kept[scalars.KEPT] = scalars.scalars(seen)
-            self._judge([entry for verdict in verdicts for entry in verdict.entries])
-            self._settle(seen)
+        report.write(KIND, seen, self.state)
+        if self.state is not None and self.state.settings.log:
+            self.state.kept[scalars.KEPT] = scalars.scalars(seen)
+        self._judge([entry for verdict in verdicts for entry in verdict.entries])
+        self._settle(seen)
 
     def close(self) -> None:
         """The run ends: one of fewer windows than `SETTLED` gets its line now."""
-        with runstate.acting(self.state):
-            self._sum_up()
+        self._sum_up()
 
     def _settle(self, seen: dict[str, Any]) -> None:
         if self._records is not None:
@@ -73,7 +70,7 @@ class Speaker:
         """Say the warnings. What is only shown, a note, is in the report: a healthy run may have
         some, and is told nothing."""
         warnings = (entry for entry in entries if entry.level != "note")
-        guard.judge([finding(entry) for entry in warnings if self._new(entry)])
+        guard.judge([finding(entry) for entry in warnings if self._new(entry)], self.state)
 
     def _new(self, entry: Entry) -> bool:
         """Once a run and cause: the numbers of a later window make no new one."""
@@ -103,8 +100,7 @@ def listen(watcher: Any, state: RunState | None = None, *, recalls: bool = True)
     """
     speaker, held = Speaker(watcher.account, state), weakref.ref(watcher)
     if recalls and getattr(watcher, "first_step", 0) > 0:
-        with runstate.acting(state):
-            watcher.recall({"rows": {"earlier": repeats.earlier(watcher.first_step)}})
+        watcher.recall({"rows": {"earlier": repeats.earlier(watcher.first_step, state)}})
 
     def told(step: int, verdicts: Sequence[Verdict]) -> None:
         found = held()

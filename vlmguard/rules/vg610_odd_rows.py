@@ -28,9 +28,3 @@ Use instead
 Evidence
     The threads above, as read. Own tests of each kind of row: tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG610"
-NAME = "odd-rows"
-DEFAULT = "warn"

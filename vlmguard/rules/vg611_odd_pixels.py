@@ -22,9 +22,3 @@ Use instead
 Evidence
     Own tests of each kind: tests/ledger. Replaced pictures were seen in ms-swift (VG203).
 """
-
-from __future__ import annotations
-
-CODE = "VG611"
-NAME = "odd-pixels"
-DEFAULT = "warn"

@@ -25,9 +25,3 @@ Use instead
 Evidence
     The threads above, as read. Own tests with two ranks: tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG612"
-NAME = "same-rows"
-DEFAULT = "warn"

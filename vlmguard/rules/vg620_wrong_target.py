@@ -28,9 +28,3 @@ Evidence
     token and 0.99 for the next one. KempnerInstitute/KempnerForge#154,
     huggingface/transformers#40863 as read. tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG620"
-NAME = "wrong-target"
-DEFAULT = "warn"

@@ -27,9 +27,3 @@ Evidence
     two weights and a sum of 1.5 (2 gloo ranks on CPU). The threads above, as read.
     tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG621"
-NAME = "unequal-weights"
-DEFAULT = "warn"

@@ -33,9 +33,3 @@ Evidence
     rows (2 ranks, 4 micro-batches). huggingface/transformers#34191, #37197, #37766 as read.
     docs/ledger_tried.md, tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG622"
-NAME = "loss-scale"
-DEFAULT = "warn"

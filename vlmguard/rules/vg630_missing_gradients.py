@@ -27,9 +27,3 @@ Evidence
     haotian-liu/LLaVA#1537, QwenLM/Qwen-VL#124, huggingface/trl#1936 as read. Own measurement: 2
     gloo ranks on CPU, ms-swift 4.6.0. tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG630"
-NAME = "missing-gradients"
-DEFAULT = "warn"

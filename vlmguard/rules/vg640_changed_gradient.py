@@ -29,9 +29,3 @@ Evidence
     runs of DDP, ZeRO-1/2/3 and FSDP2, LoRA, accumulation and torch.compile differ by at most
     1e-5, with bf16 weights by 5e-3. deepspeedai/DeepSpeed#8224 as read. tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG640"
-NAME = "changed-gradient"
-DEFAULT = "warn"

@@ -24,9 +24,3 @@ Evidence
     The threads above, as read. Own measurement: clipping under AdamW changes all 57 tensors of
     a model by one factor, and is not told. tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG641"
-NAME = "scaled-gradient"
-DEFAULT = "warn"

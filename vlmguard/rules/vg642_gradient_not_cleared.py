@@ -22,9 +22,3 @@ Use instead
 Evidence
     The thread above, as read. Own tests of a loop and of SAM, which is no error: tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG642"
-NAME = "gradient-not-cleared"
-DEFAULT = "warn"

@@ -22,9 +22,3 @@ Use instead
 Evidence
     The threads above, as read. Own tests: tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG650"
-NAME = "not-in-optimizer"
-DEFAULT = "warn"

@@ -25,9 +25,3 @@ Use instead
 Evidence
     The threads above, as read. Own tests: tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG651"
-NAME = "no-update"
-DEFAULT = "warn"

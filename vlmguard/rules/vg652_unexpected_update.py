@@ -24,9 +24,3 @@ Use instead
 Evidence
     The threads above, as read. Own tests: tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG652"
-NAME = "unexpected-update"
-DEFAULT = "warn"

@@ -23,9 +23,3 @@ Evidence
     Own measurement: MiniCPM-V's CPMTrainer, 2 gloo ranks on CPU. The threads above, as read.
     tests/ledger.
 """
-
-from __future__ import annotations
-
-CODE = "VG660"
-NAME = "replicas-differ"
-DEFAULT = "warn"

@@ -19,12 +19,14 @@ import os
 import socket
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vlmguard.runtime import ranks
 from vlmguard.runtime.ballot import UNKNOWN, Ballot, Decision, until
 from vlmguard.runtime.ballot import decide as _decide
-from vlmguard.runtime.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from vlmguard.runtime.mailbox import Mailbox
 
 CONNECT = 1.0
 """Seconds to wait for the agent's store; it is on this machine or on the first node."""
@@ -67,6 +69,8 @@ def ballot(name: str, number: int) -> Ballot | None:
 
 def mailbox(name: str, number: int) -> Mailbox | None:
     """Where ranks leave values for one of them; None without a store, or alone."""
+    from vlmguard.runtime.mailbox import Mailbox
+
     store = None if _alone() else _store()
     return Mailbox(store, _mark(name, number)) if store is not None else None
 

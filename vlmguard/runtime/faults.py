@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from vlmguard.core.errors import Stop
@@ -13,12 +14,13 @@ T = TypeVar("T")
 _said: set[str] = set()
 
 
-def fault(what: str, error: BaseException) -> None:
-    """Report VG902 for ``what``, once a process."""
+def fault(what: str, error: BaseException, about: Iterable[Any] = ()) -> None:
+    """Report VG902 for ``what``, once a process. ``about``: among them what leads to the run."""
     if what in _said:
         return
     _said.add(what)
     try:
+        from vlmguard.core import runstate
         from vlmguard.core.findings import Finding
         from vlmguard.core.host import OTHERS
         from vlmguard.runtime import report
@@ -34,18 +36,31 @@ def fault(what: str, error: BaseException) -> None:
                 "training goes on without it",
                 scope="rank",
                 advice="please report it, with this line" if inside else "tell its author",
-            )
+            ),
+            state=runstate.of_any(_leading(about)),
         )
     except Exception:
         stderr.say(f"{what} failed: {error!r}; training goes on without it")
 
 
+def _leading(things: Iterable[Any]) -> Iterator[Any]:
+    """These, and what is bound to those that are called."""
+    for each in things:
+        yield each
+        yield getattr(each, "__self__", None)
+        if isinstance(each, functools.partial):
+            yield from _leading((each.func, *each.args))
+
+
 def contain(what: str, call: Callable[..., T], *args: Any, default: T | None = None) -> T | None:
-    """``call(*args)``; ``default`` if it raises. `Stop`, KeyboardInterrupt, SystemExit escape."""
+    """``call(*args)``; ``default`` if it raises. `Stop`, KeyboardInterrupt, SystemExit escape.
+
+    A fault is said of the run that ``args``, or what is bound to ``call``, lead to.
+    """
     try:
         return call(*args)
     except Stop:
         raise
     except Exception as error:
-        fault(what, error)
+        fault(what, error, (call, *args))
         return default

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vlmguard.core import runstate, settings
+from vlmguard.core import settings
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import stderr
@@ -39,12 +39,11 @@ def _file(report: str) -> Path:
     return path.with_name(f"{path.stem}{mark}{path.suffix}")
 
 
-def write(kind: str, data: dict[str, Any]) -> None:
+def write(kind: str, data: dict[str, Any], state: RunState | None = None) -> None:
     """One JSON line, if a report is asked for. A disk that is full is said once, never raised."""
-    report = os.environ.get("VLMGUARD_REPORT") or _report_setting()
+    report = _setting(state)
     if not report:
         return
-    state = runstate.current()
     line = {
         "time": round(time.time(), 3),
         "kind": kind,
@@ -62,11 +61,10 @@ def write(kind: str, data: dict[str, Any]) -> None:
         _once(f"report {report} cannot be written: {error}")
 
 
-def lines(most: int = 64 << 20) -> Iterator[dict[str, Any]]:
+def lines(state: RunState | None = None, most: int = 64 << 20) -> Iterator[dict[str, Any]]:
     """What this process's report holds from earlier, from its last ``most`` bytes."""
-    name = os.environ.get("VLMGUARD_REPORT") or _report_setting()
     try:
-        with _file(name).open("rb") as file:
+        with _file(_setting(state)).open("rb") as file:
             file.seek(-min(most, file.seek(0, os.SEEK_END)), os.SEEK_END)
             kept = file.read().splitlines()
     except (OSError, ValueError):
@@ -80,12 +78,12 @@ def lines(most: int = 64 << 20) -> Iterator[dict[str, Any]]:
             yield found
 
 
-def _report_setting() -> str:
-    state = runstate.current()
+def _setting(state: RunState | None) -> str:
     try:
-        return (state.settings if state else settings.get()).report
+        used = state.settings.report if state else settings.get().report
     except Exception:
-        return ""
+        used = ""
+    return os.environ.get("VLMGUARD_REPORT") or used
 
 
 @functools.cache
@@ -98,7 +96,9 @@ def line(text: str) -> None:
     stderr.say(text)
 
 
-def say(finding: Finding, outcome: str = "", change: str = "") -> None:
+def say(
+    finding: Finding, outcome: str = "", change: str = "", state: RunState | None = None
+) -> None:
     """Print and record one finding.
 
     Args:
@@ -106,8 +106,8 @@ def say(finding: Finding, outcome: str = "", change: str = "") -> None:
             that is neutral, or has yet to show that it holds), "stopped", "warned", "unjudged" (it
             could not be looked at), or "" for what was only noticed.
         change: what was done: "use_reentrant: True → False".
+        state: the run that it is about; None for what is the process's.
     """
-    state = runstate.current()
     spell = state.spell if state else None
     if finding.code == _UNJUDGED:
         outcome = outcome or "unjudged"
@@ -115,7 +115,7 @@ def say(finding: Finding, outcome: str = "", change: str = "") -> None:
         state.counts[outcome or finding.level] += 1
         if outcome == "fixed" and finding.code not in state.fixed:
             state.fixed.append(finding.code)
-    write("finding", {**finding.as_dict(spell), "outcome": outcome, "change": change})
+    write("finding", {**finding.as_dict(spell), "outcome": outcome, "change": change}, state)
     if finding.scope == "run" and rank() != 0:
         return
     line(text(finding, outcome, change, state))

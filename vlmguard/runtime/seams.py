@@ -82,13 +82,15 @@ def attach(seams: Iterable[Seam]) -> None:
                 _try(seam, target, sys.modules[name])
 
 
-def over(owner: type, name: str, seam: Seam) -> Callable[[], None]:
-    """Wrap a method of a class that was only now met, and answer with what takes the wrapper off.
+def over(kind: type, name: str, seam: Seam) -> Callable[[], None]:
+    """Wrap a method of a class that was only now met, where it or a base defines it, and answer
+    with what takes the wrapper off.
 
-    A method that this seam's wrapper stands at already is left alone.
+    A method that this seam's wrapper stands at already is left alone, and so is a class without it.
     """
-    if any(f.place.owner is owner and f.place.name == name and f.seam.wrapper == seam.wrapper
-           for f in _attached):  # fmt: skip
+    owner = next((each for each in kind.__mro__ if name in vars(each)), None)
+    there = (f for f in _attached if f.place.owner is owner and f.place.name == name)
+    if owner is None or any(each.seam.wrapper == seam.wrapper for each in there):
         return lambda: None
     found = _Attached(seam, f"{owner.__module__}:{owner.__qualname__}.{name}", _place(owner, name))
     return found.remove

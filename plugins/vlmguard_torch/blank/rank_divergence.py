@@ -26,7 +26,7 @@ def judge(state: RunState, number: int, fault: str) -> None:
     """
     finding = contain("asking the other ranks for their blank input", _parted, state, number, fault)
     if finding is not None:
-        guard.judge([finding])
+        guard.judge([finding], state)
 
 
 def _parted(state: RunState, number: int, fault: str) -> Finding | None:

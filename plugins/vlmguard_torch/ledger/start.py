@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from vlmguard import guard
+from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
 from vlmguard.ledger import speak
 from vlmguard.ledger.account import STATIONS, Verdict
@@ -57,7 +58,7 @@ def watch(
         first_step: steps of the run so far.
         extra: what else readers are told.
         whole: whether no forward of the first step has been made.
-        state: the guarded run that this is, if it is one.
+        state: the guarded run that this is; found by model and optimizer if not given.
 
     Returns:
         None where nothing can be watched: no hooks, or another group of ranks than rank 0's.
@@ -67,7 +68,8 @@ def watch(
     wrapped, model = model, _inner(model)
     optimizer = stepping.own(optimizer)
     place, world = _place(group)
-    when = When(guard.in_force().ledger if setting is None else setting)
+    state = state or runstate.of(model) or runstate.of(optimizer)
+    when = When(guard.in_force(state).ledger if setting is None else setting)
     if stub.is_off() or when.off or place is None or not _steps(optimizer, engine):
         return None
     known = [each for each in watcher.of(optimizer) if each.model() is model]

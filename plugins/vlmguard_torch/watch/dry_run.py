@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from vlmguard.core.facts import Gradients, Wiring
+from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard_torch.layout.towers import kind_of, plain
 from vlmguard_torch.watch.tower_forwards import TowerForwards, modules
@@ -91,18 +92,21 @@ def run(
                 each.close()
 
 
-def say(towers: tuple[Tower, ...], untrained: tuple[str, ...] = ()) -> Gradients:
+def say(
+    towers: tuple[Tower, ...], untrained: tuple[str, ...] = (), state: RunState | None = None
+) -> Gradients:
     """Report each tower; the same as facts, for the rules about gradients that never arrive.
 
     Args:
         untrained: parts of names that this model family never trains.
+        state: the guarded run.
     """
     for tower in towers:
         report.line(
             f"dry step [{report.who()}]: {tower.kind}: {tower.reached} of {tower.trainable} "
             f"trainable parameters got a gradient, norm {tower.norm:.3g}"
         )
-        report.write("dry_step", {**vars(tower)})
+        report.write("dry_step", {**vars(tower)}, state)
     left = {tower.kind: tower.without for tower in towers if tower.without}
     names = [name for group in left.values() for name in group]
     return Gradients(

@@ -17,6 +17,18 @@ def _away(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None
     """What a copied or pickled model's hook does."""
 
 
+class Hooked:
+    """What has put hooks on something."""
+
+    _handles: list[Any]
+
+    def close(self) -> None:
+        """Take every hook off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+
 class ForwardHook:
     """Calls ``look(module, args, kwargs)`` before each forward of a module; its faults are ours.
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from vlmguard.core.facts import Gradients, Wiring
 from vlmguard_torch.layout.towers import kind_of, plain
+from vlmguard_torch.watch.forward_hooks import Hooked
 from vlmguard_torch.watch.tower_forwards import TowerForwards, modules
 
 AGREE: Mapping[Wiring, int] = {"cut": 2, "no_grad": 2, "dropped": 8}
@@ -29,7 +30,7 @@ Named = list[tuple[str, Any]]
 """Plain names with their parameters."""
 
 
-class _Tower:
+class _Tower(Hooked):
     """One kind of tower, as far as one optimizer holds it."""
 
     def __init__(self, forwards: TowerForwards, every: Named, stays: bool, fails: bool) -> None:
@@ -110,9 +111,7 @@ class _Tower:
 
     def unhook(self) -> None:
         """Take the parameters' hooks off; nothing of the window is kept."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        self.close()
         self.reached = set()
         self.watched = []
 

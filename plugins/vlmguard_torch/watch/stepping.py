@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from vlmguard.runtime.faults import contain
+from vlmguard_torch.watch.forward_hooks import Hooked
 
 _INSIDE = ("optimizer", "base_optimizer")
 _OF_DEEPSPEED = ("bit16_groups", "fp16_groups", "bf16_groups")
@@ -44,7 +45,7 @@ def held(optimizer: Any) -> set[int]:
     return found
 
 
-class AtStep:
+class AtStep(Hooked):
     """Calls ``call()`` where one optimizer steps: before it moves, or, if it is given a closure,
     whose backwards run inside, afterwards. Steps that a GradScaler leaves out are none."""
 
@@ -67,12 +68,6 @@ class AtStep:
         call = self._call()
         if call is not None:
             contain("judging gradients", call)
-
-    def close(self) -> None:
-        """Take the hooks off."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
 
 
 def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

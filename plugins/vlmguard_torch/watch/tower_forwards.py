@@ -16,7 +16,7 @@ from torch.utils.hooks import unserializable_hook
 
 from vlmguard.core.facts import Wiring
 from vlmguard_torch.layout.towers import plain
-from vlmguard_torch.watch.forward_hooks import Behind
+from vlmguard_torch.watch.forward_hooks import Behind, Hooked
 from vlmguard_torch.zero_contribution import tensors
 
 OFF, FROZEN, BLIND, NEEDS, GOT, ODD = "off", "frozen", "blind", "needs", "got", "odd"
@@ -25,7 +25,7 @@ spite of parameters that train; whose output needed one; to whose output one cam
 holds no floating tensor."""
 
 
-class TowerForwards:
+class TowerForwards(Hooked):
     """Forwards of the modules at ``paths``, noted until `forget`.
 
     Attributes:
@@ -108,12 +108,6 @@ class TowerForwards:
         if not told:
             return "idle"
         return told.pop() if len(told) == 1 else "unknown"
-
-    def close(self) -> None:
-        """Take every hook off."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
 
 
 def _wiring(notes: set[str]) -> Wiring:

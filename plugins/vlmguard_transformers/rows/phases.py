@@ -7,13 +7,15 @@ makes, and the workers that this starts, get it wrapped.
 
 from __future__ import annotations
 
+import threading
 import types
 from typing import Any
 
-from vlmguard.core import runstate
 from vlmguard.core.facts import Phase
+from vlmguard.core.runstate import RunState
 
-_collating: list[Phase] = []
+_collating = threading.local()
+"""By thread: two runs may collate at once."""
 _ITERATOR = "_get_iterator"
 """What torch's `DataLoader` makes its iterators by, once an epoch."""
 
@@ -25,11 +27,12 @@ class InPhase:
         self.collate, self.phase = collate, phase
 
     def __call__(self, rows: Any) -> Any:
-        _collating.append(self.phase)
+        before = getattr(_collating, "phase", None)
+        _collating.phase = self.phase
         try:
             return self.collate(rows)
         finally:
-            _collating.pop()
+            _collating.phase = before
 
 
 def mark(loader: Any, phase: Phase) -> None:
@@ -56,9 +59,7 @@ def _iterating(phase: Phase) -> Any:
     return method
 
 
-def current() -> Phase:
-    """The phase of the batch that is being collated, else of what this process does."""
-    if _collating:
-        return _collating[-1]
-    state = runstate.current()
-    return state.phase if state is not None else "train"
+def of(state: RunState | None) -> Phase:
+    """The phase of the batch that this thread collates, else of what its run does."""
+    marked: Phase | None = getattr(_collating, "phase", None)
+    return marked or (state.phase if state is not None else "train")

@@ -22,7 +22,7 @@ from vlmguard_torch.calls import in_backward
 from vlmguard_torch.layout import gathered
 from vlmguard_torch.layout.towers import plain
 from vlmguard_torch.observe.observed import Observed, under
-from vlmguard_torch.watch.forward_hooks import ForwardHook
+from vlmguard_torch.watch.forward_hooks import ForwardHook, Hooked
 from vlmguard_transformers.model import observation
 
 _KEY = "abreast"
@@ -30,7 +30,7 @@ _KEPT = 4
 """Forwards whose marks stay in the store: ranks that gather are never further apart."""
 
 
-class Abreast:
+class Abreast(Hooked):
     """Watches one model.
 
     Args:
@@ -53,12 +53,6 @@ class Abreast:
             self._attach(model)
         self.steps, self.forwards = self.steps + 1, 0
         self.calls.clear()
-
-    def close(self) -> None:
-        """Take every hook off."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
 
     def _attach(self, model: Any) -> None:
         named: dict[str, Any] = {}
@@ -108,7 +102,7 @@ class Abreast:
             from vlmguard.rules import vg113_per_image_tower as rule
 
             more = not other.endswith("no more")
-            guard.judge([rule.parted(self.state.run, path, number, more)])
+            guard.judge([rule.parted(self.state.run, path, number, more)], self.state)
 
     def _forget(self) -> None:
         """All ranks left the same marks: one of them clears up."""

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vlmguard import guard
-from vlmguard.core import settings
 from vlmguard.core.errors import Stop
-from vlmguard.core.facts import Run
+from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.reading import Reading
@@ -24,13 +23,11 @@ _LARGE = 500_000_000
 its device only when it wraps it: until then a 7B model lies on the CPU."""
 
 
-def rehearse(read: Reading, run: Run) -> None:
-    """Make the dry run if the settings ask for one; say what came of it, or why there was none.
+def rehearse(read: Reading, state: RunState) -> None:
+    """Make the dry run; say what came of it, or why there was none.
 
     Raises `Stop` where a rule finds that going on would be wrong.
     """
-    if not settings.get().dry_step:
-        return
     trainer, profile, model = read.trainer, read.profile, read.trainer.model
     try:
         if why := profile.dry_run_obstacle(trainer) or _too_large(trainer):
@@ -44,8 +41,7 @@ def rehearse(read: Reading, run: Run) -> None:
     except dry_run.CannotTry as error:
         report.line(f"dry step [{report.who()}]: not made: {error}")
         return
-    gradients = dry_run.say(tried, read.never_used)
-    guard.pre_step(run, gradients=gradients)
+    guard.pre_step(state, gradients=dry_run.say(tried, read.never_used, state))
 
 
 def _too_large(trainer: Any) -> str:

@@ -49,4 +49,4 @@ def judge(state: RunState) -> None:
     before = {finding.code for finding in registry.get().pre_wrap(state.run)}
     state.run = replace(state.run, forwards=count.number)
     found = registry.get().pre_wrap(state.run)
-    guard.judge(finding for finding in found if finding.code not in before)
+    guard.judge((finding for finding in found if finding.code not in before), state)

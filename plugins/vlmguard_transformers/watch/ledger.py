@@ -13,6 +13,7 @@ from vlmguard.runtime.seams import Seam
 from vlmguard_torch.ledger import start
 from vlmguard_torch.watch import stepping
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.watch import logs
 
 _KEPT = "ledgers"
 
@@ -37,33 +38,16 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
     others = state.kept.get(_KEPT)
     if others is None:
         others = state.kept[_KEPT] = weakref.WeakSet()
-        _saves(trainer, state)
+        state.at_close(seams.over(type(trainer), "_save_checkpoint", _SEAM))
+        logs.watch(trainer, state)
     for each in list(others):
         if each is not made and stepping.held(each.optimizer()) & stepping.held(optimizer):
             each.close(0.0)  # its parameters are another optimizer's now
     others.add(made)
-    state.at_close(_Closer(made))
+    state.closes(made)
 
 
 _SEAM = Seam("own save", (), f"{__name__}:save", "compares the ranks' weights behind a checkpoint")
-
-
-def _saves(trainer: Any, state: RunState) -> None:
-    owner = next((k for k in type(trainer).__mro__ if "_save_checkpoint" in vars(k)), None)
-    if owner is not None:
-        state.at_close(seams.over(owner, "_save_checkpoint", _SEAM))
-
-
-class _Closer:
-    """The run ends; its optimizer, which owns the watcher, may have gone before it."""
-
-    def __init__(self, made: Any) -> None:
-        self._made = weakref.ref(made)
-
-    def __call__(self) -> None:
-        made = self._made()
-        if made is not None:
-            made.close()
 
 
 def save(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -17,11 +17,8 @@ _SEAM = Seam("own log", (), f"{__name__}:log", "adds the ledger's numbers to a t
 
 def watch(trainer: Any, state: RunState) -> None:
     """For as long as the run lasts; nothing is put on a trainer whose user did not ask."""
-    if not state.settings.log:
-        return
-    owner = next((kind for kind in type(trainer).__mro__ if "log" in vars(kind)), None)
-    if owner is not None:
-        state.at_close(seams.over(owner, "log", _SEAM))
+    if state.settings.log:
+        state.at_close(seams.over(type(trainer), "log", _SEAM))
 
 
 def log(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

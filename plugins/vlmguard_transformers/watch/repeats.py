@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from vlmguard_torch.layout.towers import plain
-from vlmguard_torch.watch.forward_hooks import ForwardHook
+from vlmguard_torch.watch.forward_hooks import ForwardHook, Hooked
 
 FIRST_STEPS = 3
 
 
-class Calls:
+class Calls(Hooked):
     """Counts the calls of towers over the first steps. Recomputation calls blocks, not towers."""
 
     def __init__(self, model: Any, paths: Iterable[str]) -> None:
@@ -36,9 +36,3 @@ class Calls:
         if self.steps >= FIRST_STEPS:
             self.close()
         return most
-
-    def close(self) -> None:
-        """Take every hook off."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()

@@ -20,8 +20,7 @@ from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import padding
 from vlmguard_transformers.profile import Paths, Profile
 from vlmguard_transformers.reading import Reading
-from vlmguard_transformers.watch import call_count_sync, forwards, ledger
-from vlmguard_transformers.watch.repeats import Calls
+from vlmguard_transformers.watch import call_count_sync, forwards
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
 _HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
@@ -81,6 +80,8 @@ def start(read: Reading, state: RunState) -> None:
         return
     call_count_sync.start(trainer, state)
     if "VG102" in state.neutral and not compiles:
+        from vlmguard_transformers.watch.repeats import Calls
+
         seeing = (path for tower in state.run.trained_towers for path in tower.paths)
         calls = state.kept[_CALLS] = Calls(trainer.model, seeing)
         state.at_close(calls.close)
@@ -104,7 +105,7 @@ def watch(trainer: Any, state: RunState, optimizer: Any, *, whole: bool = True) 
     if seen is not None and not any(id(p) in holds for p in trainer.model.parameters()):
         return  # another model's
     runstate.bind(own, state)
-    contain("the ledger", ledger.watch, trainer, state, own, whole)
+    contain("the ledger", _keep_books, trainer, state, own, whole)
     if seen is None or not _can_watch(run, own):
         return
     made = Watch(
@@ -122,23 +123,19 @@ def watch(trainer: Any, state: RunState, optimizer: Any, *, whole: bool = True) 
         return
     watched = Watched(state, made, own)
     _by_optimizer.setdefault(own, []).append(watched)
-    state.at_close(_closer(weakref.ref(watched)))
+    state.closes(watched)
+
+
+def _keep_books(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
+    """Imported here: a run is judged, and may end, without it."""
+    from vlmguard_transformers.watch import ledger
+
+    ledger.watch(trainer, state, optimizer, whole)
 
 
 def _can_watch(run: Run, optimizer: Any) -> bool:
     """Torch's optimizers have hooks, unless a wrapper never called their ``__init__``."""
     return run.strategy in _TAKEN or hasattr(optimizer, "_optimizer_step_pre_hooks")
-
-
-def _closer(ref: Any) -> Any:
-    """The run ends; its optimizer may have gone before it."""
-
-    def close() -> None:
-        watched = ref()
-        if watched is not None:
-            watched.close()
-
-    return close
 
 
 def before(trainer: Any, state: RunState) -> None:

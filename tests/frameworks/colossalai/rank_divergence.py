@@ -46,7 +46,7 @@ def _forget() -> None:
     from vlmguard.core import runstate, settings
     from vlmguard.runtime import faults
 
-    while (state := runstate.current()) is not None:
+    for state in reversed(runstate.opens()):
         guard.close(state)
     faults._said.clear()
     os.environ.pop(settings.RESOLVED, None)

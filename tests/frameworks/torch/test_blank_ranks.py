@@ -3,20 +3,14 @@ part, with it every weight update is plain torch's."""
 
 from __future__ import annotations
 
-import functools
-import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.kit import envs, runs
-from tests.kit.turns import turn
+from tests.kit import cells
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
-HERE = Path(__file__).parent
-KIT = Path(envs.__file__).parent
+PROGRAM = Path(__file__).parent / "blank_ranks.py"
 EXACT = 1e-4
 """Relative error of the worst tensor's update that counts as right: measured are 1e-6 to 8e-5, the
 larger where ZeRO-3 sums a small gradient in another order."""
@@ -48,32 +42,8 @@ RIGHT = (
 )
 
 
-@functools.cache
-def measured() -> dict[str, dict]:
-    """Every cell's line, from one process that imports once."""
-    lines = [json.loads(line) for line in runs.told("blank-ranks", measure).splitlines()]
-    return {line["cell"]: line for line in lines}
-
-
-def measure() -> str:
-    sources = [str(KIT / "standins"), str(envs.ROOT), str(envs.ROOT / "plugins")]
-    variables = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sources),
-        "VLMGUARD": "off",
-        "CUDA_VISIBLE_DEVICES": "",
-        "DS_ACCELERATOR": "cpu",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-    }
-    with turn():
-        done = subprocess.run(
-            [envs.program("swift"), str(HERE / "blank_ranks.py"), *PARTS, *STOPPED, *RIGHT],
-            env=variables, capture_output=True, text=True, timeout=800, check=False,
-        )  # fmt: skip
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"cell"')]
-    assert len(lines) == len(PARTS + STOPPED + RIGHT), done.stdout[-2000:] + done.stderr[-4000:]
-    return "\n".join(lines)
+def measured():
+    return cells.measured("swift", PROGRAM, (*PARTS, *STOPPED, *RIGHT))
 
 
 @pytest.mark.parametrize("cell", PARTS)

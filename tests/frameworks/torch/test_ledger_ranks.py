@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.kit import envs, runs
-from tests.kit.turns import turn
+from tests.kit import cells
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
-HERE = Path(__file__).parent
-KIT = Path(envs.__file__).parent
+PROGRAM = Path(__file__).parent / "ledger_ranks.py"
 
 HEALTHY = (
     *("ddp/none", "ddp/frozen", "ddp/lr 0", "fsdp2/none"),
@@ -29,31 +23,8 @@ TOLD = {
 STATIONS = ("update", "ranks")
 
 
-@functools.cache
-def measured() -> dict[str, dict]:
-    """Every cell's line, from one process that imports once."""
-    lines = [json.loads(line) for line in runs.told("ledger-ranks", measure).splitlines()]
-    return {line["cell"]: line for line in lines}
-
-
-def measure() -> str:
-    sources = (KIT / "standins", envs.ROOT, envs.ROOT / "plugins")
-    variables = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, sources)),
-        "CUDA_VISIBLE_DEVICES": "",
-        "DS_ACCELERATOR": "cpu",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-    }
-    with turn():
-        done = subprocess.run(
-            [envs.program("trl"), str(HERE / "ledger_ranks.py"), *HEALTHY, *TOLD],
-            env=variables, capture_output=True, text=True, timeout=500, check=False,
-        )  # fmt: skip
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"cell"')]
-    assert len(lines) == len(HEALTHY) + len(TOLD), done.stdout[-2000:] + done.stderr[-4000:]
-    return "\n".join(lines)
+def measured():
+    return cells.measured("trl", PROGRAM, (*HEALTHY, *TOLD), guard=True)
 
 
 def found(cell):

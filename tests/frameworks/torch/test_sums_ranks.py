@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.kit import envs, runs
-from tests.kit.turns import turn
+from tests.kit import cells
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
-HERE = Path(__file__).parent
-KIT = Path(envs.__file__).parent
+PROGRAM = Path(__file__).parent / "sums_ranks.py"
 
 EXACT = (
     "ddp/accumulated", "ddp+view+zeros/synced", "ddp/mixed", "ddp/clipped",
@@ -45,33 +39,10 @@ WRONG = {
 UNREAD = {"zero2+roundrobin/plain": "round_robin_gradients"}
 
 
-@functools.cache
-def measured() -> dict[str, list]:
-    """Every cell's windows, from one process that imports once."""
-    lines = [json.loads(line) for line in runs.told("sums-ranks", measure).splitlines()]
-    return {line["cell"]: line["told"] for line in lines}
-
-
-def measure() -> str:
-    cells = [*EXACT, *ROUNDED, *WRONG, *UNREAD]
-    sources = [str(KIT / "standins"), str(envs.ROOT), str(envs.ROOT / "plugins")]
-    variables = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sources),
-        "VLMGUARD": "off",
-        "CUDA_VISIBLE_DEVICES": "",
-        "DS_ACCELERATOR": "cpu",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-    }
-    with turn():
-        done = subprocess.run(
-            [envs.program("trl"), str(HERE / "sums_ranks.py"), *cells],
-            env=variables, capture_output=True, text=True, timeout=800, check=False,
-        )  # fmt: skip
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"cell"')]
-    assert len(lines) == len(cells), done.stdout[-2000:] + done.stderr[-4000:]
-    return "\n".join(lines)
+def measured():
+    """Every cell's windows."""
+    every = cells.measured("trl", PROGRAM, (*EXACT, *ROUNDED, *WRONG, *UNREAD))
+    return {cell: line["told"] for cell, line in every.items()}
 
 
 def windows(cell, station="reduce"):
