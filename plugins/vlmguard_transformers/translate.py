@@ -23,11 +23,12 @@ def run(read: Reading) -> Run:
     unfrozen = freezing.unfrozen(read.parameters, read.policy, read.parts)
     hooked = (*SEAMS, *profile.seams)
     meets = shared_rows.of(read)
+    unused, in_training = _may_be_unused(read, towers, meets)
+    if not ddp and unused != "no":
+        observation.with_blanks(trainer, padding.kinds(meets.all))
     observed = observation.of(read, towers, meets)
-    unused: Certainty = "no"
-    in_training: Certainty = "no"
-    if observed.text_uses_towers is not True:
-        unused, in_training = _may_be_unused(read, towers, meets)
+    if observed.text_uses_towers is True:
+        unused = in_training = "no"
     lacking = not ddp and (unused != "no" or observed.media_apart)
     needed = unused == "yes" or observed.media_apart
     obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""

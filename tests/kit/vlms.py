@@ -251,6 +251,16 @@ def _mllama() -> Any:
     )
 
 
+def _llama4() -> Any:
+    vision = {**_SEEING, "image_size": 28, "patch_size": 14, "projector_input_dim": 32,
+              "projector_output_dim": 32, "vision_output_dim": 32}  # fmt: skip
+    text = {**TEXT, "intermediate_size_mlp": 64, "num_local_experts": 2, "num_experts_per_tok": 1}
+    return transformers.Llama4Config(
+        vision_config=vision, text_config=text, image_token_index=IMAGE, image_token_id=IMAGE,
+        boi_token_index=304, eoi_token_index=305,
+    )  # fmt: skip
+
+
 _MLLAMA = _with(
     _pixels(1, 1, 1, 3, 28, 28), aspect_ratio_ids=[[1]], aspect_ratio_mask=[[[1]]]
 )
@@ -281,6 +291,7 @@ FAMILIES = {
         Family("paligemma", _paligemma, _pixels(1, 3, 28, 28), "PaliGemmaForConditionalGeneration"),
         Family("idefics3", _idefics3, _pixels(1, 1, 3, 56, 56), "Idefics3ForConditionalGeneration"),
         Family("internvl", _internvl, _pixels(1, 3, 28, 28), "InternVLForConditionalGeneration"),
+        Family("llama4", _llama4, _pixels(1, 3, 28, 28), "Llama4ForConditionalGeneration"),
         Family("mllama", _mllama, _MLLAMA, "MllamaForConditionalGeneration"),
     )
 }  # fmt: skip

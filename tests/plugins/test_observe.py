@@ -286,28 +286,6 @@ def test_a_replaced_forward_that_holds_a_layer_cut_off_is_not_run():
     assert facts.of("text") is None or facts.stacks == ()
 
 
-def test_whether_the_blank_changes_a_text_rows_loss():
-    import contextlib
-
-    @contextlib.contextmanager
-    def neutral(copy):
-        handle = copy.words.register_forward_hook(
-            lambda *args: args[2] + 0 * copy.get_image_features(torch.ones(1, 3, 56, 56)).sum()
-        )
-        yield
-        handle.remove()
-
-    @contextlib.contextmanager
-    def loud(copy):
-        handle = copy.words.register_forward_hook(lambda *args: args[2] + 1)
-        yield
-        handle.remove()
-
-    assert observer.observe(full(), blank=neutral).blank_neutral is True
-    assert observer.observe(full(), blank=loud, cache=False).blank_neutral is False
-    assert observer.observe(full()).blank_neutral is None
-
-
 def test_the_answer_is_the_same_each_time_and_whatever_the_seed():
     torch.manual_seed(1)
     first = observer.observe(full(), cache=False)

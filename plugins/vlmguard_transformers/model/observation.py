@@ -15,7 +15,7 @@ from vlmguard_torch.watch.tower_forwards import modules
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.shared_rows import Meets, senses
 
-_KEY = "observed"
+_KEY, _BLANKS = "observed", "observed with blanks"
 VISUAL = frozenset({"image", "video"})
 
 
@@ -65,17 +65,37 @@ def of(read: Reading, towers: tuple[Tower, ...], meets: Meets) -> Known:
 
 def copy_of(trainer: Any) -> Any:
     """The observation of the model, made once a run; None if it could not be made."""
-    state = runstate.of(trainer)
-    kept = state.kept if state is not None else {}
+    kept = _kept(trainer)
     if _KEY not in kept:
         kept[_KEY] = contain("observing a copy of the model", _observe, trainer.model) or None
     return kept[_KEY]
+
+
+def with_blanks(trainer: Any, kinds: tuple[str, ...] | None) -> Any:
+    """The same, with these kinds of blank input tried on the copy (None: the first that the class
+    has). Asked before `copy_of`, it is the only observation."""
+    kept = _kept(trainer)
+    if _BLANKS not in kept:
+        found = contain("trying a blank input on a copy", _try_blanks, trainer.model, kinds)
+        kept[_KEY], kept[_BLANKS] = found or None, found
+    return kept[_BLANKS]
+
+
+def _kept(trainer: Any) -> dict[str, Any]:
+    state = runstate.of(trainer)
+    return state.kept if state is not None else {}
 
 
 def _observe(model: Any) -> Any:
     from vlmguard_torch.observe.observer import observe
 
     return observe(model)
+
+
+def _try_blanks(model: Any, kinds: tuple[str, ...] | None) -> Any:
+    from vlmguard_torch.blank import neutral
+
+    return neutral.observed(model, kinds)
 
 
 def _text_uses_towers(trainer: Any, meets: Meets, provenance: dict[str, Provenance]) -> bool | None:
