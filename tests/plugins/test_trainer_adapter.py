@@ -111,8 +111,35 @@ FUNCTIONS = [
     (steps, "after"),
     (steps, "at_engine"),
     (steps, "before"),
+    (steps, "failed"),
     (steps, "start"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("ran", "where", "back"),
+    [
+        (2, "torch.distributed.distributed_c10d", True),
+        (2, "deepspeed.runtime.engine", True),
+        (2, "transformers.trainer", False),
+        (0, "torch.distributed.distributed_c10d", False),
+    ],
+)
+def test_a_failure_between_ranks_takes_back_what_a_blank_input_held(
+    ran, where, back, opened, monkeypatch
+):
+    _, state = opened
+    state.set["VG106"] = Finding("VG106", "error", "why")
+    guard.confirmed(state, "a forward ran on it")
+    monkeypatch.setattr(padding, "ran", lambda _: ran)
+    failing = {"__name__": where}
+    exec("def fail():\n    raise RuntimeError('they do not match')", failing)
+    with pytest.raises(RuntimeError) as raised:
+        failing["fail"]()
+    steps.failed(state, raised.value)
+    notes = getattr(raised.value, "__notes__", [])
+    assert [("VG106 taken back" in note and "2 forwards" in note) for note in notes] == [True] * back
+    assert state.fixed == ([] if back else ["VG106"])
 
 
 @pytest.mark.parametrize(("owner", "name"), FUNCTIONS, ids=lambda x: getattr(x, "__name__", x))
