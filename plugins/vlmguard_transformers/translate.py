@@ -23,6 +23,7 @@ def run(read: Reading) -> Run:
     unfrozen = freezing.unfrozen(read.parameters, read.policy, read.parts)
     hooked = (*SEAMS, *profile.seams)
     meets = shared_rows.of(read)
+    reenters = observation.reenters(trainer, checkpointing, towers)
     unused, in_training = _may_be_unused(read, towers, meets)
     if not ddp and unused != "no":
         observation.with_blanks(trainer, padding.kinds(meets.all))
@@ -59,6 +60,7 @@ def run(read: Reading) -> Run:
         never_used=observed.never_used,
         cut_off=observed.cut_off,
         text_skips=observed.text_skips,
+        dropped=observation.dropped(read) if reenters and read.phase == "train" else (),
         per_image=observed.per_image,
         media_apart=observed.media_apart,
         experts=_experts(trainer, strategy),

@@ -43,14 +43,15 @@ def told_of(name: str) -> dict[str, Any]:
     begun = time.thread_time()
     plain = observer.observe(model, cache=False)
     middle = time.thread_time()
-    facts = observer.observe(model, blank=neutral._on, cache=False)
+    facts = observer.observe(model, blank=neutral._on, cache=False, reentrant=True)
     return {
         "class": name,
         "answer": "tried" if facts else "not observed",
         "why": facts.reason,
         "rows": {one.kind: one.reason for one in facts.kinds},
         "blanks": [vars(each) for each in facts.blanks],
-        "impossible": blank_input.possible(model, kinds=None),
+        "impossible": blank_input.possible(model),
+        "dropped": facts.dropped,
         "held": {each.kind: _held(model, facts, each.kind) for each in facts.blanks if each.proven},
         "weights": sum(weight.numel() for weight in model.parameters()),
         "observed_s": round(middle - begun, 2) if plain else None,

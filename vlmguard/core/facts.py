@@ -109,6 +109,8 @@ class Run:
         cut_off: kinds of towers that train and run, and none of whose parameters gets a gradient:
             these are not in ``never_used``.
         text_skips: trainable parameters of the language model that a row of text alone skips.
+        dropped: trainable parameters that a row with media gives a gradient, and gives none under
+            the checkpointing that will run.
         per_image: modules of image towers that run more often the more images a batch has.
         media_apart: some ranks will have an image and a video where others have one of them, and a
             tower runs once for each.
@@ -166,6 +168,7 @@ class Run:
     never_used: tuple[str, ...] = ()
     cut_off: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     per_image: tuple[str, ...] = ()
     media_apart: bool = False
     experts: str = ""

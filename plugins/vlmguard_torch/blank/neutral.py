@@ -41,11 +41,13 @@ def _on(model: Any, tries: Sequence[Tried]) -> Iterator[blank_input.Blank]:
         put.close()
 
 
-def observed(model: Any, wanted: tuple[str, ...] | None = ()) -> Observed:
+def observed(
+    model: Any, wanted: tuple[str, ...] | None = (), reentrant: bool = False
+) -> Observed:
     """What rows use of ``model``, and what a blank input of these kinds does in it (None: of the
-    first kind that it has; (): of each)."""
+    first kind that it has; (): of each). ``reentrant``: as `observer.observe` takes it."""
     media = None if wanted == () else tuple(_single(model, wanted))
-    return observer.observe(model, blank=_on, media=media)
+    return observer.observe(model, blank=_on, media=media, reentrant=reentrant)
 
 
 def recipe(model: Any, facts: Observed | None) -> dict[str, Any]:

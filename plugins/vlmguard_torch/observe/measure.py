@@ -32,13 +32,17 @@ MOST_WEIGHTS = 150_000_000
 
 
 def cut_or_whole(
-    model: Any, part: str, blank: Blank | None, media: tuple[str, ...] | None = None
+    model: Any,
+    part: str,
+    blank: Blank | None,
+    media: tuple[str, ...] | None = None,
+    reentrant: bool = False,
 ) -> Observed:
     """Within `SECONDS`. A class that builds its layers by a rule of its own may not stand a cut;
     all of them then."""
     limit = record.Limit.of(SECONDS, WAIT)
     try:
-        facts = measure(model, part, blank, limit, media=media)
+        facts = measure(model, part, blank, limit, MOST_LAYERS, media, reentrant)
         failed = None if facts else facts
     except record.TooLong:
         raise
@@ -47,7 +51,7 @@ def cut_or_whole(
     if failed is None:
         return facts
     try:
-        return measure(model, part, blank, limit, ALL_LAYERS, media) or failed
+        return measure(model, part, blank, limit, ALL_LAYERS, media, reentrant) or failed
     except Exception:
         return failed
 
@@ -59,6 +63,7 @@ def measure(
     limit: record.Limit = record.NO_LIMIT,
     most_layers: int = MOST_LAYERS,
     media: tuple[str, ...] | None = None,
+    reentrant: bool = False,
 ) -> Observed:
     """Observe without cache, switch or containment; call it under `isolated_state`."""
     begun = time.monotonic()
@@ -79,6 +84,7 @@ def measure(
     if blank is not None:
         with idle(model, copy), contextlib.suppress(Exception):
             blanks = blank_trial.tried(copy, blank, rows, traces, refused, limit, media)
+    dropped = _dropped(model, copy, rows, traces, limit) if reentrant else frozenset()
     view = View(part, stands, found, traces)
     never, uncalled = view.never()
     kinds = [
@@ -98,6 +104,7 @@ def measure(
         unsure=view.unsure,
         stacks=view.cut(model, copy, shrunk.stacks),
         patched=_patched(model, part),
+        dropped=view.standing_for(dropped),
         blanks=blanks,
         counts_items=_alike(trace.counts_items for trace in traces.values()),
         seconds=round(time.monotonic() - begun, 3),
@@ -172,6 +179,21 @@ def _seen(
 
 def _is_media(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _dropped(
+    model: torch.nn.Module,
+    copy: torch.nn.Module,
+    rows: example_rows.Rows,
+    traces: Mapping[str, record.Trace],
+    limit: record.Limit,
+) -> frozenset[str]:
+    """Parameters of the copy that reentrant checkpointing leaves without a gradient, in rows of one
+    image and one sound (of a video where no image ran)."""
+    kinds = ("image" if "image" in traces else "video", "audio")
+    with idle(model, copy):
+        taken = [(rows.taken[kind], traces[kind]) for kind in kinds if kind in traces]
+        return record.dropped(copy, taken, limit)
 
 
 def _alike(answers: Iterable[bool | None]) -> bool | None:

@@ -74,6 +74,8 @@ class Observed:
     stacks: path, layers, and the layers that the copy kept, for stacks that were cut.
     patched: innermost modules whose forward was replaced on the instance; the copy has the class's.
         What was replaced on others (ms-swift does) was put on the copy.
+    dropped: what an image or audio row gives a gradient, and none under reentrant checkpointing;
+        () where that was not asked.
     blanks: an answer for each kind of blank input that was to be tried.
     counts_items: whether the loss is divided by ``num_items_in_batch`` where that is passed: False
         where no kind of row does it, None where that is not known.
@@ -93,6 +95,7 @@ class Observed:
     unsure: tuple[str, ...] = ()
     stacks: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
     patched: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     blanks: tuple[Tried, ...] = ()
     counts_items: bool | None = None
     seconds: float = field(default=0.0, compare=False)
@@ -160,7 +163,7 @@ def from_data(data: Any) -> Observed:
     never = data.pop("never_used")
     lists = {
         name: _texts(data.pop(name))
-        for name in ("never_called", "skipped", "per_item", "unsure", "patched")
+        for name in ("never_called", "skipped", "per_item", "unsure", "patched", "dropped")
     }
     words = {name: _text(data.pop(name)) for name in ("provenance", "reason", "model", "part")}
     blanks = tuple(_tried(part) for part in _list(data.pop("blanks")))

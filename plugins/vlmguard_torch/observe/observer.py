@@ -31,11 +31,13 @@ def observe(
     blank: Blank | None = None,
     cache: bool = True,
     media: tuple[str, ...] | None = None,
+    reentrant: bool = False,
 ) -> Observed:
     """Observe a model, bare or under PEFT, DDP or torch.compile, on whatever device its weights
     are, partitioned or not: only its class, its config and its names are read.
 
     media: kinds of blank input to be tried; None: all that the model computes features of.
+    reentrant: whether to see what reentrant checkpointing leaves without a gradient.
 
     The answer is the same in every process, but where one ran out of time; compare before acting
     on it together.
@@ -46,7 +48,7 @@ def observe(
     name = type(bare(model)).__qualname__
     try:
         with isolated_state(), kept(bare(model)):
-            return _observe(bare(model), blank, cache, media)
+            return _observe(bare(model), blank, cache, media, reentrant)
     except Exception as error:
         return may(reason(error), name, time.monotonic() - begun)
 
@@ -66,17 +68,21 @@ def bare(model: Any) -> Any:
 
 
 def _observe(
-    model: Any, blank: Blank | None, cache: bool, media: tuple[str, ...] | None
+    model: Any,
+    blank: Blank | None,
+    cache: bool,
+    media: tuple[str, ...] | None,
+    reentrant: bool,
 ) -> Observed:
     part, model = subject(model)
-    extra = [part, str(blank is not None), str(media), strategy()]
+    extra = [part, str((blank is not None, media, reentrant)), strategy()]
     key = observed_cache.key(model, model.config, extra) if cache else ""
     known = observed_cache.load(key) if cache else None
     if known is not None:
         return known
     from vlmguard_torch.observe import measure
 
-    facts = measure.cut_or_whole(model, part, blank, media)
+    facts = measure.cut_or_whole(model, part, blank, media, reentrant)
     reasons = (facts.reason, *(one.reason for one in (*facts.kinds, *facts.blanks)))
     over = any("TooLong" in one for one in reasons)
     if cache and not over:

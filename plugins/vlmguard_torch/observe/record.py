@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +88,28 @@ def trace(
         model.zero_grad(set_to_none=True)
     kept = found if gradients else {}
     return Trace(float(loss.detach()), dict(calls), tuple(calls), frozenset(found), None, kept)
+
+
+def dropped(
+    model: torch.nn.Module, rows: Iterable[tuple[Mapping[str, Any], Trace]], limit: Limit
+) -> frozenset[str]:
+    """Parameters that a row reaches, and reaches no more under reentrant checkpointing: a block
+    hands no gradient to what it is given by keyword. Of a model that is checkpointed or cannot be,
+    and of rows that do not run so, nothing is said."""
+    enable = getattr(model, "gradient_checkpointing_enable", None)
+    enable = getattr(model, "activation_checkpointing_enable", enable)
+    if enable is None or getattr(model, "is_gradient_checkpointing", True):
+        return frozenset()
+    lost: set[str] = set()
+    try:
+        enable({"use_reentrant": True})
+        for row, plain in rows:
+            lost |= plain.reached - trace(model, row, limit).reached
+    except Exception:
+        return frozenset()
+    finally:
+        model.gradient_checkpointing_disable()  # type: ignore[operator]
+    return frozenset(lost)
 
 
 def _counter(calls: Counter[str], path: str, limit: Limit) -> Any:
