@@ -71,6 +71,17 @@ class Swift(Profile):
         return 2 if getattr(trainer, "chord_sft_dataset", None) else 1
 
     def generates(self, trainer: Any) -> bool:
+        """GRPO and its kin; and evaluation by what the model generates, for which ms-swift gathers
+        ZeRO-3's weights and takes its hooks off."""
+        if self.samples(trainer):
+            return True
+        args = trainer.args
+        when = getattr(args, "eval_strategy", "no")
+        evaluates = getattr(when, "value", when) != "no"
+        asked = evaluates and getattr(args, "predict_with_generate", False)
+        return bool(asked and getattr(args, "ds3_gather_for_generation", True))
+
+    def samples(self, trainer: Any) -> bool:
         """GRPO and its kin."""
         return getattr(trainer, "num_generations", None) is not None
 

@@ -156,7 +156,13 @@ class Profile:
 
     def generates(self, trainer: Any) -> bool:
         """Whether it generates between training steps and was seen to train wrongly for it
-        (VG112). TRL's own GRPO was seen to train rightly."""
+        (VG112). TRL's own GRPO was seen to train rightly, and so was transformers' Trainer with an
+        evaluation that generates, as its Seq2SeqTrainer does it and with TRL's unwrapping."""
+        return False
+
+    def samples(self, trainer: Any) -> bool:
+        """Whether the model itself writes what it then trains on, in a framework whose batches are
+        judged row by row."""
         return False
 
     def repeats(self, trainer: Any) -> Certainty | None:

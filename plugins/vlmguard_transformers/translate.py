@@ -50,6 +50,7 @@ def run(read: Reading) -> Run:
         towers=towers,
         forwards=profile.forwards(trainer),
         generates=profile.generates(trainer),
+        samples=profile.samples(trainer),
         repeats=observed.repeats,
         shared=parameters.shares_blocks(read.parameters),
         frozen=any(tower.trainable < tower.total for tower in towers),

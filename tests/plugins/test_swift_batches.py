@@ -82,7 +82,7 @@ def test_a_placeholder_that_the_policy_sampled_is_no_missing_input():
     with pytest.raises(Stop, match="VG202"):
         collate(dict(beside))
     state = runstate.current()
-    state.run = replace(state.run, generates=True)
+    state.run = replace(state.run, samples=True)
     collate(dict(sampled))
     collate(dict(beside))
     cut = {**row(3), "labels": [-100] * 6}

@@ -94,8 +94,10 @@ class Run:
         checkpointing: the effective gradient checkpointing.
         towers: the parts of the model; () where they are not known.
         forwards: forward passes that need a gradient, before one backward.
-        generates: whether the trainer generates between its training steps (GRPO and kin) in a
-            framework where that was seen to go wrong.
+        generates: whether the trainer generates between its training steps (GRPO and kin, an
+            evaluation) in a framework where that was seen to go wrong.
+        samples: whether the model itself writes what it trains on (GRPO and kin), in a framework
+            whose batches are judged row by row.
         repeats: whether a checkpointed trainable module runs more than once in one forward.
         shared: whether one trainable weight is used in two checkpointed blocks.
         frozen: whether any parameter is frozen.
@@ -162,6 +164,7 @@ class Run:
     lost_seams: tuple[str, ...] = ()
     phase: Phase = "train"
     generates: bool = False
+    samples: bool = False
     rows: tuple[str, ...] = ()
     eval_rows: tuple[str, ...] = ()
     unused_in_training: Certainty | None = None

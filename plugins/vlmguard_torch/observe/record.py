@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import Counter
@@ -94,8 +95,9 @@ def dropped(
     model: torch.nn.Module, rows: Iterable[tuple[Mapping[str, Any], Trace]], limit: Limit
 ) -> frozenset[str]:
     """Parameters that a row reaches, and reaches no more under reentrant checkpointing: a block
-    hands no gradient to what it is given by keyword. Of a model that is checkpointed or cannot be,
-    and of rows that do not run so, nothing is said."""
+    hands no gradient to what it is given by keyword. Its inputs need one, as far as the model lets
+    them be told so. Of a model that is checkpointed or cannot be, and of rows that do not run so,
+    nothing is said."""
     enable = getattr(model, "gradient_checkpointing_enable", None)
     enable = getattr(model, "activation_checkpointing_enable", enable)
     if enable is None or getattr(model, "is_gradient_checkpointing", True):
@@ -103,6 +105,8 @@ def dropped(
     lost: set[str] = set()
     try:
         enable({"use_reentrant": True})
+        with contextlib.suppress(Exception):
+            model.enable_input_require_grads()  # type: ignore[operator]
         for row, plain in rows:
             lost |= plain.reached - trace(model, row, limit).reached
     except Exception:
