@@ -15,7 +15,8 @@ _MEDIA = re.compile(r"def get_(image|video|audio)_features|pixel_values|input_fe
 def every() -> tuple[str, ...]:
     """Names of public classes that generate, in files that speak of pixels or sounds."""
     spec = util.find_spec("transformers")
-    assert spec is not None and spec.submodule_search_locations
+    assert spec is not None
+    assert spec.submodule_search_locations
     root = Path(spec.submodule_search_locations[0], "models")
     found = {name for file in root.glob("*/modeling_*.py") for name in _in(file)}
     return tuple(sorted(found))

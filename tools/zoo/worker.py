@@ -1,7 +1,8 @@
-"""One class after the other, each in a forked process: its tiny model, what rows run in it, what the
-blank input was found to do, and whether that holds on the model itself. Prints a line of JSON each.
+"""One class after the other, each in a forked process: its tiny model, what rows run in it, what
+the blank input was found to do, and whether that holds on the model itself. Prints a line of JSON
+each, the releases first.
 
-    python -m tools.zoo.worker CLASS…     (in an environment with transformers)
+    python -m tools.zoo.worker CLASS…     (in an environment with transformers; none: every class)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 import transformers
 
-from tools.zoo import configs
+from tools.zoo import classes, configs
 from vlmguard_torch.blank import blank_input, neutral
 from vlmguard_torch.layout import towers
 from vlmguard_torch.observe import example_rows, measure, observer, record
@@ -40,6 +41,7 @@ def told_of(name: str) -> dict[str, Any]:
         return {"class": name, "answer": "not made", "why": reason(error)}
     if not towers.seeing(model) and not neutral._single(model, None):
         return {"class": name, "answer": "no tower"}
+    _, model = observer.subject(model)
     begun = time.thread_time()
     plain = observer.observe(model, cache=False)
     middle = time.thread_time()
@@ -117,7 +119,8 @@ def main(names: list[str]) -> None:
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     measure.WAIT = float("inf")  # the machine may be busy; seconds are of the thread
-    for name in names:
+    print(json.dumps({"transformers": transformers.__version__, "torch": torch.__version__}))
+    for name in names or classes.every():
         print(json.dumps(_forked(name)), flush=True)
 
 

@@ -41,9 +41,7 @@ def _on(model: Any, tries: Sequence[Tried]) -> Iterator[blank_input.Blank]:
         put.close()
 
 
-def observed(
-    model: Any, wanted: tuple[str, ...] | None = (), reentrant: bool = False
-) -> Observed:
+def observed(model: Any, wanted: tuple[str, ...] | None = (), reentrant: bool = False) -> Observed:
     """What rows use of ``model``, and what a blank input of these kinds does in it (None: of the
     first kind that it has; (): of each). ``reentrant``: as `observer.observe` takes it."""
     media = None if wanted == () else tuple(_single(model, wanted))

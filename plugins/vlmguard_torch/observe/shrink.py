@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard_torch.observe.stacks import Stack, count, cut
+from vlmguard_torch.observe.stacks import Stack, by_layer, count, cut
 
 HIDDEN, HEADS, HEAD = 32, 2, 16
 SIDE = 4
@@ -82,7 +82,10 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS, inputs: bool = True) -> 
         stacks += cut(vars(part), most_layers, vars(tiny) if seen else None)
     for part in parts:
         longest = vars(part).get("max_source_positions")
-        _widths(vars(part), _own_width(part), known)
+        width = _own_width(part)
+        for overridden in by_layer(vars(part)).values():
+            _widths(overridden, width, known)
+        _widths(vars(part), width, known)
         if longest is not None and not inputs:
             part.max_source_positions = longest
     if inputs:
@@ -165,6 +168,21 @@ def _images(parts: Sequence[Any]) -> None:
                 setattr(part, key, max(1, round(math.sqrt(value) * side / before)) ** 2)
         if after and vars(part).get("image_grid_pinpoints"):
             part.image_grid_pinpoints = [[after, after]]
+        for value in vars(part).values() if before else ():
+            _by_patches(value, before, side)
+
+
+def _by_patches(value: Any, before: int, side: int) -> None:
+    """Aria's queries by the number of an image's patches: of fewer patches, fewer queries."""
+    if not isinstance(value, dict) or not value or not all(str(key).isdigit() for key in value):
+        return
+    if before**2 in map(int, value) and all(map(count, value.values())):
+        smaller = {
+            max(1, round(int(key) * side**2 / before**2)): max(1, round(number * side / before))
+            for key, number in value.items()
+        }
+        value.clear()
+        value.update(smaller)
 
 
 def _side(parts: Sequence[Any]) -> int:

@@ -62,7 +62,10 @@ def install(read: Reading, transaction: Transaction) -> None:
         transaction.did(lambda h=handle: (h.close(), handles.remove(h)))
         state.at_close(handle.close)
     if (why := neutral.untried(read.trainer.model, facts, wanted)) and report.rank() == 0:
-        report.line(f"the blank input could not be tried on a small copy of the model: {why}")
+        report.line(
+            f"the blank input could not be tried on a small copy of the model ({why}): it is made "
+            "as the class names its parts, and ranks would wait for a part that it left out"
+        )
     transaction.did(
         lambda: None, "a forward that lacks media runs the towers on a blank input", "blank"
     )
