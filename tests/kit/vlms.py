@@ -254,8 +254,9 @@ def _mllama() -> Any:
 
 
 def _llama4() -> Any:
-    vision = {**_SEEING, "intermediate_size": 128, "image_size": 28, "patch_size": 14, "projector_input_dim": 32,
-              "projector_output_dim": 32, "vision_output_dim": 32}  # fmt: skip
+    vision = {**_SEEING, "intermediate_size": 128, "image_size": 28, "patch_size": 14,
+              "projector_input_dim": 32, "projector_output_dim": 32,
+              "vision_output_dim": 32}  # fmt: skip
     text = {**TEXT, "intermediate_size_mlp": 64, "num_local_experts": 2, "num_experts_per_tok": 1}
     return transformers.Llama4Config(
         vision_config=vision, text_config=text, image_token_index=IMAGE, image_token_id=IMAGE,

@@ -671,6 +671,14 @@ def test_what_layers_have_of_their_own_follows_them_into_the_cut():
     assert told.per_layer_overrides[5] == {"head_dim": 512}
 
 
+def test_a_config_that_names_another_librarys_model_stays_as_it_is():
+    """timm's: its widths follow from the architecture that it names."""
+    vision = Config(model_type="timm_wrapper", architecture="vit", hidden_size=3072, num_layers=24)
+    tiny = shrink.shrink(Config(hidden_size=896, num_layers=24, vision_config=vision)).config
+    assert vars(tiny.vision_config) == vars(vision)
+    assert (tiny.hidden_size, tiny.num_layers) == (shrink.HIDDEN, shrink.MOST_LAYERS // 2)
+
+
 def test_queries_by_the_number_of_patches_are_of_the_fewer_patches():
     """Aria's projector."""
     queries = {"1225": 128, "4900": 256}

@@ -74,7 +74,7 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS, inputs: bool = True) -> 
     Raises whatever copying a foreign object may raise; the caller contains it.
     """
     tiny = copy.deepcopy(config)
-    parts = list(parts_of(tiny))
+    parts = [part for part in parts_of(tiny) if not _named(part)]
     known = {width for part in parts if isinstance(width := _own_width(part), int)}
     stacks = []
     for part in parts:
@@ -107,6 +107,11 @@ def parts_of(config: Any, seen: set[int] | None = None) -> Iterator[Any]:
     for value in list(vars(config).values()):
         if hasattr(value, "to_dict") and hasattr(value, "model_type"):
             yield from parts_of(value, seen)
+
+
+def _named(part: Any) -> bool:
+    """Whether it only names a model of another library, whose sizes are not in it (timm's)."""
+    return isinstance(vars(part).get("architecture"), str)
 
 
 def _own_width(part: Any) -> int | None:
