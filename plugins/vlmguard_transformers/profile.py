@@ -181,6 +181,11 @@ class Profile:
         """Whether the framework itself runs the towers on something where a batch has nothing."""
         return "no"
 
+    def left_idle(self, trainer: Any) -> frozenset[str]:
+        """Where it does: the kinds of towers ("vision", "audio") that it leaves out all the same.
+        Asked once a run."""
+        return frozenset()
+
     def conflicting_flags(self, trainer: Any, policy: tuple[str, ...]) -> tuple[str, ...]:
         """Flags of the framework, given by the user, that ask for what the policy forbids."""
         return ()

@@ -7,11 +7,15 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
 from vlmguard.runtime import seams
+from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import experts, freezing, parameters
 from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import loss_scale, observation, padding, router_loss
 from vlmguard_transformers.reading import Reading
+
+
+SENSES = frozenset({"vision", "audio"})
 
 
 def run(read: Reading) -> Run:
@@ -111,13 +115,15 @@ def _may_be_unused(
     sees = [tower for tower in towers if tower.sees and tower.total]
     if not sees or strategy == "single":
         return "no", "no"
-    own = read.profile.pads_itself(read.trainer, strategy)
+    own, only = read.profile.pads_itself(read.trainer, strategy), SENSES
     if own == "yes":
-        return "no", "no"
-    trained = _differ(meets.train, meets.complete, strategy)
+        only = _idle(read)
+        if not only:
+            return "no", "no"
+    trained = _differ(meets.train, meets.complete, strategy, only)
     evaluated: Certainty = "no"
     if strategy in PARTITIONED:  # they gather in evaluation, too
-        evaluated = _differ(meets.evaluated, meets.complete, strategy)
+        evaluated = _differ(meets.evaluated, meets.complete, strategy, only)
     both = (trained, evaluated)
     ever: Certainty = "yes" if "yes" in both else "possible" if "possible" in both else "no"
     if own == "possible" and "yes" in both:
@@ -125,12 +131,27 @@ def _may_be_unused(
     return ever, trained
 
 
-def _differ(rows: frozenset[str] | None, complete: bool, strategy: Strategy) -> Certainty:
-    """Whether rows of one phase need different towers. Ranks are in one phase together: images in
+def _idle(read: Reading) -> frozenset[str]:
+    """Kinds of towers that the framework's own dummy leaves out; found out once a run."""
+    state = runstate.of(read.trainer)
+    known = state.kept if state is not None else {}
+    if "left idle" not in known:
+        found = contain("trying a dummy on a copy", read.profile.left_idle, read.trainer)
+        known["left idle"] = found or frozenset()
+    return frozenset(known["left idle"])
+
+
+def _differ(
+    rows: frozenset[str] | None,
+    complete: bool,
+    strategy: Strategy,
+    only: frozenset[str] = SENSES,
+) -> Certainty:
+    """Whether rows of one phase need different towers, of kinds in ``only``. Ranks are in one phase together: images in
     training and text in evaluation part nobody."""
     if rows is None or not complete:
         return "possible"
-    needs = {shared_rows.senses(row) for row in rows}
+    needs = {shared_rows.senses(row) & only for row in rows}
     if needs == {frozenset()} and strategy == "ddp":
         return "yes"  # nobody ever uses a tower: ZeRO and FSDP have nothing to wait for, DDP does
     return "yes" if len(needs) > 1 else "no"

@@ -489,6 +489,31 @@ def test_ranks_part_over_rows_of_one_phase(train, evaluated, strategy, answer):
     assert found == answer
 
 
+@pytest.mark.parametrize(
+    ("rows", "strategy", "idle", "answer"),
+    [
+        ({"image", "text"}, "zero3", set(), "no"),
+        ({"image", "text", "audio"}, "zero3", {"audio"}, "yes"),
+        ({"image", "text"}, "zero3", {"audio"}, "no"),
+        ({"image", "text"}, "ddp", {"audio"}, "yes"),
+        ({"audio"}, "zero3", {"audio"}, "no"),
+    ],
+)
+def test_a_dummy_of_the_frameworks_own_may_leave_a_tower_idle(rows, strategy, idle, answer, opened):
+    class Padding(Profile):
+        def pads_itself(self, trainer, strategy):
+            return "yes"
+
+        def left_idle(self, trainer):
+            return frozenset(idle)
+
+    towers = (Tower("vision", ("visual",), 2, 2), Tower("audio", ("audio_tower",), 2, 2))
+    read = Reading(opened[0], Padding())
+    vars(read)["strategy"] = strategy
+    found = translate._may_be_unused(read, towers, Meets(frozenset(rows)))
+    assert found == (answer, answer)
+
+
 @pytest.mark.parametrize(("times", "outcomes"), [(1, []), (3, ["fixed"])])
 def test_a_tower_that_does_repeat_proves_what_was_only_possible(times, outcomes, capsys):
     model = Model()
