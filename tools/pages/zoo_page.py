@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.zoo.campaign import ran
 from tools.zoo.configs import NO_TEXT_ROW
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -30,12 +31,6 @@ def text() -> str:
     rest = [record for record in records if not ran(record)]
     parts = [HEAD, *_counts(records, both), *_table(both), *_others(rest)]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def ran(record: Record) -> bool:
-    """Whether a row of text ran, and one with an input for a tower."""
-    rows = record.get("rows") or {}
-    return rows.get("text") == "" and any(kind != "text" and not why for kind, why in rows.items())
 
 
 def answer(record: Record) -> str:

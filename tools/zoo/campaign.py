@@ -20,17 +20,24 @@ from tests.kit import envs
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "docs" / "data" / "zoo.jsonl"
-SOURCES = ("observe", "blank", "layout", "media")
+FOLDERS, FILES = ("observe", "blank", "layout", "media"), ("worker", "configs", "classes")
 ENVIRONMENT = "swift"
 Record = dict[str, Any]
 
 
 def sources() -> str:
     """A digest of what decides the answers."""
-    folders = [ROOT / "plugins" / "vlmguard_torch" / name for name in SOURCES]
-    files = [file for folder in (*folders, ROOT / "tools" / "zoo") for file in folder.rglob("*.py")]
+    folders = [ROOT / "plugins" / "vlmguard_torch" / name for name in FOLDERS]
+    files = [file for folder in folders for file in folder.rglob("*.py")]
+    files += [ROOT / "tools" / "zoo" / f"{name}.py" for name in FILES]
     found = b"".join(file.read_bytes() for file in sorted(files))
     return hashlib.sha256(found).hexdigest()[:12]
+
+
+def ran(record: Record) -> bool:
+    """Whether a row of text ran, and one with an input for a tower."""
+    rows = record.get("rows") or {}
+    return rows.get("text") == "" and any(kind != "text" and not why for kind, why in rows.items())
 
 
 def load() -> dict[str, Record]:
