@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE =
 REAL = tests/frameworks tests/ordinary tests/ledger tests/lab tests/release tests/gpu tests/bench
 
 .PHONY: demo test frameworks matrix rehearse-all rehearse-jobs faults mutate fast lint dev envs docs site shots dist bench gpu
-.PHONY: gpu-wheels clean suites ordinary ledger
+.PHONY: gpu-wheels clean suites ordinary ledger zoo
 
 demo:
 	@$(ENVS) make swift
@@ -48,6 +48,13 @@ ordinary: dev
 ledger: dev
 	@$(ENVS) make trl
 	$(DEV)/python -m tools.ledger.campaign $(if $(UNTIL),--until $(UNTIL))
+	$(DEV)/python -m tools.pages
+
+# Minutes, resumable: every class of transformers with a tower, tiny, and what the blank input does in
+# it; then docs/zoo.md is made of the records. A record of other sources is made again.
+zoo: dev
+	@$(ENVS) make swift
+	$(DEV)/python -m tools.zoo.campaign
 	$(DEV)/python -m tools.pages
 
 # Every cell of docs/matrix.md that has no record yet, guard off and on; stop and go on at will.

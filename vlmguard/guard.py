@@ -25,6 +25,8 @@ _RELEASE = ".".join(__version__.split(".")[:2])
 Changes = Mapping[str, Sequence[str]]
 """What was changed, as "what: from → to": by "variant", "freeze", "loss" and "blank"."""
 Apply = Callable[[Plan], Changes]
+_HELD = "held"
+"""Findings whose remedy was seen to hold, in what a run keeps."""
 
 
 def default_policy(code: str) -> str:
@@ -186,7 +188,22 @@ def confirmed(state: RunState, how: str) -> None:
     """What was set has shown that it holds, on this rank."""
     for finding in list(state.set.values()):
         report.say(replace(finding, scope="rank"), "fixed", how, state)
+    state.kept.setdefault(_HELD, {}).update(state.set)
     state.set.clear()
+
+
+def taken_back(state: RunState, how: str, error: BaseException) -> None:
+    """The run failed where what was set should have held: no longer "fixed", and ``error`` says
+    so under its traceback."""
+    found = {**state.kept.pop(_HELD, {}), **state.set}
+    state.set.clear()
+    for code, finding in found.items():
+        if code in state.fixed:
+            state.fixed.remove(code)
+        told = replace(finding, scope="rank")
+        data = {**told.as_dict(state.spell), "outcome": "taken back", "change": how}
+        report.write("finding", data, state)
+        explain(error, f"vlmguard: {report.text(told, 'taken back', how, state)}")
 
 
 def proved(state: RunState, code: str, how: str) -> None:

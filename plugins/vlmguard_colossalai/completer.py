@@ -85,7 +85,7 @@ class Completer:
         if not self.able or policy != "fix":
             return
         gathers = self.run.strategy == "gemini" and self.run.world > 1
-        self.blank = inside.install(self.scene.core, gathers, self.state)
+        self.blank = inside.install(self.scene.core, gathers, self.state, self.scene.observed)
 
     @property
     def inside(self) -> bool:

@@ -29,7 +29,7 @@ def why_not(model: Any, facts: Observed | None) -> str:
     """Why the model can run no blank input by itself; "" where it can."""
     if facts is None:
         return f"{type(model).__name__} is no model of transformers"
-    return neutral.why_not(model, facts)
+    return neutral.why_not(model, facts, neutral.kinds(model)) or neutral.untried(model, facts)
 
 
 def entries(model: Any) -> tuple[str, ...]:
@@ -38,15 +38,17 @@ def entries(model: Any) -> tuple[str, ...]:
     return tuple(blank_media.from_config(found.owner, found.kinds[0]))
 
 
-def install(model: Any, always: bool, state: RunState) -> blank_input.Blank:
-    """Put it into ``model``, boosted or not. ``always``: in evaluation too, frozen or not, and of
-    every kind that can be run: which of them the other ranks have is not known."""
+def install(model: Any, always: bool, state: RunState, facts: Observed | None) -> blank_input.Blank:
+    """Put it into ``model``, boosted or not, as ``facts`` show it right. ``always``: in evaluation
+    too, frozen or not, and of every kind that can be run: which of them the other ranks have is
+    not known."""
     return blank_input.install(
         model,
         when="always" if always else "training",
         kinds=kinds(model) if always else None,
         say=lambda text: report.line(text.removeprefix("vlmguard: ")),
         failed=partial(rank_divergence.judge, state, 0),
+        **neutral.recipe(model, facts),
     )
 
 

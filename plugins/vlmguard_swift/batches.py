@@ -34,7 +34,7 @@ def _seen(template: Any, rows: Any) -> Any:
     state = runstate.inherited(template, settings.get)
     if state is None or state.run is None:
         return None
-    return encoded.Look(template, rows, state.run.generates)
+    return encoded.Look(template, rows, state.run.samples)
 
 
 def _judge(template: Any, seen: Any, collated: Any) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 from vlmguard.core.advice import NoCheckpointing
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
+from vlmguard.runtime import report
 from vlmguard_swift import SEAMS, decision, own_blank, registry
+from vlmguard_torch.layout.towers import without_adapters
 from vlmguard_torch.transaction import Transaction
 from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Paths, Profile
@@ -75,6 +77,17 @@ class Swift(Profile):
         return 2 if getattr(trainer, "chord_sft_dataset", None) else 1
 
     def generates(self, trainer: Any) -> bool:
+        """GRPO and its kin; and evaluation by what the model generates, for which ms-swift gathers
+        ZeRO-3's weights and takes its hooks off."""
+        if self.samples(trainer):
+            return True
+        args = trainer.args
+        when = getattr(args, "eval_strategy", "no")
+        evaluates = getattr(when, "value", when) != "no"
+        asked = evaluates and getattr(args, "predict_with_generate", False)
+        return bool(asked and getattr(args, "ds3_gather_for_generation", True))
+
+    def samples(self, trainer: Any) -> bool:
         """GRPO and its kin."""
         return getattr(trainer, "num_generations", None) is not None
 
@@ -88,6 +101,23 @@ class Swift(Profile):
 
     def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:
         return own_blank.pads(trainer, strategy)
+
+    def left_idle(self, trainer: Any) -> frozenset[str]:
+        """Tried where a template's dummy may be for some towers alone; where it cannot be, its
+        source is believed, and that is said."""
+        from vlmguard_swift import own_trial
+
+        model = without_adapters(self.model(trainer))
+        if not own_trial.several(model):
+            return frozenset()
+        try:
+            return own_trial.left_idle(trainer.template, model)
+        except Exception as error:
+            report.line(
+                "what ms-swift's template runs for a row of text could not be tried on a small "
+                f"copy ({type(error).__name__}: {error}): its source is believed"
+            )
+            return frozenset()
 
     def conflicting_flags(self, trainer: Any, policy: tuple[str, ...]) -> tuple[str, ...]:
         named = (_FLAGS[word] for word in policy if word in _FLAGS)

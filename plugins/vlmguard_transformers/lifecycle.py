@@ -92,6 +92,7 @@ def _guarded(wrapped: Any, trainer: Any, args: Args, kwargs: Options, phase: Pha
         return wrapped(*args, **kwargs)
     except Exception as error:
         run = life.state.run if life.state is not None else None
+        contain("taking back what did not hold", steps.failed, life.state, error)
         contain("explaining the failure", guard.on_error, run, None, error)
         raise
     finally:

@@ -160,7 +160,13 @@ class Profile:
 
     def generates(self, trainer: Any) -> bool:
         """Whether it generates between training steps and was seen to train wrongly for it
-        (VG112). TRL's own GRPO was seen to train rightly."""
+        (VG112). TRL's own GRPO was seen to train rightly, and so was transformers' Trainer with an
+        evaluation that generates, as its Seq2SeqTrainer does it and with TRL's unwrapping."""
+        return False
+
+    def samples(self, trainer: Any) -> bool:
+        """Whether the model itself writes what it then trains on, in a framework whose batches are
+        judged row by row."""
         return False
 
     def repeats(self, trainer: Any) -> Certainty | None:
@@ -178,6 +184,11 @@ class Profile:
     def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:
         """Whether the framework itself runs the towers on something where a batch has nothing."""
         return "no"
+
+    def left_idle(self, trainer: Any) -> frozenset[str]:
+        """Where it does: the kinds of towers ("vision", "audio") that it leaves out all the same.
+        Asked once a run."""
+        return frozenset()
 
     def conflicting_flags(self, trainer: Any, policy: tuple[str, ...]) -> tuple[str, ...]:
         """Flags of the framework, given by the user, that ask for what the policy forbids."""

@@ -7,11 +7,14 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
 from vlmguard.runtime import seams
+from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import experts, freezing, parameters
 from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import loss_scale, observation, padding, router_loss
 from vlmguard_transformers.reading import Reading
+
+SENSES = frozenset({"vision", "audio"})
 
 
 def run(read: Reading) -> Run:
@@ -23,11 +26,13 @@ def run(read: Reading) -> Run:
     unfrozen = freezing.unfrozen(read.parameters, read.policy, read.parts)
     hooked = (*SEAMS, *profile.seams)
     meets = shared_rows.of(read)
+    reenters = observation.reenters(trainer, checkpointing, towers)
+    unused, in_training = _may_be_unused(read, towers, meets)
+    if not ddp and unused != "no":
+        observation.with_blanks(trainer, padding.kinds(meets.all))
     observed = observation.of(read, towers, meets)
-    unused: Certainty = "no"
-    in_training: Certainty = "no"
-    if observed.text_uses_towers is not True:
-        unused, in_training = _may_be_unused(read, towers, meets)
+    if observed.text_uses_towers is True:
+        unused = in_training = "no"
     lacking = not ddp and (unused != "no" or observed.media_apart)
     needed = unused == "yes" or observed.media_apart
     obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""
@@ -48,6 +53,7 @@ def run(read: Reading) -> Run:
         towers=towers,
         forwards=profile.forwards(trainer),
         generates=profile.generates(trainer),
+        samples=profile.samples(trainer),
         repeats=observed.repeats,
         shared=parameters.shares_blocks(read.parameters),
         frozen=any(tower.trainable < tower.total for tower in towers),
@@ -58,6 +64,7 @@ def run(read: Reading) -> Run:
         never_used=observed.never_used,
         cut_off=observed.cut_off,
         text_skips=observed.text_skips,
+        dropped=observation.dropped(read) if reenters and read.phase == "train" else (),
         per_image=observed.per_image,
         media_apart=observed.media_apart,
         experts=_experts(trainer, strategy),
@@ -107,13 +114,15 @@ def _may_be_unused(
     sees = [tower for tower in towers if tower.sees and tower.total]
     if not sees or strategy == "single":
         return "no", "no"
-    own = read.profile.pads_itself(read.trainer, strategy)
+    own, only = read.profile.pads_itself(read.trainer, strategy), SENSES
     if own == "yes":
-        return "no", "no"
-    trained = _differ(meets.train, meets.complete, strategy)
+        only = _idle(read)
+        if not only:
+            return "no", "no"
+    trained = _differ(meets.train, meets.complete, strategy, only)
     evaluated: Certainty = "no"
     if strategy in PARTITIONED:  # they gather in evaluation, too
-        evaluated = _differ(meets.evaluated, meets.complete, strategy)
+        evaluated = _differ(meets.evaluated, meets.complete, strategy, only)
     both = (trained, evaluated)
     ever: Certainty = "yes" if "yes" in both else "possible" if "possible" in both else "no"
     if own == "possible" and "yes" in both:
@@ -121,12 +130,29 @@ def _may_be_unused(
     return ever, trained
 
 
-def _differ(rows: frozenset[str] | None, complete: bool, strategy: Strategy) -> Certainty:
-    """Whether rows of one phase need different towers. Ranks are in one phase together: images in
-    training and text in evaluation part nobody."""
+def _idle(read: Reading) -> frozenset[str]:
+    """Kinds of towers that the framework's own dummy leaves out; found out once a run."""
+    state = runstate.of(read.trainer)
+    known = state.kept if state is not None else {}
+    if "left idle" not in known:
+        found = contain("trying a dummy on a copy", read.profile.left_idle, read.trainer)
+        known["left idle"] = found or frozenset()
+    return frozenset(known["left idle"])
+
+
+def _differ(
+    rows: frozenset[str] | None,
+    complete: bool,
+    strategy: Strategy,
+    only: frozenset[str] = SENSES,
+) -> Certainty:
+    """Whether rows of one phase need different towers, of kinds in ``only``.
+
+    Ranks are in one phase together: images in training and text in evaluation part nobody.
+    """
     if rows is None or not complete:
         return "possible"
-    needs = {shared_rows.senses(row) for row in rows}
+    needs = {shared_rows.senses(row) & only for row in rows}
     if needs == {frozenset()} and strategy == "ddp":
         return "yes"  # nobody ever uses a tower: ZeRO and FSDP have nothing to wait for, DDP does
     return "yes" if len(needs) > 1 else "no"

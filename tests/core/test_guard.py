@@ -122,6 +122,21 @@ def test_a_blank_input_is_set_until_a_step_held(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_what_was_fixed_is_taken_back_where_the_run_then_fails(capsys):
+    state = Framework(IDLE).guarded()
+    guard.confirmed(state, "a forward ran on it")
+    assert state.fixed == ["VG106", "VG108"]
+    error = RuntimeError("collectives do not match")
+    guard.taken_back(state, "it ran, and the ranks failed", error)
+    assert state.fixed == []
+    assert "VG106 taken back [rank 0]: it ran, and the ranks failed" in error.__notes__[0]
+    guard.taken_back(state, "again", error)
+    assert len(error.__notes__) == 2
+    capsys.readouterr()
+    guard.confirmed(state, "another")
+    assert capsys.readouterr().err == ""
+
+
 def test_a_blank_input_that_nothing_needed_is_never_called_fixed(capsys):
     state = Framework(IDLE).guarded()
     state.set.clear()

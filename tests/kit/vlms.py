@@ -101,7 +101,9 @@ def _tokens(family: Family, model: Any, told: dict[str, torch.Tensor]) -> int:
         owner = model_layout.find(family.model()).owner
         with torch.no_grad():
             output = owner.get_image_features(**blank_media.fit(owner, "image", told))
-        pooled = list(zero_contribution.tensors(getattr(output, "pooler_output", output)))
+        found = getattr(output, "pooler_output", output)
+        found = output.last_hidden_state if found is None else found  # Llama4's, not projected
+        pooled = list(zero_contribution.tensors(found))
         _counted[family.name] = sum(each.numel() for each in pooled) // 32
     return _counted[family.name]
 
@@ -251,9 +253,18 @@ def _mllama() -> Any:
     )
 
 
-_MLLAMA = _with(
-    _pixels(1, 1, 1, 3, 28, 28), aspect_ratio_ids=[[1]], aspect_ratio_mask=[[[1]]]
-)
+def _llama4() -> Any:
+    vision = {**_SEEING, "intermediate_size": 128, "image_size": 28, "patch_size": 14,
+              "projector_input_dim": 32, "projector_output_dim": 32,
+              "vision_output_dim": 32}  # fmt: skip
+    text = {**TEXT, "intermediate_size_mlp": 64, "num_local_experts": 2, "num_experts_per_tok": 1}
+    return transformers.Llama4Config(
+        vision_config=vision, text_config=text, image_token_index=IMAGE, image_token_id=IMAGE,
+        boi_token_index=304, eoi_token_index=305,
+    )  # fmt: skip
+
+
+_MLLAMA = _with(_pixels(1, 1, 1, 3, 28, 28), aspect_ratio_ids=[[1]], aspect_ratio_mask=[[[1]]])
 
 FAMILIES = {
     family.name: family
@@ -281,6 +292,7 @@ FAMILIES = {
         Family("paligemma", _paligemma, _pixels(1, 3, 28, 28), "PaliGemmaForConditionalGeneration"),
         Family("idefics3", _idefics3, _pixels(1, 1, 3, 56, 56), "Idefics3ForConditionalGeneration"),
         Family("internvl", _internvl, _pixels(1, 3, 28, 28), "InternVLForConditionalGeneration"),
+        Family("llama4", _llama4, _pixels(1, 3, 28, 28), "Llama4ForConditionalGeneration"),
         Family("mllama", _mllama, _MLLAMA, "MllamaForConditionalGeneration"),
     )
 }  # fmt: skip

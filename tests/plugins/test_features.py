@@ -12,7 +12,7 @@ from tests.plugins.toys import Config
 from vlmguard_torch.blank import blank_input, neutral
 from vlmguard_torch.layout import features, model_layout
 from vlmguard_torch.media import blank_media
-from vlmguard_torch.observe.observed import KindFacts, Observed
+from vlmguard_torch.observe.observed import Observed, Tried
 
 MELS, FRAMES, WIDTH = 4, 16, 6
 
@@ -219,9 +219,8 @@ def test_text_runs_the_tower_on_a_blank_and_stays_the_same(kind):
 
 
 def test_a_guess_without_a_row_that_proves_it_is_not_used():
-    text = KindFacts("text")
-    image = KindFacts("image", reason="ValueError: no row")
-    unproved = Observed("observed", kinds=(text, image), blank_neutral=True)
-    assert "no row with an input for its towers" in neutral.why_not(Looking(), unproved)
-    proved = Observed("observed", kinds=(text, KindFacts("image")), blank_neutral=True)
+    found = f"{Looking.__module__}.Looking"
+    unproved = Observed("observed", model=found, blanks=(Tried("image", None, "no row"),))
+    assert "image: no row, and the class names no method" in neutral.why_not(Looking(), unproved)
+    proved = Observed("observed", model=found, blanks=(Tried("image", True),))
     assert neutral.why_not(Looking(), proved) == ""

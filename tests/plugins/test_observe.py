@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -284,28 +285,6 @@ def test_a_replaced_forward_that_holds_a_layer_cut_off_is_not_run():
     model.forward = types.MethodType(lambda self, **inputs: layer(inputs), model)
     facts = observer.observe(model)
     assert facts.of("text") is None or facts.stacks == ()
-
-
-def test_whether_the_blank_changes_a_text_rows_loss():
-    import contextlib
-
-    @contextlib.contextmanager
-    def neutral(copy):
-        handle = copy.words.register_forward_hook(
-            lambda *args: args[2] + 0 * copy.get_image_features(torch.ones(1, 3, 56, 56)).sum()
-        )
-        yield
-        handle.remove()
-
-    @contextlib.contextmanager
-    def loud(copy):
-        handle = copy.words.register_forward_hook(lambda *args: args[2] + 1)
-        yield
-        handle.remove()
-
-    assert observer.observe(full(), blank=neutral).blank_neutral is True
-    assert observer.observe(full(), blank=loud, cache=False).blank_neutral is False
-    assert observer.observe(full()).blank_neutral is None
 
 
 def test_the_answer_is_the_same_each_time_and_whatever_the_seed():
@@ -673,6 +652,45 @@ def test_a_config_is_copied_and_its_widths_keep_their_proportions():
     assert (tiny.vocab_size, tiny.image_token_id, tiny.dtype) == (1000, 900, None)
 
 
+@dataclasses.dataclass(frozen=True)
+class Overrides:
+    per_layer_overrides: dict
+
+
+def test_what_layers_have_of_their_own_follows_them_into_the_cut():
+    """Gemma 4's full attention has wider heads, told by the layer's number."""
+    told = Overrides({5: {"head_dim": 512}, 11: {"head_dim": 512}, 29: {"head_dim": 512}})
+    types = ["full" if at in (5, 11, 29) else "sliding" for at in range(30)]
+    full = Config(num_hidden_layers=30, hidden_size=4096, head_dim=256, layer_types=types,
+                  _heterogeneity_spec=told)  # fmt: skip
+    tiny = shrink.shrink(full).config
+    wide = [at for at, kind in enumerate(tiny.layer_types) if kind == "full"]
+    assert tiny._heterogeneity_spec.per_layer_overrides == {
+        at: {"head_dim": tiny.head_dim} for at in wide
+    }
+    assert told.per_layer_overrides[5] == {"head_dim": 512}
+
+
+def test_a_config_that_names_another_librarys_model_stays_as_it_is():
+    """timm's: its widths follow from the architecture that it names."""
+    vision = Config(model_type="timm_wrapper", architecture="vit", hidden_size=3072, num_layers=24)
+    tiny = shrink.shrink(Config(hidden_size=896, num_layers=24, vision_config=vision)).config
+    assert vars(tiny.vision_config) == vars(vision)
+    assert (tiny.hidden_size, tiny.num_layers) == (shrink.HIDDEN, shrink.MOST_LAYERS // 2)
+
+
+def test_queries_by_the_number_of_patches_are_of_the_fewer_patches():
+    """Aria's projector."""
+    queries = {"1225": 128, "4900": 256}
+    vision = Config(hidden_size=1152, image_size=980, patch_size=14)
+    full = Config(hidden_size=2560, vision_config=vision, queries=queries, other={"1225": 3})
+    tiny = shrink.shrink(full).config
+    side = tiny.vision_config.image_size // 14
+    assert max(tiny.queries) == side**2
+    assert min(tiny.queries) == side**2 // 4
+    assert (tiny.other, queries["4900"]) == ({"1225": 3}, 256)
+
+
 @pytest.mark.parametrize("total", [1, 2, 3, 4, 8])
 def test_rotary_sections_add_up(total):
     for sections in ([16, 24, 24], [24, 20, 20], [11, 11, 10], [8, 12, 12], [1, 1, 100]):
@@ -708,9 +726,7 @@ def test_stacks_that_differ_in_build_are_refused():
             [Stack(4, (0, 3))],
         )
     with pytest.raises(NoCounterpart, match="4 layers, its copy 2"):
-        modules(
-            stack_of(*(torch.nn.LayerNorm(1) for _ in range(4))), stack_of(linear(), linear())
-        )
+        modules(stack_of(*(torch.nn.LayerNorm(1) for _ in range(4))), stack_of(linear(), linear()))
 
 
 def test_all_experts_are_stood_for_by_one():

@@ -18,6 +18,7 @@ from vlmguard.core.facts import Checkpointing, Run, Tower
 from vlmguard.core.runstate import RunState
 from vlmguard_accelerate import loop
 from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
+from vlmguard_swift.profile import PROFILE as SWIFT
 from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
 from vlmguard_transformers import accelerators, arguments
 from vlmguard_transformers.model import observation
@@ -350,3 +351,21 @@ def test_a_witness_hears_nothing_of_what_went_well_and_goes_with_no_copy():
         except KeyError:
             each(torch.ones(1, 2))
     assert not heard
+
+
+@pytest.mark.parametrize(
+    ("changed", "generates"),
+    [
+        ({}, True),
+        ({"eval_strategy": "no"}, False),
+        ({"predict_with_generate": False}, False),
+        ({"ds3_gather_for_generation": False}, False),
+    ],
+)
+def test_ms_swift_generates_where_it_evaluates_by_that(changed, generates):
+    told = {"predict_with_generate": True, "eval_strategy": SimpleNamespace(value="steps")}
+    trainer = SimpleNamespace(args=SimpleNamespace(**{**told, **changed}))
+    assert SWIFT.generates(trainer) is generates
+    assert SWIFT.samples(trainer) is False
+    grpo = SimpleNamespace(args=SimpleNamespace(), num_generations=2)
+    assert (SWIFT.generates(grpo), SWIFT.samples(grpo)) == (True, True)

@@ -81,7 +81,7 @@ def test_a_placeholder_that_the_policy_sampled_is_no_missing_input(guarded):
         collate(dict(sampled))
     with pytest.raises(Stop, match="VG202"):
         collate(dict(beside))
-    guarded.run = replace(guarded.run, generates=True)
+    guarded.run = replace(guarded.run, samples=True)
     collate(dict(sampled))
     collate(dict(beside))
     cut = {**row(3), "labels": [-100] * 6}

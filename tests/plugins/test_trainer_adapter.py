@@ -112,8 +112,36 @@ FUNCTIONS = [
     (steps, "after"),
     (steps, "at_engine"),
     (steps, "before"),
+    (steps, "failed"),
     (steps, "start"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("ran", "where", "back"),
+    [
+        (2, "torch.distributed.distributed_c10d", True),
+        (2, "deepspeed.runtime.engine", True),
+        (2, "transformers.trainer", False),
+        (0, "torch.distributed.distributed_c10d", False),
+    ],
+)
+def test_a_failure_between_ranks_takes_back_what_a_blank_input_held(
+    ran, where, back, opened, monkeypatch
+):
+    _, state = opened
+    state.set["VG106"] = Finding("VG106", "error", "why")
+    guard.confirmed(state, "a forward ran on it")
+    monkeypatch.setattr(padding, "ran", lambda _: ran)
+    failing = {"__name__": where}
+    exec("def fail():\n    raise RuntimeError('they do not match')", failing)
+    with pytest.raises(RuntimeError) as raised:
+        failing["fail"]()
+    steps.failed(state, raised.value)
+    notes = getattr(raised.value, "__notes__", [])
+    assert len(notes) == back
+    assert all("VG106 taken back" in note and "2 forwards" in note for note in notes)
+    assert state.fixed == ([] if back else ["VG106"])
 
 
 @pytest.mark.parametrize(("owner", "name"), FUNCTIONS, ids=lambda x: getattr(x, "__name__", x))
@@ -492,6 +520,31 @@ def test_ranks_part_over_rows_of_one_phase(train, evaluated, strategy, answer):
     vars(read)["strategy"] = strategy
     found = translate._may_be_unused(read, towers, meets)
     assert found == answer
+
+
+@pytest.mark.parametrize(
+    ("rows", "strategy", "idle", "answer"),
+    [
+        ({"image", "text"}, "zero3", set(), "no"),
+        ({"image", "text", "audio"}, "zero3", {"audio"}, "yes"),
+        ({"image", "text"}, "zero3", {"audio"}, "no"),
+        ({"image", "text"}, "ddp", {"audio"}, "yes"),
+        ({"audio"}, "zero3", {"audio"}, "no"),
+    ],
+)
+def test_a_dummy_of_the_frameworks_own_may_leave_a_tower_idle(rows, strategy, idle, answer, opened):
+    class Padding(Profile):
+        def pads_itself(self, trainer, strategy):
+            return "yes"
+
+        def left_idle(self, trainer):
+            return frozenset(idle)
+
+    towers = (Tower("vision", ("visual",), 2, 2), Tower("audio", ("audio_tower",), 2, 2))
+    read = Reading(opened[0], Padding())
+    vars(read)["strategy"] = strategy
+    found = translate._may_be_unused(read, towers, Meets(frozenset(rows)))
+    assert found == (answer, answer)
 
 
 @pytest.mark.parametrize(("times", "outcomes"), [(1, []), (3, ["fixed"])])

@@ -37,6 +37,7 @@ SPEAKS = [
     ("VG103", replace(ZERO2, strategy="zero1", overlap_comm=True, forwards=2), "error"),
     ("VG103", replace(ZERO3, strategy="fsdp2", shared=True), "error"),
     ("VG104", replace(ZERO2, towers=(replace(VISION, adapters=2, input_grads=False),)), "error"),
+    ("VG104", replace(ZERO2, dropped=("model.vision_tower.layers.0.weight",)), "error"),
     ("VG105", replace(ZERO3, releases=OLD, frozen=True, checkpointing=OTHER), "error"),
     ("VG106", UNUSED, "error"),
     ("VG106", replace(DDP, may_be_unused="possible", towers=(VISION,), find_unused=False), "note"),

@@ -3,6 +3,7 @@ like. Imported in an environment that has torch and transformers."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -63,8 +64,13 @@ OLD = Version(transformers.__version__) < Version("4.52")
 """Configs of the Qwen-VL family hold the language model's fields themselves."""
 
 
-def of(name: str) -> Family:
-    """The family of that name, for the transformers at hand."""
+@functools.cache
+def of(name: str) -> Any:
+    """The family of that name, for the transformers at hand; of the zoo's classes theirs."""
+    if name.startswith("zoo:"):
+        from tools.zoo.family import Zoo
+
+        return Zoo(name)
     return _all()[name]
 
 

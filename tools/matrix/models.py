@@ -10,6 +10,7 @@ import torch
 from tools.matrix import families
 from tools.matrix.cells import Cell
 from tools.matrix.rows import NEW_TOKENS
+from vlmguard_torch.layout import towers
 
 RATE = 0.2
 """Of SGD: the updates are gradients times this."""
@@ -18,11 +19,16 @@ _SEEING = ("vision", "visual", "vit", "audio", "multi_modal", "connector", "merg
 
 
 def make(cell: Cell) -> Any:
-    """Everything trained, or LoRA on the language model's projections and all else frozen."""
+    """Everything trained, or LoRA on the language model's projections and all else frozen; of the
+    zoo's classes also all but the towers."""
     model = families.of(cell.model).model()
     # Lengths by tokens alone: no end of text that some ranks come to and others do not.
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = 0
+    if cell.tuning == "frozen":
+        sees = [path for where in towers.seeing(model).values() for path in where]
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(not any(name.startswith(f"{path}.") for path in sees))
     if cell.tuning == "lora":
         torch.manual_seed(5)
         names = [name for name, _ in model.named_modules() if _is_language(name)]

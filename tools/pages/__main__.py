@@ -17,6 +17,7 @@ from tools.pages import (
     rehearsals_page,
     rule_pages,
     suites_page,
+    zoo_page,
 )
 
 
@@ -28,6 +29,7 @@ def every() -> dict[Path, str]:
     seen[suites_page.PAGE] = suites_page.text()
     seen[ordinary_page.PAGE] = ordinary_page.text()
     seen[ledger_page.PAGE] = ledger_page.text()
+    seen[zoo_page.PAGE] = zoo_page.text()
     return {**rules, **told, **seen, matrix_page.PAGE: matrix_page.text(matrix_page.load())}
 
 

@@ -94,8 +94,10 @@ class Run:
         checkpointing: the effective gradient checkpointing.
         towers: the parts of the model; () where they are not known.
         forwards: forward passes that need a gradient, before one backward.
-        generates: whether the trainer generates between its training steps (GRPO and kin) in a
-            framework where that was seen to go wrong.
+        generates: whether the trainer generates between its training steps (GRPO and kin, an
+            evaluation) in a framework where that was seen to go wrong.
+        samples: whether the model itself writes what it trains on (GRPO and kin), in a framework
+            whose batches are judged row by row.
         repeats: whether a checkpointed trainable module runs more than once in one forward.
         shared: whether one trainable weight is used in two checkpointed blocks.
         frozen: whether any parameter is frozen.
@@ -109,6 +111,8 @@ class Run:
         cut_off: kinds of towers that train and run, and none of whose parameters gets a gradient:
             these are not in ``never_used``.
         text_skips: trainable parameters of the language model that a row of text alone skips.
+        dropped: trainable parameters that a row with media gives a gradient, and gives none under
+            the checkpointing that will run.
         per_image: modules of image towers that run more often the more images a batch has.
         media_apart: some ranks will have an image and a video where others have one of them, and a
             tower runs once for each.
@@ -160,12 +164,14 @@ class Run:
     lost_seams: tuple[str, ...] = ()
     phase: Phase = "train"
     generates: bool = False
+    samples: bool = False
     rows: tuple[str, ...] = ()
     eval_rows: tuple[str, ...] = ()
     unused_in_training: Certainty | None = None
     never_used: tuple[str, ...] = ()
     cut_off: tuple[str, ...] = ()
     text_skips: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     per_image: tuple[str, ...] = ()
     media_apart: bool = False
     experts: str = ""

@@ -2,11 +2,14 @@
 
 What it does
     Fires where a tower holds trainable adapters, runs under reentrant checkpointing, and
-    its first block's input does not require a gradient.
+    its first block's input does not require a gradient. And where a small copy of the model,
+    checkpointed so, gives parameters no gradient that have one without: blocks that are called
+    with keywords alone (Llama4's vision tower).
 
 Why it is bad
     A reentrant block none of whose inputs requires a gradient gives an output that requires
-    none: the adapters in it never move, and torch says so once, in a warning.
+    none: what trains in it never moves, and torch says so once, in a warning. Of Llama4, 37 of
+    41 tensors of the vision tower get no gradient, and the run ends with exit 0.
 
 When it is wrong
     A frozen tower is meant to carry no gradient: the rule is silent there.
@@ -40,7 +43,7 @@ def pre_wrap(run: Run) -> Finding | None:
         return None
     dead = [t.kind for t in run.towers if t.checkpointed and t.adapters and t.input_grads is False]
     if not dead:
-        return None
+        return _dropped(run)
     return Finding(
         CODE,
         "error",
@@ -49,4 +52,20 @@ def pre_wrap(run: Run) -> Finding | None:
         remedies=(Choose(),),
         advice=(SetVariant(False), "turn on input gradients for that tower"),
         evidence="own runs, torch 2.2 - 2.15: the update is exactly 0",
+    )
+
+
+def _dropped(run: Run) -> Finding | None:
+    if not run.dropped:
+        return None
+    many = len(run.dropped)
+    tensors = f"{many} trainable parameter tensors get" if many > 1 else "a trainable tensor gets"
+    return Finding(
+        CODE,
+        "error",
+        f"{tensors} no gradient under reentrant checkpointing, such as {run.dropped[0]}: their "
+        "blocks are given their input by keyword, as a small copy of the model shows",
+        remedies=(Choose(),),
+        advice=(SetVariant(False),),
+        evidence="tried on a copy of this model",
     )

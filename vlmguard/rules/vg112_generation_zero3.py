@@ -1,20 +1,23 @@
 """Reentrant checkpointing of a vision tower under ZeRO-3 in a trainer that generates.
 
 What it does
-    Fires where a trainer generates between its training steps (GRPO and kin), ZeRO-3 partitions
-    the model, and a vision tower that trains runs under reentrant checkpointing.
+    Fires where a trainer generates between its training steps (GRPO and kin; an evaluation with
+    `predict_with_generate`), ZeRO-3 partitions the model, and a vision tower that trains runs under
+    reentrant checkpointing.
 
 Why it is bad
     The tower's weights do not move at all, while aligner and language model train rightly: exit 0,
     and every tower parameter has a gradient, of zero.
 
 When it is wrong
-    TRL 1.16's own GRPO is right (1.6e-5 of the reference): there the rule is silent. Under
+    TRL 1.16's own GRPO is right (1.6e-5 of the reference), and so is transformers' Trainer with an
+    evaluation that generates (1e-5), with TRL's unwrapping too: there the rule is silent. Under
     ZeRO-2 and without checkpointing the same run is right; non-reentrant is right under both,
     and bitwise neutral where nothing was wrong.
 
 Example
-    ms-swift, GRPO, LLaVA-1.5, full, vision trains, ZeRO-3, default flags
+    ms-swift, GRPO, LLaVA-1.5, full, vision trains, ZeRO-3, default flags; SFT of the same with
+    --predict_with_generate true: after the first evaluation all updates are wrong (60 of 60)
 
 Use instead
     use_reentrant=False, or ZeRO-2.

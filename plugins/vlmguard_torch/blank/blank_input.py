@@ -41,6 +41,7 @@ def install(
     say: Callable[[str], None] = _log.warning,
     failed: Callable[[str], None] = lambda _: None,
     traced: bool = True,
+    behind: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Blank:
     """Put the hooks on ``model``, before or after PEFT, DDP, DeepSpeed or FSDP wrap it.
 
@@ -56,11 +57,14 @@ def install(
         (`rank_divergence.judge`).
     traced: whether torch.compile is to trace the hooks too, at the price of graph breaks. Without
         it a compiled model runs as without us, and on no blank input.
+    behind: kind → paths of modules that are called with its features, one after the other, in the
+        module that runs its towers: a trial has found them (`neutral.recipe`).
 
     Nothing is put on where `CannotBlank` is raised. What was put on before is closed.
     """
     found = model_layout.find(model, towers)
-    blank = Blank(found, _made(found, build, kinds), when, say, failed, traced)
+    made = _made(found, build, kinds)
+    blank = Blank(found, made, when, say, failed, traced, behind or {})
     before = _installed.get(found.owner, lambda: None)()
     if before is not None:
         before.close()
@@ -98,13 +102,14 @@ def _made(
 ) -> dict[str, dict[str, Any]]:
     make = build or blank_media.from_config
     owner = found.owner
-    wanted = {_known(found, kind) for kind in kinds or found.kinds[:1]}
+    wanted = {known_kind(found, kind) for kind in kinds or found.kinds[:1]}
     ordered = sorted(wanted, key=found.kinds.index)
     return {kind: blank_media.fit(owner, kind, make(owner, kind)) for kind in ordered}
 
 
-def _known(found: model_layout.ModelLayout, kind: str) -> str:
-    """The kind that the model takes it as: a video may be images (InternVL)."""
+def known_kind(found: model_layout.ModelLayout, kind: str) -> str:
+    """The kind that the model takes it as: a video may be images (InternVL). Raises
+    `CannotBlank` for a kind that it does not take."""
     if kind in found.kinds:
         return kind
     if kind == "video" and "image" in found.kinds:

@@ -44,13 +44,14 @@ class Blank:
         say: Callable[[str], None],
         failed: Callable[[str], None] = lambda _: None,
         traced: bool = True,
+        behind: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.layout, self.when, self.say, self.failed = found, when, say, failed
         self._made = functools.partial(Hook, broke=self._broke, traced=traced)
         self.padded = 0
         self.fault = ""
         self.generating = generation.Generating()
-        self._runner = Runner(found, made)
+        self._runner = Runner(found, made, behind or {})
         self._calls: dict[str, int] = {}  # tower → calls by the model since its last forward
         self._busy = False  # a blank runs: its calls of towers do not count
         self._settled = True  # nothing is to be done until the next forward begins

@@ -18,11 +18,17 @@ class Runner:
     """Holds the blank inputs of one model, on the CPU as they were made and where towers want them.
 
     made: kind → arguments of ``get_{kind}_features``.
+    behind: kind → paths in the owner of modules that its features go through afterwards.
     """
 
-    def __init__(self, found: ModelLayout, made: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        found: ModelLayout,
+        made: Mapping[str, Mapping[str, Any]],
+        behind: Mapping[str, tuple[str, ...]],
+    ) -> None:
         self.layout = found
-        self.made = made
+        self.made, self.behind = made, behind
         self._placed: dict[tuple[str, torch.device, torch.dtype], dict[str, Any]] = {}
 
     def run(self, kind: str, device: torch.device, asked: Mapping[str, Any]) -> list[torch.Tensor]:
@@ -40,7 +46,13 @@ class Runner:
             told |= blank_media.options(method, asked)
             if getattr(owner.config, "return_dict", True) is False:
                 told["return_dict"] = True  # as the model itself: a tuple does not say what is what
-            return [*zero_contribution.used(method(**told)), *self._own()]
+            features = zero_contribution.used(method(**told))
+            for path in self.behind.get(kind, ()):
+                module = owner.get_submodule(path)
+                features = [
+                    each for seen in features for each in zero_contribution.used(module(seen))
+                ]
+            return [*features, *self._own()]
 
     def _own(self) -> list[torch.Tensor]:
         """Parameters of the owner's own, used as the model uses them: what shards weights gathers

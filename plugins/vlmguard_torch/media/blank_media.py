@@ -15,7 +15,7 @@ import torch
 from vlmguard_torch.errors import CannotBlank
 from vlmguard_torch.layout import cross_attention, features, towers
 from vlmguard_torch.layout.config import BLACK, channels, first, side, vision
-from vlmguard_torch.media import sounds
+from vlmguard_torch.media import kinds, sounds
 
 Tensors = dict[str, torch.Tensor]
 
@@ -50,6 +50,17 @@ def fit(model: Any, kind: str, made: Mapping[str, Any]) -> dict[str, Any]:
                 raise CannotBlank(f"{type(model).__name__} wants {name}, which is not known")
             told[name] = getattr(model.config, name)
     return told
+
+
+def emptied(inputs: Mapping[str, torch.Tensor]) -> Tensors:
+    """Inputs of the same shapes with nothing to see or hear in them."""
+    empty = {"image": BLACK, "video": BLACK, "audio": 0.0}
+    found = dict(inputs)
+    for name, value in inputs.items():
+        (kind, *_) = kinds.kinds_of({name: value})
+        if kind in empty and value.is_floating_point():
+            found[name] = torch.full_like(value, empty[kind])
+    return found
 
 
 _OPTIONS = (str, int, float, list, tuple)

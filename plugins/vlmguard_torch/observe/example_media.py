@@ -155,6 +155,12 @@ def candidates(model: Any, name: str, number: int) -> Iterator[dict[str, Any]]:
             yield taken
 
 
+def numbered(model: Any, name: str, number: int) -> dict[str, Any]:
+    """The ``number``-th of `candidates` for one image, video or sound. Raises IndexError where
+    there are fewer."""
+    return list(candidates(model, name, 1))[number]
+
+
 class Shape:
     """Sizes that a tower's config gives; plain defaults where it says nothing."""
 

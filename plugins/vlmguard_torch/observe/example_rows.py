@@ -49,11 +49,13 @@ class Rows:
     Attributes:
     model: the model that takes them.
     giving_up: errors that no other candidate would mend.
+    taken: kind → the row that the model took.
     """
 
     def __init__(self, model: Any, giving_up: type[Exception]) -> None:
         self.model = model
         self.giving_up = giving_up
+        self.taken: dict[str, dict[str, Any]] = {}
         self._right: dict[str, int] = {}
 
     def run(self, kind: str, step: Step) -> Any:
@@ -62,10 +64,16 @@ class Rows:
         Raises the first candidate's error where it takes none.
         """
         wanted = KINDS[kind]
+
+        def kept(row: dict[str, Any]) -> Any:
+            done = step(row)
+            self.taken[kind] = row
+            return done
+
         first: Exception | None = None
         for chosen in self._choices(wanted):
             try:
-                done = self._counted(self._parts(wanted, chosen), step)
+                done = self._counted(self._parts(wanted, chosen), kept)
             except self.giving_up:
                 raise
             except Exception as error:
@@ -74,6 +82,12 @@ class Rows:
             self._right.update({name: at for (name, _), at in zip(wanted, chosen, strict=True)})
             return done
         raise first or TypeError(f"no input is known for a row of kind {kind!r}")
+
+    def chosen(self, name: str) -> int | None:
+        """Which of `example_media.candidates` was right for this medium; None before one was."""
+        right = self._right.get(name)
+        number = len(list(media.candidates(self.model, name, 1)))
+        return None if right is None or not number else right % number
 
     def _choices(self, wanted: tuple[tuple[str, int], ...]) -> list[tuple[int, ...]]:
         """Numbers of candidates to try, one for each medium."""

@@ -62,6 +62,10 @@ class View:
         """What gets no gradient from any of these kinds."""
         return self._cover(n for n in self.stands if all(self.used(n, k) is False for k in kinds))
 
+    def standing_for(self, names: frozenset[str]) -> tuple[str, ...]:
+        """What all that stands for it is among these names of the copy."""
+        return self._cover(n for n, stands in self.stands.items() if stands and names >= {*stands})
+
     def never(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What gets no gradient from any kind that ran, in two: what is called nevertheless, or
         lies in a stack with layers that are called; and what is not called at all, which an input

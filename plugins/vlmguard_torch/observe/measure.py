@@ -5,20 +5,21 @@ Slow, and imported only for a model whose observation is not kept.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from vlmguard_torch.layout.parameters import Parameters
-from vlmguard_torch.observe import counterparts, example_rows, record
+from vlmguard_torch.observe import blank_trial, counterparts, example_rows, record
+from vlmguard_torch.observe.blank_trial import Blank
 from vlmguard_torch.observe.facts_of_rows import View, kind_facts, per_item, shared, skipped
 from vlmguard_torch.observe.isolated_state import unpartitioned
-from vlmguard_torch.observe.observed import KindFacts, Observed, may, reason
+from vlmguard_torch.observe.observed import KindFacts, Observed, Tried, may, name_of, reason
 from vlmguard_torch.observe.rebind import carry_over, idle
 from vlmguard_torch.observe.shrink import MOST_LAYERS, shrink
 
@@ -28,25 +29,29 @@ quarter of a million words, takes five; an answer is kept for the next run."""
 ALL_LAYERS = 10_000
 MOST_WEIGHTS = 150_000_000
 """Of a copy; more means that a width was not recognised, and the copy would not be tiny."""
-Blank = Callable[[torch.nn.Module], AbstractContextManager[Any]]
-"""Makes a model run its towers on a blank input in rows without one, within the context."""
 
 
-def cut_or_whole(model: Any, part: str, blank: Blank | None) -> Observed:
+def cut_or_whole(
+    model: Any,
+    part: str,
+    blank: Blank | None,
+    media: tuple[str, ...] | None = None,
+    reentrant: bool = False,
+) -> Observed:
     """Within `SECONDS`. A class that builds its layers by a rule of its own may not stand a cut;
     all of them then."""
     limit = record.Limit.of(SECONDS, WAIT)
     try:
-        facts = measure(model, part, blank, limit)
+        facts = measure(model, part, blank, limit, MOST_LAYERS, media, reentrant)
         failed = None if facts else facts
     except record.TooLong:
         raise
     except Exception as error:
-        failed = may(reason(error), _name(model))
+        failed = may(reason(error), name_of(model))
     if failed is None:
         return facts
     try:
-        return measure(model, part, blank, limit, ALL_LAYERS) or failed
+        return measure(model, part, blank, limit, ALL_LAYERS, media, reentrant) or failed
     except Exception:
         return failed
 
@@ -57,6 +62,8 @@ def measure(
     blank: Blank | None = None,
     limit: record.Limit = record.NO_LIMIT,
     most_layers: int = MOST_LAYERS,
+    media: tuple[str, ...] | None = None,
+    reentrant: bool = False,
 ) -> Observed:
     """Observe without cache, switch or containment; call it under `isolated_state`."""
     begun = time.monotonic()
@@ -68,12 +75,16 @@ def measure(
     named = Parameters(model)
     names = [name for name, _ in named.named_parameters(remove_duplicate=False)]
     stands = counterparts.parameters(names, found, copy)
+    rows = example_rows.Rows(copy, record.TooLong)
     with idle(model, copy):
-        traces, refused = _run(copy, limit)
+        traces, refused = _run(copy, rows, limit)
     if not traces:
-        return may("; ".join(f"{kind}: {why}" for kind, why in refused.items()), _name(model))
-    with idle(model, copy):
-        neutral = _neutral(copy, blank, traces, limit) if blank and "text" in traces else None
+        return may("; ".join(f"{kind}: {why}" for kind, why in refused.items()), name_of(model))
+    blanks: tuple[Tried, ...] = ()
+    if blank is not None:
+        with idle(model, copy), contextlib.suppress(Exception):
+            blanks = blank_trial.tried(copy, blank, rows, traces, refused, limit, media)
+    dropped = _dropped(model, copy, rows, traces, limit) if reentrant else frozenset()
     view = View(part, stands, found, traces)
     never, uncalled = view.never()
     kinds = [
@@ -82,7 +93,7 @@ def measure(
     ]
     return Observed(
         "observed",
-        model=_name(model),
+        model=name_of(model),
         part=part,
         kinds=tuple(kinds),
         never_used=None if _alone(refused) else never,
@@ -93,7 +104,8 @@ def measure(
         unsure=view.unsure,
         stacks=view.cut(model, copy, shrunk.stacks),
         patched=_patched(model, part),
-        blank_neutral=neutral,
+        dropped=view.standing_for(dropped),
+        blanks=blanks,
         counts_items=_alike(trace.counts_items for trace in traces.values()),
         seconds=round(time.monotonic() - begun, 3),
     )
@@ -135,12 +147,11 @@ def build(kind: Any, config: Any) -> torch.nn.Module:
 
 
 def _run(
-    copy: torch.nn.Module, limit: record.Limit
+    copy: torch.nn.Module, rows: example_rows.Rows, limit: record.Limit
 ) -> tuple[dict[str, record.Trace], dict[str, str]]:
     """Traces of the kinds that ran, and why the others did not."""
     traces: dict[str, record.Trace] = {}
     refused: dict[str, str] = {}
-    rows = example_rows.Rows(copy, record.TooLong)
     for kind in example_rows.kinds_of(copy):
         try:
             traces[kind] = rows.run(kind, lambda row: _seen(copy, row, traces.get("text"), limit))
@@ -170,34 +181,19 @@ def _is_media(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _neutral(
+def _dropped(
+    model: torch.nn.Module,
     copy: torch.nn.Module,
-    blank: Blank,
+    rows: example_rows.Rows,
     traces: Mapping[str, record.Trace],
     limit: record.Limit,
-) -> bool | None:
-    """Whether a text row with the blank has the loss that it has without, and does what a row with
-    an image does: reaches the same parameters, calls the same modules in the same order. None where
-    the blank failed."""
-    rows = example_rows.Rows(copy, record.TooLong)
-    text = traces["text"]
-    try:
-        with blank(copy):
-            done = rows.run("text", lambda row: record.trace(copy, row, limit))
-    except Exception:
-        return None
-    seen = next((traces[kind] for kind in ("image", "audio", "video") if kind in traces), None)
-    return bool(done.loss == text.loss) and (seen is None or _does(done, seen, text))
-
-
-def _does(done: record.Trace, seen: record.Trace, text: record.Trace) -> bool:
-    """Whether ``done`` runs what a medium runs and text does not, where the medium runs it. Which
-    experts are chosen is chance."""
-    order = [path for path in seen.order if path in done.calls]
-    added = {path for path in seen.calls if path not in text.calls and "experts." not in path}
-    ran = [path for path in done.order if path in seen.calls]
-    reached = {name for name in seen.reached - text.reached if "experts." not in name}
-    return added <= done.calls.keys() and order == ran and reached <= done.reached
+) -> frozenset[str]:
+    """Parameters of the copy that reentrant checkpointing leaves without a gradient, in rows of one
+    image and one sound (of a video where no image ran)."""
+    kinds = ("image" if "image" in traces else "video", "audio")
+    with idle(model, copy):
+        taken = [(rows.taken[kind], traces[kind]) for kind in kinds if kind in traces]
+        return record.dropped(copy, taken, limit)
 
 
 def _alike(answers: Iterable[bool | None]) -> bool | None:
@@ -209,10 +205,6 @@ def _alike(answers: Iterable[bool | None]) -> bool | None:
 def _alone(kinds: Iterable[str]) -> bool:
     """Whether a kind with one medium, or none, is among them: rows of several use nothing else."""
     return any(len(example_rows.KINDS[kind]) < 2 for kind in kinds)
-
-
-def _name(model: Any) -> str:
-    return f"{type(model).__module__}.{type(model).__qualname__}"
 
 
 def _patched(model: torch.nn.Module, part: str) -> tuple[str, ...]:

@@ -36,6 +36,27 @@ class KindFacts:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """What a blank input does in a row of text, seen on the copy (`blank_trial`).
+
+    Attributes:
+    kind: image, video, audio; or those proven, joined by "+", for their blanks together.
+    proven: it runs all that a real input runs, and changes no bit; False where it was seen to fail
+        that, None where it could not be tried.
+    reason: why it is not proven.
+    candidate: which of `example_media.candidates` the blank is made of; None: from the config.
+    behind: modules to be called with its features, as paths in the module that runs its towers:
+        the model's forward calls them, and the method for its features does not.
+    """
+
+    kind: str
+    proven: bool | None
+    reason: str = ""
+    candidate: int | None = None
+    behind: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Observed:
     """Attributes:
     provenance: "observed", or "may" where nothing could be: then only `reason` speaks.
@@ -53,8 +74,9 @@ class Observed:
     stacks: path, layers, and the layers that the copy kept, for stacks that were cut.
     patched: innermost modules whose forward was replaced on the instance; the copy has the class's.
         What was replaced on others (ms-swift does) was put on the copy.
-    blank_neutral: whether a text row's loss stayed as it was when the blank was added, and the row
-        then ran what an image runs, in that order.
+    dropped: what an image or audio row gives a gradient, and none under reentrant checkpointing;
+        () where that was not asked.
+    blanks: an answer for each kind of blank input that was to be tried.
     counts_items: whether the loss is divided by ``num_items_in_batch`` where that is passed: False
         where no kind of row does it, None where that is not known.
     seconds: what it took.
@@ -73,7 +95,8 @@ class Observed:
     unsure: tuple[str, ...] = ()
     stacks: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
     patched: tuple[str, ...] = ()
-    blank_neutral: bool | None = None
+    dropped: tuple[str, ...] = ()
+    blanks: tuple[Tried, ...] = ()
     counts_items: bool | None = None
     seconds: float = field(default=0.0, compare=False)
 
@@ -83,6 +106,10 @@ class Observed:
     def of(self, kind: str) -> KindFacts | None:
         """The facts of a kind that ran, or None."""
         return next((facts for facts in self.kinds if facts.kind == kind and facts.ran), None)
+
+    def blank(self, kind: str) -> Tried | None:
+        """What was found of the blank input of this kind; None where none was tried."""
+        return next((each for each in self.blanks if each.kind == kind), None)
 
     def unused(self, name: str, kinds: Iterable[str]) -> bool | None:
         """Whether some of these kinds of rows leave a parameter of the user's model without a
@@ -136,10 +163,11 @@ def from_data(data: Any) -> Observed:
     never = data.pop("never_used")
     lists = {
         name: _texts(data.pop(name))
-        for name in ("never_called", "skipped", "per_item", "unsure", "patched")
+        for name in ("never_called", "skipped", "per_item", "unsure", "patched", "dropped")
     }
     words = {name: _text(data.pop(name)) for name in ("provenance", "reason", "model", "part")}
-    neutral, counts = _maybe(data.pop("blank_neutral")), _maybe(data.pop("counts_items"))
+    blanks = tuple(_tried(part) for part in _list(data.pop("blanks")))
+    counts = _maybe(data.pop("counts_items"))
     seconds = float(data.pop("seconds"))
     if data or words["provenance"] not in ("observed", "may"):
         raise ValueError("not ours")
@@ -150,7 +178,7 @@ def from_data(data: Any) -> Observed:
         stacks=stacks,
         shared=shared,
         never_used=None if never is None else _texts(never),
-        blank_neutral=neutral,
+        blanks=blanks,
         counts_items=counts,
         seconds=seconds,
     )
@@ -167,6 +195,19 @@ def _kind(data: Any) -> KindFacts:
         tuple((_text(path), _whole(number)) for path, number in _list(data["repeats"])),
         _texts(data["order"]),
         _maybe(data["towers_first"]),
+    )
+
+
+def _tried(data: Any) -> Tried:
+    if not isinstance(data, dict) or set(data) != set(Tried.__dataclass_fields__):
+        raise TypeError("no trial")
+    candidate = data["candidate"]
+    return Tried(
+        _text(data["kind"]),
+        _maybe(data["proven"]),
+        _text(data["reason"]),
+        None if candidate is None else _whole(candidate),
+        _texts(data["behind"]),
     )
 
 
@@ -202,3 +243,8 @@ def reason(error: BaseException) -> str:
     """An error in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:200]
+
+
+def name_of(model: Any) -> str:
+    """The class of a model, as `Observed` names it."""
+    return f"{type(model).__module__}.{type(model).__qualname__}"

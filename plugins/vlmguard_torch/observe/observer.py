@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -19,16 +19,25 @@ import torch
 
 from vlmguard_torch.observe import observed_cache
 from vlmguard_torch.observe.isolated_state import isolated_state, strategy
-from vlmguard_torch.observe.observed import Observed, may, reason
+from vlmguard_torch.observe.observed import Observed, Tried, may, reason
 from vlmguard_torch.observe.reached import kept
 
-Blank = Callable[[torch.nn.Module], AbstractContextManager[Any]]
-"""Makes a model run its towers on a blank input in rows without one, within the context."""
+Blank = Callable[[torch.nn.Module, Sequence[Tried]], AbstractContextManager[Any]]
+"""Makes a model run its towers on these blank inputs in rows without one, within the context."""
 
 
-def observe(model: Any, blank: Blank | None = None, cache: bool = True) -> Observed:
+def observe(
+    model: Any,
+    blank: Blank | None = None,
+    cache: bool = True,
+    media: tuple[str, ...] | None = None,
+    reentrant: bool = False,
+) -> Observed:
     """Observe a model, bare or under PEFT, DDP or torch.compile, on whatever device its weights
     are, partitioned or not: only its class, its config and its names are read.
+
+    media: kinds of blank input to be tried; None: all that the model computes features of.
+    reentrant: whether to see what reentrant checkpointing leaves without a gradient.
 
     The answer is the same in every process, but where one ran out of time; compare before acting
     on it together.
@@ -39,7 +48,7 @@ def observe(model: Any, blank: Blank | None = None, cache: bool = True) -> Obser
     name = type(bare(model)).__qualname__
     try:
         with isolated_state(), kept(bare(model)):
-            return _observe(bare(model), blank, cache, begun)
+            return _observe(bare(model), blank, cache, media, reentrant)
     except Exception as error:
         return may(reason(error), name, time.monotonic() - begun)
 
@@ -58,20 +67,24 @@ def bare(model: Any) -> Any:
     return model
 
 
-def _observe(model: Any, blank: Blank | None, cache: bool, begun: float) -> Observed:
+def _observe(
+    model: Any,
+    blank: Blank | None,
+    cache: bool,
+    media: tuple[str, ...] | None,
+    reentrant: bool,
+) -> Observed:
     part, model = subject(model)
-    key = (
-        observed_cache.key(model, model.config, [part, str(blank is not None), strategy()])
-        if cache
-        else ""
-    )
+    extra = [part, str((blank is not None, media, reentrant)), strategy()]
+    key = observed_cache.key(model, model.config, extra) if cache else ""
     known = observed_cache.load(key) if cache else None
     if known is not None:
         return known
     from vlmguard_torch.observe import measure
 
-    facts = measure.cut_or_whole(model, part, blank)
-    over = any("TooLong" in one.reason for one in facts.kinds) or "TooLong" in facts.reason
+    facts = measure.cut_or_whole(model, part, blank, media, reentrant)
+    reasons = (facts.reason, *(one.reason for one in (*facts.kinds, *facts.blanks)))
+    over = any("TooLong" in one for one in reasons)
     if cache and not over:
         observed_cache.store(key, facts)
     return facts

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ class Trace:
         is what DDP and DeepSpeed go by.
     counts_items: whether the loss is another one where ``num_items_in_batch`` is passed; None where
         the model computes none itself or does not take it.
+    gradients: of those reached, in the copy's dtype, where they were asked for.
     """
 
     loss: float
@@ -29,6 +31,7 @@ class Trace:
     order: tuple[str, ...]
     reached: frozenset[str]
     counts_items: bool | None = None
+    gradients: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False, compare=False)
 
 
 class TooLong(RuntimeError):
@@ -59,8 +62,11 @@ class Limit:
 NO_LIMIT = Limit()
 
 
-def trace(model: torch.nn.Module, row: Mapping[str, Any], limit: Limit) -> Trace:
-    """Forward and backward of one row, seeded; leaves neither gradients nor hooks.
+def trace(
+    model: torch.nn.Module, row: Mapping[str, Any], limit: Limit, gradients: bool = False
+) -> Trace:
+    """Forward and backward of one row, seeded; leaves neither gradients nor hooks. ``gradients``:
+    hand them over.
 
     Raises TooLong when the limit is reached, else whatever the model raises.
     """
@@ -76,12 +82,38 @@ def trace(model: torch.nn.Module, row: Mapping[str, Any], limit: Limit) -> Trace
         loss = loss_of(model(**row))
         loss.backward()
         names = model.named_parameters(remove_duplicate=False)
-        reached = {name for name, weight in names if weight.grad is not None}
+        found = {name: weight.grad for name, weight in names if weight.grad is not None}
     finally:
         for hook in hooks:
             hook.remove()
         model.zero_grad(set_to_none=True)
-    return Trace(float(loss.detach()), dict(calls), tuple(calls), frozenset(reached))
+    kept = found if gradients else {}
+    return Trace(float(loss.detach()), dict(calls), tuple(calls), frozenset(found), None, kept)
+
+
+def dropped(
+    model: torch.nn.Module, rows: Iterable[tuple[Mapping[str, Any], Trace]], limit: Limit
+) -> frozenset[str]:
+    """Parameters that a row reaches, and reaches no more under reentrant checkpointing: a block
+    hands no gradient to what it is given by keyword. Its inputs need one, as far as the model lets
+    them be told so. Of a model that is checkpointed or cannot be, and of rows that do not run so,
+    nothing is said."""
+    enable = getattr(model, "gradient_checkpointing_enable", None)
+    enable = getattr(model, "activation_checkpointing_enable", enable)
+    if enable is None or getattr(model, "is_gradient_checkpointing", True):
+        return frozenset()
+    lost: set[str] = set()
+    try:
+        enable({"use_reentrant": True})
+        with contextlib.suppress(Exception):
+            model.enable_input_require_grads()  # type: ignore[operator]
+        for row, plain in rows:
+            lost |= plain.reached - trace(model, row, limit).reached
+    except Exception:
+        return frozenset()
+    finally:
+        model.gradient_checkpointing_disable()  # type: ignore[operator]
+    return frozenset(lost)
 
 
 def _counter(calls: Counter[str], path: str, limit: Limit) -> Any:

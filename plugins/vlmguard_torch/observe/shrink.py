@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard_torch.observe.stacks import Stack, count, cut
+from vlmguard_torch.observe.stacks import Stack, by_layer, count, cut
 
 HIDDEN, HEADS, HEAD = 32, 2, 16
 SIDE = 4
@@ -74,7 +74,7 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS, inputs: bool = True) -> 
     Raises whatever copying a foreign object may raise; the caller contains it.
     """
     tiny = copy.deepcopy(config)
-    parts = list(parts_of(tiny))
+    parts = [part for part in parts_of(tiny) if not _named(part)]
     known = {width for part in parts if isinstance(width := _own_width(part), int)}
     stacks = []
     for part in parts:
@@ -82,7 +82,10 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS, inputs: bool = True) -> 
         stacks += cut(vars(part), most_layers, vars(tiny) if seen else None)
     for part in parts:
         longest = vars(part).get("max_source_positions")
-        _widths(vars(part), _own_width(part), known)
+        width = _own_width(part)
+        for overridden in by_layer(vars(part)).values():
+            _widths(overridden, width, known)
+        _widths(vars(part), width, known)
         if longest is not None and not inputs:
             part.max_source_positions = longest
     if inputs:
@@ -104,6 +107,11 @@ def parts_of(config: Any, seen: set[int] | None = None) -> Iterator[Any]:
     for value in list(vars(config).values()):
         if hasattr(value, "to_dict") and hasattr(value, "model_type"):
             yield from parts_of(value, seen)
+
+
+def _named(part: Any) -> bool:
+    """Whether it only names a model of another library, whose sizes are not in it (timm's)."""
+    return isinstance(vars(part).get("architecture"), str)
 
 
 def _own_width(part: Any) -> int | None:
@@ -165,6 +173,21 @@ def _images(parts: Sequence[Any]) -> None:
                 setattr(part, key, max(1, round(math.sqrt(value) * side / before)) ** 2)
         if after and vars(part).get("image_grid_pinpoints"):
             part.image_grid_pinpoints = [[after, after]]
+        for value in vars(part).values() if before else ():
+            _by_patches(value, before, side)
+
+
+def _by_patches(value: Any, before: int, side: int) -> None:
+    """Aria's queries by the number of an image's patches: of fewer patches, fewer queries."""
+    if not isinstance(value, dict) or not value or not all(str(key).isdigit() for key in value):
+        return
+    if before**2 in map(int, value) and all(map(count, value.values())):
+        smaller = {
+            max(1, round(int(key) * side**2 / before**2)): max(1, round(number * side / before))
+            for key, number in value.items()
+        }
+        value.clear()
+        value.update(smaller)
 
 
 def _side(parts: Sequence[Any]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _LAYERS = re.compile(
@@ -14,6 +14,7 @@ _LAYERS = re.compile(
 _INDEXES = re.compile(r"\w*(indexes|indices|idxs|layers|layer_ids?)")
 """Names of lists of layers."""
 _COUNTED_BEFORE = ("first_k_dense_replace", "max_window_layers", "num_kv_shared_layers")
+_BY_LAYER = "_heterogeneity_spec"
 _INDEX = (
     "vision_feature_layer", "feature_layer", "mm_vision_select_layer", "insert_layer_id",
     "spatial_vision_layer",
@@ -91,9 +92,19 @@ def _follow(own: dict[str, Any], stack: Stack) -> None:
     for key, value in list(own.items()):
         if _is_by_layer(value, stack.total) and not _holds_indexes(key, value):
             own[key] = [value[index] for index in stack.kept]
+    layers = by_layer(own)
+    if layers:
+        kept = {stack.kept.index(at): value for at, value in layers.items() if at in stack.kept}
+        own[_BY_LAYER] = replace(own[_BY_LAYER], per_layer_overrides=kept)
     for key in _COUNTED_BEFORE:
         if isinstance(limit := own.get(key), int):
             own[key] = sum(index < limit for index in stack.kept)
+
+
+def by_layer(own: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Fields that layers have otherwise than the rest, by layer (transformers 5: Gemma 4's head
+    dimensions); {} where there are none."""
+    return getattr(own.get(_BY_LAYER), "per_layer_overrides", None) or {}
 
 
 def count(value: Any) -> bool:

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vlmguard.core import runstate
-from vlmguard.core.facts import MEDIA, PARTITIONED, Certainty, Provenance, Tower
+from vlmguard.core.facts import MEDIA, PARTITIONED, Certainty, Checkpointing, Provenance, Tower
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout.towers import kind_of, plain, without_adapters
+from vlmguard_torch.observe.observed import under
 from vlmguard_torch.watch.tower_forwards import modules
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.shared_rows import Meets, senses
 
-_KEY = "observed"
+_KEY, _BLANKS, _REENTERS = "observed", "observed with blanks", "reenters"
 VISUAL = frozenset({"image", "video"})
 
 
@@ -65,17 +66,60 @@ def of(read: Reading, towers: tuple[Tower, ...], meets: Meets) -> Known:
 
 def copy_of(trainer: Any) -> Any:
     """The observation of the model, made once a run; None if it could not be made."""
-    state = runstate.of(trainer)
-    kept = state.kept if state is not None else {}
+    kept = _kept(trainer)
     if _KEY not in kept:
-        kept[_KEY] = contain("observing a copy of the model", _observe, trainer.model) or None
+        reenters = kept.get(_REENTERS, False)
+        found = contain("observing a copy of the model", _observe, trainer.model, reenters)
+        kept[_KEY] = found or None
     return kept[_KEY]
 
 
-def _observe(model: Any) -> Any:
+def with_blanks(trainer: Any, kinds: tuple[str, ...] | None) -> Any:
+    """The same, with these kinds of blank input tried on the copy (None: the first that the class
+    has). Asked before `copy_of`, it is the only observation."""
+    kept = _kept(trainer)
+    if _BLANKS not in kept:
+        told = trainer.model, kinds, kept.get(_REENTERS, False)
+        found = contain("trying a blank input on a copy", _try_blanks, *told)
+        kept[_KEY], kept[_BLANKS] = found or None, found
+    return kept[_BLANKS]
+
+
+def _kept(trainer: Any) -> dict[str, Any]:
+    state = runstate.of(trainer)
+    return state.kept if state is not None else {}
+
+
+def reenters(trainer: Any, checkpointing: Checkpointing, towers: tuple[Tower, ...]) -> bool:
+    """Whether a tower that trains runs under reentrant checkpointing. Then the observation, if none
+    was made yet, looks for what that leaves without a gradient."""
+    trained = any(tower.sees and tower.trainable and tower.checkpointed for tower in towers)
+    found = bool(checkpointing.on and checkpointing.use_reentrant and trained)
+    _kept(trainer)[_REENTERS] = found
+    return found
+
+
+def dropped(read: Reading) -> tuple[str, ...]:
+    """Trainable parameters that a row with media reaches, and reaches no more under reentrant
+    checkpointing, as the copy was seen to."""
+    observed = copy_of(read.trainer)
+    if not observed or not observed.dropped:
+        return ()
+    named = read.parameters.named_parameters()
+    names = (plain(name) for name, parameter in named if parameter.requires_grad)
+    return tuple(name for name in names if under(name, observed.dropped))
+
+
+def _observe(model: Any, reenters: bool) -> Any:
     from vlmguard_torch.observe.observer import observe
 
-    return observe(model)
+    return observe(model, reentrant=reenters)
+
+
+def _try_blanks(model: Any, kinds: tuple[str, ...] | None, reenters: bool) -> Any:
+    from vlmguard_torch.blank import neutral
+
+    return neutral.observed(model, kinds, reenters)
 
 
 def _text_uses_towers(trainer: Any, meets: Meets, provenance: dict[str, Provenance]) -> bool | None:

@@ -10,6 +10,7 @@ from vlmguard.core.facts import PARTITIONED
 from vlmguard.runtime import report
 from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.model import observation
 from vlmguard_transformers.reading import Reading
 
 _KEY = "blanks"
@@ -22,42 +23,49 @@ def kinds(rows: frozenset[str] | None) -> tuple[str, ...] | None:
 
 
 def obstacle(trainer: Any, rows: frozenset[str] | None, needed: bool = True) -> str:
-    """Why no blank input can be made for the trained model; "" if it can. In a compiled model it
-    costs graph breaks, and is made only where it is ``needed`` for certain."""
-    from vlmguard_torch.blank import blank_input, neutral
+    """Why no blank input can run the trained model's towers, seen on a small copy of it; "" if one
+    can, or if nothing could be tried (`untried`). In a compiled model it costs graph breaks, and is
+    made only where it is ``needed`` for certain."""
+    from vlmguard_torch.blank import neutral
 
     try:
         if not needed and hf.compiles(trainer):
             return "the model is compiled"
-        reason = blank_input.possible(trainer.model, kinds=kinds(rows))
-        if not reason and blank_input.guessed(trainer.model):
-            return neutral.why_not(trainer.model, neutral.observed(trainer.model))
-        return reason
+        facts = observation.with_blanks(trainer, kinds(rows))
+        return neutral.why_not(trainer.model, facts, kinds(rows))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
 
 def install(read: Reading, transaction: Transaction) -> None:
     """Put it in every model of the run that the strategy partitions, in the trained one else."""
-    from vlmguard_torch.blank import blank_input, rank_divergence
+    from vlmguard_torch.blank import blank_input, neutral, rank_divergence
 
     state = runstate.of(read.trainer)
     assert state is not None
     partitioned = read.strategy in PARTITIONED
     found = read.profile.models(read.trainer) if partitioned else [read.trainer.model]
     handles = state.kept.setdefault(_KEY, [])
+    wanted = state.kept.get("blank kinds")
+    facts = observation.with_blanks(read.trainer, wanted)
     for model in found:
         handle = blank_input.install(
             model,
             when="always" if partitioned else "training",
-            kinds=state.kept.get("blank kinds"),
+            kinds=wanted,
             say=_say,
             failed=partial(rank_divergence.judge, state, len(handles)),
             traced=state.kept.get("blank needed", True),
+            **neutral.recipe(model, facts),
         )
         handles.append(handle)
         transaction.did(lambda h=handle: (h.close(), handles.remove(h)))
         state.at_close(handle.close)
+    if (why := neutral.untried(read.trainer.model, facts, wanted)) and report.rank() == 0:
+        report.line(
+            f"the blank input could not be tried on a small copy of the model ({why}): it is made "
+            "as the class names its parts, and ranks would wait for a part that it left out"
+        )
     transaction.did(
         lambda: None, "a forward that lacks media runs the towers on a blank input", "blank"
     )

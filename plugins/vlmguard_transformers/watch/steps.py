@@ -181,6 +181,29 @@ def confirmed(state: RunState) -> None:
         guard.confirmed(state, how)
 
 
+def failed(state: RunState | None, error: BaseException) -> None:
+    """The run ends in an exception. Of one that is raised where ranks work together, a blank input
+    that ran before may be the cause: what was said of it is taken back."""
+    ran = padding.ran(state) if state is not None else 0
+    if state is None or not ran or not _between_ranks(error):
+        return
+    times = "a forward" if ran == 1 else f"{ran} forwards"
+    how = f"a blank input had run in {times} of this rank, and then the ranks failed together"
+    guard.taken_back(state, how, error)
+
+
+_TOGETHER = ("torch.distributed", "torch.nn.parallel", "deepspeed")
+
+
+def _between_ranks(error: BaseException) -> bool:
+    """Whether its innermost frame is of what exchanges gradients and weights."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
+    return str(where).startswith(_TOGETHER)
+
+
 def _count(state: RunState) -> None:
     """Whether a tower did run more than once in a forward, as was only possible before."""
     calls = state.kept.get(_CALLS)

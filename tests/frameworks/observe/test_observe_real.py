@@ -149,6 +149,14 @@ def test_a_dummy_image_that_a_framework_runs_under_deepspeed_is_seen(found):
     assert deepspeed.of("image").unused == ()
 
 
+def test_a_templates_dummies_are_seen_for_each_tower_and_stage(found):
+    """Its source says the same of all three."""
+    assert found["template"] == {
+        "plain": ["audio"], "zero2": [], "zero3": ["audio"], "left_alone": True,
+        "inferring": "it ran no tower",
+    }  # fmt: skip
+
+
 def test_zero3_changes_no_answer_and_goes_on(found):
     *done, last = found["zero3"]
     names = ["Qwen2VLForConditionalGeneration", "LlavaForConditionalGeneration"] * 2

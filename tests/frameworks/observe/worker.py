@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.utils.checkpoint
+import transformers
 
 from tests.kit.full_configs import CONFIGS, make
 from vlmguard_torch.observe import measure, observed, observer
@@ -119,6 +120,38 @@ def with_a_frameworks_own_dummy() -> list[dict[str, Any]]:
     return done
 
 
+def a_templates_own_dummies() -> dict[str, Any]:
+    """Which towers ms-swift's template for Qwen2.5-Omni runs in a row of text: without DeepSpeed,
+    and under its stages."""
+    from swift.template.templates.qwen import Qwen2_5OmniTemplate
+    from transformers import Qwen2VLImageProcessor
+    from transformers.integrations import HfDeepSpeedConfig
+
+    from tools.zoo import configs
+    from vlmguard_swift import own_trial
+
+    kind = transformers.Qwen2_5OmniForConditionalGeneration
+    with torch.device("meta"):
+        model = kind(configs.config(kind))
+    template: Any = Qwen2_5OmniTemplate.__new__(Qwen2_5OmniTemplate)
+    template.mode = "train"
+    template.processor = SimpleNamespace(image_processor=Qwen2VLImageProcessor(patch_size=14))
+    before = state()
+    found: dict[str, Any] = {"plain": sorted(own_trial.left_idle(template, model))}
+    found["left_alone"] = state() == before
+    for stage in (2, 3):
+        zero = {"stage": stage}
+        told = HfDeepSpeedConfig({"train_micro_batch_size_per_gpu": 1, "zero_optimization": zero})
+        found[f"zero{stage}"] = sorted(own_trial.left_idle(template, model))
+        del told
+    template.mode = "transformers"
+    try:
+        own_trial.left_idle(template, model)
+    except ValueError as error:
+        found["inferring"] = str(error)
+    return found
+
+
 def main() -> None:
     measure.WAIT = float("inf")  # tests run on busy machines
     found: dict[str, Any] = {name: observed_with(name, make(name)) for name in CONFIGS}
@@ -129,6 +162,7 @@ def main() -> None:
     found["lora"] = with_lora()
     found["checkpoint"] = with_checkpoint_replaced()
     found["own dummy"] = with_a_frameworks_own_dummy()
+    found["template"] = a_templates_own_dummies()
     found["zero3"] = under_zero3()
     print("FOUND " + json.dumps(found), flush=True)
     sys.stdout.flush()

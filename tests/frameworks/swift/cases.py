@@ -67,6 +67,10 @@ class Healthy:
     cold: bool = False
 
 
+PREDICTS = ["--predict_with_generate", "true", "--eval_strategy", "steps", "--eval_steps", "1",
+            "--val_dataset", "{data}/image.jsonl", "--max_new_tokens", "4",
+            "--external_plugins", str(EXTERNAL / "answers.py"), "--eval_metric", "answers",
+            "--metric_for_best_model", "answers"]  # fmt: skip
 OLD_LORA = ["--train_type", "lora"]
 LLAVA = [*FULL, *VISION, *ALIGNER]
 CASES = [
@@ -98,6 +102,8 @@ CASES = [
          "wrong", {"VG103"}),
     Case("llava-zero3-text-step", SFT, "llava", "phases", [*LLAVA, *zero(3)], "wrong",
          {"VG108"}, reference=[*LLAVA, *zero(2)]),
+    Case("llava-zero3-predict", SFT, "llava", "image", [*LLAVA, *zero(3), *PREDICTS], "wrong",
+         {"VG112"}),
     Case("old-sft-lora", SFT, "qwen2_vl", "image", OLD_LORA, ONCE, {"VG101"}, env="swift32"),
     # 3.2.0 samples alike on all ranks: a group spread over them has two equal completions, whose
     # advantages cancel, so that nothing would move. With two samples a rank, a group is on one.

@@ -6,7 +6,8 @@ weight updates with plain torch in one process: one JSON line a cell.
 strategy: zero1, zero2, zero3, fsdp2; an `@3` behind it for three ranks.
 tuning: trained, frozen (tower and aligner), tower (the tower alone frozen), lora (both frozen);
 a `+ckpt` behind it checkpoints without reentrance, `+reentrant` with.
-guard: off, before (the blank input put on before the model is wrapped), after; alone (as before,
+guard: off, before (the blank input put on before the model is wrapped), after; tried (as before,
+and made as a trial on a small copy proved it, which a guarded run does); alone (as before,
 and it fails on rank 1 and on no other), told (the same, and rank 1 asks the others).
 Imports everything once and forks the ranks of each cell.
 """
@@ -34,7 +35,7 @@ from vlmguard.core.facts import Run
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.ranks import phase, run
-from vlmguard_torch.blank import blank_input, rank_divergence
+from vlmguard_torch.blank import blank_input, neutral, rank_divergence
 from vlmguard_torch.layout import towers
 
 
@@ -235,9 +236,12 @@ def work(cell: Cell, rank: int) -> dict[str, Any]:
     model = make(cell)
     when = "always" if cell.strategy in ("zero3", "fsdp2") else "training"
     handle = None
-    if cell.guard in ("before", "alone", "told"):
+    if cell.guard in ("before", "alone", "told", "tried"):
         failed = functools.partial(_asks, cell.strategy) if cell.guard == "told" else _goes_on
-        handle = blank_input.install(model, when=when, failed=failed)
+        proven: dict[str, Any] = {}
+        if cell.guard == "tried":
+            proven = neutral.recipe(model, neutral.observed(model, ("image",)))
+        handle = blank_input.install(model, when=when, failed=failed, **proven)
     if cell.guard in ("alone", "told") and rank == 1:
         handle._runner.run = _fails
     if cell.strategy == "fsdp2":

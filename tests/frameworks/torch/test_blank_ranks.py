@@ -22,6 +22,8 @@ PARTS = (
     "llava/fsdp2/trained/differ/off",
     "mllama/zero2/frozen/differ/off",
     "llava/zero3/trained/differ/alone",
+    # Its forward calls the projector, its method for the features does not: not without a trial.
+    "llama4/zero2/trained/differ/before",
 )
 STOPPED = ("llava/zero3/trained/differ/told",)
 RIGHT = (
@@ -39,6 +41,9 @@ RIGHT = (
     "minicpmv4_6/zero2/trained/differ/before",
     "idefics3/fsdp2/trained/most/before",
     "llava_next/zero3@3/tower/most/before",
+    "llama4/zero2/trained/differ/tried",
+    "llama4/zero3/trained/most/tried",
+    "llama4/fsdp2/trained/most/tried",
 )
 
 
