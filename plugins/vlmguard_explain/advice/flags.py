@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from vlmguard_explain.advice import conditions
 from vlmguard_explain.advice.conditions import holds
 from vlmguard_explain.advice.values import Values, filled, known, of
 from vlmguard_explain.lazy import lazy
@@ -57,7 +56,7 @@ def marked(step: Step, facts: Facts) -> str:
 
 def _own(action: str, facts: Facts, values: Values) -> str:
     """``action`` by what this run was started with; "" where that tells nothing."""
-    if words := _of_table(action, facts, values, True) or conditions.swift_own(action, facts):
+    if words := _of_table(action, facts, values, True):
         return words
     if facts.framework not in _FREE:
         return ""
