@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-import re
 import sys
-from bisect import bisect_right
 from collections.abc import Sequence
 
 from vlmguard_explain.cause import judge
@@ -38,22 +36,7 @@ def strings(catalogue: Sequence[Known]) -> list[bytes]:
     wide = [s.text for s in signs if len(s.text) >= least.get(s.where, 1 << 20)]
     starts = [_start(text) for one in wide for text in (one, bare(one))]
     found = dict.fromkeys([*table("show")["command"]["structure"], *starts])
-    return [text.encode() for text in _shortest(list(found))]
-
-
-def _shortest(texts: list[str]) -> list[str]:
-    """Without those that hold another: where they are, it is found."""
-    joined = "\n".join(texts)  # one search each: all pairs would take a third of a second
-    starts = [0, *(match.end() for match in re.finditer("\n", joined))]
-    longer: set[int] = set()
-    for text in texts:
-        at = joined.find(text)
-        while at >= 0:
-            number = bisect_right(starts, at) - 1
-            if texts[number] != text:
-                longer.add(number)
-            at = joined.find(text, at + 1)
-    return [text for number, text in enumerate(texts) if number not in longer]
+    return [text.encode() for text in found]
 
 
 @functools.cache

@@ -105,7 +105,7 @@ def _facts(run: Run | None, batch: Batch | None, failure: Failure) -> Facts:
     raised = _raised(failure)
     message = flat(f"{failure.type}: {failure.message}")
     known = Facts() if run is None else _of(run, batch)
-    return known.at(message, flat(" ".join(raised.trace)), raised.phase)
+    return known.at(message, raised.phase, raised)
 
 
 def _of(run: Run, batch: Batch | None) -> Facts:

@@ -15,6 +15,7 @@ from vlmguard_explain.match.catalogue import WHERE, table
 
 Text = Annotated[str, Field(min_length=1)]
 Some = Annotated[list[Text], Field(min_length=1)]
+Do = Annotated[str, Field(pattern="^(not sure: )?(`[^`]+`[^`]*|[^`]+)$")]  # typed, then words
 CHANGES = table("changes")
 CODE = r"VG(?:5\d\d|600|7\d\d)"  # VG6 from VG610 on is the ledger's
 RUN = re.compile(
@@ -44,7 +45,7 @@ class Cause(Conditions):
 
 
 class Step(Conditions):
-    do: Text
+    do: Do
     cost: Text = "?"
     values: dict[str, str] = {}
     kind: Text = "?"
@@ -76,7 +77,7 @@ class Case(Strict):
     cause: str = ""
     code: str = ""
     more: bool = False
-    steps: list[Text | Some]
+    steps: list[Do | list[Do]]
 
 
 class Example(Strict):

@@ -9,16 +9,15 @@ records do not reach. A table that cannot be read is said once; nothing is raise
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from vlmguard.compat.cases import ACCUMULATION, BATCHES, MODELS, Case
+from vlmguard.compat.tables import folder
 from vlmguard.core.settings import read_toml
 from vlmguard.runtime.faults import fault
 
@@ -70,15 +69,6 @@ class Verdicts:
     legend: Mapping[str, str]
     sets: tuple[ReleaseSet, ...]
     readable: bool = True
-
-
-def folder() -> Path:
-    """The tables: ``$VLMGUARD_TABLES``, else inside the wheel, or the live folder of a checkout."""
-    asked = os.environ.get("VLMGUARD_TABLES")
-    if asked:
-        return Path(asked)
-    packed = Path(__file__).parents[1] / "_compat"
-    return packed if packed.is_dir() else Path(__file__).parents[2] / "compat"
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vlmguard_explain.advice import conditions, memory, packages
+from vlmguard_explain.advice import memory, packages
 from vlmguard_explain.advice.conditions import numbers
 from vlmguard_explain.match.catalogue import table
 from vlmguard_explain.tracebacks import frames
@@ -56,7 +56,7 @@ _WHEELS = "https://download.pytorch.org/whl/"
 
 def _wheels(v: Values) -> str:
     """Where the newest torch for the driver lies."""
-    offers, cudas = numbers(v.raw("driver")), table("releases")["cudas"]
+    offers, cudas = numbers(v.raw("driver")), table("releases").get("cudas", ())
     fit = next((f"cu{a}{b}" for a, b in cudas if (a, b) <= offers), "")
     fit = fit or ("cu118" if offers[:1] == (11,) else "")  # 11's run each other's programs
     return f"{_WHEELS}{fit}" if fit else ""
@@ -65,9 +65,16 @@ def _wheels(v: Values) -> str:
 # Arguments, and the model.
 
 
+def _swift(v: Values) -> str:
+    """ms-swift's first number: its own, else that of its files and arguments."""
+    told = v.facts.releases.get("ms-swift") or v.facts.releases.get("swift") or v.field("swift")
+    return told.partition(".")[0] if v.facts.framework == "ms-swift" else ""
+
+
 def _new_name(v: Values) -> str:
-    name = v.raw("argument")
-    return conditions.swift_renamed(name, v.facts) or v.raw("renamed")
+    """What this release of ms-swift calls it, or any other release of its package."""
+    name, now = v.raw("argument"), v.raw("tunertype")
+    return now if now not in ("", name) and v.raw("ofswift") else v.raw("renamed")
 
 
 def _new_flag(v: Values) -> str:
@@ -112,6 +119,12 @@ def _path(v: Values) -> str:
     """A file that the message names; of its several forms the most telling."""
     loose = (one for one in v.each("loose") if not one.endswith(_SOURCES))
     return v.read("path") or next(loose, "")
+
+
+def _place(v: Values) -> str:
+    """The innermost line of the user's own code."""
+    own = frames.own(v.facts.frames)
+    return f"{own[0]}:{own[1]}" if own is not None else ""
 
 
 def _other_port(v: Values) -> str:
@@ -170,7 +183,7 @@ def _engine(v: Values) -> str:
 VALUES: dict[str, Made] = {
     "argument": lambda v: v.raw("flag").lstrip("-").replace("-", "_"),
     "base": lambda v: v.facts.model if v.raw("savedwidth") else "",
-    "codefile": lambda v: frames.raised(v.facts.trace).file,
+    "codefile": lambda v: frames.raised(v.facts.frames)[0],
     "divisors": _divisors,
     "driver": lambda v: ".".join(v.groups("drivermajor")),
     "layers": lambda v: v.raw("namedlayers") or v.raw("codedlayers"),
@@ -184,7 +197,7 @@ VALUES: dict[str, Made] = {
     "modelnames": lambda v: f"{v.facts.model} {v.field('architecture')}",
     "torch": lambda v: v.facts.releases.get("torch", "") or v.field("torchrelease"),
     "modelplain": lambda v: v.facts.model.lower().replace("_", "-").rstrip("/"),
-    "main": lambda v: frames.main(v.facts.trace),
+    "main": lambda v: frames.main(v.facts.frames),
     "missing": lambda v: v.read("missing").replace("'", "").replace(" and ", ", "),
     "newname": _new_name,
     "numbers": lambda v: ", ".join(v.groups("divided")),
@@ -196,7 +209,7 @@ VALUES: dict[str, Made] = {
     "partpackage": lambda v: packages.of(v.raw("part")),
     "path": _path,
     "pin": lambda v: look_up(v.raw("name"), "in", f"releases.names.{v.raw('sourcepackage')}"),
-    "place": lambda v: str(frames.own(v.facts.trace)),
+    "place": _place,
     "repo": _repo,
     "requirer": lambda v: v.read("requirer") if "<" in v.raw("wanted") else "",
     "served": lambda v: v.raw("modelfolder") or v.raw("modelrepo"),
@@ -223,11 +236,9 @@ PLAIN: dict[str, Made] = {
     "newflag": _new_flag,
     "positions": lambda v: str(int(v.raw("tablesize")) - 2) if v.raw("tablesize") else "",
     "program": _program,
-    "span": lambda v: _lines(frames.raised(v.facts.trace).line, 8, 2),
+    "span": lambda v: _lines(frames.raised(v.facts.frames)[1], 8, 2),
     "surplus": _surplus,
-    "swiftmajor": lambda v: (
-        conditions.swift_release(v.facts) if v.facts.framework == "ms-swift" else ""
-    ),
+    "swiftmajor": _swift,
     "tensorranks": lambda v: str(math.gcd(*_ints(v, "parallel")) or ""),
     "vision": lambda v: "true" if v.facts.vision else "",
     "wheels": _wheels,

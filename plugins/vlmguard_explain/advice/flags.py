@@ -10,13 +10,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from vlmguard_explain.advice import conditions
 from vlmguard_explain.advice.conditions import holds
 from vlmguard_explain.advice.values import Values, filled, known, of
 from vlmguard_explain.lazy import lazy
 from vlmguard_explain.match.catalogue import Step, table
 from vlmguard_explain.run.logfacts import Facts
-from vlmguard_explain.tracebacks import frames
 
 # Frameworks whose command line is transformers' TrainingArguments and their own.
 _FAMILY = dict.fromkeys(("TRL", "transformers", "FlagEmbedding", "ms-swift"), "hf")
@@ -25,11 +23,21 @@ _FAMILY |= dict.fromkeys(("LLaMA-Factory", "axolotl"), "yaml")
 _FREE = ("", "transformers", "accelerate", "TRL", "ColossalAI")
 # A LLaMA-Factory's command line that has flags: YAML's pairs are typed as such.
 _FLAGGED = frozenset(("stage", "finetuning_type", "dataset", "model_name_or_path"))
-_PAIR = lazy(r"(?:^|, )([a-z_][a-z_0-9]{3,47}): ([\w./-]{1,60})")
+_PAIR = lazy(r"(?:^(`?)|, )([a-z_][a-z_0-9]{3,47}): ([\w./-]{1,60})")
 
 
 def say(step: Step, facts: Facts) -> str:
     """``step`` in this run's words."""
+    return plain(marked(step, facts))
+
+
+def plain(said: str) -> str:
+    """``said`` without the back-ticks round what is typed; no value of a log has any."""
+    return said.replace("`", "")
+
+
+def marked(step: Step, facts: Facts) -> str:
+    """The same, what is typed of it in back-ticks."""
     values, changes = of(facts), table("changes")
     action = step.do
     while action in changes and "otherwise" in changes[action]:
@@ -40,16 +48,15 @@ def say(step: Step, facts: Facts) -> str:
     if action in changes and not words:
         spelt, name = changes[action], facts.framework
         words = spelt.get(name) or spelt.get(_FAMILY.get(name, "")) or spelt["usual"]
-        words = _in_code(words, facts, values)
-    said = filled(words, values, step.values) + step.values.get("then", "")
+    said = filled(words, values, step.values)
     if facts.framework == "LLaMA-Factory" and action in changes and facts.typed & _FLAGGED:
-        said = _PAIR.sub(lambda m: f"{' ' if m.start() else ''}--{m[1]} {m[2]}", said)
+        said = _PAIR.sub(lambda m: f"{' ' if m[1] is None else m[1]}--{m[2]} {m[3]}", said)
     return said
 
 
 def _own(action: str, facts: Facts, values: Values) -> str:
     """``action`` by what this run was started with; "" where that tells nothing."""
-    if words := _of_table(action, facts, values, True) or conditions.swift_own(action, facts):
+    if words := _of_table(action, facts, values, True):
         return words
     if facts.framework not in _FREE:
         return ""
@@ -76,36 +83,3 @@ def project(facts: Facts) -> dict[str, Any]:
         return {}
     found = (one for one in table("projects")["project"] if re.search(one["path"], facts.trace))
     return next(found, {})
-
-
-_FLAG = lazy(r"--([a-z_][a-z_0-9]{1,47}) ('[^']{1,200}'|[^\s-]\S{0,60}?(?=,? |,?$))")
-
-
-def _in_code(words: str, facts: Facts, values: Values) -> str:
-    """``words`` and the same for a script that sets its arguments in code, where one failed."""
-    arguments, pairs = set(table("own")["arguments"]), _FLAG.findall(words)
-    notebook = "notebook" in facts.fields
-    if facts.framework not in ("transformers", "TRL") or facts.typed & arguments or not pairs:
-        return words
-    if not words.startswith("--") or not {name for name, _ in pairs} <= arguments:
-        return words
-    if words.count("--") != len(pairs) or not (notebook or frames.own(facts.trace).file):
-        return words
-    code = f"{_class(facts.trace)}({', '.join(f'{name}={_literal(v)}' for name, v in pairs)})"
-    return code if notebook else f"{words}; in code: {code}"
-
-
-def _literal(value: str) -> str:
-    value = re.sub(r"\b(?:true|false)\b", lambda m: m[0].capitalize(), value.strip("'"))
-    return value if re.fullmatch(r"[\d.e-]+|True|False|\{.*\}", value) else f'"{value}"'
-
-
-_SHORT = frozenset("sft dpo grpo kto ppo rloo orpo cpo bco gkd xpo prm md".split())
-
-
-def _class(trace: str) -> str:
-    """The class of arguments that belongs to the trainer in the traceback."""
-    match = re.search(r"(?:trl|open_r1)/trainer/(\w{2,12})_trainer\.py", trace)
-    words = match[1].split("_") if match is not None else ["training", "arguments"]
-    told = "".join(word.upper() if word in _SHORT else word.capitalize() for word in words)
-    return f"{told}Config" if match is not None else told

@@ -10,6 +10,9 @@ _UNIT = {"KiB": 2**-20, "MiB": 2**-10, "GiB": 1.0, "bytes": 2**-30, "B": 2**-30,
 _SIZE = r"([\d.]{1,12}) (KiB|MiB|GiB|TiB|bytes|B)\b"
 
 
+_KNOWN = frozenset(("ours", "idle", "reserved"))  # how much of it is this process's
+
+
 def read(message: str) -> dict[str, float]:
     """Name → GiB; 0 or no entry where the message does not tell.
 
@@ -33,23 +36,17 @@ def read(message: str) -> dict[str, float]:
 
 
 def _others(found: dict[str, float], listed: list[float], held: float) -> float:
-    """What other processes hold: those that are listed, else the rest of the card."""
-    ours = found.get("ours")
-    if ours is None:
+    """What other processes hold: those that are listed, else the rest of the card, if that is most
+    of it: CUDA's own context and NCCL hold little."""
+    if "ours" not in found:
         # In a container NVML knows this process by another number: torch then lists it among the
         # others. It is the one that holds what torch says that it holds, or the next larger one.
         mine = min((each for each in listed if each >= held - 0.01), default=None)
         listed = [each for each in listed if each != mine]
-    if listed or not {"total", "free"} <= found.keys():
+    if listed or not {"total", "free"} <= found.keys() or not found.keys() & _KNOWN:
         return sum(listed)
-    rest = found["total"] - found["free"] - (held if ours is None else ours)
-    if ours is None:
-        # torch before 2.2 told nothing of the process as a whole: what CUDA's own context and NCCL
-        # hold beside PyTorch is never most of a card.
-        known, share = bool(found.keys() & {"idle", "reserved"}), 0.6
-    else:
-        known, share = ours >= found.get("allocated", 0.0), 0.1  # else NVML told nothing of it
-    return rest if known and rest > share * found["total"] else 0.0
+    rest = found["total"] - found["free"] - max(found.get("ours", 0.0), held)
+    return rest if rest > (0.1 if "ours" in found else 0.6) * found["total"] else 0.0
 
 
 def _sizes(pattern: str, message: str) -> list[float]:

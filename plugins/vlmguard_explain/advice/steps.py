@@ -86,7 +86,7 @@ _CHANGED = "the default: only if you changed it"
 
 def had(action: str, facts: Facts) -> bool:
     """Whether the log says that the run had ``action`` before it failed."""
-    usual = str(table("changes").get(action, {}).get("usual", action))
+    usual = str(table("changes").get(action, {}).get("usual", action)).lstrip("`")
     asked, env = _SETTINGS.match(usual), facts.fields.get("env", "").split()
     if env and asked:
         return all(setting in env for setting in asked[0].split())

@@ -110,11 +110,8 @@ def at_failure(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts
     if event is not None:
         phase = event.phase or phase_in_log(digests)
         message = flat(f"{event.type}: {event.message}")[:6000]
-        return facts.at(message, flat(" ".join(event.trace)), phase)
-    later = flat(answer.evidence[-1].raw) if len(answer.evidence) > 1 else ""
-    behind = device_assert(pick, digests)
-    trace = flat(" ".join(behind.trace)) if behind else later if "'loss': " in later else ""
-    return facts.at(flat(pick.line.raw), trace, phase_in_log(digests))
+        return facts.at(message, phase, event)
+    return facts.at(flat(pick.line.raw), phase_in_log(digests), device_assert(pick, digests))
 
 
 def by_facts(answer: Answer, digests: Sequence[Digest]) -> Answer:

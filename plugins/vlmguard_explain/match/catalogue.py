@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from vlmguard.compat.tables import folder
+
 HERE = Path(__file__).parent.parent
 FOLDERS = ("catalogue", "cases", "tables")
 WHERE = ("message", "trace", "line", "raised", "type")
@@ -185,9 +187,8 @@ def cases() -> tuple[Case, ...]:
 
 
 def table(name: str) -> dict[str, Any]:
-    """One of the look-up tables."""
-    found: dict[str, Any] = data()[f"tables/{name}.toml"]
-    return found
+    """One of the look-up tables; that of releases is `vlmguard.compat`'s."""
+    return data().get(f"tables/{name}.toml", {})
 
 
 def _known(path: str, read: dict[str, Any]) -> Known:
@@ -229,7 +230,10 @@ def _case(one: dict[str, Any]) -> Case:
 def data() -> dict[str, dict[str, Any]]:
     """Path below this package → what that TOML file holds."""
     paths = [path for name in FOLDERS for path in sorted((HERE / name).glob("*.toml"))]
-    stamp = [[str(p.relative_to(HERE)), p.stat().st_mtime_ns, p.stat().st_size] for p in paths]
+    named = {str(path.relative_to(HERE)): path for path in paths}
+    if (shared := folder() / "releases.toml").is_file():
+        named["tables/releases.toml"] = shared
+    stamp = [[n, str(p), p.stat().st_mtime_ns, p.stat().st_size] for n, p in named.items()]
     kept = HERE / "__pycache__" / "catalogue.json"
     try:
         before, read = json.loads(kept.read_bytes())
@@ -237,17 +241,10 @@ def data() -> dict[str, dict[str, Any]]:
             return dict(read)
     except (OSError, ValueError):
         pass
-    read = {str(path.relative_to(HERE)): _toml(path) for path in paths}
+    from vlmguard.core.settings import read_toml  # which takes as long as all of this
+
+    read = {name: read_toml(path) for name, path in named.items()}
     _keep(kept, [stamp, read])
-    return read
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     return read
 
 

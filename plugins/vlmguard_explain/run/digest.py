@@ -15,7 +15,7 @@ from vlmguard_explain.run import launcher, progress, watchdog
 from vlmguard_explain.source import clean
 from vlmguard_explain.source.reader import Reading
 from vlmguard_explain.source.sources import Source
-from vlmguard_explain.tracebacks import events, frames
+from vlmguard_explain.tracebacks import events
 from vlmguard_explain.tracebacks.event import Event, flat
 
 _P, _T = patterns("run.digest"), words("run.digest")
@@ -24,21 +24,8 @@ QUOTED = 3  # lines of a quotation; a run says more
 RECENT = 40  # lines of each rank
 LAST = 60  # lines in which loose words count: earlier ones did not end the run
 ONLY = 0.6  # of the lines are a logger's errors
-_MASKED = dict.fromkeys(map(ord, "0123456789abcdefx"))  # numbers, pointers
 _NOT_STARTED = "VG590"
-_KINDS = patterns("show.notable")
-
-_FIRST_KEPT, _LAST_KEPT = 150, 350  # lines that are kept of one log
-_LONGEST = 2000  # characters of one: more than is ever shown, so that no secret is cut in two
-_COMMANDS = 4
-
-
-@dataclass
-class Notable:
-    """``commands`` as they were typed; ``lines``: the others, in order."""
-
-    commands: list[Line] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+BEFORE, AFTER = 5, 3  # lines that are shown with the one that may be the failure
 
 
 @dataclass
@@ -55,9 +42,7 @@ class Digest:
     progress: progress.Progress = field(default_factory=progress.Progress)
     watched: list[Line] = field(default_factory=list)  # lines of NCCL's watchdog
     text: str = ""  # the log's beginning and end, for facts
-    # the last line of each rank; recent: its last lines
-    finals: dict[int | None, Line] = field(default_factory=dict)
-    recent: dict[int | None, deque[Line]] = field(default_factory=dict)
+    recent: dict[int | None, deque[Line]] = field(default_factory=dict)  # each rank's last lines
     # places at which a launcher began to end the processes
     stopped: list[int] = field(default_factory=list)
     unresolved: frozenset[str] = frozenset()  # hosts whose name no rank could resolve
@@ -70,8 +55,12 @@ class Digest:
     before: int = 0
     ended_before: Line | None = None
     first: int = 1  # the line, from 1, where the one that is told begins
-    # the lines that tell what the run did
-    notable: Notable = field(default_factory=Notable)
+    around: list[Line] = field(default_factory=list)  # the lines by what may be the failure
+
+    @functools.cached_property
+    def finals(self) -> dict[int | None, Line]:
+        """The last line of each rank."""
+        return {rank: lines[-1] for rank, lines in self.recent.items()}
 
     @functools.cached_property
     def ends(self) -> list[int]:
@@ -92,7 +81,6 @@ def of(source: Source, number: int, reading: Reading) -> Digest:
         raised if len(raised) <= MOST else raised[: MOST // 4] + raised[-MOST * 3 // 4 :]
     )
     digest.exits = launcher.exits(kept)
-    digest.notable = notable_lines(kept)
     digest.watched = watchdog.records(kept)
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _T.stopping)]
     digest.guard_lines = [line for line in kept if "vlmguard: VG" in line.raw][:MOST]
@@ -101,13 +89,13 @@ def of(source: Source, number: int, reading: Reading) -> Digest:
     _last_resort(digest, kept)
     if not _said(digest, kept[-LAST:]):
         digest.fragments = list(_fragments(kept, digest))[:MOST]
+    digest.around = list(_around(kept, digest))
     ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
     if digest.before:  # the facts of an earlier run are not this one's
         ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
     digest.text = "\n".join(dict.fromkeys(ends))
     for line in everything:
         if line.text.strip() and line.number >= digest.first:
-            digest.finals[line.rank] = line
             digest.recent.setdefault(line.rank, deque(maxlen=RECENT)).append(line)
     return digest
 
@@ -122,12 +110,6 @@ def _dedented(kept: list[Line]) -> list[Line]:
         replace(line, text=text) if few or events.TYPE.match(text) else line
         for line, text in zip(kept, bare, strict=True)
     ]
-
-
-def shape(text: str) -> int:
-    """What a line has in common with the same line of another rank or step."""
-    said = text.partition("NCCL ")[2] if "NCCL " in text else text  # without its host
-    return hash(said.strip()[:200].translate(_MASKED))
 
 
 def _last_resort(digest: Digest, kept: Sequence[Line]) -> None:
@@ -221,54 +203,20 @@ def _leveled(line: Line) -> bool:
     return line.level in ("W", "I") and _T.signalled not in line.raw
 
 
-def texts(digests: Sequence[Digest]) -> list[str]:
-    """What is kept of the logs: their beginnings and ends, and the telling lines between."""
-    return [d.text for d in digests] + [line.raw for d in digests for line, _ in d.matched]
-
-
-def notable_lines(kept: Sequence[Line]) -> Notable:
-    """The notable lines of ``kept``; of several lines of one `shape` the first."""
-    found, first, last = Notable(), list[Line](), deque[Line](maxlen=_LAST_KEPT)
-    known: set[int] = set()
-    inside: set[str] = set()
-    for number, line in enumerate(kept):
-        text = line.text
-        if not text.strip() or _framed(text, line.lane, inside):
+def _around(kept: Sequence[Line], digest: Digest) -> Iterable[Line]:
+    """The lines that may be the failure, and those before and behind each; no bar."""
+    ends = (*digest.exits, *digest.events)
+    told = {line.place for line in (*(e.line for e in ends), *(line for line, _ in digest.matched))}
+    before, left = deque[Line](maxlen=BEFORE), 0
+    for line in kept:
+        if not line.text.strip() or "%|" in line.text:
             continue
-        label = text.partition("%|")[0].rstrip(" 0123456789") if "%|" in text else text
-        one = shape(text) if label is text else hash(label)  # a bar: once, by its label
-        if one in known or not _KINDS.letter.search(label):
-            continue
-        known.add(one)
-        if len(found.commands) < _COMMANDS and _KINDS.command.match(line.raw[:1500]):
-            found.commands.append(_cut(line, _continued(kept, number)))
-        elif not _KINDS.noise.search(text[:600]):
-            (first if len(first) < _FIRST_KEPT else last).append(_cut(line, line.raw))
-    found.lines = [*first, *last]
-    return found
-
-
-def _framed(text: str, lane: str, inside: set[str]) -> bool:
-    """Whether it is a traceback's, a box's or a configuration's; ``inside`` are lanes in one."""
-    if text.startswith(("│", "╭", "╰", "}", "]", "Traceback (")) or frames.is_frame(text):
-        inside.add(lane)
-        return True
-    if text[:1] in " \t" and lane in inside:
-        return True
-    inside.discard(lane)
-    if text.rstrip().endswith(("{", "[", "(")):
-        inside.add(lane)
-    return False
-
-
-def _continued(kept: Sequence[Line], number: int) -> str:
-    """A command with the lines that its backslashes join to it."""
-    said = kept[number].raw.rstrip()
-    while said.endswith("\\") and number + 1 < len(kept) and len(said) < _LONGEST:
-        number += 1
-        said = f"{said[:-1].rstrip()} {kept[number].text.strip()}"
-    return said
-
-
-def _cut(line: Line, raw: str) -> Line:
-    return replace(line, text="", raw=raw if len(raw) <= _LONGEST else raw[: _LONGEST - 2] + " …")
+        if line.place in told:
+            yield from before
+            before.clear()
+            left = AFTER + 1
+        if left:
+            yield line
+            left -= 1
+        else:
+            before.append(line)

@@ -16,6 +16,7 @@ from typing import Any
 
 from vlmguard_explain.advice import packages
 from vlmguard_explain.lazy import lazy, patterns, words
+from vlmguard_explain.tracebacks.event import Event, flat
 
 _P, _T = patterns("run.logfacts"), words("run.logfacts")
 CARDS = 8  # of a machine, at most
@@ -47,6 +48,7 @@ class Facts:
     phase: str = ""
     message: str = ""  # the failure's own text, `flat`
     trace: str = ""
+    frames: tuple[tuple[str, int, str], ...] = ()  # the traceback's: file, line, function
     steps: tuple[int, int] | None = None
     log: str = ""  # the file that tells the failure, as it was given; empty for standard input
     # lower-case names of arguments → their text, as printed
@@ -69,9 +71,11 @@ class Facts:
         names = f"{self.model} {self.fields.get('model_type', '')}"
         return bool(told) or _P.seeing_model.search(names) is not None
 
-    def at(self, message: str, trace: str, phase: str) -> Facts:
+    def at(self, message: str, phase: str, raised: Event | None = None) -> Facts:
         """The same run, at one failure."""
-        return replace(self, message=message, trace=trace, phase=phase)
+        trace = flat(" ".join(raised.trace)) if raised else ""
+        found = tuple(raised.frames) if raised else ()
+        return replace(self, message=message, trace=trace, frames=found, phase=phase)
 
     def number(self, *names: str, most: int = 10**12) -> int | None:
         """The first of these arguments that was printed as a whole number, no higher than most."""

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from vlmguard_explain.cause.candidates import Answer, device_assert
-from vlmguard_explain.lazy import patterns
+from vlmguard_explain.cause.candidates import Answer, Candidate, device_assert
 from vlmguard_explain.lines.lines import Line
-from vlmguard_explain.run.digest import Digest
+from vlmguard_explain.run.digest import AFTER, BEFORE, Digest
 from vlmguard_explain.source import clean
 from vlmguard_explain.tracebacks import frames
 from vlmguard_explain.tracebacks.event import Event
 
-_P = patterns("show.excerpt")
-
 LONGEST = 480  # characters of an evidence line
-BEFORE, AFTER = 5, 3  # lines before the failure, and behind a line that is no exception
-TROUBLE = 6  # lines elsewhere that speak of trouble
 OWN, INNER = 4, 3  # frames: the user's, and the last
 CODE = 120  # characters
 CHAIN = 8  # exceptions, each from the one before
@@ -25,34 +20,26 @@ CHAIN = 8  # exceptions, each from the one before
 
 def context(answer: Answer, digests: Sequence[Digest]) -> list[Line]:
     """The lines that are shown with an answer, its evidence among them, in order."""
-    if not digests:  # vlmguard's reports alone
-        return []
-    pick = answer.pick.line if answer.pick else None
-    longest = max(digests, key=lambda digest: len(digest.notable.lines))
-    digest = digests[pick.source] if pick and pick.source < len(digests) else longest
-    lines: list[Line] = [one for d in digests for one in d.notable.commands][:2]
-    lines += _near(digest, pick, answer.pick.event if answer.pick else None)
+    lines = _near(answer.pick, digests) if answer.pick else _last(digests)
     lines += [line for e in _traced(answer, digests) for line in (e.line, e.last) if line]
-    kept = {line.place: line for line in lines}
-    own = {line.place: line for line in answer.evidence}
+    kept = {line.place: line for line in (*lines, *answer.evidence)}  # that is whole
     if answer.verdict == "unfinished":  # its evidence is shown by rank
-        return [kept[at] for at in sorted(kept.keys() - own.keys())]
-    kept |= own  # which are whole
+        kept = {at: line for at, line in kept.items() if line not in answer.evidence}
     return [kept[at] for at in sorted(kept)]
 
 
-def _near(digest: Digest, pick: Line | None, event: Event | None) -> Iterator[Line]:
-    lines, rank = digest.notable.lines, pick.rank if pick else None
-    if rank is not None:
-        lines = [line for line in lines if line.rank in (None, rank)]
-    before = [line for line in lines if pick is None or line.at < pick.at]
-    trouble = [line for line in before[:-BEFORE] if _P.trouble.search(line.raw)]
-    yield from trouble[:2] + trouble[2:][-(TROUBLE - 2) :]
-    yield from before[-BEFORE:]
-    if pick is not None and event is None:
-        after = [line for line in lines if line.at > pick.at]
-        yield from after[:AFTER]
-        yield from [line for line in after[AFTER:] if _P.trouble.search(line.raw)][:AFTER]
+def _near(pick: Candidate, digests: Sequence[Digest]) -> list[Line]:
+    """The lines of its rank before and behind it."""
+    around = [line for d in digests for line in d.around if line.source == pick.line.source]
+    lines = [line for line in around if pick.rank is None or line.rank in (None, pick.rank)]
+    before, end = [line for line in lines if line.at < pick.line.at], pick.at
+    return before[-BEFORE:] + [line for line in lines if line.at > end][:AFTER]
+
+
+def _last(digests: Sequence[Digest]) -> list[Line]:
+    """The last lines of all ranks."""
+    lines = [line for d in digests for recent in d.recent.values() for line in recent]
+    return sorted(lines, key=lambda line: line.place)[-BEFORE:]
 
 
 def _traced(answer: Answer, digests: Sequence[Digest]) -> list[Event]:

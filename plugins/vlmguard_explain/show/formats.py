@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vlmguard.core.annotations import annotation
+from vlmguard_explain.advice import flags
 from vlmguard_explain.cause.candidates import Answer
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.run.digest import Digest
@@ -47,7 +48,7 @@ def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
             "steps": facts.steps[1] if facts.steps else None,
         },
         "earlier_runs": sum(digest.before for digest in digests),
-        "change": [{"do": step.do, "cost": step.cost} for step in steps],
+        "change": [{"do": flags.plain(step.do), "cost": step.cost} for step in steps],
         "wrong": known.wrong if known else "",
         "prevented_by": list(known.prevented) if known else [],
         "zh": known.zh if known else "",

@@ -16,10 +16,10 @@ from vlmguard_explain.source import clean
 
 
 def of(answer: Answer, values: Mapping[str, str]) -> list[Step]:
-    """The steps in the words to print."""
+    """The steps in the words to print, what is typed in back-ticks."""
     facts, failure = answer.facts, answer.known
     own = steps.steps(failure, facts) if failure is not None else steps.of_bug(facts)
-    found = [replace(one, do=flags.say(one, facts)) for one in own]
+    found = [replace(one, do=flags.marked(one, facts)) for one in own]
     if failure is None:
         more = {name: value for name, value in values.items() if value}
         facts = replace(facts, fields={**facts.fields, **more})
@@ -28,7 +28,7 @@ def of(answer: Answer, values: Mapping[str, str]) -> list[Step]:
             do, asked = one["do"], one.get("run", ())
             if values_.known(do, known) and all(holds(each, facts, known) for each in asked):
                 named = values_.wants(do)
-                said = values_.filled(do, known) if named else flags.say(Step(do), facts)
+                said = values_.filled(do, known) if named else flags.marked(Step(do), facts)
                 found.append(Step(said))
     return [replace(one, do=clean.shown(one.do)) for one in found]
 

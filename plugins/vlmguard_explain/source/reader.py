@@ -18,10 +18,8 @@ Find = Callable[[bytes], list[tuple[int, int]]]  # block → (start, number of t
 
 
 def finder(strings: Sequence[bytes], plain: bool = False) -> Find:
-    """A function that finds every occurrence of every string, overlapping ones too.
-
-    None of ``strings`` may hold another one.
-    """
+    """A function that finds all occurrences of the strings, overlapping ones too; of two that
+    begin at one place the shorter may stand for both."""
     if not plain:
         try:
             return _compiled(tuple(strings))
@@ -45,9 +43,11 @@ def _compiled(strings: tuple[bytes, ...]) -> Find:
 
 def _plain(strings: Sequence[bytes]) -> Find:
     root: dict[int, Any] = {}
-    for string in strings:
+    for string in sorted(strings, key=len):
         node = root
         for byte in string:
+            if node.get(byte) == {}:
+                break  # a shorter one ends here
             node = node.setdefault(byte, {})
     numbers = {string: number for number, string in enumerate(strings)}
     search = re.compile(_expression(root)).search

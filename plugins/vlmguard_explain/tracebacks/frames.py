@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from vlmguard_explain.lazy import lazy, patterns, words
+from vlmguard_explain.lazy import patterns, words
 
 _P = patterns("lines.frames")
 _T = words("lines.frames")
 
 Frame = tuple[str, int, str]
 """Path, line, function."""
-
-
-def paths(trace: str) -> list[str]:
-    """The files of a traceback's text, outermost first."""
-    return _P.path.findall(trace)
 
 
 def foreign(path: str) -> bool:
@@ -68,41 +62,17 @@ def code_under(trace: Sequence[str], number: int, longest: int = LONGEST) -> str
     return ""
 
 
-_FRAME = lazy(r"File \"([^\"\n]{1,200})\", line (\d{1,7})(?:, in ([\w.<>]{1,80}))? ?")
-
-
-class Place(NamedTuple):
-    """A frame of a traceback; ``code``: its line, as it stands there."""
-
-    file: str = ""
-    line: int = 0
-    name: str = ""
-    code: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.file else ""
-
-
-def places(trace: str) -> list[Place]:
-    """The frames, the outermost first."""
-    found = []
-    for match in _FRAME.finditer(trace):
-        code = trace[match.end() : match.end() + 400].partition(' File "')[0]
-        found.append(Place(match[1], int(match[2]), match[3] or "", code))
-    return found
-
-
-def own(trace: str) -> Place:
+def own(found: Sequence[Frame]) -> Frame | None:
     """The innermost line of the user's own code."""
-    return next((one for one in reversed(places(trace)) if users(one.file)), Place())
+    return next((one for one in reversed(found) if users(one[0])), None)
 
 
-def main(trace: str) -> str:
+def main(found: Sequence[Frame]) -> str:
     """The user's script that was started."""
-    first = next(iter(places(trace)), Place()).file
+    first = found[0][0] if found else ""
     return first if first.endswith(".py") and users(first) else ""
 
 
-def raised(trace: str) -> Place:
+def raised(found: Sequence[Frame]) -> Frame:
     """The innermost line that is in a file."""
-    return next((one for one in reversed(places(trace)) if "<" not in one.file), Place())
+    return next((one for one in reversed(found) if "<" not in one[0]), ("", 0, ""))
