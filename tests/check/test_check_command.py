@@ -40,8 +40,10 @@ def test_without_the_framework_it_cannot_tell(capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("text", "code", "told"),
-    [("echo hello", 0, "nothing to judge"), ("megatron sft --x", 0, "Megatron: not guarded"),
-     ("swift infer --model x", 0, "does not train"), ("srun torchrun x.py", 2, "not seen inside"),
+    [("echo hello", 0, "nothing to judge"), ("make train", 2, "not seen inside"),
+     ("megatron sft --x", 0, "Megatron: not guarded"),
+     ("swift infer --model x", 0, "does not train"),
+     ("srun torchrun x.py", 2, "not looked at: x.py"),
      ("python prepare.py", 2, "prepare.py is not on this disk"), ("if", 2, "not understood")],
 )  # fmt: skip
 def test_exit_status(script, capsys, text, code, told):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import pytest
 
-from vlmguard.check import launcher, redact, script
+from tests.check.launcher_forms import FORMS, QUIET
+from vlmguard.check import answer, launcher, redact, script
 from vlmguard.check.shell.state import Call
 
 PEELED = [
@@ -58,13 +60,117 @@ def test_no_job(words):
     assert launcher.job(call) is None
 
 
-@pytest.mark.parametrize("words", ["sbatch train.sh", "srun torchrun t.py", "ssh a b",
-                                   "docker run x torchrun t.py", "kubectl apply -f x"])  # fmt: skip
+@pytest.mark.parametrize("words", ["make train", "find x -exec y ;", "docker pull x", "xargs a b",
+                                   "kubectl apply -f x", "./missing.sh x"])  # fmt: skip
 def test_not_seen_inside(words, tmp_path):
     (tmp_path / "x.sh").write_text(words)
     reading = script.of_file(str(tmp_path / "x.sh"), [], {"PATH": "/bin"})
     assert [call.words[0] for call in reading.unseen] == [words.split()[0]]
     assert not reading.jobs
+
+
+@pytest.mark.parametrize(("words", "found"), FORMS)
+def test_a_form_of_a_command_that_trains(words, found, tmp_path, monkeypatch):
+    """Peeled to its job; where it is not, nobody looked into it, and it is no exit 0."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.sh").write_text(words + "\n")
+    reading = script.of_file("x.sh", [], {"PATH": "/bin"})
+    assert [(job.target, job.world) for job in reading.jobs] == ([found] if found else [])
+    assert answer.of(reading, {}).code(False) == 2
+    assert answer.of(script.literally("x.sh"), {}).code(False) == 2
+
+
+@pytest.mark.parametrize("words", QUIET)
+def test_what_trains_nothing_is_no_alarm(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.sh").write_text(words + "\n")
+    assert answer.of(script.of_file("x.sh", [], {"PATH": "/bin"}), {}).code(False) == 0
+
+
+def test_the_variables_that_a_wrapper_gives(tmp_path):
+    """What it clears is gone, what it sets is there, and the whole command stays in front."""
+    text = "export NPROC_PER_NODE=8\nenv -i NNODES=2 swift sft --x\nnice -n 5 swift sft --x\n"
+    (tmp_path / "x.sh").write_text(text + "docker run -e NPROC_PER_NODE=4 i swift sft --x\n")
+    reading = script.of_file(str(tmp_path / "x.sh"), [], {"PATH": "/bin"})
+    assert [job.world for job in reading.jobs] == [2, 8, 4]
+    assert reading.jobs[1].prefix == ("nice", "-n", "5", "swift", "sft")
+    assert "in a container" in reading.remarks[0].text
+
+
+def test_a_script_that_sbatch_starts_sees_slurm(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.slurm").write_text(
+        "#SBATCH --nodes=4\ntorchrun --nnodes $SLURM_NNODES --nproc_per_node 8 t.py"
+    )
+    (tmp_path / "x.sh").write_text("sbatch -N 2 job.slurm\nsbatch job.slurm")
+    reading = script.of_file("x.sh", [], {"PATH": "/bin"})
+    assert [job.world for job in reading.jobs] == [16, 32]
+
+
+def test_an_unset_variable_of_a_scheduler_is_no_zero(tmp_path):
+    (tmp_path / "x.sh").write_text(
+        "N=$((WORLD_SIZE * 8))\ntorchrun --nnodes $((SLURM_NNODES)) --nproc_per_node $N t.py\n"
+        "A=(1 2)\necho ${A[RANK]} $((UNSET + 1))\n"
+    )
+    (job,) = script.of_file(str(tmp_path / "x.sh"), [], {"PATH": "/bin"}).jobs
+    assert (job.nodes, job.per_node) == (None, None)
+
+
+LOST = {
+    "a comment": "swift sft --a 1 \\\n  # --b 2 \\\n  --c 3\n",
+    "a blank": "swift sft --a 1 \\ \n  --c 3\n",
+}
+
+
+@pytest.mark.parametrize("text", LOST.values(), ids=LOST)
+def test_flags_that_bash_loses_are_told(text, tmp_path):
+    (tmp_path / "x.sh").write_text(text)
+    reading = script.of_file(str(tmp_path / "x.sh"), [], {"PATH": "/bin"})
+    assert [remark.text[:15] for remark in reading.refused] == ["bash runs --c a"]
+    assert answer.of(reading, {}).code(False) == 2
+
+
+def test_a_comment_behind_the_last_flag_loses_nothing(tmp_path):
+    (tmp_path / "x.sh").write_text("swift sft --a 1 \\\n  # --b 2\necho done\n")
+    assert not script.of_file(str(tmp_path / "x.sh"), [], {"PATH": "/bin"}).refused
+
+
+CELLS = [
+    ("markdown", "!swift sft --no"), ("code", "!pip install ms-swift -U"),
+    ("code", "import os\nos.environ['NPROC_PER_NODE'] = '2'\nx = 1"),
+    ("code", "!swift sft \\\n  --model x \\\n  --output_dir {out}"),
+    ("code", "%%bash\nNPROC_PER_NODE=4 swift pt --model y"), ("code", "%env NNODES=2"),
+    ("code", "!swift rlhf --model z"),
+]  # fmt: skip
+
+
+def _notebook(path, cells):
+    made = [{"cell_type": kind, "source": text.splitlines(keepends=True)} for kind, text in cells]
+    path.write_text(json.dumps({"cells": made}))
+    return str(path)
+
+
+def test_a_notebooks_cells_are_read(tmp_path):
+    path = _notebook(tmp_path / "n.ipynb", CELLS)
+    reading = script.of_file(path, [], {"PATH": "/bin"})
+    assert [(job.target, job.world) for job in reading.jobs] == [
+        ("swift sft", 2), ("swift pt", 4), ("swift rlhf", 4)]  # fmt: skip
+    assert not reading.unseen
+    assert len(script.literally(path).jobs) == 3
+
+
+def test_a_cell_that_trains_in_python_is_not_looked_at(tmp_path):
+    path = _notebook(tmp_path / "n.ipynb", [("code", "t = Trainer(m)\nt.train()")])
+    assert answer.of(script.of_file(path, [], {}), {}).code(False) == 2
+    path = _notebook(tmp_path / "n.ipynb", [("code", "print(1)")])
+    assert answer.of(script.of_file(path, [], {}), {}).code(False) == 0
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"cells": [1]}', "[]"])
+def test_a_damaged_notebook_is_one_line(text, tmp_path):
+    (tmp_path / "n.ipynb").write_text(text)
+    with pytest.raises(OSError, match="is no notebook"):
+        script.of_file(str(tmp_path / "n.ipynb"), [], {})
 
 
 SECRET = "s3cr3t-value-0123"

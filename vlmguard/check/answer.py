@@ -31,7 +31,7 @@ class Answer:
     @property
     def hidden(self) -> tuple[bool, ...]:
         """Whether a command that nobody looked into seems to train, one by one."""
-        return tuple(launcher.suspicious(call.words) for call in self.reading.unseen)
+        return tuple(launcher.suspicious(call) for call in self.reading.unseen)
 
 
 def of(reading: Reading, releases: Mapping[str, str], deeply: bool = False) -> Answer:

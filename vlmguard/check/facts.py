@@ -12,7 +12,8 @@ from vlmguard.core.facts import PARTITIONED, Certainty, Checkpointing, Run, Stra
 
 @dataclass
 class Draft:
-    """A run as far as its command tells. ``doubts`` lists what it does not tell.
+    """A run as far as its command tells. ``doubts`` lists what it does not tell, ``unread`` what
+    should have been looked at and could not be.
 
     Attributes:
         trains: tower kind → whether it trains ("full", "adapters", "").
@@ -45,6 +46,7 @@ class Draft:
     freeze: tuple[str, ...] = ()
     conflicting_flags: tuple[str, ...] = ()
     doubts: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def doubt(self, text: str) -> None:
         if text not in self.doubts:

@@ -11,6 +11,7 @@ from vlmguard.check import facts, framework, hf, options, redact, unknown
 from vlmguard.check.deep import client
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job
+from vlmguard.check.reading import model
 from vlmguard.check.reading.fields import Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
@@ -39,6 +40,7 @@ class Verdict:
         doubts: what cannot be known before the run.
         renamed: flags that are spelt otherwise in the releases asked for.
         settled: what the framework's own code makes of the command (`deep`).
+        unread: what a verdict needs and could not be looked at: without an error, "cannot tell".
     """
 
     job: Job
@@ -55,6 +57,7 @@ class Verdict:
     doubts: tuple[str, ...] = ()
     renamed: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def code(self, strict: bool) -> int:
         """The exit status of this job alone."""
@@ -63,7 +66,8 @@ class Verdict:
         if self.state == WRONG:
             return 1
         bad = {"error", "warning"} if strict else {"error"}
-        return int(any(finding.level in bad for finding, _ in self.findings))
+        wrong = any(finding.level in bad for finding, _ in self.findings)
+        return 1 if wrong else 2 if self.unread else 0
 
 
 def job(
@@ -114,6 +118,7 @@ def _judged(
     if rest:
         draft.doubt("words that are not known here: " + trace.shown(" ".join(rest)))
     draft.doubts += _unknown(values, trace)
+    draft.unread += [f"the model {name}: no such folder here" for name in _absent(values, files)]
     run = facts.run(draft)
     wanted = planning.make(
         registry.get().pre_wrap(run), used, guard.default_policy, run, guard.chosen
@@ -125,7 +130,7 @@ def _judged(
         tuple(finding.advise(owner.spell) for finding, _ in told), edits,
         {edit.flag: _given(edit.flag, bare.argv) for edit in edits},
         tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)), tuple(draft.doubts),
-        tuple(_renamed(owner, values, releases)), tuple(settled),
+        tuple(_renamed(owner, values, releases)), tuple(settled), tuple(draft.unread),
     )  # fmt: skip
 
 
@@ -181,6 +186,13 @@ def _unknown(values: Values, trace: Trace) -> list[str]:
             if isinstance(text, str) and not known(text):
                 found.append(f"--{name} {redact.text(trace.shown(text))}")
     return found
+
+
+def _absent(values: Values, files: Files) -> list[str]:
+    """Local folders of models that are not here."""
+    named = [values.get(name) for name in ("model", "model_name_or_path", "model_id")]
+    return [name for name in dict.fromkeys(named) if isinstance(name, str)
+            and model.local(name) and not files.there(name)]  # fmt: skip
 
 
 def _renamed(owner: Framework, values: Values, releases: Mapping[str, str]) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from vlmguard.check.shell.state import Call, known
@@ -21,15 +22,35 @@ _DEEPSPEED = {"--no_python", "--module", "-m", "--no_local_rank", "--force_multi
               "--no_ssh", "--elastic_training", "--bind_cores_to_rank",
               "--no_ssh_check"}  # fmt: skip
 _HIDDEN = "options that are not known"
-_PYTHON = {"-u", "-O", "-OO", "-s", "-S", "-E", "-I", "-B", "-b", "-v", "-q", "-P", "-i"}
+_PYTHON_NAME = re.compile(r"python[\d.]*|pypy3?|ipython3?")
 _UNSEEN = {"sbatch", "srun", "salloc", "ssh", "docker", "podman", "nerdctl", "kubectl", "mpirun",
            "mpiexec", "pdsh", "qsub", "bsub", "apptainer", "singularity", "helm", "dlc", "parallel",
            "xargs", "ray", "tmux", "screen", "make", "sky", "modal", "condor_submit", "watch",
-           "find", "crontab", "at"}  # fmt: skip
+           "find", "crontab", "at", "torchx", "bash", "sh", "zsh", "dash", "ksh"}  # fmt: skip
 _TRAINS = re.compile(
-    r"\b(swift (sft|rlhf|pt)|torchrun|accelerate launch|deepspeed |trl \w+|llamafactory-cli train|"
-    r"train\.py|finetune)"
+    r"\b(swift (sft|rlhf|pt)|megatron (sft|rlhf|pt)|swift\.cli\.|torchrun|torch\.distributed\.\w+|"
+    r"accelerate[- ]launch|deepspeed |trl (sft|dpo|grpo|kto|reward|rloo)|llamafactory-cli train|"
+    r"colossalai run|\w*(train|tune|sft|dpo|grpo)\w*\.sh|"
+    r"wandb agent|\w\.py\b)"
 )
+_CODE = re.compile(
+    r"Trainer\b|\.backward\(|(sft|rlhf|pt|pretrain)_main\(|run_(exp|sft)\(|\.train\(\)"
+)
+# Programs that start no other, whatever stands behind them.
+_ALONE = set(
+    """
+    7z apt apt-get aws awk base64 black brew bzip2 cat chattr chgrp chmod chown code cp crictl curl
+    dd df diff dnf dos2unix du emacs fdfind file flake8 fuser getent gh git grep gsutil gunzip gzip
+    head hf huggingface-cli isort jq kill killall less ln ls lsof md5sum mkdir modelscope module
+    more mv mypy nano nvidia-smi openssl ossutil pgrep pip pip3 pkill pre-commit ps pylint rclone
+    rename rg rm rmdir rsync ruff s3cmd scancel scp sed sha256sum sinfo sleep sort squeue stat
+    streamlit gradio pytest sync tail tar tee tensorboard touch tree truncate uniq unlink unzip vi
+    vim wc wget zip zstd
+""".split()
+)
+_TOOLS = {"pip", "venv", "pytest", "build", "ruff", "black", "isort", "flake8", "mypy", "pylint",
+          "ipykernel", "jupyter", "notebook", "tensorboard", "nltk", "spacy", "wandb",
+          "huggingface_hub", "torch.utils.collect_env", "bitsandbytes", "vllm"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,27 +90,45 @@ class Job:
 
 
 def unseen(call: Call) -> bool:
-    """Whether the command runs others where this one cannot look."""
-    return os.path.basename(call.words[0]) in _UNSEEN
+    """Whether the command runs others where this one cannot look, or seems to."""
+    name = os.path.basename(call.words[0])
+    return name in _UNSEEN or name.endswith(".sh") or suspicious(call)
 
 
-def suspicious(words: Sequence[str]) -> bool:
+def suspicious(call: Call) -> bool:
     """Whether a command that is not seen inside looks as if it trained."""
-    return _TRAINS.search(" ".join(words)) is not None
+    name = os.path.basename(call.words[0])
+    if name in _ALONE:
+        return False
+    if _PYTHON_NAME.fullmatch(name):  # what else it runs is a job
+        return _CODE.search(" ".join(call.words) + call.code) is not None
+    return _TRAINS.search(" ".join(call.words)) is not None
+
+
+def tool(module: str) -> bool:
+    """Whether a module that is started with ``python -m`` is known to train nothing."""
+    return module in _TOOLS or module.partition(".")[0] in {*sys.stdlib_module_names, "pip"}
 
 
 def job(call: Call) -> Job | None:
     """The job that a call starts; None if it starts none that we know of."""
-    return _peel(Job(call, "", (), per_node=None), list(call.words), 0)
+    found = _peel(Job(call, "", (), per_node=None), list(call.words), 0)
+    if found is None:
+        return None
+    found = replace(found, prefix=(*call.around, *found.prefix[call.implied :]))
+    if call.many and not found.launched:
+        found = replace(found, nodes=None, launched=True,
+                        doubts=(*found.doubts, f"{call.many}: how many ranks meet"))  # fmt: skip
+    return found
 
 
 def _peel(job: Job, words: list[str], depth: int) -> Job | None:
     if not words or depth > 6:
         return None
     name = os.path.basename(words[0])
-    if re.fullmatch(r"python[\d.]*|pypy3?", name):
+    if _PYTHON_NAME.fullmatch(name):
         return _python(job, words, depth)
-    reader = _READERS.get(name)
+    reader = _bare if name.endswith(".py") else _READERS.get(name)
     return reader(job, words, depth) if reader else None
 
 
@@ -105,7 +144,7 @@ def _python(job: Job, words: list[str], depth: int) -> Job | None:
             return _module(job, words, at, depth)
         if words[at] in ("-c", "-") or words[at] in ("-V", "--version", "-h"):
             return None
-        at += 1 if words[at] in _PYTHON else 2
+        at += 2 if words[at] in ("-X", "-W", "--check-hash-based-pycs") else 1
     return _script(job, words, at)
 
 
@@ -279,41 +318,14 @@ def _named(job: Job, words: list[str], depth: int) -> Job | None:
     return _end(job, f"{os.path.basename(words[0])} {words[1]}", words, 2)
 
 
-def _runner(skip: int, valued: str = "") -> Callable[[Job, list[str], int], Job | None]:
-    """``uv run X``, ``conda run -n env X``, ``poetry run X``."""
-
-    def peel(job: Job, words: list[str], depth: int) -> Job | None:
-        if words[1:2] != ["run"]:
-            return None
-        at = 2
-        while at < len(words) and words[at].startswith("-"):
-            takes = words[at] in (
-                "-n",
-                "-p",
-                "--name",
-                "--prefix",
-                "--with",
-                "--python",
-                "--extra",
-                "--project",
-                "--directory",
-                "--group",
-                "-e",
-                "--environment",
-            )
-            at += 2 if takes else 1
-        inner = words[at:]
-        if inner and inner[0].endswith(".py"):
-            return _end(job, inner[0], words, at + 1)
-        return _peel(replace(job, prefix=(*job.prefix, *words[:at])), inner, depth + 1)
-
-    return peel
+def _bare(job: Job, words: list[str], depth: int) -> Job | None:
+    """``uv run t.py``, ``srun ./t.py``."""
+    return _end(job, words[0], words, 1)
 
 
 _READERS: dict[str, Callable[[Job, list[str], int], Job | None]] = {
-    "torchrun": _torchrun, "accelerate": _accelerate, "accelerate-launch": _accelerate_launch,
-    "deepspeed": _deepspeed, "colossalai": _colossalai, "swift": _swift, "megatron": _swift,
-    "trl": _named, "llamafactory-cli": _named, "lmf": _named, "uv": _runner(2),
-    "conda": _runner(2), "mamba": _runner(2), "micromamba": _runner(2), "poetry": _runner(2),
-    "pixi": _runner(2), "pdm": _runner(2), "hatch": _runner(2), "rye": _runner(2),
+    "torchrun": _torchrun, "dlrover-run": _torchrun, "accelerate": _accelerate,
+    "accelerate-launch": _accelerate_launch, "deepspeed": _deepspeed, "colossalai": _colossalai,
+    "swift": _swift, "megatron": _swift,
+    "trl": _named, "llamafactory-cli": _named, "lmf": _named,
 }  # fmt: skip

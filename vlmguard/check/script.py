@@ -10,19 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from vlmguard.check import launcher
 from vlmguard.check.launcher import Job
+from vlmguard.check.reading import notebook
 from vlmguard.check.shell.evaluate import evaluate
 from vlmguard.check.shell.state import Call, Remark, Trace, read_file
-
-# What #SBATCH lines tell, as the variables that Slurm then sets.
-_SBATCH = (
-    (r"(?:--nodes|-N)[= ]*(\d+)", ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")),
-    (r"--ntasks-per-node[= ](\d+)", ("SLURM_NTASKS_PER_NODE",)),
-    (r"--gpus-per-node[= ](?:\w+:)?(\d+)", ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")),
-    (r"--gres[= ]gpu:(?:\w+:)?(\d+)", ("SLURM_GPUS_ON_NODE",)),
-    (r"(?:--ntasks|-n)[= ](\d+)", ("SLURM_NTASKS", "SLURM_NPROCS")),
-    (r"(?:--cpus-per-task|-c)[= ](\d+)", ("SLURM_CPUS_PER_TASK",)),
-    (r"(?:--job-name|-J)[= ](\S+)", ("SLURM_JOB_NAME",)),
-)
+from vlmguard.check.wrappers.slurm import slurm_variables
 
 
 @dataclass(frozen=True)
@@ -48,24 +39,14 @@ class Reading:
     trace: Trace = field(default_factory=Trace)
 
 
-def directives(source: str) -> dict[str, str]:
-    """Slurm's variables, as the ``#SBATCH`` lines set them."""
-    found: dict[str, str] = {}
-    for line in source.splitlines():
-        told = re.match(r"#SBATCH\s+(.*)", line)
-        for pattern, names in _SBATCH if told else ():
-            value = re.search(rf"(?:^|\s){pattern}", told[1] if told else "")
-            if value:
-                found.update(dict.fromkeys(names, value[1]))
-    if "SLURM_GPUS_ON_NODE" not in found and "SLURM_NTASKS_PER_NODE" in found:
-        found["SLURM_GPUS_ON_NODE"] = found["SLURM_NTASKS_PER_NODE"]
-    return found
-
-
 def of_file(path: str, arguments: Sequence[str], env: Mapping[str, str]) -> Reading:
-    """Read a bash script. Raises `OSError` with the reason why it cannot be read."""
-    source = _text(path)
-    given = {**directives(source), **env}
+    """Read a bash script, or a notebook's cells.
+
+    Raises:
+        OSError: why it cannot be read.
+    """
+    source = notebook.script(path) if path.endswith(".ipynb") else _text(path)
+    given = {**slurm_variables(source), **env}
     trace, files = evaluate(source, path, os.getcwd(), given, arguments)
     return _sorted(path, trace, files)
 
@@ -90,8 +71,8 @@ def of_words(words: Sequence[str], env: Mapping[str, str]) -> Reading:
 def _text(path: str) -> str:
     text = read_file(os.path.abspath(path))
     if text is None:
-        with open(path, "rb"):
-            raise OSError(f"{path} is no script that can be read (a device, a pipe, over 1 MB)")
+        os.stat(path)
+        raise OSError(f"{path} is no script that can be read (a device, a pipe, over 1 MB)")
     return text
 
 
@@ -100,14 +81,13 @@ def _sorted(name: str, trace: Trace, files: Mapping[str, str]) -> Reading:
     unseen: list[Call] = []
     skipped: list[Call] = []
     for call in trace.calls:
-        if launcher.unseen(call):
-            unseen.append(call)
-            continue
         found = launcher.job(call)
-        if found is None:
-            skipped.append(call)
-        else:
+        if found is not None:
             jobs.append(found)
+        elif launcher.unseen(call):
+            unseen.append(call)
+        else:
+            skipped.append(call)
     return Reading(name, tuple(jobs), tuple(unseen), tuple(skipped), tuple(trace.refused),
                    tuple(trace.remarks), files, trace)  # fmt: skip
 
@@ -119,5 +99,6 @@ def literally(path: str) -> Reading:
     """
     from vlmguard.check.shell.literal import calls
 
-    trace = calls(_text(path), path, os.getcwd())
+    source = notebook.script(path) if path.endswith(".ipynb") else _text(path)
+    trace = calls(source, path, os.getcwd())
     return _sorted(path, trace, {})

@@ -48,6 +48,7 @@ def text(answer: Answer, strict: bool) -> str:
     for verdict in answer.verdicts:
         lines += _verdict(verdict, answer)
     lines += _rest(answer)
+    lines.append(_looked(answer))
     lines.append(_last(answer, strict))
     return "\n".join(lines)
 
@@ -82,6 +83,8 @@ def _verdict(verdict: Verdict, answer: Answer) -> Iterator[str]:
         yield f"  the framework settles: {what}"
     for what in verdict.renamed:
         yield f"  {what}"
+    for what in verdict.unread:
+        yield f"  not looked at: {redact.text(what)}"
     if verdict.doubts:
         yield "  not known before the run:"
         yield from (f"    {redact.text(trace.shown(doubt))}" for doubt in verdict.doubts)
@@ -98,8 +101,9 @@ def _edits(verdict: Verdict, trace: Trace) -> Iterator[str]:
             yield f"  - {edit.flag} {shlex.quote(before)}"
         if edit.after is not None:
             yield f"  + {edit.flag} {shlex.quote(edit.after)}"
-    yield "  the whole command:"
-    yield f"    {mended(verdict, trace)}"
+    whole = mended(verdict, trace)
+    yield "  the whole command:" + (" (fill in what stands in ‹›)" if "‹" in whole else "")
+    yield f"    {whole}"
 
 
 def _rest(answer: Answer) -> Iterator[str]:
@@ -117,6 +121,37 @@ def _rest(answer: Answer) -> Iterator[str]:
     yield from (f"  {call.line}: {_short(call, reading.trace)}" for call in shown)
     if len(reading.skipped) > len(shown):
         yield f"  and {len(reading.skipped) - len(shown)} more"
+
+
+def _looked(answer: Answer) -> str:
+    """What this answer rests on, and what nobody looked at."""
+    looked: dict[str, list[str]] = {
+        judge.JUDGED: [],
+        judge.WRONG: [],
+        judge.NOTHING: [],
+        judge.CANNOT: [],
+    }
+    for verdict in answer.verdicts:
+        looked[verdict.state].append(verdict.job.target)
+    seen = looked[judge.JUDGED] + looked[judge.WRONG] + looked[judge.NOTHING]
+    unread = [what for verdict in answer.verdicts for what in verdict.unread]
+    reading = answer.reading
+    calls = [_program(call) for call in (*reading.unseen, *reading.skipped)]
+    parts = [f"line {remark.line}" for remark in reading.refused]
+    others = [*looked[judge.CANNOT], *unread, *dict.fromkeys([*parts, *calls])]
+    trace = reading.trace
+    shown = [redact.text(trace.shown(word)) for word in (", ".join(seen[:6]), _several(others))]
+    return f"looked at: {shown[0] or 'nothing'}; not looked at: {shown[1] or 'nothing'}"
+
+
+def _several(words: Sequence[str], most: int = 6) -> str:
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
+
+
+def _program(call: Call) -> str:
+    return " ".join(call.words[:2])[:40] if len(call.words) > 1 and call.words[1][:1] not in (
+        "-", "/") else os.path.basename(call.words[0])  # fmt: skip
 
 
 def _short(call: Call, trace: Trace) -> str:
@@ -154,6 +189,7 @@ def data(answer: Answer, strict: bool) -> dict[str, Any]:
         "unseen": [_call(call, trace) for call in answer.reading.unseen],
         "skipped": [_call(call, trace) for call in answer.reading.skipped],
         "not_understood": [_remark(remark, trace) for remark in answer.reading.refused],
+        "looked": redact.text(_looked(answer)),
         "remarks": [_remark(remark, trace) for remark in answer.reading.remarks],
         "would_write": sorted(answer.reading.trace.written),
     }
@@ -196,6 +232,7 @@ def _job(verdict: Verdict, trace: Trace) -> dict[str, Any]:
         "not_known": [redact.text(trace.shown(doubt)) for doubt in verdict.doubts],
         "renamed": list(verdict.renamed),
         "settled": list(verdict.settled),
+        "not_looked_at": [redact.text(what) for what in verdict.unread],
     }  # fmt: skip
 
 

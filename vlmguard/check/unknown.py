@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vlmguard.check import launcher
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import scripts, sources
 from vlmguard.check.reading.files import Files
@@ -17,7 +18,8 @@ def may_train(job: Job, files: Files) -> bool:
         return True
     module = scripts.module(job.target, files)
     if not module:
-        return not job.target.startswith("-m ")
+        named = job.target.removeprefix("-m ")
+        return named == job.target or not launcher.tool(named)
     file = sources.module_file(module)
     return file is None or bool(_TRAINS.search(file.read_text("utf-8", "replace")))
 
@@ -27,7 +29,7 @@ def reason(job: Job, files: Files) -> str:
     if "colossalai run" in job.chain:
         return f"{job.target}: a ColossalAI script sets its booster in its own code"
     module = scripts.module(job.target, files)
-    if not module and not job.target.startswith("-m "):
+    if not module and may_train(job, files):
         return f"{job.target} is not on this disk"
     if not may_train(job, files):
         return f"{job.target} is not known to train"

@@ -70,12 +70,19 @@ def of(name: str, files: Files, env: Mapping[str, str]) -> Model:
                 return Model(name, how="an adapter; its base model was not looked up")
             raise Unreadable(f"{name}: a folder without config.json")
         return _from(name, path, f"{name}/config.json")
-    if name.startswith(("/", "./", "../", "~")):
+    if local(name):
         return Model(name, sees=_guess(name), how="not on this disk; by its name")
     cached = _cached(name, env)
     if cached:
         return _from(name, cached, "config.json in the hub's cache")
     return Model(name, sees=_guess(name), how="not on this disk; by its name")
+
+
+def local(name: str) -> bool:
+    """Whether a name can only be a path: a hub's has one slash and begins with a letter."""
+    if not known(name):
+        return False
+    return name.startswith(("/", "./", "../", "~")) or name.strip("/").count("/") > 1
 
 
 def home(name: str, files: Files, env: Mapping[str, str]) -> str:
@@ -85,8 +92,7 @@ def home(name: str, files: Files, env: Mapping[str, str]) -> str:
     folder = files.path(name)
     if os.path.isfile(os.path.join(folder, "config.json")):
         return folder
-    local = os.path.isdir(folder) or name.startswith(("/", "./", "../", "~"))
-    return "" if local else os.path.dirname(_cached(name, env))
+    return "" if os.path.isdir(folder) or local(name) else os.path.dirname(_cached(name, env))
 
 
 def _guess(name: str) -> bool | None:

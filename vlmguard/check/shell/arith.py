@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from vlmguard.check.shell.state import State, known, marks
+from vlmguard.check.shell.state import State, known, marks, scheduled
 from vlmguard.check.shell.tree import NotUnderstood
 
 _TOKEN = re.compile(
@@ -21,6 +21,10 @@ _ASSIGN = {"=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "^=", "|="}
 
 class Unknown(Exception):
     """A value in the expression is not known; carries its marks."""
+
+
+class Unset(Unknown):
+    """A variable that is not set here and that a scheduler will set; carries its name."""
 
 
 def wrap(value: int) -> int:
@@ -162,6 +166,8 @@ class _Reader:
             text = found.items.get(key, "") if isinstance(found, Array) else self.state.text(name)
         else:
             text = self.state.text(name)
+            if not self.idle and self.state.get(name) is None and scheduled(name):
+                raise Unset(name)
         if self.idle or not text.strip():
             return 0
         return evaluate(text, self.state, self.depth + 1)

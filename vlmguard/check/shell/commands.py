@@ -13,19 +13,18 @@ from vlmguard.check.shell.builtins import BUILTINS, Leave, Status
 from vlmguard.check.shell.expand import Expander
 from vlmguard.check.shell.state import Array, Call, State, Stdin, Trace, known, marks
 from vlmguard.check.shell.variables import assign
+from vlmguard.check.wrappers.slurm import slurm_variables
+from vlmguard.check.wrappers.unwrap import Inner, unwrap
 
 if TYPE_CHECKING:
     from vlmguard.check.shell.machine import Machine
 
 _LOCAL = ("local", "declare", "typeset")
+_PYTHON = re.compile(r"python[\d.]*$")
 _SHELLS = {"bash", "sh", "dash", "zsh", "ksh"}
-# Programs that start another one: word → how many operands stand before the command.
-_WRAPPERS = {"nohup": 0, "exec": 0, "command": 0, "builtin": 0, "sudo": 0, "nice": 0, "setsid": 0,
-             "ionice": 0, "stdbuf": 0, "time": 0, "timeout": 1, "numactl": 0, "taskset": 1,
-             "unbuffer": 0, "env": 0, "catchsegv": 0, "chrt": 1, "proxychains": 0,
-             "proxychains4": 0}  # fmt: skip
-_VALUED = {"sudo": "ugpC", "nice": "n", "ionice": "cnp", "stdbuf": "ioe", "timeout": "ks",
-           "numactl": "NmCpi", "env": "uC", "exec": "a", "taskset": "", "time": "fo"}  # fmt: skip
+# The shell's own that start another command: their options that take a value.
+_OWN = {"exec": "a", "command": "", "builtin": "", "time": "fo"}
+_PLACES = {"PATH", "HOME", "PWD", "UID"}
 
 
 class Commands:
@@ -37,6 +36,9 @@ class Commands:
     script: str
     line: int
     piped: bool
+    around: tuple[str, ...]
+    many: str
+    implied: int
 
     @property
     def machine(self) -> Machine:
@@ -120,8 +122,11 @@ class Commands:
         base = os.path.basename(name)
         if base in ("export", "local") or not name:
             return 0
-        if base in _WRAPPERS:
+        if base in _OWN:
             return self.wrapped(base, words, state)
+        inner = unwrap(words)
+        if inner is not None:
+            return self.behind(words, inner, state)
         if base in _SHELLS or name.endswith(".sh"):
             return self.shell(base, words, state)
         stdin = self.stdin.text
@@ -142,8 +147,16 @@ class Commands:
         """A program that is not started."""
         if os.path.basename(words[0]) == "mkdir":
             state.folders.update(state.path(w) for w in words[1:] if w[:1] != "-" and known(w))
+        lost = words[0].startswith("-")
+        if lost:
+            self.refuse(
+                f"bash runs {self.trace.shown(words[0])} as a command: the one above ended "
+                "before it (a comment, or a blank behind \\), so its flags are lost"
+            )
         call = Call(tuple(words), state.env, state.folder, self.line, self.script,
-                    state.certain, self.piped)  # fmt: skip
+                    state.certain, self.piped, self.around, self.implied, self.many,
+                    self.stdin.text if _PYTHON.match(os.path.basename(words[0])) else "",
+                    )  # fmt: skip
         if call not in self.trace.calls:
             self.trace.calls.append(call)
         shown = " ".join(redact.words(self.trace.shown(word) for word in words))
@@ -168,37 +181,57 @@ class Commands:
             state.leave_function()
 
     def wrapped(self, base: str, words: list[str], state: State) -> Status:
-        """``nohup``, ``env``, ``exec``, …: what they start is met in their place."""
+        """``exec``, ``command``, ``time``: what they start is met in their place."""
         rest = words[1:]
-        own: dict[str, str] = {}
-        valued = _VALUED.get(base, "")
+        valued = _OWN[base]
         if base == "command" and rest[:1] in (["-v"], ["-V"]):
             return BUILTINS["type"](self.machine, rest[1:], state, "")
-        while rest and (rest[0].startswith("-") or (base in ("env", "sudo") and "=" in rest[0])):
+        while rest and rest[0].startswith("-"):
             word = rest.pop(0)
             if word == "--":
                 break
-            if not word.startswith("-"):
-                name, _, value = word.partition("=")
-                own[name] = value
-            elif len(word) == 2 and word[1] in valued and rest:
+            if len(word) == 2 and word[1] in valued and rest:
                 rest.pop(0)
-            elif base == "env" and word in ("-i", "-", "--ignore-environment"):
-                return self.met(words, state)
-        rest = rest[_WRAPPERS[base] :]
         if not rest:
             return 0
         inner = state.copy()
-        inner.variables.update(own)
-        inner.exported.update(own)
         if base in ("command", "builtin") and rest[0] in inner.functions:
             del inner.functions[rest[0]]
-        shares = base in ("command", "builtin", "time") and not own
+        shares = base != "exec"
         if base == "exec":
             self.call(rest, inner)
             raise Leave("exit")
         target = state if shares and rest[0] not in state.functions else inner
         return self.call(rest, target)
+
+    def behind(self, words: list[str], inner: Inner, state: State) -> Status:
+        """What a wrapper starts, in the environment that it gives to it."""
+        there = state.copy()
+        there.functions = {}
+        if inner.clean:
+            there.exported &= _PLACES
+            there.variables = {k: v for k, v in there.variables.items() if k in _PLACES}
+        there.variables.update(inner.env)
+        there.exported.update(inner.env)
+        if inner.away:
+            self.remark(f"what {os.path.basename(words[0])} starts runs {inner.away}: its files "
+                        "and releases are looked at here")  # fmt: skip
+        typed = words[: len(words) - len(inner.words) + inner.implied]
+        before = self.around, self.many, self.implied
+        self.around = () if inner.text else (*self.around, *typed)
+        self.many, self.implied = inner.many or self.many, inner.implied
+        try:
+            if inner.text:
+                return self.shell("bash", ["bash", "-c", inner.text], there)
+            command = list(inner.words)
+            if os.path.basename(words[0]) == "sbatch":
+                slurm = slurm_variables("#SBATCH " + " ".join(typed))
+                there.variables.update(slurm)
+                there.exported.update(slurm)
+                command = ["bash", *command]
+            return self.call(command, there)
+        finally:
+            self.around, self.many, self.implied = before
 
     def shell(self, base: str, words: list[str], state: State) -> Status:
         """``bash script``, ``bash -c text``, ``./script.sh``: read like this one."""
@@ -225,6 +258,9 @@ class Commands:
             return None
         inner = state.copy()
         inner.functions = {}
+        slurm = {k: v for k, v in slurm_variables(text).items() if k not in inner.variables}
+        inner.variables.update(slurm)
+        inner.exported.update(slurm)
         inner.arguments, inner.name = tuple(rest), name
         inner.variables["BASH_SOURCE"] = name
         kept = {*inner.exported, "BASH_SOURCE", "PWD", "UID"}

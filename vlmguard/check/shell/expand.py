@@ -75,7 +75,16 @@ class Expander:
 
     def number(self, word: Word, state: State) -> int:
         """An arithmetic expression's value. Raises `arith.Unknown`."""
-        return arith.evaluate(self.text(Word(tuple(word.parts)), state), state)
+        return self._evaluated(self.text(Word(tuple(word.parts)), state), state)
+
+    def _evaluated(self, text: str, state: State) -> int:
+        try:
+            return arith.evaluate(text, state)
+        except arith.Unset as unset:
+            raise arith.Unknown(self._scheduled(str(unset))) from None
+
+    def _scheduled(self, name: str) -> str:
+        return self.trace.unknown(f"${name}, which the scheduler sets")
 
     def _checked(self, text: str) -> str:
         if len(text) > LONGEST:
@@ -209,7 +218,7 @@ class Expander:
                                                "BASHPID", "PPID", "LINENO"):  # fmt: skip
                 return [self.trace.unknown(f"${part.name}")]
             if value is None and not part.op and scheduled(part.name):
-                return [self.trace.unknown(f"${part.name}, which the scheduler sets")]
+                return [self._scheduled(part.name)]
             return None if value is None else [value]
         array = value if isinstance(value, Array) else Array({} if value is None else {"0": value})
         index = self.text(part.index, state)
@@ -222,7 +231,7 @@ class Expander:
             return [marks(index)]
         if not array.named:
             try:
-                number = arith.evaluate(index, state)
+                number = self._evaluated(index, state)
             except arith.Unknown as unknown:
                 return [str(unknown)]
             ordered = keys(array)

@@ -10,8 +10,9 @@ from vlmguard.check.shell import tree
 from vlmguard.check.shell.parse import parse
 from vlmguard.check.shell.state import Call, Remark, Trace, cleaned
 from vlmguard.check.shell.tree import NotUnderstood
+from vlmguard.check.wrappers.unwrap import unwrap
 
-_KEPT = ("exec", "nohup", "time", "command", "env", "sudo")
+_KEPT = ("exec", "time", "command", "builtin")
 
 
 def calls(source: str, name: str, folder: str) -> Trace:
@@ -28,6 +29,8 @@ def calls(source: str, name: str, folder: str) -> Trace:
         own = {one.name: _word(one.value, trace) for one in command.assignments}
         while words and words[0] in _KEPT:
             words.pop(0)
+        while words and (inner := unwrap(words)) is not None and inner.words:
+            words, own = list(inner.words), {**own, **inner.env}
         for word in command.words:
             if isinstance(word, tree.Assignment):
                 env[word.name] = _word(word.value, trace)

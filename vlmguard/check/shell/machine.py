@@ -29,6 +29,8 @@ class Machine(Commands):
         self.out: list[str] = []
         self.stdin = Stdin()
         self.piped = False
+        self.around: tuple[str, ...] = ()
+        self.many, self.implied = "", 0
         self.started = time.monotonic()
 
     # what is said about the script

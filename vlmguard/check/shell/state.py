@@ -45,6 +45,10 @@ class Call:
         line: in the script ``source``, counted from 1.
         certain: false in a branch whose condition is not known.
         pipes: whether its output is used by the script.
+        around: the words of the wrappers before it.
+        implied: how many of ``words`` were not typed: the wrapper runs them with Python.
+        many: the wrapper that starts more than one copy; "" where none does.
+        code: what a Python interpreter would read from its standard input.
     """
 
     words: tuple[str, ...]
@@ -54,6 +58,10 @@ class Call:
     source: str
     certain: bool = True
     pipes: bool = False
+    around: tuple[str, ...] = ()
+    implied: int = 0
+    many: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Programs that start another one, peeled by their words alone."""
