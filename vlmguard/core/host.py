@@ -84,13 +84,18 @@ def phases(plugin: Any) -> tuple[str, ...]:
 def in_phase(
     function: Callable[..., Any], spoken: tuple[str, ...], names: tuple[str, ...]
 ) -> Callable[..., Any]:
-    """``function``, asked only about runs and batches of the phases that it speaks for."""
+    """``function``, asked only about runs and batches of the phases that it speaks for, and where
+    there is something of what it takes: a batch, gradients."""
     if "failure" in names:
         return function
     batch, run = (names.index(name) if name in names else None for name in ("batch", "run"))
 
+    step = [names.index(name) for name in ("batch", "gradients") if name in names]
+
     @functools.wraps(function)
     def asked(*args: Any) -> Any:
+        if step and all(args[at] is None for at in step):
+            return []
         about = args[batch] if batch is not None else None
         if not isinstance(about, Batch):
             about = args[run] if run is not None else None
@@ -114,7 +119,6 @@ class Host:
         self.manager = Manager(GROUP, fault)
         self.manager.add_hookspecs(hookspecs)
         self.rules: dict[str, Any] = {}  # code → plug-in
-        self._callers: dict[tuple[bool, bool], Any] = {}
 
     def add(self, plugin: Any, name: str | None = None) -> None:
         """Register a plug-in: an object with hooks, or one that lists them in ``RULES``.
@@ -128,7 +132,6 @@ class Host:
         for rule in getattr(plugin, "RULES", ()):
             self.add(rule)
         code = self._code(plugin)
-        self._callers.clear()
         try:
             self.manager.register(plugin, name)
         except pluggy.PluginValidationError as error:
@@ -176,21 +179,7 @@ class Host:
     def pre_step(
         self, run: Run, batch: Batch | None = None, gradients: Gradients | None = None
     ) -> list[Finding]:
-        caller = self._steps(batch is None, gradients is None)
-        return _flat(caller(run=run, batch=batch, gradients=gradients))
-
-    def _steps(self, no_batch: bool, no_gradients: bool) -> Any:
-        """Who is asked about a step: not who takes only what there is not. Each step comes here."""
-        key = no_batch, no_gradients
-        if key not in self._callers:
-            absent = {n for n, no in (("batch", no_batch), ("gradients", no_gradients)) if no}
-            out = [
-                each.plugin
-                for each in self.manager.hook.pre_step.get_hookimpls()
-                if (wants := {"batch", "gradients"}.intersection(each.argnames)) and wants <= absent
-            ]
-            self._callers[key] = self.manager.subset_hook_caller("pre_step", out)
-        return self._callers[key]
+        return _flat(self.manager.hook.pre_step(run=run, batch=batch, gradients=gradients))
 
     def on_error(self, run: Run | None, batch: Batch | None, failure: Failure) -> list[Finding]:
         return _flat(self.manager.hook.on_error(run=run, batch=batch, failure=failure))

@@ -42,9 +42,7 @@ def rehearse(
             words = (*job.prefix, *job.argv)
             told.append(Told(job.call, words, answer, reading.trace))
     codes = [one.code for one in told]
-    unclear = bool(reading.refused) or any(
-        launcher.suspicious(call) for call in reading.unseen
-    )
+    unclear = bool(reading.refused) or any(launcher.suspicious(call) for call in reading.unseen)
     unclear = unclear or (not told and bool(reading.unseen))
     return told, 1 if 1 in codes else 2 if 2 in codes or unclear else 0
 
