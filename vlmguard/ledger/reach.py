@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
@@ -28,7 +28,7 @@ _ADVICE = {
 }
 
 
-@dataclass
+@dataclass(slots=True)
 class _Past:
     """What windows said of one tensor so far.
 
@@ -40,7 +40,7 @@ class _Past:
 
     fate: Fate = "idle"
     times: int = 0
-    kinds: set[str] = field(default_factory=set)
+    kinds: tuple[str, ...] = ()
 
 
 def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]) -> Verdict:
@@ -106,8 +106,8 @@ class _Window:
         same = fate == past.fate or (fate in DEAD and past.fate in DEAD)
         past.times = past.times + 1 if same else 1
         past.fate = fate
-        if fate == "reached":
-            past.kinds.add(self.kinds)
+        if fate == "reached" and self.kinds not in past.kinds:
+            past.kinds = (*past.kinds, self.kinds)
 
     def numbers(self) -> dict[str, Any]:
         """For the line and the page."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -62,7 +63,8 @@ def _remember(every: Iterable[Flow], memory: dict[str, Any]) -> None:
             alike = len({tuple(each) for each in flow.given}) == 1
             made = flow.sums[0]
             rest = [plus(made, mean(flow.first), -1.0)] if max(flow.parts) > 1 else []
-            before[flow.place] = [made, *(flow.given[:1] if alike else ()), *rest]
+            kept = (made, *(flow.given[:1] if alike else ()), *rest)
+            before[flow.place] = [array("f", each) for each in kept]
 
 
 class _Window:

@@ -12,6 +12,7 @@ from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.judge import Judge
 from vlmguard_torch.ledger.later import Later
 
+_KEPT = ("window", "step", "rank", "micro", "kinds", "skipped")
 OnVerdicts = Callable[[int, Sequence[Verdict]], None]
 
 
@@ -19,7 +20,8 @@ class Pages:
     """The pages of one account's windows.
 
     Attributes:
-        account, pages: of the window that was judged last.
+        account, pages: of the window that was judged last; of its pages their heads, once it is
+            judged: the tables in them are large.
         on_verdicts: gets ``(step, verdicts)`` of each window, on the rank that judges.
         on_page: gets every page of this rank, with lists in the place of tensors.
     """
@@ -89,3 +91,4 @@ class Pages:
         step = self._steps.pop(window)
         if self.on_verdicts is not None:
             self.on_verdicts(step, self._judge.window(pages))
+        self.pages = [page and {name: page[name] for name in _KEPT} for page in pages]
