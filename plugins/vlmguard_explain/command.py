@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from vlmguard_explain.cause import judge
 from vlmguard_explain.cause.candidates import Answer
-from vlmguard_explain.match.catalogue import Known, bare, load, table
+from vlmguard_explain.match.catalogue import Known, load, table
 from vlmguard_explain.run import digest as digests_
 from vlmguard_explain.run import logfacts
 from vlmguard_explain.run.digest import Digest
@@ -34,7 +34,7 @@ def strings(catalogue: Sequence[Known]) -> list[bytes]:
     signs = (sign for known in catalogue for sign in known.patterns)
     least = {"line": 0, "message": DISTINCT}
     wide = [s.text for s in signs if len(s.text) >= least.get(s.where, 1 << 20)]
-    starts = [_start(text) for one in wide for text in (one, bare(one))]
+    starts = [_start(text) for text in wide]
     found = dict.fromkeys([*table("show")["command"]["structure"], *starts])
     return [text.encode() for text in found]
 

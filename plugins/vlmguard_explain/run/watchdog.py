@@ -74,19 +74,6 @@ def ranks(numbers: Iterable[int]) -> str:
     return f"ranks {', '.join(map(str, given[:-1]))} and {given[-1]}"
 
 
-def records(kept: Sequence[Line]) -> list[Line]:
-    """The watchdog's lines; what a terminal broke in two is put together again."""
-    found = []
-    for number, line in enumerate(kept):
-        if "WorkNCCL(" not in line.raw and "last enqueue" not in line.raw:
-            continue
-        more = kept[number + 1].raw if number + 1 < len(kept) else "["
-        cut = ")" not in line.raw.partition("WorkNCCL(")[2] or line.raw.endswith("last enqueue")
-        whole = cut and not more.startswith("[")
-        found.append(replace(line, raw=line.raw.rstrip() + more) if whole else line)
-    return found
-
-
 def table(lines: Iterable[Line], world: int | None) -> Table | None:
     """The table, or None where no watchdog spoke."""
     waits: dict[int | None, Wait] = {}

@@ -30,7 +30,6 @@ class Event:
     cause: Event | None = None  # the exception that this one was raised from or while handling
     ignored: bool = False  # from a destructor or a side thread: it ended nothing by itself
     caught: bool = False  # a logger wrote it as a warning or less
-    final: bool = False  # the log ends with its message, which may be cut
     last: Line | None = None  # the line with its type
     rank: int | None = None
     # its frames stand among other lines: of use only where what is under them is known

@@ -213,8 +213,6 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
             found.append(event)
     for stream in streams.values():
         found += stream.left()
-        if stream.done is not None and stream.fresh:
-            stream.done.final = True
     yield from sorted(found, key=lambda e: (e.source, e.at))
 
 
