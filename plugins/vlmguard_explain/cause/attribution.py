@@ -54,9 +54,20 @@ def _any(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
         return
     if match := _P.says.match(message) or _P.unused.search(message):
         yield int(match[1]), "its message names it"
+    yield _of_process(answer.pick, digests), "the launcher says which rank this process is"
     joins = "in init_process_group" in answer.facts.trace  # a rank, no launcher's agent
     if code == "VG542" and "server socket" in message and joins:
         yield 0, "rank 0 serves the store on which the ranks meet"
+
+
+def _of_process(pick: Candidate, digests: Sequence[Digest]) -> int | None:
+    """The rank of the process that the failure's own line names, as it or its launcher told it."""
+    raw = ((pick.event and pick.event.last) or pick.line).raw
+    who = next((m[1] for one in _P.list_of("process") if (m := one.search(raw, 0, 1000))), "")
+    lists = ("ranked",) if nodes(digests) else ("ranked", "local")  # a rank on its node is none
+    told = (one for name in lists for one in _P.list_of(name)) if who else ()
+    found = (m for one in told for d in digests for m in one.finditer(d.text))
+    return _one({int(m["rank"]) for m in found if m["process"] == who})
 
 
 def _of_its_node(digests: Sequence[Digest]) -> bool:
