@@ -171,8 +171,8 @@ def _known(path: str, read: dict[str, Any]) -> Known:
         code,
         f"explain-{name}",
         patterns=(*plain, *(_pattern(one) for one in read.pop("pattern", ()))),
-        steps=tuple(_step(one) for one in read.pop("step", ())),
-        causes=tuple(_step(one) for one in read.pop("cause_if", ())),
+        steps=tuple(Step(**_tuples(one)) for one in read.pop("step", ())),
+        causes=tuple(Step(**_tuples(one)) for one in read.pop("cause_if", ())),
         cases=tuple(_case({**one, "code": code}) for one in read.pop("case", ())),
         examples=tuple(read.pop("example", ())),
         prevented=tuple(read.pop("prevented", ())),
@@ -182,16 +182,11 @@ def _known(path: str, read: dict[str, Any]) -> Known:
 
 def _pattern(one: dict[str, Any]) -> Pattern:
     where = next(name for name in WHERE if name in one)
-    more = {name: tuple(one[name]) for name in ("all", "none", "near") if name in one}
-    return Pattern(one[where], where, **more)
+    return Pattern(where=where, **_tuples({**one, "text": one[where]}, without=where))
 
 
-def _step(one: dict[str, Any]) -> Step:
-    return Step(**_tuples(one))
-
-
-def _tuples(one: dict[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}
+def _tuples(one: dict[str, Any], without: str = "") -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in one.items() if k != without}
 
 
 def _case(one: dict[str, Any]) -> Case:

@@ -53,9 +53,8 @@ def _not_this(event: Event, trace: str) -> tuple[str, ...]:
 
 
 def _unnamed(event: Event) -> str:
-    """Of a traceback without an exception's name what may hold the message: what stands under it,
-    where other ranks wrote over the name, or its last lines of source, where it is cut."""
-    return " ".join(event.under[:6] or (() if event.last is not None else event.trace[-4:]))
+    """Of a traceback that is cut before its exception's name what may tell: its last lines."""
+    return "" if event.last is not None else " ".join(event.trace[-4:])
 
 
 def best(message: str, trace: str = "") -> Known | None:

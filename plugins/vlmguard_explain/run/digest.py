@@ -13,7 +13,7 @@ from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.match.catalogue import Known, by_code, load
 from vlmguard_explain.run import launcher, progress
 from vlmguard_explain.source import clean
-from vlmguard_explain.source.reader import Reading
+from vlmguard_explain.source.reader import Piece
 from vlmguard_explain.source.sources import Source
 from vlmguard_explain.tracebacks import events
 from vlmguard_explain.tracebacks.event import Event, flat
@@ -33,7 +33,6 @@ class Digest:
 
     source: Source
     number: int
-    reading: Reading
     events: list[Event] = field(default_factory=list)  # exceptions, in order
     # lines that bear a pattern of a failure of the catalogue
     matched: list[tuple[Line, Known]] = field(default_factory=list)
@@ -66,10 +65,10 @@ class Digest:
         return sorted([*self.stopped, *(e.line.at for e in self.exits)])
 
 
-def of(source: Source, number: int, reading: Reading) -> Digest:
-    """Digest one reading."""
-    digest = Digest(source, number, reading)
-    everything = list(lines.lines(reading.pieces, number, source.rank))
+def of(source: Source, number: int, pieces: Sequence[Piece]) -> Digest:
+    """Digest what was kept of one log."""
+    digest = Digest(source, number)
+    everything = list(lines.lines(pieces, number, source.rank))
     kept, digest.before, digest.ended_before = appended.last(quoted.unquoted(everything))
     digest.first = kept[0].number if digest.before and kept else 1
     digest.progress = progress.of(kept)
@@ -88,7 +87,7 @@ def of(source: Source, number: int, reading: Reading) -> Digest:
     if not _said(digest, kept[-LAST:]):
         digest.fragments = list(_fragments(kept, digest))[:MOST]
     digest.around = list(_around(kept, digest))
-    ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
+    ends = [clean.text(piece.data) for piece in (*pieces[:1], *pieces[-1:])]
     if digest.before:  # the facts of an earlier run are not this one's
         ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
     digest.text = "\n".join(dict.fromkeys(ends))

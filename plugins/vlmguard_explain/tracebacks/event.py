@@ -52,14 +52,6 @@ class Event:
         return (self.last or self.line).time or self.line.time or self.clock
 
     @property
-    def under(self) -> list[str]:
-        """Of one without a name, what stands under its frames: other ranks wrote over the name."""
-        at = [n for n, line in enumerate(self.trace) if frames.is_frame(line)]
-        if self.type or not at:
-            return []
-        return [line for line in self.trace[at[-1] + 1 :] if line[:1].strip()]
-
-    @property
     def name(self) -> str:
         """The type without its module."""
         return self.type.rpartition(".")[2]
