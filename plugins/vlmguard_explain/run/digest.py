@@ -178,8 +178,8 @@ def _leveled(line: Line) -> bool:
 
 def _around(kept: Sequence[Line], digest: Digest) -> Iterable[Line]:
     """The lines that may be the failure, and those before and behind each; no bar."""
-    ends = (*digest.exits, *digest.events)
-    told = {line.place for line in (*(e.line for e in ends), *(line for line, _ in digest.matched))}
+    ends = (*(e.line for e in digest.exits), *(e.line for e in digest.events))
+    told = {line.place for line in (*ends, *(line for line, _ in digest.matched))}
     before, left = deque[Line](maxlen=BEFORE), 0
     for line in kept:
         if not line.text.strip() or "%|" in line.text:
