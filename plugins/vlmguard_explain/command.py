@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from vlmguard_explain.cause import judge
 from vlmguard_explain.cause.candidates import Answer
-from vlmguard_explain.match.catalogue import Known, bare, load, table
+from vlmguard_explain.match.catalogue import Known, load, table
 from vlmguard_explain.run import digest as digests_
 from vlmguard_explain.run import logfacts
 from vlmguard_explain.run.digest import Digest
@@ -34,7 +34,7 @@ def strings(catalogue: Sequence[Known]) -> list[bytes]:
     signs = (sign for known in catalogue for sign in known.patterns)
     least = {"line": 0, "message": DISTINCT}
     wide = [s.text for s in signs if len(s.text) >= least.get(s.where, 1 << 20)]
-    starts = [_start(text) for one in wide for text in (one, bare(one))]
+    starts = [_start(text) for text in wide]
     found = dict.fromkeys([*table("show")["command"]["structure"], *starts])
     return [text.encode() for text in found]
 
@@ -60,13 +60,12 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     digests: list[Digest] = []
     for source in logs:
         try:
-            reading = _read(source, max(len(logs) // 2, 1))
+            pieces = _read(source, max(len(logs) // 2, 1))
         except sources.Unreadable:
             if len(logs) == 1:
                 raise
             continue  # one of several: it went away since, is another user's or no log
-        digests.append(digests_.of(source, len(digests), reading))
-        reading.pieces = []
+        digests.append(digests_.of(source, len(digests), pieces))
     if not digests and not reports:
         raise sources.Unreadable(f"no log in {', '.join(words)}")
     facts = guard_report.facts(logfacts.of_text(d.text for d in digests[:16]), entries)
@@ -75,19 +74,18 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     return guard_report.decided(answer, answer.guard), digests
 
 
-def _read(source: sources.Source, share: int) -> reader.Reading:
+def _read(source: sources.Source, share: int) -> list[reader.Piece]:
     """One log; of several each head and tail are shorter. Raises `sources.Unreadable`."""
-    wanted = _wanted()
     head, tail = (max(size // share, 32 << 10) for size in (reader.HEAD, reader.TAIL))
     with sources.stream(source) as file:
         blocks = sources.blocks(file, reader.BLOCK)
-        reading = reader.read(blocks, wanted, reader.finder(wanted), head, tail)
-    start = reading.pieces[0].data[:65536] if reading.pieces else b""
+        pieces = reader.read(blocks, reader.finder(_wanted()), head, tail)
+    start = pieces[0].data[:65536] if pieces else b""
     odd = len(start) - len(start.translate(None, _CONTROL))
     # noise has 24 of 256, a log hardly any
     if start.startswith(_PACKED) or (len(start) > 64 and odd * 20 > len(start)):
         raise sources.Unreadable(f"{source.name}: not a log")
-    return reading
+    return pieces
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -77,7 +77,7 @@ def _step(step: Step, facts: Facts) -> str:
 def _classified(failure: Failure) -> Known | None:
     """The catalogue's entry that ``failure`` is."""
     known = classify.classify(_raised(failure))
-    bug = case(_facts(None, None, failure)) if known is not None else None
+    bug = case(_facts(None, None, failure))
     return by_code()[bug.code] if bug is not None and bug.code else known
 
 

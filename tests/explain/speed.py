@@ -56,7 +56,7 @@ def beside_grep(folder: Path, megabytes: int, colours: bool = False, rounds: int
     words.write_bytes(b"\n".join(wanted) + b"\n")
     find = reader.finder(wanted)
     theirs = min(_grep(path, words) for _ in range(rounds))
-    mine = min(_ours(path, wanted, find) for _ in range(rounds))
+    mine = min(_ours(path, find) for _ in range(rounds))
     return {
         "megabytes": megabytes,
         "colours": colours,
@@ -77,10 +77,10 @@ def _grep(path: Path, words: Path) -> float:
     return os.times().children_user + os.times().children_system - before
 
 
-def _ours(path: Path, wanted: list[bytes], find: reader.Find) -> float:
+def _ours(path: Path, find: reader.Find) -> float:
     start = time.process_time()
     with path.open("rb") as file:
-        reader.read(sources.blocks(file, reader.BLOCK), wanted, find)
+        reader.read(sources.blocks(file, reader.BLOCK), find)
     return time.process_time() - start
 
 

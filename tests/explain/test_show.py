@@ -20,7 +20,7 @@ from vlmguard_explain.advice.steps import steps as steps_of
 from vlmguard_explain.command import explain, main
 from vlmguard_explain.match.catalogue import Step, load
 from vlmguard_explain.run.logfacts import Facts
-from vlmguard_explain.show import next_steps, shellwords, show
+from vlmguard_explain.show import next_steps, show
 from vlmguard_explain.source import clean
 
 OOM = next(k for k in load() if k.code == "VG512").examples[0]["text"]
@@ -97,12 +97,12 @@ def test_a_short_answer(monkeypatch):
     ],
 )
 def test_what_is_typed_stands_apart_from_words(step, typed, said):
-    assert shellwords.split(step) == (typed, said)
+    assert next_steps.split(step) == (typed, said)
 
 
 def test_a_long_command_is_broken_where_a_shell_joins_it():
     command = "ls " + " ".join(f"'/a b/{n}'" for n in range(60))
-    lines = shellwords.folded(command, 100)
+    lines = next_steps.folded(command, 100)
     assert max(map(len, lines)) <= 100
     assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(command)
 

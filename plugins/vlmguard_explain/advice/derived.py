@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vlmguard_explain.advice import memory, packages
-from vlmguard_explain.advice.conditions import numbers
+from vlmguard_explain.advice.packages import numbers
 from vlmguard_explain.match.catalogue import table
 from vlmguard_explain.tracebacks import frames
 

@@ -1,16 +1,15 @@
 """A change as the run itself would say it: flags of its framework, of its release, or code.
 
 ``tables/changes.toml`` has each change in each framework's words; ``own.toml`` what one run's log
-adds to that: flags that its command line had, its files, its launcher; ``projects.toml`` scripts
-of model makers.
+adds to that: scripts of model makers, flags that its command line had, its files, its launcher.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
 
-from vlmguard_explain.advice.conditions import holds
+from vlmguard_explain.advice import packages
 from vlmguard_explain.advice.values import Values, filled, known, of
 from vlmguard_explain.lazy import lazy
 from vlmguard_explain.match.catalogue import Step, table
@@ -60,8 +59,7 @@ def _own(action: str, facts: Facts, values: Values) -> str:
         return words
     if facts.framework not in _FREE:
         return ""
-    by_project = str(project(facts).get("spelt", {}).get(action, ""))
-    return by_project or _of_table(action, facts, values, False)
+    return _of_table(action, facts, values, False)
 
 
 def _of_table(action: str, facts: Facts, values: Values, anywhere: bool) -> str:
@@ -77,9 +75,40 @@ def _of_table(action: str, facts: Facts, values: Values, anywhere: bool) -> str:
     return ""
 
 
-def project(facts: Facts) -> dict[str, Any]:
-    """Of ``tables/projects.toml`` the one whose script is in the traceback; {} where none is."""
-    if facts.framework not in ("", "transformers"):
-        return {}
-    found = (one for one in table("projects")["project"] if re.search(one["path"], facts.trace))
-    return next(found, {})
+_COMPARED = re.compile(r"([\w -]+?)([=~])(.*)", re.S)
+_OF_RUN = "framework phase strategy zero tuning model message trace world".split()
+_OF_RUN += "use_reentrant find_unused static_graph checkpointing freeze_tower".split()
+
+
+def holds(condition: str, facts: Facts, values: Mapping[str, str]) -> bool:
+    """Whether ``condition`` holds in this run.
+
+    A word: the run's facts or values have it. "phase=save|load": a value is one of these.
+    "model~smol": a value has the pattern. "trace=…": the traceback has the text. "typed=a|b": one
+    of these is on the command line. "since=package 1.2": the release that is told is no older.
+    "!…": the contrary; "… & …": both.
+    """
+    if " & " in condition:
+        return all(holds(one, facts, values) for one in condition.split(" & "))
+    if condition.startswith("!"):
+        return not holds(condition[1:], facts, values)
+    compared = _COMPARED.fullmatch(condition)
+    if compared is None:
+        return condition in facts.seen or condition in facts.fields or condition in values
+    name, sign, wanted = compared.groups()
+    if sign == "~":
+        return re.search(wanted, _value(name, facts, values), re.I) is not None
+    if name in ("typed", "batch"):
+        return bool(set(wanted.split("|")) & set(facts.typed if name == "typed" else facts.kinds))
+    if name == "since":
+        return packages.older(wanted, facts.releases) is False
+    if name == "trace":
+        return wanted in facts.trace
+    return _value(name, facts, values) in wanted.split("|")
+
+
+def _value(name: str, facts: Facts, values: Mapping[str, str]) -> str:
+    if name in _OF_RUN:
+        value = getattr(facts, name)
+        return "" if value is None else str(value)
+    return facts.fields.get(name, "") or values.get(name, "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vlmguard_explain.lazy import lazy
 from vlmguard_explain.match.catalogue import table
@@ -50,3 +50,15 @@ def asking(trace: str) -> str:
     """The package of the innermost installed frame, torch's own passed over; "" if not known."""
     inside = INSIDE.findall(trace.replace("\\", "/"))
     return of(next((one for one in reversed(inside) if one != "torch"), ""))
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    """A release as numbers."""
+    return tuple(int(n) for n in re.findall(r"\d{1,6}", release)[:3])
+
+
+def older(bound: str, releases: Mapping[str, str]) -> bool | None:
+    """Whether the release that is told is older than the bound; None where none is told."""
+    package, _, wanted = bound.partition(" ")
+    release = releases.get(package, "")
+    return numbers(release) < numbers(wanted) if release else None

@@ -1,14 +1,12 @@
 """What to do about a failure, in this order: a known bug's fix, the failure's own steps as the
-catalogue has them, what the framework does by default, and what is not sure."""
+catalogue has them, and what is not sure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
 
-from vlmguard_explain.advice.conditions import holds, older
-from vlmguard_explain.advice.flags import project
+from vlmguard_explain.advice.flags import holds
+from vlmguard_explain.advice.packages import older
 from vlmguard_explain.advice.values import filled, known, of
 from vlmguard_explain.match.catalogue import Case, Known, Step, cases, table
 from vlmguard_explain.run.logfacts import Facts
@@ -22,14 +20,13 @@ def steps(failure: Known, facts: Facts) -> tuple[Step, ...]:
     kinds = {step.kind: step for step in reversed(fit)}
     firsts = [one for one in fit if not one.kind or kinds[one.kind] is one] or list(failure.steps)
     found = [one for one in firsts if not had(one.do, facts)] or firsts
-    found = [_by_default(one, facts) for one in found]
     bug, mended = case(facts), of_bug(facts)
-    own = () if bug is not None and mended and not bug.more else sorted(found, key=_late)
-    return _in_notebook((*mended, *own), facts)
-
-
-def _late(step: Step) -> int:
-    return 2 if step.do.startswith(UNSURE) else step.cost.endswith(_CHANGED)
+    own = (
+        ()
+        if bug is not None and mended and not bug.more
+        else sorted(found, key=lambda step: step.do.startswith(UNSURE))
+    )
+    return (*mended, *own)
 
 
 def cause(failure: Known, facts: Facts) -> str:
@@ -49,8 +46,8 @@ def case(facts: Facts) -> Case | None:
 def _is(one: Case, facts: Facts) -> bool:
     if not one.matches(facts.message, facts.trace):
         return False
-    old = one.since and older(one.since, facts) is True
-    return not old and not (one.mended and older(one.mended, facts) is False)
+    old = one.since and older(one.since, facts.releases) is True
+    return not old and not (one.mended and older(one.mended, facts.releases) is False)
 
 
 def of_bug(facts: Facts) -> tuple[Step, ...]:
@@ -81,7 +78,6 @@ def fits(step: Step, facts: Facts) -> bool:
 
 
 _SETTINGS = re.compile(r"(?:[A-Z][A-Z0-9_]{3,40}=[\w:.,-]{1,60} ){1,20}")
-_CHANGED = "the default: only if you changed it"
 
 
 def had(action: str, facts: Facts) -> bool:
@@ -90,26 +86,4 @@ def had(action: str, facts: Facts) -> bool:
     asked, env = _SETTINGS.match(usual), facts.fields.get("env", "").split()
     if env and asked:
         return all(setting in env for setting in asked[0].split())
-    return _either("so", action, facts)
-
-
-def _by_default(step: Step, facts: Facts) -> Step:
-    """What the framework does by default is said last, in case that the log leaves out what
-    switched it off."""
-    usual = table("already")["default"].get(facts.framework, ())
-    on = step.do in project(facts).get("on", usual)
-    if not on or _either("otherwise", step.do, facts):
-        return step
-    return replace(step, cost=f"{step.cost}; {_CHANGED}")
-
-
-def _either(part: str, action: str, facts: Facts) -> bool:
-    return any(holds(one, facts, {}) for one in table("already")[part].get(action, ()))
-
-
-def _in_notebook(found: Sequence[Step], facts: Facts) -> tuple[Step, ...]:
-    """A package that a notebook has imported stays as it was until its kernel is started anew."""
-    if not found or "notebook" not in facts.fields or "pip install " not in found[0].do[:24]:
-        return tuple(found)
-    first, more = found[0], "then restart the notebook's kernel"
-    return (replace(first, do=f"{first.do}{'; ' if ': ' in first.do else ': '}{more}"), *found[1:])
+    return any(holds(one, facts, {}) for one in table("already").get(action, ()))

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence, Set
 from vlmguard_explain.cause.candidates import Answer, Candidate
 from vlmguard_explain.cause.no_exception import nodes
 from vlmguard_explain.lazy import patterns
-from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.run import launcher, watchdog
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.run.logfacts import Facts
@@ -18,7 +17,6 @@ _P = patterns("cause.attribution")
 
 _WAITS = ("VG517", "VG505", "VG551")
 _DIED = ("VG532", "VG558")
-ON_A_NODE = 8  # cards
 
 Named = tuple[int | None, str]
 
@@ -41,8 +39,6 @@ def _better(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
         yield asked, "it did not answer when the others asked for its NCCL id"
         recorded = _only(_P.recorded, [d.text for d in digests])
         yield recorded, "the flight recorder says that it did not come"
-    if code == "VG505":
-        yield _alone(_messages(digests)), "it runs another collective than the others"
     if code == "VG561":
         yield _differs(digests), "the others' parameters are alike, its own differ"
 
@@ -50,8 +46,6 @@ def _better(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
 def _any(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
     yield from _better(answer, digests)
     code, message = answer.failure, answer.facts.message
-    if code == "VG512":
-        yield _card(answer, digests), "the GPU that is full is its own"
     if code in _DIED and not nodes(digests):
         yield _silent(answer, digests), "the others only lost their connection to it"
     if answer.known is not None and _single(answer):
@@ -60,9 +54,20 @@ def _any(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
         return
     if match := _P.says.match(message) or _P.unused.search(message):
         yield int(match[1]), "its message names it"
+    yield _of_process(answer.pick, digests), "the launcher says which rank this process is"
     joins = "in init_process_group" in answer.facts.trace  # a rank, no launcher's agent
     if code == "VG542" and "server socket" in message and joins:
         yield 0, "rank 0 serves the store on which the ranks meet"
+
+
+def _of_process(pick: Candidate, digests: Sequence[Digest]) -> int | None:
+    """The rank of the process that the failure's own line names, as it or its launcher told it."""
+    raw = ((pick.event and pick.event.last) or pick.line).raw
+    who = next((m[1] for one in _P.list_of("process") if (m := one.search(raw, 0, 1000))), "")
+    lists = ("ranked",) if nodes(digests) else ("ranked", "local")  # a rank on its node is none
+    told = (one for name in lists for one in _P.list_of(name)) if who else ()
+    found = (m for one in told for d in digests for m in one.finditer(d.text))
+    return _one({int(m["rank"]) for m in found if m["process"] == who})
 
 
 def _of_its_node(digests: Sequence[Digest]) -> bool:
@@ -85,13 +90,6 @@ def _messages(digests: Sequence[Digest]) -> list[str]:
     return [e.message.replace("\n", " ") for d in digests for e in d.events]
 
 
-def _alone(said: Sequence[str]) -> int | None:
-    """The one rank whose collective is not that of the others, by torch's own comparison."""
-    found = {int(m[1]): m[2] for text in said for m in _P.fingerprint.finditer(text)}
-    common, count = next(iter(Counter(found.values()).most_common(1)), ("", 0))
-    return _one({rank for rank, one in found.items() if one != common}) if count > 1 else None
-
-
 def _differs(digests: Sequence[Digest]) -> int | None:
     """The rank that others name. Each names the first whose parameters are not its own: of 0 and
     1, which name each other, nobody knows which is meant."""
@@ -101,14 +99,6 @@ def _differs(digests: Sequence[Digest]) -> int | None:
     if len(named) == 1 and (named[0][1] > 1 or named[0][0] > 1):
         return named[0][0]
     return named[0][0] if len(named) > 1 and named[0][1] > named[1][1] else None
-
-
-def _card(answer: Answer, digests: Sequence[Digest]) -> int | None:
-    """On one node card and rank have one number, unless each process sees a single card: 0."""
-    match, world = _P.gpu.search(answer.facts.message), answer.facts.world
-    if match is None or world is None or world > ON_A_NODE or nodes(digests):
-        return None
-    return int(match[1]) if 0 < int(match[1]) < world else None
 
 
 def _silent(answer: Answer, digests: Sequence[Digest]) -> int | None:
@@ -191,22 +181,6 @@ def _by_silence(answer: Answer, candidates: Sequence[Candidate], digests: Sequen
 def each_its_own(digests: Sequence[Digest]) -> bool:
     """Whether the logs that were given are files of single ranks."""
     return len({d.source.rank for d in digests} - {None}) > 1
-
-
-def last_line(rank: int, digests: Sequence[Digest]) -> Line | None:
-    """The last line of the rank's own file; None where it is empty or not there."""
-    own = (d for d in digests if d.source.rank == rank)
-    lines = [line for d in own for some in d.recent.values() for line in some]
-    lines = [line for line in lines if not _P.code.match(line.raw)]
-    return max(lines, key=lambda line: (line.time or (), line.at), default=None)
-
-
-def own_log(rank: int, digests: Sequence[Digest]) -> str:
-    """What the rank's own file is, before its last line."""
-    if not any(d.source.rank == rank for d in digests):
-        return f"rank {rank} has no file here: give its log as well"
-    empty = last_line(rank, digests) is None
-    return f"rank {rank}'s own log {'is empty' if empty else 'ends with'}"
 
 
 def all_lived(facts: Facts, digests: Sequence[Digest]) -> bool:

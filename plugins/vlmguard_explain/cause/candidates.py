@@ -67,15 +67,12 @@ class Candidate:
 
 
 def collected(digests: Sequence[Digest]) -> list[Candidate]:
-    """All candidates of all logs; where there is none, a logger's error in a log without steps."""
+    """All candidates of all logs."""
     found = [c for digest in digests for c in (*_raised(digest), *_lines(digest))]
     if any(d.progress.done for d in digests) and not any(d.exits or d.stopped for d in digests):
         # A log marks the run's end, and no launcher saw a failure: one without steps has none.
         runs = [d.number for d in digests if d.progress.steps or d.progress.done]
         found = [c for c in found if c.line.source in runs]
-    if not found and not any(d.exits or d.progress.done or d.progress.steps for d in digests):
-        failed = (d.failed for d in digests if d.failed is not None)
-        found = [Candidate(None, line, None, line.rank) for line in failed][:1]
     return found
 
 

@@ -99,8 +99,6 @@ def at_failure(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts
         gone = answer.table.gone
         said = {"absent": str(gone[0])} if gone else {}
         facts = replace(facts, fields={**facts.fields, **said})
-        if facts.world and (answer.table.size or 0) > facts.world:
-            facts = replace(facts, world=answer.table.size)  # all ranks', not one node's
     pick = answer.pick
     if pick is None:
         return facts
@@ -137,22 +135,13 @@ def by_facts(answer: Answer, digests: Sequence[Digest]) -> Answer:
 
 
 def _place(answer: Answer, digests: Sequence[Digest]) -> dict[str, str]:
-    """The machine of the rank that failed and its card: by torchrun's table, or the lane."""
-    rank = answer.ranks[0] if len(answer.ranks) == 1 and answer.sure else None
-    rows = [row for d in digests for row in _P.failed.findall(d.text)]
-    own = next((row for row in rows if rank is not None and int(row[1]) == rank), None)
-    place: dict[str, str] = {}
-    card, each = "", answer.facts.number("nproc_per_node")
-    if own is not None:
-        place["node"], _, card = own
-        if len({host for host, _, _ in rows}) > 1:
-            place["onenode"] = own[0]
-    elif answer.pick and (lane := _P.address.fullmatch(answer.pick.line.lane.strip())):
-        place = {"node": lane[1], "onenode": lane[1]}
-    elif rank is not None and each:
-        card = str(rank % each)
-    elif rank is not None and rank < CARDS and (answer.facts.world or 0) <= CARDS:
-        card = str(rank) if answer.facts.fields.get("nnodes", "1") == "1" else ""
+    """The machine of the rank that failed, by torchrun's table, and its card."""
+    if len(answer.ranks) != 1 or not answer.sure:
+        return {}
+    rank, alone = answer.ranks[0], (answer.facts.world or 0) <= CARDS
+    rows = {int(row[1]): row for d in digests for row in _P.failed.findall(d.text)}
+    node, _, card = rows.get(rank, ("", "", str(rank) if rank < CARDS and alone else ""))
+    place = {"onenode": node} if len({host for host, _, _ in rows.values()}) > 1 else {}
     if card and answer.failure == _HARDWARE:
         place |= {"card": card, "failed": str(rank)}
     return place
@@ -173,12 +162,11 @@ def alone(digests: Sequence[Digest]) -> bool:
 
 def _works(digest: Digest) -> bool:
     """A bar that is not full, or an announcement close before the first wait."""
-    told = digest.progress
+    told, said = digest.progress, digest.progress.preparing
     match = _P.part.search(told.loading.text) if told.loading is not None else None
-    if match is not None and (int(match[1]) < 100 or int(match[2] or 0) < int(match[3] or 0)):
+    if match is not None and int(match[1]) < 100:
         return True
     end = digest.watched[0] if digest.watched else told.final
-    said = told.preparing
     return said is not None and end is not None and 0 <= end.number - said.number <= CLOSE
 
 

@@ -53,15 +53,10 @@ def _strong(candidates: list[Candidate]) -> list[Candidate]:
         candidates = [c for c in candidates if c.whole]
     elif known:
         candidates = [c for c in candidates if c.known or c.whole]
-    if any(c.order == 0 and c.code != _ENGINE and not _above(c) for c in known):
-        candidates = [c for c in candidates if c.code != _ENGINE and not _above(c)]
+    if any(c.order == 0 and c.code != _ENGINE for c in known):
+        candidates = [c for c in candidates if c.code != _ENGINE]
     latest = max((c.at for c in candidates if c.order <= 1 and not _weak(c)), default=-1)
     return [c for c in candidates if not _weak(c) or c.at > latest]
-
-
-def _above(candidate: Candidate) -> bool:
-    """Whether it says itself that the cause stands above."""
-    return candidate.event is not None and _P.above.search(candidate.said) is not None
 
 
 def _weak(candidate: Candidate) -> bool:

@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,6 @@ from vlmguard.compat.tables import folder
 HERE = Path(__file__).parent.parent
 FOLDERS = ("catalogue", "cases", "tables")
 WHERE = ("message", "trace", "line", "raised", "type")
-BARE = 20  # characters that tell without their back-ticks
 Order = Literal["cause", "hang", "peer", "end"]
 
 
@@ -40,10 +38,9 @@ class Pattern:
 
     def matches(self, inside: str, message: str, everything: str) -> bool:
         """Whether ``inside`` holds the text, and the conditions hold."""
-        if not within(self.text, inside) or not all(within(n, message) for n in self.near):
-            return False
-        asked = all(within(a, everything) for a in self.all)
-        return asked and not any(within(n, everything) for n in self.none)
+        there = self.text in inside and all(text in message for text in self.near)
+        asked = there and all(text in everything for text in self.all)
+        return asked and not any(text in everything for text in self.none)
 
     @property
     def size(self) -> int:
@@ -117,52 +114,28 @@ class Known:
     examples: tuple[dict[str, Any], ...] = ()
 
     @functools.cached_property
-    def by_place(self) -> dict[str, list[tuple[str, str, Pattern]]]:
-        """Where → (text, the same without back-ticks if it has some, pattern)."""
-        kept: dict[str, list[tuple[str, str, Pattern]]] = {where: [] for where in WHERE}
-        for one in self.patterns:
-            kept[one.where].append((one.text, bare(one.text) if "`" in one.text else "", one))
-        return kept
+    def by_place(self) -> dict[str, list[Pattern]]:
+        """Where → patterns."""
+        return {where: [p for p in self.patterns if p.where == where] for where in WHERE}
 
     def match(self, message: str, trace: str = "") -> Pattern | None:
         """The longest pattern that an exception bears. ``message`` holds its type, too."""
         everything = f"{message} {trace}"
         for where, inside in (("message", message), ("trace", trace)):
-            for text, less, one in self.by_place[where]:  # no call for most
-                if text not in inside and not (less and less in inside):
-                    continue
-                if one.matches(inside, message, everything):
-                    return one
+            for one in self.by_place[where]:
+                if one.text in inside and one.matches(inside, message, everything):
+                    return one  # no call for most
         return None
 
     def match_line(self, line: str) -> Pattern | None:
-        told = (one for _, _, one in self.by_place["line"] if one.matches(line, line, line))
+        told = (one for one in self.by_place["line"] if one.matches(line, line, line))
         return next(told, None)
 
     def match_raised(self, frame: str, message: str, trace: str) -> Pattern | None:
         """The longest pattern of the raising frame, "…/path.py in function"."""
         everything = f"{message} {trace}"
-        told = (p for _, _, p in self.by_place["raised"] if p.matches(frame, message, everything))
+        told = (p for p in self.by_place["raised"] if p.matches(frame, message, everything))
         return max(told, key=lambda one: len(one.text), default=None)
-
-
-def within(words: str, text: str) -> bool:
-    """Whether they are there, with their back-ticks or, as trackers' pages leave them, without."""
-    return words in text or ("`" in words and bare(words) in text)
-
-
-@functools.cache
-def bare(words: str) -> str:
-    """``words`` without back-ticks, unless these are what makes them telling."""
-    less = words.replace("`", "")
-    return less if " " in less and len(less) >= BARE else words
-
-
-def names() -> Iterator[tuple[str, str]]:
-    """(code, name) of each failure, by the files' names alone."""
-    for path in sorted((HERE / "catalogue").glob("VG*.toml")):
-        code, _, name = path.stem.partition("-")
-        yield code, f"explain-{name}"
 
 
 @functools.cache
@@ -198,8 +171,8 @@ def _known(path: str, read: dict[str, Any]) -> Known:
         code,
         f"explain-{name}",
         patterns=(*plain, *(_pattern(one) for one in read.pop("pattern", ()))),
-        steps=tuple(_step(one) for one in read.pop("step", ())),
-        causes=tuple(_step(one) for one in read.pop("cause_if", ())),
+        steps=tuple(Step(**_tuples(one)) for one in read.pop("step", ())),
+        causes=tuple(Step(**_tuples(one)) for one in read.pop("cause_if", ())),
         cases=tuple(_case({**one, "code": code}) for one in read.pop("case", ())),
         examples=tuple(read.pop("example", ())),
         prevented=tuple(read.pop("prevented", ())),
@@ -209,16 +182,11 @@ def _known(path: str, read: dict[str, Any]) -> Known:
 
 def _pattern(one: dict[str, Any]) -> Pattern:
     where = next(name for name in WHERE if name in one)
-    more = {name: tuple(one[name]) for name in ("all", "none", "near") if name in one}
-    return Pattern(one[where], where, **more)
+    return Pattern(where=where, **_tuples({**one, "text": one[where]}, without=where))
 
 
-def _step(one: dict[str, Any]) -> Step:
-    return Step(**_tuples(one))
-
-
-def _tuples(one: dict[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}
+def _tuples(one: dict[str, Any], without: str = "") -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in one.items() if k != without}
 
 
 def _case(one: dict[str, Any]) -> Case:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from vlmguard_explain.lazy import patterns, words
-from vlmguard_explain.match.catalogue import Known, by_code, cases, load, table
+from vlmguard_explain.match.catalogue import Known, by_code, load, table
 from vlmguard_explain.tracebacks.event import Event, flat
 
 NO_ROW = "Failed to retrieve the dataset"  # ms-swift's, after it logged what each row failed with
@@ -21,11 +21,9 @@ def classify(event: Event, depth: int = 0) -> Known | None:
     found = _last_error(message) or _best(message, trace, _not_this(event, trace))
     vague = found is None or found.order != "cause" or found.narrow < 0
     vague = vague or event.message.startswith(NO_ROW) or event.reason is not event
-    if event.cause is not None and depth < 4 and (vague or _starved(event.cause)):
+    if event.cause is not None and depth < 4 and vague:
         found = classify(event.cause, depth + 1) or found
-    if found is None and event.final:
-        found = _by_source(event)
-    return found or _by_case(message, trace) or _by_type(event) or _by_place(event, message, trace)
+    return found or _by_type(event) or _by_place(event, message, trace)
 
 
 def _last_error(message: str) -> Known | None:
@@ -43,10 +41,8 @@ def _not_this(event: Event, trace: str) -> tuple[str, ...]:
     """Failures that the exception cannot be, though its words are theirs."""
     own = bool(event.frames) and "-packages/" not in event.raised_in
     called = event.name == "TypeError" and "positional argument" in event.message
-    if own and called:  # what one's own code hands over wrongly is no other release's doing
-        return (_T.releases,) if not any("-packages/" in f[0] for f in event.frames) else ()
-    if event.name in ("KeyError", "IndexError") and any(f[2] in _T.rewarded for f in event.frames):
-        return (_T.rows,)
+    if own and called and not any("-packages/" in f[0] for f in event.frames):
+        return (_T.releases,)  # what one's own code hands over wrongly is no other release's doing
     if event.name != "IndexError":
         return ()
     place = _P.place.search(event.message.strip())
@@ -56,17 +52,9 @@ def _not_this(event: Event, trace: str) -> tuple[str, ...]:
     return (*((_T.sharded,) if sharded else ()), *((_T.index,) if indexed else ()))
 
 
-def _starved(cause: Event | None) -> bool:
-    """Whether memory ran out first: what fails while that is handled says nothing of its own."""
-    while cause is not None and cause.name not in ("MemoryError", "OutOfMemoryError"):
-        cause = cause.cause
-    return cause is not None
-
-
 def _unnamed(event: Event) -> str:
-    """Of a traceback without an exception's name what may hold the message: what stands under it,
-    where other ranks wrote over the name, or its last lines of source, where it is cut."""
-    return " ".join(event.under[:6] or (() if event.last is not None else event.trace[-4:]))
+    """Of a traceback that is cut before its exception's name what may tell: its last lines."""
+    return "" if event.last is not None else " ".join(event.trace[-4:])
 
 
 def best(message: str, trace: str = "") -> Known | None:
@@ -80,24 +68,12 @@ def _best(message: str, trace: str, without: tuple[str, ...]) -> Known | None:
     return max(found, key=lambda f: (f[0].narrow, f[1].size))[0] if found else None
 
 
-def _by_source(event: Event) -> Known | None:
-    """Of a log that was cut within a message: the pattern in the line of source that raised it."""
-    raising = [line.strip() for line in event.trace if line.strip().startswith("raise ")]
-    return best(f"{event.type}: {flat(raising[-1])}") if raising else None
-
-
-def _by_case(message: str, trace: str) -> Known | None:
-    """The failure that a known bug names, where no pattern tells one."""
-    found = (case for case in cases() if case.code and case.matches(message, trace))
-    return next((by_code()[case.code] for case in found), None)
-
-
 def _by_type(event: Event) -> Known | None:
     """What the exception's type alone tells; the longest beginning counts."""
     if event.ignored or event.buried or not event.type:
         return None
     said = f"{event.type}: {event.message}"
-    pairs = [(text, known.code) for known in load() for text, _, _ in known.by_place["type"]]
+    pairs = [(one.text, known.code) for known in load() for one in known.by_place["type"]]
     pairs += [(text, "") for text in table("places")["type"]]
     found = [(len(text), code) for text, code in pairs if said.startswith(text)]
     return by_code().get(max(found)[1]) if found else None

@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines import appended, lines, quoted
 from vlmguard_explain.lines.lines import Line
-from vlmguard_explain.match.catalogue import Known, by_code, load, within
-from vlmguard_explain.run import launcher, progress, watchdog
+from vlmguard_explain.match.catalogue import Known, by_code, load
+from vlmguard_explain.run import launcher, progress
 from vlmguard_explain.source import clean
-from vlmguard_explain.source.reader import Reading
+from vlmguard_explain.source.reader import Piece
 from vlmguard_explain.source.sources import Source
 from vlmguard_explain.tracebacks import events
 from vlmguard_explain.tracebacks.event import Event, flat
@@ -23,7 +23,6 @@ MOST = 400  # exceptions, telling lines
 QUOTED = 3  # lines of a quotation; a run says more
 RECENT = 40  # lines of each rank
 LAST = 60  # lines in which loose words count: earlier ones did not end the run
-ONLY = 0.6  # of the lines are a logger's errors
 _NOT_STARTED = "VG590"
 BEFORE, AFTER = 5, 3  # lines that are shown with the one that may be the failure
 
@@ -34,7 +33,6 @@ class Digest:
 
     source: Source
     number: int
-    reading: Reading
     events: list[Event] = field(default_factory=list)  # exceptions, in order
     # lines that bear a pattern of a failure of the catalogue
     matched: list[tuple[Line, Known]] = field(default_factory=list)
@@ -50,7 +48,6 @@ class Digest:
     # only where the log has no other exception
     fragments: list[tuple[Line, Known]] = field(default_factory=list)
     guard_lines: list[Line] = field(default_factory=list)  # lines that vlmguard's guard wrote
-    failed: Line | None = None  # a logger's error, where the log has hardly anything else
     # how many runs stand in this file before this one; ended_before: the last line of these
     before: int = 0
     ended_before: Line | None = None
@@ -68,20 +65,20 @@ class Digest:
         return sorted([*self.stopped, *(e.line.at for e in self.exits)])
 
 
-def of(source: Source, number: int, reading: Reading) -> Digest:
-    """Digest one reading."""
-    digest = Digest(source, number, reading)
-    everything = list(lines.lines(reading.pieces, number, source.rank))
+def of(source: Source, number: int, pieces: Sequence[Piece]) -> Digest:
+    """Digest what was kept of one log."""
+    digest = Digest(source, number)
+    everything = list(lines.lines(pieces, number, source.rank))
     kept, digest.before, digest.ended_before = appended.last(quoted.unquoted(everything))
     digest.first = kept[0].number if digest.before and kept else 1
     digest.progress = progress.of(kept)
-    kept = _dedented(quoted.unfenced(kept, digest.progress.first))
+    kept = quoted.unfenced(kept, digest.progress.first)
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
     digest.events = (
         raised if len(raised) <= MOST else raised[: MOST // 4] + raised[-MOST * 3 // 4 :]
     )
     digest.exits = launcher.exits(kept)
-    digest.watched = watchdog.records(kept)
+    digest.watched = [line for line in kept if any(word in line.raw for word in _T.watched)]
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _T.stopping)]
     digest.guard_lines = [line for line in kept if "vlmguard: VG" in line.raw][:MOST]
     digest.matched = list(_matched(kept))[:MOST]
@@ -90,7 +87,7 @@ def of(source: Source, number: int, reading: Reading) -> Digest:
     if not _said(digest, kept[-LAST:]):
         digest.fragments = list(_fragments(kept, digest))[:MOST]
     digest.around = list(_around(kept, digest))
-    ends = [clean.text(piece.data) for piece in (*reading.pieces[:1], *reading.pieces[-1:])]
+    ends = [clean.text(piece.data) for piece in (*pieces[:1], *pieces[-1:])]
     if digest.before:  # the facts of an earlier run are not this one's
         ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
     digest.text = "\n".join(dict.fromkeys(ends))
@@ -100,21 +97,9 @@ def of(source: Source, number: int, reading: Reading) -> Digest:
     return digest
 
 
-def _dedented(kept: list[Line]) -> list[Line]:
-    """The lines without the margin that a quotation of a few lines has; source keeps its own."""
-    if sum(1 for line in kept if line.text.strip()) > QUOTED:
-        return kept
-    bare = [line.text.lstrip(" ") for line in kept]
-    few = len(kept) <= QUOTED
-    return [
-        replace(line, text=text) if few or events.TYPE.match(text) else line
-        for line, text in zip(kept, bare, strict=True)
-    ]
-
-
 def _last_resort(digest: Digest, kept: Sequence[Line]) -> None:
-    """What a log says that has no exception, no pattern, no end: a shell's or logger's last word,
-    the shell's that what it should start is not there."""
+    """Of a log without an exception, a pattern, an end: a shell's last word, that what it should
+    start is not there."""
     run = digest.progress
     found = digest.matched or digest.events or digest.exits
     said = [line for line in kept if line.text.strip()]
@@ -122,18 +107,6 @@ def _last_resort(digest: Digest, kept: Sequence[Line]) -> None:
         return
     if _P.refused.match(said[-1].text.strip()):
         digest.matched = [(said[-1], by_code()[_NOT_STARTED])]
-        return
-    errors = [line for line in said if _is_error(line)]
-    if errors and errors[-1] is said[-1] and len(errors) >= ONLY * len(said):
-        digest.failed = errors[0]
-
-
-def _is_error(line: Line) -> bool:
-    level = _P.error.search(line.raw[:200])
-    if line.level in ("W", "I") or (level is None and line.level not in ("E", "F", "C")):
-        return False
-    words = line.raw[level.end() if level else 0 :][:600]  # its own, not the level's
-    return bool(_P.failing.search(words)) and not _P.goes_on.search(line.raw)
 
 
 def _unresolved(kept: Sequence[Line]) -> frozenset[str]:
@@ -170,8 +143,8 @@ def _fragments(kept: Sequence[Line], digest: Digest) -> Iterable[tuple[Line, Kno
 
 def _matched(kept: Sequence[Line]) -> Iterable[tuple[Line, Known]]:
     everything = "\n".join(line.raw for line in kept)
-    texts = [(text, known) for known in load() for text, _, _ in known.by_place["line"]]
-    present = [(text, known) for text, known in texts if within(text, everything)]
+    texts = [(one.text, known) for known in load() for one in known.by_place["line"]]
+    present = [(text, known) for text, known in texts if text in everything]
     for line in kept if present else ():
         raw = line.raw
         if _tracked(raw) or _leveled(line) or _P.former.search(raw):
@@ -180,7 +153,7 @@ def _matched(kept: Sequence[Line]) -> Iterable[tuple[Line, Known]]:
         bears = [
             (known.narrow, len(text), known)
             for text, known in present
-            if within(text, raw)
+            if text in raw
             and ((known.order == "end" and signalled) or not _quiet(line, text))
             and known.match_line(flat(raw))
         ]
@@ -205,8 +178,8 @@ def _leveled(line: Line) -> bool:
 
 def _around(kept: Sequence[Line], digest: Digest) -> Iterable[Line]:
     """The lines that may be the failure, and those before and behind each; no bar."""
-    ends = (*digest.exits, *digest.events)
-    told = {line.place for line in (*(e.line for e in ends), *(line for line, _ in digest.matched))}
+    ends = (*(e.line for e in digest.exits), *(e.line for e in digest.events))
+    told = {line.place for line in (*ends, *(line for line, _ in digest.matched))}
     before, left = deque[Line](maxlen=BEFORE), 0
     for line in kept:
         if not line.text.strip() or "%|" in line.text:

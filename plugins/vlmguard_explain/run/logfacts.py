@@ -90,7 +90,6 @@ def of_text(texts: Iterable[str]) -> Facts:
     releases: dict[str, str] = {}
     typed: set[str] = set()
     votes = {name: 0 for name, _ in _T.frameworks}
-    guard = None
     strategy = ""
     wanted = frozenset((*_T.wanted, *_T.aliases))
     for whole in texts:
@@ -109,17 +108,11 @@ def of_text(texts: Iterable[str]) -> Facts:
                 releases.setdefault(name, match[2].rstrip("."))
         for name, pattern in _T.frameworks:
             votes[name] += sum(1 for _ in zip(range(50), re.finditer(pattern, text), strict=False))
-        guard = guard or _P.ours.search(text)
         strategy = strategy or _strategy_seen(text)
     _other_names(said)
     if "stage" in typed:  # of training, not of ZeRO
         del said["stage"]
-    facts = replace(_from(said, releases, votes, strategy), typed=frozenset(typed))
-    if guard is not None:
-        name, release, strategy, world = guard[2], guard[3], guard[4], int(guard[5])
-        kept = {**releases, name: release} if release else releases
-        facts = replace(facts, framework=name, strategy=strategy, world=world, releases=kept)
-    return facts
+    return _from(said, releases, votes, strategy, frozenset(typed))
 
 
 @functools.cache
@@ -173,36 +166,32 @@ _OWN = ("ms-swift", "LLaMA-Factory", "FlagEmbedding", "ColossalAI", "axolotl")
 
 
 def _from(
-    said: dict[str, str], releases: dict[str, str], votes: dict[str, int], seen: str
+    said: dict[str, str],
+    releases: dict[str, str],
+    votes: dict[str, int],
+    seen: str,
+    typed: frozenset[str],
 ) -> Facts:
-    def first(*names: str) -> str:
-        return next((said[name] for name in names if said.get(name)), "")
-
-    def truth(*names: str) -> bool | None:
-        return next((_TRUTH.get(said[n].lower()) for n in names if n in said), None)
-
     own = max(_OWN, key=lambda name: votes[name])
     framework = own if votes[own] else next((name for name in votes if votes[name]), "")
-    facts = Facts(framework=framework, releases=releases, fields=said)
-    off = truth("disable_gradient_checkpointing")  # LLaMA-Factory's
-    within = _P.reentrant.search(said.get("gradient_checkpointing_kwargs", ""))
+    facts = Facts(said.get("guarded", framework), releases, fields=said, typed=typed)
+    found: dict[str, Any] = {}
+    for name, names in _T.truths.items():
+        found[name] = next((_TRUTH.get(said[n].lower()) for n in names if n in said), None)
+    for name, names in _T.numbers.items():
+        found[name] = facts.number(*names, most=MOST)
+    found["world"] = found["world"] or _started(facts)
+    if within := _P.reentrant.search(said.get("gradient_checkpointing_kwargs", "")):
+        found["use_reentrant"] = _TRUTH[within[1].lower()]
+    if (off := _TRUTH.get(said.get("disable_gradient_checkpointing", "").lower())) is not None:
+        found["checkpointing"] = not off  # LLaMA-Factory's
     models = (said.get(name, "") for name in _T.models)
-    micro = ("per_device_train_batch_size", "train_micro_batch_size_per_gpu", "micro_batch_size")
     return replace(
         facts,
-        strategy=_strategy(said) or seen,
-        world=facts.number("world_size", "num_processes", most=MOST) or _started(facts),
-        micro=facts.number(*micro, most=MOST),
-        accumulation=facts.number("gradient_accumulation_steps", most=MOST),
-        use_reentrant=_TRUTH[within[1].lower()]
-        if within
-        else truth("use_reentrant", "use_reentrant_gc"),
-        find_unused=truth("ddp_find_unused_parameters"),
-        static_graph=truth("ddp_static_graph"),
-        checkpointing=truth("gradient_checkpointing") if off is None else not off,
-        tuning=first("tuner_type", "train_type", "finetuning_type", "sft_type"),
+        **found,
+        strategy=said.get("guarded_strategy") or _strategy(said) or seen,
+        tuning=next((said[name] for name in _T.tunings if said.get(name)), ""),
         model=next((name for name in models if name and not _P.call.fullmatch(name)), ""),
-        freeze_tower=truth("freeze_vit", "freeze_vision_tower"),
     )
 
 

@@ -44,7 +44,6 @@ def says_done(text: str) -> bool:
 NEAR = 12  # lines behind an interruption: a trainer then says how long it ran
 SOON = 10  # lines: words for an end right behind an exception are printed whatever happened
 KEPT = 64  # steps
-CLOCKS = 8
 LONG = 600  # characters: a line of a step is shorter
 ANNOUNCED = 300  # characters: an announcement is shorter
 ZEROS = 5  # losses of 0.0 in a row, from the first on
@@ -57,9 +56,7 @@ class Progress:
 
     # (place in the log, step, steps in all or 0), the last of them
     steps: list[tuple[int, int, int]] = field(default_factory=list)
-    # the last line that told a step; clocks: the last of these lines, for their time
-    last: Line | None = None
-    clocks: list[Line] = field(default_factory=list)
+    last: Line | None = None  # the last line that told a step
     # places of marks of an end; full: that a full bar alone marks it
     done: list[int] = field(default_factory=list)
     end: Line | None = None
@@ -75,10 +72,9 @@ class Progress:
     preparing: Line | None = None  # the last line before any step that says that data is made ready
     final: Line | None = None  # the last line with any text
     restarts: list[int] = field(default_factory=list)  # places at which a bar began anew
-    # evaluating, saving: where an evaluation, a checkpoint last began; `began` is that line
+    # evaluating, saving: where an evaluation, a checkpoint last began
     evaluating: int = -1
     saving: int = -1
-    began: Line | None = None
     _bar: tuple[int, int] = (0, 1)  # the last step of a training's bar
     _interrupted: int = -NEAR
     _recent: deque[int] = field(default_factory=lambda: deque(maxlen=SOON))
@@ -102,7 +98,6 @@ class Progress:
             self._step(line.at, *step)
             self.last = line
             self._bar = step if "%|" in text or "Iter(train)" in text else self._bar
-            self.clocks = [*self.clocks[1 - CLOCKS :], line]
         elif _P.loading.match(text):
             self.loading = line
         elif "%|" in text and _P.loading.match(line.raw):  # a file's name, taken for a machine's
@@ -131,9 +126,9 @@ class Progress:
         text = line.text
         worded = bool(self.steps) and len(text) < ANNOUNCED
         if _P.evaluation.search(text) or (worded and _P.evaluates.search(text)):
-            self.evaluating, self.began = line.at, line
+            self.evaluating = line.at
         if _P.checkpoint.search(text) or (worded and _P.saves.search(text)):
-            self.saving, self.began = line.at, line
+            self.saving = line.at
         self.masked += _T.masked in text
         if "%|" in text:
             self.bars = [*self.bars[-KEPT:], line.at]

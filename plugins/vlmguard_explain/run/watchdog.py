@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,6 @@ class Wait:
     seq: int
     op: str
     numel: int
-    group: str = ""
     completed: int | None = None
 
 
@@ -34,7 +32,6 @@ class Table:
     late: tuple[int, ...] = ()  # ranks that never came to the collective in which the others wait
     odd: tuple[int, ...] = ()  # ranks that wait in another collective than most
     same: bool = False  # whether all ranks that tell wait in the same one
-    size: int | None = None  # how many ranks share it, by what one sends and gets
 
     def rows(self) -> list[str]:
         """Lines to print."""
@@ -61,7 +58,7 @@ class Table:
     def everyone(self, world: int | None) -> bool:
         """Whether each of the run's ranks says what it waits in: none of them failed before."""
         there = {wait.rank for wait in self.waits if wait.rank is not None}
-        return len(there) > 1 and len(there) == max(world or max(there) + 1, self.size or 0)
+        return len(there) > 1 and len(there) == (world or max(there) + 1)
 
 
 def ranks(numbers: Iterable[int]) -> str:
@@ -74,51 +71,26 @@ def ranks(numbers: Iterable[int]) -> str:
     return f"ranks {', '.join(map(str, given[:-1]))} and {given[-1]}"
 
 
-def records(kept: Sequence[Line]) -> list[Line]:
-    """The watchdog's lines; what a terminal broke in two is put together again."""
-    found = []
-    for number, line in enumerate(kept):
-        if "WorkNCCL(" not in line.raw and "last enqueue" not in line.raw:
-            continue
-        more = kept[number + 1].raw if number + 1 < len(kept) else "["
-        cut = ")" not in line.raw.partition("WorkNCCL(")[2] or line.raw.endswith("last enqueue")
-        whole = cut and not more.startswith("[")
-        found.append(replace(line, raw=line.raw.rstrip() + more) if whole else line)
-    return found
-
-
 def table(lines: Iterable[Line], world: int | None) -> Table | None:
     """The table, or None where no watchdog spoke."""
     waits: dict[int | None, Wait] = {}
     status: dict[int | None, tuple[int, int]] = {}  # the last work enqueued, and completed
-    sizes: set[int | None] = set()
     for line in lines:
         named = _P.rank.search(line.raw)
         rank = int(named[1]) if named else line.rank
         if match := _P.last.search(line.raw):
             status.setdefault(rank, (int(match[1]), int(match[2])))
-        if match := _P.work.search(line.raw):
-            of = _P.group.search(line.raw)
-            group = of[1] if of else ""
-            if rank not in waits or rank is None:
-                waits[rank] = Wait(line, rank, int(match[1]), match[2], int(match[3] or 0), group)
-                sizes.add(_size(match) if group in ("", "0") else None)
+        match = _P.work.search(line.raw)
+        if match and (rank not in waits or rank is None):
+            waits[rank] = Wait(line, rank, int(match[1]), match[2], int(match[3] or 0))
     if not waits:
         return None
-    size = sizes.pop() if len(sizes) == 1 else None
     done = {rank: completed for rank, (_, completed) in status.items()}
     ordered = sorted(waits.values(), key=lambda w: (w.rank is None, w.rank or 0))
     rows = tuple(replace(wait, completed=done.get(wait.rank)) for wait in ordered)
-    late = _late(rows, {r: enqueued for r, (enqueued, _) in status.items()}, world or size)
+    late = _late(rows, {r: enqueued for r, (enqueued, _) in status.items()}, world)
     same = len({(w.seq, w.op, w.numel) for w in rows}) == 1
-    return Table(rows, late, _odd(rows), same, size)
-
-
-def _size(match: re.Match[str]) -> int | None:
-    """How many ranks a gathering or scattering collective has: one's share in all of it."""
-    one, whole = sorted((int(match[3] or 0), int(match[4] or 0)))
-    shares = "GATHER" in match[2] or "SCATTER" in match[2]
-    return whole // one if shares and one > 0 and whole % one == 0 and whole > one else None
+    return Table(rows, late, _odd(rows), same)
 
 
 def _kinds(waits: Sequence[Wait]) -> list[tuple[tuple[int, str, int], int]]:

@@ -6,11 +6,10 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from vlmguard_explain.advice.values import quoted
-from vlmguard_explain.cause import attribution
 from vlmguard_explain.cause.candidates import Answer
 from vlmguard_explain.match.catalogue import table
 from vlmguard_explain.run.digest import Digest
-from vlmguard_explain.show import excerpt, headline, next_steps, shellwords, unexplained
+from vlmguard_explain.show import excerpt, headline, next_steps, unexplained
 from vlmguard_explain.source import clean
 
 WIDTH = 200  # characters of a line
@@ -87,7 +86,7 @@ def earlier_runs(digests: Sequence[Digest]) -> Iterator[str]:
 
 
 def ranks(answer: Answer, digests: Sequence[Digest], most: int) -> Iterator[str]:
-    """What each rank waits in, how the own log of one that never came ends; or last lines."""
+    """What each rank waits in, or their last lines."""
     rows = answer.table.rows() if answer.table is not None else []
     if answer.verdict == "unfinished":
         rows = [excerpt.of(one, digests, ROW) for one in answer.evidence]
@@ -95,10 +94,6 @@ def ranks(answer: Answer, digests: Sequence[Digest], most: int) -> Iterator[str]
         half = most // 2
         rows[half:-half] = [f"… and {left} more (--format json has all)"]
     yield from rows
-    for rank in answer.table.gone[:4] if answer.table and attribution.each_its_own(digests) else ():
-        last = attribution.last_line(rank, digests)
-        line = f": {excerpt.of(last, digests, ROW)}" if last is not None else ""
-        yield f"{attribution.own_log(rank, digests)}{line}"
 
 
 def guard(answer: Answer, most: int) -> Iterator[str]:
@@ -112,7 +107,7 @@ def rest(answer: Answer) -> Iterator[tuple[str, list[str]]]:
     """When the explanation is wrong, which rules see it before the start, what followed."""
     if (known := answer.known) is not None:
         rules = [f"{code}, {table('rules')[code]}" for code in known.prevented]
-        yield "wrong if", [shellwords.codes(known.wrong)]
+        yield "wrong if", [next_steps.codes(known.wrong)]
         yield "before the next start", [f"vlmguard check -- YOUR COMMAND: {one}" for one in rules]
     yield "followed by", [clean.shown(one) for one in answer.followed]
 

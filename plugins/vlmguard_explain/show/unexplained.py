@@ -3,12 +3,10 @@ steps to type next need."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from vlmguard_explain.advice import packages
 from vlmguard_explain.advice.values import Values, quoted
-from vlmguard_explain.cause import no_exception
 from vlmguard_explain.cause.candidates import Answer, launchers
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.run.digest import Digest
@@ -23,9 +21,8 @@ CARDS = 8  # of one machine, at most
 
 
 def cause(answer: Answer, digests: Sequence[Digest]) -> str:
-    """How far it came, and who is behind."""
-    said = "; ".join(no_exception.stragglers(digests).said)
-    return clean.shown(f"{said or _state(answer, digests)[1]}. {_T.either}")
+    """How far it came."""
+    return clean.shown(f"{_state(answer, digests)[1]}. {_T.either}")
 
 
 def _state(answer: Answer, digests: Sequence[Digest]) -> tuple[str, str]:
@@ -37,8 +34,10 @@ def _state(answer: Answer, digests: Sequence[Digest]) -> tuple[str, str]:
         bar = next((p.loading for p in progress if p.loading is not None), None)
         final = [d.finals.get(bar.rank) for d in digests] if bar is not None else []
         if bar is not None and any(f is not None and f.place == bar.place for f in final):
-            kind = "download" if _P.download.search(bar.text) else "before"
-            return kind, _T.state[kind].format(bar.text.strip()[:80])
+            at_work = _T.state["before"].format(bar.text.strip()[:80])
+            if _P.download.search(bar.text):
+                return "download", _T.state["download"].format(bar.text.strip()[:80])
+            return "mapping" if _P.mapped.search(at_work) else "before", at_work
         kind = "preparing" if any(p.preparing is not None for p in progress) else "start"
         return kind, _T.state[kind]
     # An evaluation has a bar of its own, of another length.
@@ -65,52 +64,25 @@ def _nodes(answer: Answer, digests: Sequence[Digest]) -> int:
 
 def values(answer: Answer, digests: Sequence[Digest]) -> dict[str, str]:
     """Name → value for `[[unfinished_step]]` of ``tables/show.toml``, quoted for a shell."""
-    found, facts = no_exception.stragglers(digests), answer.facts
-    state, sentence = _state(answer, digests)
-    nodes = _nodes(answer, digests)
-    alone = len(digests) == 1 and not (found.said or state == "checkpoint")
+    facts, nodes, state = answer.facts, _nodes(answer, digests), _state(answer, digests)[0]
     where = "on each node" if nodes > 1 or (facts.world or 0) > CARDS else "on the machine"
-    where = f"on the machine of {' and '.join(found.logs[:3])}" if found.logs else where
-    first = f", rank {', '.join(map(str, found.ranks))} first" if found.ranks else ""
     logs = [quoted(_P.packed.sub("", d.source.name)) for d in digests[:4]]
-    gathers = state == "first" and facts.zero == 3 and facts.vision and facts.world != 1
-    so = {
-        "look": alone,
-        "mapping": _P.mapped.search(sentence) is not None,
-        "gathers": gathers,
-        "oneprocess": facts.world == 1,
-    }
+    read = Values(Facts(message=answer.evidence[0].text if answer.evidence else ""))
+    # machines on which a log ends where NCCL starts: its links do not answer
+    links = {match[1] for line in answer.evidence if (match := _P.starts.match(line.raw))}
+    jobs = (_P.job.search(d.source.name) or _P.said.search(d.text) for d in digests)
     return {
         "state": state,
         "log": " ".join(filter(None, logs)) or "LOG",
-        "job": next((m[1] for d in digests if (m := _job(d))), ""),
-        "links": {0: "", 1: "one"}.get(found.links, "several"),
+        "job": next((match[1] for match in jobs if match), ""),  # Slurm's
+        "look": "true" if len(digests) == 1 and state != "checkpoint" else "",
+        "links": {0: "", 1: "one"}.get(len(links), "several"),
         "othernodes": str(nodes - 1) if nodes > 1 else "",
-        "where": where + first,
+        "where": where,
         **{name: quoted(facts.fields.get(said, "")) or usual
            for name, (said, usual) in _T.arguments.items()},
-        **{name: "true" for name, holds in so.items() if holds},
-        **_opened([line.text for line in found.lines or answer.evidence[:1]]),
+        **{name: read.get(name, "") for name in _T.opened},
     }  # fmt: skip
-
-
-def _job(digest: Digest) -> re.Match[str] | None:
-    """Slurm's number of the job, from a log's name (slurm-%j.out) or first lines."""
-    return _P.job.search(digest.source.name) or _P.said.search(digest.text)
-
-
-def _opened(texts: Sequence[str]) -> dict[str, str]:
-    """The file that a last line reads, by its kind; the folder in which torch builds."""
-    for text in texts:
-        if match := _P.builds.search(text.strip()):
-            rooted = match[1].startswith(("/", "~"))
-            return {"builds": match[1] if rooted else "~/.cache/torch_extensions"}
-        match = _P.file.search(text)
-        path = quoted(match[1]) if match else ""
-        if match and path and not match[1].lower().endswith(_T.sources):
-            ends = ((kind, match[1].lower().endswith(ends)) for kind, ends in _T.kinds.items())
-            return {next((kind for kind, so in ends if so), "otherfile"): path}
-    return {}
 
 
 def unknown_cause(answer: Answer) -> str:

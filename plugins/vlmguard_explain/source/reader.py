@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 Find = Callable[[bytes], list[tuple[int, int]]]  # block → (start, number of the string), by start
@@ -89,37 +89,25 @@ class Piece:
         return self.at + len(self.data)
 
 
-@dataclass
-class Reading:
-    """What was kept of one log."""
-
-    size: int = 0  # size, lines: bytes and line feeds in all
-    lines: int = 0
-    pieces: list[Piece] = field(default_factory=list)  # what was kept, in order, without overlap
-    hits: Counter[bytes] = field(default_factory=Counter)  # how often each string was seen
-
-
 def read(
     blocks: Iterable[bytes],
-    strings: Sequence[bytes],
     find: Find,
     head_size: int = HEAD,
     tail_size: int = TAIL,
-) -> Reading:
-    """Read ``blocks``; a string that crosses two of them is found, a window too."""
-    reading = Reading()
+) -> list[Piece]:
+    """What is kept of ``blocks``, in order, without overlap; a string that crosses two of them is
+    found, a window too."""
+    lines = 0
     windows: dict[int, tuple[list[Piece], deque[Piece]]] = {}  # of each string: first, last
     newest: dict[int, Piece] = {}
-    counts = [0] * len(strings)
     head, tail = bytearray(), deque[Piece]()
     window = Piece(-AFTER, 0, b"")
     for data, at, done, until in _buffers(blocks):
         head += data[done : min(until, done + max(head_size - len(head), 0))]
-        counted, line = done, reading.lines + 1
+        counted, line = done, lines + 1
         for start, number in find(data):
             if not done <= start < until:
                 continue
-            counts[number] += 1
             if at + start >= window.at + BEFORE + AFTER // 2 or not window.line:
                 begin = max(start - BEFORE, 0)
                 forth = data.count(b"\n", counted, begin)
@@ -130,16 +118,13 @@ def read(
                 newest[number] = window
                 first, last = windows.setdefault(number, ([], deque(maxlen=LAST)))
                 (first if len(first) < FIRST else last).append(window)
-        tail.append(Piece(at + done, reading.lines + 1, data[done:until]))
+        tail.append(Piece(at + done, lines + 1, data[done:until]))
         while sum(len(p.data) for p in tail) - len(tail[0].data) >= tail_size:
             tail.popleft()
-        reading.lines += data.count(b"\n", done, until)
-        reading.size = at + until
-    reading.hits.update({strings[n]: count for n, count in enumerate(counts) if count})
+        lines += data.count(b"\n", done, until)
     kept = {id(p): p for first, last in windows.values() for p in (*first, *last)}.values()
     pieces = [Piece(0, 1, bytes(head)), *kept, *_shortened(tail, tail_size)]
-    reading.pieces = list(_merged(pieces))
-    return reading
+    return list(_merged(pieces))
 
 
 def _buffers(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int, int]]:

@@ -101,8 +101,8 @@ def is_report(path: Path | None) -> bool:
         return False
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(n) if n else -1, text) for n, text in re.findall(r"(\d{1,9})|(\D+|\d+)", name)]
+def _natural(name: str) -> tuple[int, str]:
+    return len(name), name  # 2 before 10
 
 
 def _source(path: Path) -> Source:

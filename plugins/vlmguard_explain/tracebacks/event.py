@@ -30,7 +30,6 @@ class Event:
     cause: Event | None = None  # the exception that this one was raised from or while handling
     ignored: bool = False  # from a destructor or a side thread: it ended nothing by itself
     caught: bool = False  # a logger wrote it as a warning or less
-    final: bool = False  # the log ends with its message, which may be cut
     last: Line | None = None  # the line with its type
     rank: int | None = None
     # its frames stand among other lines: of use only where what is under them is known
@@ -51,14 +50,6 @@ class Event:
     @property
     def time(self) -> Time | None:
         return (self.last or self.line).time or self.line.time or self.clock
-
-    @property
-    def under(self) -> list[str]:
-        """Of one without a name, what stands under its frames: other ranks wrote over the name."""
-        at = [n for n, line in enumerate(self.trace) if frames.is_frame(line)]
-        if self.type or not at:
-            return []
-        return [line for line in self.trace[at[-1] + 1 :] if line[:1].strip()]
 
     @property
     def name(self) -> str:

@@ -199,7 +199,7 @@ class _Stream:
             cut = not self.stack and self.behind <= CUT and (len(event.frames) > 1 or boxed)
             event.buried = not (match or event.traced or (event.frames and cut))
             some = event.frames or (event.titled and len(self.open) == 1)
-            if some and (not event.buried or event.under):
+            if some and not event.buried:
                 yield event
 
 
@@ -213,8 +213,6 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Event]:
             found.append(event)
     for stream in streams.values():
         found += stream.left()
-        if stream.done is not None and stream.fresh:
-            stream.done.final = True
     yield from sorted(found, key=lambda e: (e.source, e.at))
 
 
