@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from vlmguard.core import runstate
 from vlmguard.core.facts import Phase, Strategy
+from vlmguard.core.runstate import RunState
 from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.releases import releases
 from vlmguard_transformers import trainer as hf
@@ -25,6 +27,11 @@ class Reading:
     trainer: Any
     profile: Profile
     phase: Phase = "train"
+
+    @cached_property
+    def state(self) -> RunState | None:
+        """The run that is judged, while it is open."""
+        return runstate.of(self.trainer)
 
     @cached_property
     def parameters(self) -> Parameters:

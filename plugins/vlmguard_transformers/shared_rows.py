@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from vlmguard import agree
-from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
@@ -47,7 +46,7 @@ def senses(row: str) -> frozenset[str]:
 
 def of(read: Reading) -> Meets:
     """What the ranks may meet; asked of the others once a run, with this rank's releases."""
-    state = runstate.of(read.trainer)
+    state = read.state
     mine = partial(own, read.trainer, read.profile)
     if state is None:
         return mine()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
@@ -37,7 +36,7 @@ def run(read: Reading) -> Run:
     needed = unused == "yes" or observed.media_apart
     obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""
     times = loss_scale.times(trainer, read.phase, towers)
-    state = runstate.of(trainer)
+    state = read.state
     if state is not None:
         state.kept["blank kinds"] = padding.kinds(meets.all)
         state.kept["blank needed"] = needed
@@ -132,7 +131,7 @@ def _may_be_unused(
 
 def _idle(read: Reading) -> frozenset[str]:
     """Kinds of towers that the framework's own dummy leaves out; found out once a run."""
-    state = runstate.of(read.trainer)
+    state = read.state
     known = state.kept if state is not None else {}
     if "left idle" not in known:
         found = contain("trying a dummy on a copy", read.profile.left_idle, read.trainer)

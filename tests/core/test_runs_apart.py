@@ -79,6 +79,20 @@ def test_a_fault_that_leads_nowhere_is_of_no_run(two, capsys):
     assert two[0].counts["warning"] == 1
 
 
+def test_a_fault_is_said_though_its_run_cannot_be_found(two, monkeypatch, capsys):
+    """What was given may be anything of a framework's: it is not asked for its attributes."""
+
+    class Hostile:
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+
+    faults.contain("a part", Owner().boom, Hostile(), two[0])
+    assert told(two[0]) == [("VG902", two[0].number)]
+    monkeypatch.setattr(runstate, "of", lambda owner: 1 / 0)
+    faults.contain("another part", Owner().boom, object())
+    assert "VG902 warning [rank 0]: another part failed" in capsys.readouterr().err
+
+
 def test_a_rule_that_fails_fails_in_the_run_that_it_was_asked_about(two):
     class Broken:
         CODE, NAME, DEFAULT = "ZZ902", "broken", "warn"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import traceback
+import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -20,7 +22,6 @@ def fault(what: str, error: BaseException, about: Iterable[Any] = ()) -> None:
         return
     _said.add(what)
     try:
-        from vlmguard.core import runstate
         from vlmguard.core.findings import Finding
         from vlmguard.core.host import OTHERS
         from vlmguard.runtime import report
@@ -37,18 +38,27 @@ def fault(what: str, error: BaseException, about: Iterable[Any] = ()) -> None:
                 scope="rank",
                 advice="please report it, with this line" if inside else "tell its author",
             ),
-            state=runstate.of_any(_leading(about)),
+            state=_run(about),
         )
     except Exception:
         stderr.say(f"{what} failed: {error!r}; training goes on without it")
+
+
+def _run(about: Iterable[Any]) -> Any:
+    from vlmguard.core import runstate
+
+    with contextlib.suppress(Exception):
+        return runstate.of_any(_leading(about))
+    return None
 
 
 def _leading(things: Iterable[Any]) -> Iterator[Any]:
     """These, and what is bound to those that are called."""
     for each in things:
         yield each
-        yield getattr(each, "__self__", None)
-        if isinstance(each, functools.partial):
+        if isinstance(each, types.MethodType):
+            yield each.__self__
+        elif isinstance(each, functools.partial):
             yield from _leading((each.func, *each.args))
 
 

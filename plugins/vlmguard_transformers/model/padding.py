@@ -41,7 +41,7 @@ def install(read: Reading, transaction: Transaction) -> None:
     """Put it in every model of the run that the strategy partitions, in the trained one else."""
     from vlmguard_torch.blank import blank_input, neutral, rank_divergence
 
-    state = runstate.of(read.trainer)
+    state = read.state
     assert state is not None
     partitioned = read.strategy in PARTITIONED
     found = read.profile.models(read.trainer) if partitioned else [read.trainer.model]

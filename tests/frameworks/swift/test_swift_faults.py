@@ -25,7 +25,6 @@ WATCHING = (
     "vlmguard.agree:basis",
     "vlmguard.agree:plan",
     "vlmguard_torch.layout.freezing:check",
-    "vlmguard_transformers.watch.dry_run:rehearse",
     "vlmguard_transformers.model.loss_scale:_if_ignored",
     "vlmguard_transformers.model.router_loss:_of",
     "vlmguard_transformers.watch.steps:start",
@@ -57,8 +56,8 @@ FOLLOWED = {
     "vlmguard.guard:announce_skip": "vlmguard_transformers.profiles:of",
 }
 """What is called where another one of ours has failed."""
-UNWATCHED = ("vlmguard.core.runstate:of", "vlmguard.core.runstate:act")
-"""How a run is found again; without `act` none begins."""
+UNWATCHED = ("vlmguard.core.runstate:of",)
+"""How a run is found again."""
 CAMPAIGN = pytest.mark.campaign
 ALONE = {
     "vlmguard.guard:_tell",
