@@ -53,7 +53,7 @@ def _counts(records: Sequence[Record], both: Sequence[Record]) -> Iterator[str]:
     seconds = sorted(record["trial_s"] for record in both if record["trial_s"] is not None)
     if seconds:
         middle = seconds[len(seconds) // 2]
-        yield f"\nThe trials of all kinds of a class together with the look at reentrant checkpointing took {middle:.2g} s of one processor in the median, {seconds[-1]:.2g} s at most, beside the observation itself; a run tries the kinds that its rows have, once, and keeps the answer."
+        yield f"\nThe trials of all kinds of a class, the look at reentrant checkpointing and the second look on the model itself took {middle:.2g} s of one processor in the median, {seconds[-1]:.2g} s at most, beside the observation; a run tries the kinds that its rows have alone, once, and keeps the answer."
     old = {record["sources"] for record in records}
     if len(old) > 1:
         yield f"\nThe records are of {len(old)} states of the sources."
