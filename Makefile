@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE =
 REAL = tests/frameworks tests/ordinary tests/ledger tests/lab tests/release tests/gpu tests/bench
 
 .PHONY: demo test frameworks matrix rehearse-all rehearse-jobs faults mutate fast lint dev envs docs site shots dist bench gpu
-.PHONY: gpu-wheels clean suites ordinary ledger zoo
+.PHONY: gpu-wheels clean suites ordinary ledger zoo zoo-runs
 
 demo:
 	@$(ENVS) make swift
@@ -55,6 +55,12 @@ ledger: dev
 zoo: dev
 	@$(ENVS) make swift
 	$(DEV)/python -m tools.zoo.campaign
+	$(DEV)/python -m tools.pages
+
+# An hour or two, resumable: cells of these classes in two real ranks, guard off and on.
+zoo-runs: dev
+	@$(ENVS) make swift
+	$(DEV)/python -m tools.zoo.runs $(if $(MINUTES),--minutes $(MINUTES))
 	$(DEV)/python -m tools.pages
 
 # Every cell of docs/matrix.md that has no record yet, guard off and on; stop and go on at will.

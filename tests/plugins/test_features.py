@@ -10,7 +10,7 @@ from torch import nn
 
 from tests.plugins.toys import Config
 from vlmguard_torch.blank import blank_input, neutral
-from vlmguard_torch.layout import features, model_layout
+from vlmguard_torch.layout import by_structure, features, model_layout, towers
 from vlmguard_torch.media import blank_media
 from vlmguard_torch.observe.observed import Observed, Tried
 
@@ -216,6 +216,28 @@ def test_text_runs_the_tower_on_a_blank_and_stays_the_same(kind):
     assert reached & {"newline", "unnamed"} == named
     assert not any(model.get_parameter(name).grad.any() for name in named)
     handle.close()
+
+
+class Speaking(Hearing):
+    """As Granite Speech: no name of a module tells what hears."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.projector_ = self.audio_tower, self.multi_modal_projector
+        del self.audio_tower, self.multi_modal_projector
+
+    def get_audio_features(self, input_features):
+        return self.projector_(self.encoder(input_features).last_hidden_state)
+
+
+def test_towers_without_a_name_that_tells_are_what_lies_beside_the_language_model():
+    found = by_structure.towers_of(Speaking())
+    assert found == {"audio": ("encoder", "projector_"), "llm": ("language_model",)}
+    outer = nn.Module()
+    outer.model, outer.get_input_embeddings = Speaking(), lambda: outer.model.language_model.words
+    assert by_structure.towers_of(outer)["audio"] == ("model.encoder", "model.projector_")
+    assert by_structure.towers_of(Hearing()) == towers.by_name(Hearing())
+    assert by_structure.towers_of(Language()) == {}
 
 
 def test_a_guess_without_a_row_that_proves_it_is_not_used():

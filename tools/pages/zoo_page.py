@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.zoo import runs
 from tools.zoo.campaign import ran
 from tools.zoo.configs import NO_TEXT_ROW
 
@@ -29,7 +30,7 @@ def text() -> str:
     records = [record for record in map(json.loads, lines) if record["answer"] != "no tower"]
     both = [record for record in records if ran(record)]
     rest = [record for record in records if not ran(record)]
-    parts = [HEAD, *_counts(records, both), *_table(both), *_others(rest)]
+    parts = [HEAD, *_counts(records, both), *_runs(), *_table(both), *_others(rest)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -53,11 +54,38 @@ def _counts(records: Sequence[Record], both: Sequence[Record]) -> Iterator[str]:
     seconds = sorted(record["trial_s"] for record in both if record["trial_s"] is not None)
     if seconds:
         middle = seconds[len(seconds) // 2]
-        yield f"\nThe trials of all kinds of a class together with the look at reentrant checkpointing took {middle:.2g} s of one processor in the median, {seconds[-1]:.2g} s at most, beside the observation itself; a run tries the kinds that its rows have, once, and keeps the answer."
+        yield f"\nThe trials of all kinds of a class, the look at reentrant checkpointing and the second look on the model itself took {middle:.2g} s of one processor in the median, {seconds[-1]:.2g} s at most, beside the observation; a run tries the kinds that its rows have alone, once, and keeps the answer."
     old = {record["sources"] for record in records}
     if len(old) > 1:
         yield f"\nThe records are of {len(old)} states of the sources."
     yield ""
+
+
+def _runs() -> Iterator[str]:
+    """Two real ranks of a plain Trainer each, beside plain torch."""
+    kept = runs.load()
+    if not kept:
+        return
+    yield "## Real runs\n"
+    yield f"Two gloo ranks of a plain Trainer, some rows without an input, guard off and on, weights beside plain torch's; {len(kept)} cells of class, strategy, what trains and which rows come when. `make zoo-runs` goes on where it was stopped.\n"
+    yield "| class | strategy | towers | rows | without | with | updates off | what was done |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for key, told in kept.items():
+        cell = key.removeprefix(runs.PREFIX).split("/")
+        on = told.get("on") or {"verdict": "not run"}
+        off = on.get("error")
+        size = "" if off is None else f"{off:.1g}"
+        why = "" if on["verdict"] == "right" else f" ({_escaped(on.get('message', ''))[:160]})"
+        cells = [
+            *cell,
+            told["off"]["verdict"],
+            on["verdict"] + why,
+            size,
+            ", ".join(on.get("did", ())),
+        ]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    yield "## Every class\n"
 
 
 def _table(both: Sequence[Record]) -> Iterator[str]:

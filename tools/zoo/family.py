@@ -12,8 +12,8 @@ import transformers
 from tools.zoo import configs
 from vlmguard_torch.media import kinds as media
 from vlmguard_torch.observe import example_rows, measure, record
-from vlmguard_torch.observe.isolated_state import isolated_state
-from vlmguard_torch.observe.shrink import shrink
+from vlmguard_torch.observe.isolated_state import isolated_state, unpartitioned
+from vlmguard_torch.observe.shrink import parts_of, shrink
 
 LABELS = 4
 """Tokens that are learned, at the end of every row: as many in each."""
@@ -33,7 +33,13 @@ class Zoo:
         """In training mode, weights loud enough to tell errors from rounding."""
         torch.manual_seed(0)
         kind = getattr(transformers, self.made)
-        model = measure.tiny(kind, shrink(configs.config(kind)).config, record.NO_LIMIT)
+        config = shrink(configs.config(kind)).config
+        for part in parts_of(config):
+            for name, value in vars(part).items():
+                if "drop" in name and isinstance(value, float):
+                    vars(part)[name] = 0.0  # ranks and the oracle draw in another order
+        with unpartitioned():
+            model = measure.tiny(kind, config, record.NO_LIMIT)
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.dim() > 1 and not weight.any():

@@ -52,7 +52,7 @@ def by_name(model: Any) -> dict[str, tuple[str, ...]]:
     if not towers:
         return {}
     sees = [path for where in towers.values() for path in where]
-    return {**towers, "llm": tuple(_rest(model, sees))}
+    return {**towers, "llm": tuple(rest(model, sees))}
 
 
 def seeing(model: Any) -> dict[str, tuple[str, ...]]:
@@ -79,7 +79,7 @@ def _within(name: str, path: str) -> bool:
     return name == path or name.startswith(path + ".")
 
 
-def _rest(model: Any, sees: list[str]) -> Iterable[str]:
+def rest(model: Any, sees: list[str]) -> Iterable[str]:
     """The outermost modules or parameters with weights that neither hold nor lie in ``sees``."""
     rest: dict[str, None] = {}
     for parameter, _ in model.named_parameters():

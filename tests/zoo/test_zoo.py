@@ -1,0 +1,76 @@
+"""The zoo's page and its draw; what is committed holds."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tools.pages import zoo_page
+from tools.zoo import campaign, runs
+
+
+def record(**changed):
+    proven = {"kind": "image", "proven": True, "reason": "", "candidate": None, "behind": []}
+    told = {
+        "class": "Llava", "answer": "tried", "why": "", "rows": {"text": "", "image": ""},
+        "blanks": [proven], "held": {"image": ""}, "dropped": [], "trial_s": 0.1,
+        "transformers": "5", "torch": "2", "sources": "a",
+    }  # fmt: skip
+    return {**told, **changed}
+
+
+def blank(**changed):
+    return {**record()["blanks"][0], **changed}
+
+
+@pytest.mark.parametrize(
+    ("blanks", "word"),
+    [
+        ([blank()], "proven"),
+        ([blank(), blank(kind="video", proven=None, reason="no row")], "proven"),
+        ([blank(), blank(kind="audio", proven=False, reason="it differs")], "refuted"),
+        ([blank(proven=None, reason="no row")], "not tried"),
+        ([], "not tried"),
+    ],
+)
+def test_one_word_for_a_class(blanks, word):
+    assert zoo_page.answer(record(blanks=blanks)) == word
+
+
+def test_what_did_not_hold_on_the_model_is_on_the_page(monkeypatch, tmp_path):
+    told = record(held={"image": "2 tensors missed"}, blanks=[blank(behind=["projector"])])
+    none = record(**{"class": "Asr"}, rows={"text": "no", "audio": ""}, answer="tried")
+    monkeypatch.setattr(zoo_page, "DATA", tmp_path / "zoo.jsonl")
+    monkeypatch.setattr(campaign, "RECORDS", tmp_path / "zoo.jsonl")
+    campaign.save({"Llava": told, "Asr": none})
+    page = zoo_page.text()
+    assert "**proven**, and on the model: 2 tensors missed" in page
+    assert "image: then projector" in page
+    assert "1 of 2 classes ran a row of text and one with an input" in page
+    assert "of those proven, 1 did not hold" in page
+    assert "| Asr | tried: no |" in page
+
+
+def test_the_first_cells_cover_every_pair():
+    classes = [f"Class{number}" for number in range(30)]
+    cells = [cell.removeprefix(runs.PREFIX).split("/") for cell in runs.drawn(classes)]
+    assert len(cells) == len({*map(tuple, cells)}) == 30 * 4 * 2 * 2
+    covered = {pair for cell in cells[:150] for pair in runs._pairs(tuple(cell))}
+    values = (classes, runs.STRATEGIES, runs.TUNINGS, runs.ORDERS)
+    every = {pair for cell in itertools.product(*values) for pair in runs._pairs(cell)}
+    assert covered == every
+    assert list(runs.drawn(classes)) == list(runs.drawn(classes[::-1]))
+
+
+def test_no_class_is_called_proven_that_misses_a_tensor():
+    records = campaign.load()
+    assert records
+    assert [name for name, told in records.items() if any((told.get("held") or {}).values())] == []
+    both = [told for told in records.values() if campaign.ran(told)]
+    assert all(told["blanks"] for told in both)
+
+
+def test_no_real_run_was_broken():
+    broken = [key for key, told in runs.load().items() if told.get("on", {})["verdict"] == "broken"]
+    assert broken == []
