@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from vlmguard.check import hf
 from vlmguard.check.facts import Draft
@@ -65,6 +66,13 @@ class Trl(Framework):
         job = replace(job, chain=(*job.chain, "accelerate"), launched=True, options=options,
                       per_node=int(world) if world.isdigit() else None)  # fmt: skip
         return argv, job
+
+    def config(self, job: Job, files: Files) -> tuple[Mapping[str, Any], str]:
+        """What ``--config`` holds, but for what goes to ``accelerate launch``."""
+        told = hf.config_of(list(job.argv), "--config", files)
+        handed = _LAUNCH if job.target.startswith("trl ") else ()
+        kept = {key: value for key, value in told.items() if key not in ("env", *handed)}
+        return kept, "Unknown arguments from config file: {}."
 
     def draft(self, values: Values, job: Job, files: Files, entry: str) -> Draft:
         peft = values.true("use_peft")

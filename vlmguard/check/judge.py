@@ -40,6 +40,7 @@ class Verdict:
         doubts: what cannot be known before the run.
         renamed: flags that are spelt otherwise in the releases asked for.
         settled: what the framework's own code makes of the command (`deep`).
+        switched: what the command or its settings switch off, and what happens then.
         unread: what a verdict needs and could not be looked at: without an error, "cannot tell".
     """
 
@@ -58,6 +59,7 @@ class Verdict:
     renamed: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    switched: tuple[str, ...] = ()
 
     def code(self, strict: bool) -> int:
         """The exit status of this job alone."""
@@ -92,6 +94,8 @@ def job(
         return Verdict(job, CANNOT, trace.shown(str(reason)), owner.name)
     except SettingsError as error:
         return Verdict(job, WRONG, str(error), owner.name)
+    except RecursionError:
+        return Verdict(job, CANNOT, "a value that is nested too deeply", owner.name)
 
 
 def _judged(
@@ -120,17 +124,18 @@ def _judged(
     draft.doubts += _unknown(values, trace)
     draft.unread += [f"the model {name}: no such folder here" for name in _absent(values, files)]
     run = facts.run(draft)
-    wanted = planning.make(
-        registry.get().pre_wrap(run), used, guard.default_policy, run, guard.chosen
-    )
+    found = list(registry.get().pre_wrap(run))
+    wanted = planning.make(found, used, guard.default_policy, run, guard.chosen)
     edits = tuple(owner.edits(wanted, values))
-    told = tuple(_told(wanted))
+    off = options.is_off(bare.env)
+    told = tuple((f, "" if off and how == "fixed" else how) for f, how in _told(wanted))
     return Verdict(
         job, JUDGED, "", owner.name, run, told,
         tuple(finding.advise(owner.spell) for finding, _ in told), edits,
         {edit.flag: _given(edit.flag, bare.argv) for edit in edits},
-        tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)), tuple(draft.doubts),
-        tuple(_renamed(owner, values, releases)), tuple(settled), tuple(draft.unread),
+        () if off else tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)),
+        tuple(draft.doubts), tuple(_renamed(owner, values, releases)), tuple(settled),
+        tuple(draft.unread), tuple(_switched(found, used, off)),
     )  # fmt: skip
 
 
@@ -186,6 +191,18 @@ def _unknown(values: Values, trace: Trace) -> list[str]:
             if isinstance(text, str) and not known(text):
                 found.append(f"--{name} {redact.text(trace.shown(text))}")
     return found
+
+
+def _switched(found: Sequence[Finding], used: settings.Settings, off: bool) -> list[str]:
+    """What is switched off for this command, and what its run will then do."""
+    told = []
+    if off:
+        told.append("VLMGUARD=off: the run is not guarded; what is found here will happen")
+    for finding in found:
+        if used.policy(finding.code, guard.default_policy(finding.code)) == "off":
+            told.append(f"{finding.code} is switched off here, and nobody mends it in the run: "
+                        f"{finding.why}")  # fmt: skip
+    return told
 
 
 def _absent(values: Values, files: Files) -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check.deep import sandbox
-from vlmguard.check.framework import Framework
+from vlmguard.check.framework import Framework, without
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import model
 from vlmguard.check.reading.fields import Values
@@ -66,7 +66,7 @@ def settle(
     asked = {
         "plugin": type(owner).__module__.partition(".")[0],
         "entry": entry,
-        "argv": _without(words, CODE),
+        "argv": without(words, CODE),
         "local": min(job.per_node or NODE, job.world or 1),
         "world": job.world or 1,
     }
@@ -76,17 +76,6 @@ def settle(
     if used and not told.refused:
         return Settled(values=told.values, doubt=told.doubt or f"--deep: without {used[0]}")
     return told
-
-
-def _without(words: list[str], names: tuple[str, ...]) -> list[str]:
-    kept: list[str] = []
-    dropping = False
-    for word in words:
-        if word.startswith("--"):
-            dropping = word[2:].partition("=")[0].replace("-", "_") in names
-        if not dropping:
-            kept.append(word)
-    return kept
 
 
 def _asked(asked: Mapping[str, Any], folder: Path, job: Job) -> Settled:
