@@ -53,6 +53,7 @@ class Plain(Framework):
         draft.doubts += doubts if found.sees else []
         draft.repeats = "possible" if found.sees and draft.checkpointed else "no"
         hf.accumulation(values, draft)
+        hf.own_loss(entry, draft)
         if draft.strategy == "ddp":
             hf.find_unused(values, draft, plain_model=True)
         return draft

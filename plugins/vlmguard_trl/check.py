@@ -92,6 +92,8 @@ class Trl(Framework):
         draft.doubts += doubts if found.sees else []
         draft.repeats = "possible" if draft.trains.get("vision") and draft.checkpointed else "no"
         hf.accumulation(values, draft)
+        if "." in entry:
+            hf.own_loss(entry, draft)
         return draft
 
     def _towers(self, values: Values, found: model.Model, draft: Draft) -> None:

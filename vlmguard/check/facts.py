@@ -8,12 +8,14 @@ from typing import Any
 
 from vlmguard.check.reading.rows import Rows
 from vlmguard.core.facts import PARTITIONED, Certainty, Checkpointing, Run, Strategy, Tower
+from vlmguard.core.findings import Finding
 
 
 @dataclass
 class Draft:
     """A run as far as its command tells. ``doubts`` lists what it does not tell, ``unread`` what
-    should have been looked at and could not be.
+    should have been looked at and could not be, ``findings`` what a framework's own code or flags
+    do beside what rules judge.
 
     Attributes:
         trains: tower kind → whether it trains ("full", "adapters", "").
@@ -47,6 +49,7 @@ class Draft:
     conflicting_flags: tuple[str, ...] = ()
     doubts: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def doubt(self, text: str) -> None:
         if text not in self.doubts:

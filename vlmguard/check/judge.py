@@ -11,7 +11,7 @@ from vlmguard.check import facts, framework, hf, options, redact, unknown
 from vlmguard.check.deep import client
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import model
+from vlmguard.check.reading import model, places, sources
 from vlmguard.check.reading.fields import Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
@@ -77,6 +77,7 @@ def job(
 ) -> Verdict:
     """Judge one job. Never raises for what a user wrote. deeply: ask the framework's classes."""
     files = replace(files, folder=job.call.folder)
+    sources.look_beside(places.of(job, files))
     found = framework.of_job(job, files)
     if found is None:
         reason = unknown.reason(job, files)
@@ -124,7 +125,7 @@ def _judged(
     draft.doubts += _unknown(values, trace)
     draft.unread += [f"the model {name}: no such folder here" for name in _absent(values, files)]
     run = facts.run(draft)
-    found = list(registry.get().pre_wrap(run))
+    found = [*registry.get().pre_wrap(run), *draft.findings]
     wanted = planning.make(found, used, guard.default_policy, run, guard.chosen)
     edits = tuple(owner.edits(wanted, values))
     off = options.is_off(bare.env)
@@ -147,8 +148,6 @@ def _releases(owner: Framework, asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def _installed(owner: Framework) -> bool:
-    from vlmguard.check.reading import sources
-
     return sources.package(owner.package) is not None
 
 

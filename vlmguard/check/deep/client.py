@@ -1,8 +1,9 @@
 """``--deep``: the framework's own argument classes, constructed in a process of their own.
 
 Their ``__post_init__`` runs there as rank 0 of the real number of ranks: home and caches lie in a
-folder that goes, no socket connects, nothing outside of that folder is written. The user's own code
-(plug-ins, a model's remote code) does not run.
+folder that goes; Python connects to nothing there, starts no program, and writes nothing outside of
+that folder. Native code is not held. The user's own code (plug-ins, a model's remote code) does not
+run.
 """
 
 from __future__ import annotations
