@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vlmguard.check import hf
+from vlmguard.check import hf, loss
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import ACCELERATE, Job
@@ -93,7 +93,7 @@ class Trl(Framework):
         draft.repeats = "possible" if draft.trains.get("vision") and draft.checkpointed else "no"
         hf.accumulation(values, draft)
         if "." in entry:
-            hf.own_loss(entry, draft)
+            loss.own(entry, draft)
         return draft
 
     def _towers(self, values: Values, found: model.Model, draft: Draft) -> None:

@@ -47,9 +47,7 @@ DIVIDES = IGNORES.replace(
 HANDS_ON = IGNORES.replace("model(**inputs).loss", "super().compute_loss(model, inputs)")
 ENTRY = "from ours.train import train\ntrain()\n"
 ABOVE = "import os, sys\nsys.path.append(os.path.join(os.path.dirname(__file__), '..', 'src'))\n"
-PARENT = (
-    "import sys\nfrom pathlib import Path\nsys.path.insert(0, str(Path(__file__).parent.parent))\n"
-)
+PARENT = "import sys, pathlib\nsys.path.insert(0, str(pathlib.Path(__file__).parent.parent))\n"
 HERE = "import sys\nsys.path.append('code')\n"
 LIBRARY = "PYTHONPATH=lib"
 

@@ -44,6 +44,7 @@ class Draft:
     static_graph: bool | None = None
     accumulation: int = 1
     clipping: str = ""
+    router_loss: bool = False
     overlap_comm: bool = False
     freeze: tuple[str, ...] = ()
     conflicting_flags: tuple[str, ...] = ()
@@ -81,6 +82,7 @@ def run(draft: Draft) -> Run:
         "static_graph": draft.static_graph if ddp else None,
         "accumulation": draft.accumulation,
         "clipping": draft.clipping,
+        "router_loss": draft.router_loss,
         "overlap_comm": draft.overlap_comm,
         "freeze": draft.freeze,
         "conflicting_flags": draft.conflicting_flags,

@@ -15,7 +15,6 @@ from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import known
 from vlmguard.core.facts import Strategy
-from vlmguard.core.findings import Finding
 
 
 def table(value: Any, files: Files, what: str) -> dict[str, Any]:
@@ -175,20 +174,6 @@ def accumulation(values: Values, draft: Draft, default: int | None = 1) -> None:
         draft.accumulation = max(1, math.ceil(16 / size / max(draft.world, 1)))
     elif isinstance(given, str) and given.isdigit():
         draft.accumulation = int(given)
-
-
-def own_loss(module: str, draft: Draft) -> None:
-    """A script's own ``compute_loss``, where the Trainer leaves a division to it."""
-    owner = scripts.own_loss(module) if draft.accumulation > 1 else ""
-    if owner:
-        draft.findings.append(Finding(
-            "VG622", "warning",
-            f"{owner}.compute_loss takes no notice of num_items_in_batch: the Trainer does not "
-            f"divide by the {draft.accumulation} micro-batches then, and gradients become that "
-            "many times too large where the model's forward takes **kwargs",
-            advice=("pass num_items_in_batch to the model, or divide the sum by it",),
-            evidence="own runs: the weights of all trained tokens sum to 4 instead of 1",
-        ))  # fmt: skip
 
 
 def reentrant(values: Values, files: Files) -> bool | None:

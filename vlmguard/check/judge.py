@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vlmguard import guard, registry
-from vlmguard.check import facts, framework, hf, options, redact, unknown
+from vlmguard.check import facts, framework, hf, loss, options, redact, unknown
 from vlmguard.check.deep import client
+from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import model, places, sources
+from vlmguard.check.reading import model, places, rows, sources
 from vlmguard.check.reading.fields import Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
@@ -124,8 +126,10 @@ def _judged(
         draft.doubt("words that are not known here: " + trace.shown(" ".join(rest)))
     draft.doubts += _unknown(values, trace)
     draft.unread += [f"the model {name}: no such folder here" for name in _absent(values, files)]
+    draft.router_loss = draft.router_loss or loss.of_routers(values, _config(values, files, bare))
     run = facts.run(draft)
     found = [*registry.get().pre_wrap(run), *draft.findings]
+    found += _in_evaluation(values, draft, files, {finding.code for finding in found})
     wanted = planning.make(found, used, guard.default_policy, run, guard.chosen)
     edits = tuple(owner.edits(wanted, values))
     off = options.is_off(bare.env)
@@ -190,6 +194,23 @@ def _unknown(values: Values, trace: Trace) -> list[str]:
             if isinstance(text, str) and not known(text):
                 found.append(f"--{name} {redact.text(trace.shown(text))}")
     return found
+
+
+def _config(values: Values, files: Files, job: Job) -> Mapping[str, Any]:
+    named = values.get("model") or values.get("model_name_or_path") or ""
+    return model.of(str(named), files, job.env).config
+
+
+def _in_evaluation(values: Values, draft: Draft, files: Files, told: set[str]) -> list[Finding]:
+    """What rules say of batches of evaluation, and have not said of those of training."""
+    when = values.get("eval_strategy", values.get("evaluation_strategy"))
+    if when in (None, "no", False) or str(when).endswith(".NO"):
+        return []
+    names = hf.datasets(values, "val_dataset", "eval_dataset")
+    met = rows.of(names, files)[0] if names else draft.rows
+    run = dataclasses.replace(facts.run(replace(draft, rows=met)), phase="eval")
+    return [replace(finding, why=f"in evaluation: {finding.why}")
+            for finding in registry.get().pre_wrap(run) if finding.code not in told]  # fmt: skip
 
 
 def _switched(found: Sequence[Finding], used: settings.Settings, off: bool) -> list[str]:

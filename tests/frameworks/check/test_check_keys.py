@@ -105,3 +105,61 @@ def test_what_is_switched_off_is_said(tmp_path):
     assert "VG106 is switched off" in rule["jobs"][0]["switched_off"][0]
     assert "no such folder" in away["jobs"][0]["not_looked_at"][0]
     assert away["exit"] == 2
+
+
+SCRIPT = """
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+from dataclasses import dataclass
+@dataclass
+class Model:
+    model_name_or_path: str = "x"
+HfArgumentParser((Model, TrainingArguments)).parse_args_into_dataclasses()
+"""
+MOE = {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"],
+       "router_aux_loss_coef": 0.001, "output_router_logits": True}  # fmt: skip
+MODELS = {
+    "moe": MOE, "plain-moe": {**MOE, "output_router_logits": False},
+    "vl": {"model_type": "qwen2_5_vl", "vision_config": {},
+           "architectures": ["Qwen2_5_VLForConditionalGeneration"]},
+    "text": {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]},
+}  # fmt: skip
+
+
+def _sft(model: str, reentrant: str) -> list[str]:
+    return ["trl", "sft", "--model_name_or_path", model, "--num_processes", "2",
+            "--gradient_checkpointing", "--gradient_checkpointing_kwargs",
+            f'{{"use_reentrant": {reentrant}}}']  # fmt: skip
+
+
+def _smooth(model: str, factor: str) -> list[str]:
+    return ["torchrun", "--nproc_per_node", "2", "t.py", "--model_name_or_path", model,
+            "--label_smoothing_factor", factor]  # fmt: skip
+
+
+SWIFT = ["NPROC_PER_NODE=2", "swift", "sft", "--model", "Qwen/Qwen2.5-VL-7B-Instruct", "--dataset",
+         "a/b", "--gradient_accumulation_steps", "4", "--label_smoothing_factor"]  # fmt: skip
+LOSSES = {
+    "trl": [
+        (_sft("moe", "true"), "VG116", True), (_sft("moe", "false"), "VG116", False),
+        (_sft("plain-moe", "true"), "VG116", False), (_sft("text", "true"), "VG116", False),
+        (_smooth("vl", "0.1"), "VG620", True), (_smooth("vl", "0"), "VG620", False),
+        (_smooth("text", "0.1"), "VG620", False),
+    ],
+    "swift": [([*SWIFT, "0.1"], "VG622", True), ([*SWIFT, "0"], "VG622", False)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("env", LOSSES)
+def test_losses_that_become_another(env, tmp_path):
+    """What the run says of them, before it starts."""
+    if env not in envs.sections():
+        pytest.skip("no such environment in constraints.txt")
+    (tmp_path / "t.py").write_text(SCRIPT)
+    for name, config in MODELS.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+    answers = ask(env, [words for words, *_ in LOSSES[env]], tmp_path)["answers"]
+    for (words, code, told), answer in zip(LOSSES[env], answers, strict=True):
+        (job,) = answer["jobs"]
+        assert job["state"] == "judged", (words, job["reason"])
+        assert (code in {f["code"] for f in job["findings"]}) == told, (words, job["findings"])
