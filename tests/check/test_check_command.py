@@ -138,4 +138,4 @@ def test_evaluation_is_judged_by_its_own_rows(evaluated, when, told, tmp_path):
     given = {"eval_strategy": when, "val_dataset": [f"{evaluated}.jsonl"] if evaluated else []}
     made = draft(strategy="zero3", rows=Rows(frozenset({"text"}), True))
     found = judge._in_evaluation(Values({}, given), made, Files(str(tmp_path)), set())
-    assert [finding.why[:28] for finding in found] == told
+    assert [finding.why[:29] for finding in found] == told

@@ -115,6 +115,26 @@ def test_an_entry_that_starts_nothing_is_looked_at_through_its_modules(place, mo
     assert judged(f"{LIBRARY} python code/go.py").state == state
 
 
+SETS = "from ours.train import train\ntrain()\ntraining_args.ddp_find_unused_parameters = False\n"
+
+
+@pytest.mark.parametrize(("text", "flag"), [(ENTRY, True), (SETS, False)])
+def test_no_flag_is_advised_that_the_script_sets_itself(place, text, flag, tmp_path):
+    place("code", "code/go.py", text)
+    arguments = tmp_path / "lib/transformers/training_args.py"
+    arguments.write_text(TRANSFORMERS + "    ddp_find_unused_parameters: bool = False\n")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/config.json").write_text('{"model_type": "qwen2_vl", "vision_config": {}}')
+    words = "--nproc_per_node 2 code/go.py --model_name_or_path m"
+    verdict = judged(f"{LIBRARY} torchrun {words}")
+    told = [advice for (f, _), advice in zip(verdict.findings, verdict.advice, strict=True)
+            if f.code == "VG106"]  # fmt: skip
+    assert told
+    assert ("--ddp_find_unused_parameters" in told[0]) == flag
+    assert flag or "the script itself sets ddp_find_unused_parameters" in told[0]
+    assert flag or not [edit for edit in verdict.edits if "find_unused" in edit.flag]
+
+
 @pytest.mark.parametrize(
     ("trainer", "steps", "told"),
     [(IGNORES, 4, True), (IGNORES, 1, False), (DIVIDES, 4, False), (HANDS_ON, 4, False)],

@@ -15,7 +15,8 @@ from vlmguard.core.findings import Finding
 class Draft:
     """A run as far as its command tells. ``doubts`` lists what it does not tell, ``unread`` what
     should have been looked at and could not be, ``findings`` what a framework's own code or flags
-    do beside what rules judge.
+    do beside what rules judge, ``in_code`` the arguments that a script sets itself: no flag changes
+    them.
 
     Attributes:
         trains: tower kind → whether it trains ("full", "adapters", "").
@@ -50,6 +51,7 @@ class Draft:
     conflicting_flags: tuple[str, ...] = ()
     doubts: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    in_code: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def doubt(self, text: str) -> None:

@@ -220,9 +220,11 @@ def script(values: Values, module: str, draft: Draft) -> None:
     for name, value in told.items():
         if name in values.fields and name in _MATTERS:
             values.given[name] = value
+            draft.in_code.append(name)
             draft.doubt(f"the script itself sets {name} to {value}")
     for name in other:
         if name in values.fields and name in _MATTERS:
+            draft.in_code.append(name)
             draft.doubt(f"the script itself sets {name}, to what is not known")
 
 

@@ -131,12 +131,13 @@ def _judged(
     found = [*registry.get().pre_wrap(run), *draft.findings]
     found += _in_evaluation(values, draft, files, {finding.code for finding in found})
     wanted = planning.make(found, used, guard.default_policy, run, guard.chosen)
-    edits = tuple(owner.edits(wanted, values))
+    edits = tuple(edit for edit in owner.edits(wanted, values)
+                  if edit.flag.lstrip("-") not in draft.in_code)  # fmt: skip
     off = options.is_off(bare.env)
     told = tuple((f, "" if off and how == "fixed" else how) for f, how in _told(wanted))
     return Verdict(
         job, JUDGED, "", owner.name, run, told,
-        tuple(finding.advise(owner.spell) for finding, _ in told), edits,
+        tuple(_advice(finding, owner, draft.in_code) for finding, _ in told), edits,
         {edit.flag: _given(edit.flag, bare.argv) for edit in edits},
         () if off else tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)),
         tuple(draft.doubts), tuple(_renamed(owner, values, releases)), tuple(settled),
@@ -194,6 +195,13 @@ def _unknown(values: Values, trace: Trace) -> list[str]:
             if isinstance(text, str) and not known(text):
                 found.append(f"--{name} {redact.text(trace.shown(text))}")
     return found
+
+
+def _advice(finding: Finding, owner: Framework, in_code: Sequence[str]) -> str:
+    """What can be done, in flags; of what a script sets itself, that it stands there."""
+    text = finding.advise(owner.spell)
+    there = [name for name in in_code if f"--{name} " in f"{text} "]
+    return f"the script itself sets {there[0]}: change it there" if there else text
 
 
 def _config(values: Values, files: Files, job: Job) -> Mapping[str, Any]:
