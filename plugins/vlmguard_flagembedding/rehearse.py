@@ -17,12 +17,13 @@ from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
-from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal import flags, harmless
 from vlmguard_transformers.rehearsal.shrunk import make as make
 from vlmguard_transformers.rehearsal.shrunk import ready as ready
 from vlmguard_transformers.rehearsal.shrunk import remote as remote
 
 NAME = "FlagEmbedding"
+HARMLESS = harmless.HARMLESS
 _DROPPED = (
     (("from_peft", "raw_peft"), "the adapter begins anew"),
     (("use_flash_attn",), "no flash attention"),

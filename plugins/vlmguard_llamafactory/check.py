@@ -58,21 +58,16 @@ class LlamaFactory(Framework):
                           ("USE_V1", "LLaMA-Factory's v1 trainer is not known here")):  # fmt: skip
             if job.env.get(name, "0").lower() in ("1", "true", "y"):
                 raise CannotTell(why)
-        argv = list(job.argv)
-        if argv and argv[0].endswith((".yaml", ".yml", ".json")):
-            config = files.data(argv[0])
-            if not isinstance(config, dict):
-                raise Wrong(f"{argv[0]}: not a table")
-            for word in argv[1:]:
-                key, equals, value = word.lstrip("-").partition("=")
-                config[key] = value if equals else "true"
-            given = {
-                k: v for k, v in config.items() if v not in (None, "null")
-            }  # OmegaConf's nothing
-            argv = flags_of(given)
+        config = _config(job, files)
+        argv = list(job.argv) if config is None else flags_of(config)
         if job.target.startswith(("llamafactory-cli", "lmf")):
             job = self._launched(job)
         return argv, job
+
+    def config(self, job: Job, files: Files) -> tuple[Mapping[str, Any], str]:
+        lenient = job.env.get("ALLOW_EXTRA_ARGS", "0").lower() in ("1", "true", "y")
+        refusal = "" if lenient else "Some keys are not used by the HfArgumentParser: {}"
+        return _config(job, files) or {}, refusal
 
     def _launched(self, job: Job) -> Job:
         env = job.env
@@ -164,6 +159,20 @@ class LlamaFactory(Framework):
         if edit.after is not None and job.argv and job.argv[0].endswith((".yaml", ".yml", ".json")):
             return [f"{edit.flag.lstrip('-')}={edit.after}"]
         return super().words(edit, job)
+
+
+def _config(job: Job, files: Files) -> dict[str, Any] | None:
+    """The config file with the ``key=value`` words over it; None where the command has flags."""
+    argv = list(job.argv)
+    if not argv or not argv[0].endswith((".yaml", ".yml", ".json")):
+        return None
+    config = files.data(argv[0])
+    if not isinstance(config, dict):
+        raise Wrong(f"{argv[0]}: not a table")
+    for word in argv[1:]:
+        key, equals, value = word.lstrip("-").partition("=")
+        config[key] = value if equals else "true"
+    return {k: v for k, v in config.items() if v not in (None, "null")}  # OmegaConf's nothing
 
 
 def _repeats(draft: Draft) -> Any:

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vlmguard.check import hf
+from vlmguard.check import hf, loss
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job, count
 from vlmguard.check.reading import rows, sources
 from vlmguard.check.reading.fields import Field, Values, Wrong
 from vlmguard.check.reading.files import Files
+from vlmguard.core.findings import Finding
 from vlmguard_swift import check_registry as registry
 from vlmguard_transformers.check import flags_of
 
@@ -109,6 +110,7 @@ class Swift(Framework):
         if draft.strategy == "ddp":
             hf.find_unused(values, draft, plain_model=draft.tuning == "full")
         self._unjudged(values, draft)
+        _smoothed(values, draft)
         return draft
 
     def _strategy(self, values: Values, job: Job, files: Files, draft: Draft) -> None:
@@ -181,6 +183,19 @@ class Swift(Framework):
 
     def frozen(self, word: str) -> list[Edit]:
         return [Edit(_FLAGS[word], "true")] if word in _FLAGS else []
+
+
+def _smoothed(values: Values, draft: Draft) -> None:
+    """With smoothed labels neither ranks nor micro-batches are divided by."""
+    times = draft.world * draft.accumulation
+    if loss.smoothed(values) and times > 1:
+        draft.findings.append(Finding(
+            "VG622", "warning",
+            f"label_smoothing_factor: updates become up to {times} times too large, once for each "
+            f"of {draft.world} ranks and {draft.accumulation} micro-batches",
+            advice=("--label_smoothing_factor 0",),
+            evidence="own runs, ms-swift 4.6.0: 8.0 times with 2 ranks and 4 micro-batches",
+        ))  # fmt: skip
 
 
 def _text(values: Values, *names: str) -> str:

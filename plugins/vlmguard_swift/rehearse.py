@@ -23,7 +23,7 @@ from vlmguard_swift import rehearse_table as table
 from vlmguard_swift.rehearse_obstacles import many, obstacle
 from vlmguard_swift.rehearse_rows import kind_of
 from vlmguard_swift.rehearse_rows import shaped as shaped
-from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal import flags, harmless
 from vlmguard_transformers.rehearsal.flags import PIXELS
 from vlmguard_transformers.rehearsal.shrunk import make as make
 from vlmguard_transformers.rehearsal.shrunk import ready as ready
@@ -31,6 +31,7 @@ from vlmguard_transformers.rehearsal.shrunk import remote as remote
 from vlmguard_transformers.rows import cut
 
 NAME = "ms-swift"
+HARMLESS = harmless.HARMLESS
 DROPS = True
 _GENERATES = ("grpo", "gkd")
 MOST_PIXELS = 12845056

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard.check import hf
+from vlmguard.check import hf, loss
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import Job
@@ -53,6 +53,8 @@ class Plain(Framework):
         draft.doubts += doubts if found.sees else []
         draft.repeats = "possible" if found.sees and draft.checkpointed else "no"
         hf.accumulation(values, draft)
+        loss.own(entry, draft)
+        loss.unshifted(values, found.config, draft)
         if draft.strategy == "ddp":
             hf.find_unused(values, draft, plain_model=True)
         return draft

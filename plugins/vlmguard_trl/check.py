@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from vlmguard.check import hf
+from vlmguard.check import hf, loss
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import ACCELERATE, Job
@@ -66,6 +67,13 @@ class Trl(Framework):
                       per_node=int(world) if world.isdigit() else None)  # fmt: skip
         return argv, job
 
+    def config(self, job: Job, files: Files) -> tuple[Mapping[str, Any], str]:
+        """What ``--config`` holds, but for what goes to ``accelerate launch``."""
+        told = hf.config_of(list(job.argv), "--config", files)
+        handed = _LAUNCH if job.target.startswith("trl ") else ()
+        kept = {key: value for key, value in told.items() if key not in ("env", *handed)}
+        return kept, "Unknown arguments from config file: {}."
+
     def draft(self, values: Values, job: Job, files: Files, entry: str) -> Draft:
         peft = values.true("use_peft")
         draft = Draft(self.name, tuning="lora" if peft else "full")
@@ -84,6 +92,8 @@ class Trl(Framework):
         draft.doubts += doubts if found.sees else []
         draft.repeats = "possible" if draft.trains.get("vision") and draft.checkpointed else "no"
         hf.accumulation(values, draft)
+        if "." in entry:
+            loss.own(entry, draft)
         return draft
 
     def _towers(self, values: Values, found: model.Model, draft: Draft) -> None:

@@ -120,3 +120,22 @@ def test_field_kinds():
     assert Field("x", "Optional[bool]", None).boolean
     assert Field("x", "list[str] | None", None).many
     assert not Field("x", "str", "").many
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "when", "told"),
+    [("mixed", "steps", ["in evaluation: Text-only rows"]), ("mixed", "no", []),
+     ("text", "steps", []), ("", "steps", [])],
+)  # fmt: skip
+def test_evaluation_is_judged_by_its_own_rows(evaluated, when, told, tmp_path):
+    """Training rows of text alone, under ZeRO-3: nothing waits, but in an evaluation of both."""
+    from vlmguard.check.reading.fields import Values
+    from vlmguard.check.reading.files import Files
+
+    for name, images in (("mixed", [["a"], []]), ("text", [[], []])):
+        lines = [json.dumps({"messages": [], "images": each}) + "\n" for each in images]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    given = {"eval_strategy": when, "val_dataset": [f"{evaluated}.jsonl"] if evaluated else []}
+    made = draft(strategy="zero3", rows=Rows(frozenset({"text"}), True))
+    found = judge._in_evaluation(Values({}, given), made, Files(str(tmp_path)), set())
+    assert [finding.why[:29] for finding in found] == told

@@ -15,7 +15,7 @@ from vlmguard.check.reading.files import Files
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIES = """
-import json, os, pathlib, shutil, socket, sys
+import json, os, pathlib, shutil, socket, subprocess, sys
 from vlmguard.check.deep import worker
 inside, outside = map(pathlib.Path, sys.argv[1:])
 worker.refuse(str(inside))
@@ -28,6 +28,12 @@ tried = {
     "remove": lambda: (outside / "kept").unlink(),
     "above": lambda: (inside / ".." / "c").write_text("c"),
     "link": lambda: (inside / "way").symlink_to(outside),
+    "by its folder": lambda: os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=os.open(outside, 0)),
+    "removed by its folder": lambda: os.unlink("kept", dir_fd=os.open(outside, 0)),
+    "a program": lambda: subprocess.run(["touch", str(outside / "g")]),
+    "a shell": lambda: os.system(f"touch {outside / 'h'}"),
+    "a copy of itself": os.fork,
+    "instead": lambda: os.execvp("touch", ["touch", str(outside / "i")]),
     "through the link": lambda: (inside / "way" / "d").write_text("d"),
 }
 told = {}
@@ -39,6 +45,10 @@ for name, work in tried.items():
         told[name] = type(error).__name__
 (inside / "sub").mkdir()
 (inside / "sub" / "e").write_text("e")
+os.close(os.open("l", os.O_CREAT | os.O_WRONLY, dir_fd=os.open(inside / "sub", 0)))
+(inside / "gone").mkdir()
+(inside / "gone" / "m").write_text("m")
+shutil.rmtree(inside / "gone")
 (outside / "kept").read_text()
 print(json.dumps(told))
 """
@@ -54,13 +64,16 @@ def test_sockets_and_foreign_files_are_refused(tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
     )  # fmt: skip
     told = json.loads(done.stdout)
-    for name in ("open", "append", "mkdir", "remove", "above", "through the link"):
+    for name in ("open", "append", "mkdir", "remove", "above", "through the link", "by its folder",
+                 "removed by its folder", "a program", "a shell", "a copy of itself",
+                 "instead"):  # fmt: skip
         assert told[name] == "PermissionError", (name, told)
     assert (told["connect"], told["resolve"]) == ("ConnectionError", "ConnectionError")
     assert [p.name for p in outside.iterdir()] == ["kept"]
     assert (outside / "kept").read_text() == "k"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["inside", "outside"]
-    assert (inside / "sub" / "e").exists()
+    assert sorted(p.name for p in (inside / "sub").iterdir()) == ["e", "l"]
+    assert not (inside / "gone").exists()
 
 
 def asked(tmp_path, monkeypatch, model, *words):

@@ -9,8 +9,12 @@ import sys
 
 import pytest
 
+from vlmguard.check import framework, hf
+from vlmguard.check.facts import Draft
+from vlmguard.check.launcher import Job
 from vlmguard.check.reading import fields, model, rows, scripts, sources
 from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.shell.state import Call
 
 BASE = """
 from dataclasses import dataclass, field
@@ -26,6 +30,10 @@ class Base:
     names: List[str] = field(default_factory=lambda: ["x"])
     deep: Optional[Union[dict, str]] = None
     count: Optional[int] = None
+    many: str = field(default=None, metadata={"help": "h", "nargs": "+"})
+    way: Literal["l", "r"] | None = field(default=None)
+    ways: Optional[list[Literal[1, 2]]] = None
+    told: str = field(default="a", metadata={"choices": ["a", "b"]})
 
     def __post_init__(self):
         raise SystemExit("ran")
@@ -100,9 +108,48 @@ def test_parsed_as_hugging_face_does(toy):
     assert fields.parse(found, ["--on", "False"])[0].get("on") is False
 
 
+def test_what_a_fields_metadata_says_of_its_words(toy):
+    words = ["--many", "a", "b", "--way", "r", "--ways", "1", "2", "--told", "b"]
+    values, rest = fields.parse(toy[0], words)
+    assert rest == []
+    assert [values.get(name) for name in ("many", "way", "ways", "told")] == [
+        ["a", "b"], "r", [1, 2], "b"]  # fmt: skip
+
+
+class Keyed(framework.Framework):
+    """Reads its config by keys, as LLaMA-Factory and TRL do."""
+
+    def classes(self, entry):
+        return [sources.find("toyfields.top", "Args")]
+
+    def config(self, job, files):
+        return files.data(job.argv[0]), "Some keys are not used: {}"
+
+    def argv(self, job, files):
+        return hf.flags(files.data(job.argv[0])), job
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [({"count": 4, "lr": 1}, ""), ({"cou": 4}, "'cou'"), ({"a": 4, "count": 1}, "'a'")],
+)
+def test_a_config_is_read_by_its_keys(toy, tmp_path, text, told):
+    """argparse would take "cou" for "count"; the framework does not."""
+    (tmp_path / "c.json").write_text(json.dumps(text))
+    job = Job(Call((), {}, str(tmp_path), 1, "x"), "x", ("c.json",))
+    asked = lambda: Keyed().values(job, Files(str(tmp_path)), "")  # noqa: E731
+    if not told:
+        assert asked().values.get("count") == 4
+        return
+    with pytest.raises(fields.Wrong, match=told):
+        asked()
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [(["--count", "x"], "invalid int value: 'x'"), (["--kind", "c"], "invalid choice: 'c'"),
+     (["--way", "up"], "invalid choice: 'up'"), (["--ways", "1", "3"], "invalid choice"),
+     (["--told", "c"], "invalid choice: 'c'"),
      (["--on", "maybe"], "Truthy value expected"), (["--lr"], "expected one argument")],
 )  # fmt: skip
 def test_wrong_values_get_argparses_words(toy, words, told):
@@ -170,3 +217,26 @@ def test_models(tmp_path):
     assert model.of("a/b", files, {"HF_HUB_CACHE": str(tmp_path / "hub")}).sees is True
     assert model.of("a/c", files, {"HOME": str(tmp_path)}).sees is None
     assert model.of("a/Qwen2.5-VL-3B", files, {"HOME": str(tmp_path)}).sees is True
+
+
+STRATEGIES = [
+    ({"ACCELERATE_USE_FSDP": "true"}, "fsdp"),
+    ({"ACCELERATE_USE_FSDP": "True", "FSDP_VERSION": "2"}, "fsdp2"),
+    ({"ACCELERATE_USE_DEEPSPEED": "true"}, "zero2"),
+    ({"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_ZERO_STAGE": "3"}, "zero3"),
+    ({"ACCELERATE_USE_DEEPSPEED": "1", "ACCELERATE_DEEPSPEED_CONFIG_FILE": "z3.json"}, "zero3"),
+    ({"ACCELERATE_USE_FSDP": "false", "FSDP_VERSION": "2"}, "ddp"), ({}, "ddp"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("env", "strategy"), STRATEGIES)
+def test_a_strategy_from_the_environment(env, strategy, tmp_path):
+    (tmp_path / "z3.json").write_text('{"zero_optimization": {"stage": 3}}')
+    call = Call((), env, str(tmp_path), 1, "x")
+    job = Job(call, "t.py", (), per_node=2, launched=True, chain=("torchrun",))
+    draft = Draft("x")
+    hf.strategy(fields.Values({}), job, Files(str(tmp_path)), draft)
+    assert draft.strategy == strategy
+    flags = fields.Values({}, {"deepspeed": {"zero_optimization": {"stage": 1}}})
+    hf.strategy(flags, job, Files(str(tmp_path)), draft)
+    assert draft.strategy == "zero1"

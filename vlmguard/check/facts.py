@@ -8,12 +8,15 @@ from typing import Any
 
 from vlmguard.check.reading.rows import Rows
 from vlmguard.core.facts import PARTITIONED, Certainty, Checkpointing, Run, Strategy, Tower
+from vlmguard.core.findings import Finding
 
 
 @dataclass
 class Draft:
     """A run as far as its command tells. ``doubts`` lists what it does not tell, ``unread`` what
-    should have been looked at and could not be.
+    should have been looked at and could not be, ``findings`` what a framework's own code or flags
+    do beside what rules judge, ``in_code`` the arguments that a script sets itself: no flag changes
+    them.
 
     Attributes:
         trains: tower kind → whether it trains ("full", "adapters", "").
@@ -42,11 +45,14 @@ class Draft:
     static_graph: bool | None = None
     accumulation: int = 1
     clipping: str = ""
+    router_loss: bool = False
     overlap_comm: bool = False
     freeze: tuple[str, ...] = ()
     conflicting_flags: tuple[str, ...] = ()
     doubts: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    in_code: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def doubt(self, text: str) -> None:
         if text not in self.doubts:
@@ -78,6 +84,7 @@ def run(draft: Draft) -> Run:
         "static_graph": draft.static_graph if ddp else None,
         "accumulation": draft.accumulation,
         "clipping": draft.clipping,
+        "router_loss": draft.router_loss,
         "overlap_comm": draft.overlap_comm,
         "freeze": draft.freeze,
         "conflicting_flags": draft.conflicting_flags,

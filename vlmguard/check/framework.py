@@ -6,12 +6,13 @@ import importlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from vlmguard.check import options
 from vlmguard.check.facts import Draft
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import sources
-from vlmguard.check.reading.fields import Field, Values, leftover, of, parse
+from vlmguard.check.reading.fields import Field, Values, Wrong, leftover, of, parse
 from vlmguard.check.reading.files import Files
 from vlmguard.core.advice import Advice, FindUnused, FreezeTower, SetVariant, StaticGraph
 from vlmguard.core.findings import Variant
@@ -81,6 +82,12 @@ class Framework:
         """The words that its parser gets: configs are turned into flags, as it does itself."""
         return list(job.argv), job
 
+    def config(self, job: Job, files: Files) -> tuple[Mapping[str, Any], str]:
+        """What it reads from a config by its keys, and its own words for those that no field
+        has: "" where it leaves them out. What it turns into flags is none of this: a parser takes
+        these."""
+        return {}, ""
+
     def draft(self, values: Values, job: Job, files: Files, entry: str) -> Draft:
         """The run. Raises `Unreadable` and `CannotTell`."""
         raise NotImplementedError
@@ -101,8 +108,12 @@ class Framework:
         if absent:
             raise CannotTell(f"its argument class {absent[0]} was not found in the sources")
         fields = of(classes)
+        keys, refusal = self.config(job, files)
+        unused = sorted(str(key) for key in keys if key not in fields)
+        if unused and refusal:
+            raise Wrong(refusal.format(unused[:9]) + leftover(fields, [f"--{unused[0]}"]))
         argv, job = self.argv(job, files)
-        mine, argv = options.take(argv)
+        mine, argv = options.take(without(argv, unused))
         values, rest = parse(fields, argv)
         return Parsed(values, job, rest, mine)
 
@@ -159,6 +170,18 @@ class Framework:
 
     def hint(self, rest: Sequence[str], fields: Mapping[str, Field]) -> str:
         return leftover(fields, rest)
+
+
+def without(argv: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The words but for these flags and their values."""
+    kept: list[str] = []
+    dropping = False
+    for word in argv:
+        if word.startswith("--"):
+            dropping = word[2:].partition("=")[0].replace("-", "_") in names
+        if not dropping:
+            kept.append(word)
+    return kept
 
 
 MODULES = ("vlmguard_swift", "vlmguard_trl", "vlmguard_llamafactory", "vlmguard_flagembedding",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,7 +47,7 @@ def stage(config: Mapping[str, Any]) -> Strategy:
 def accelerate_config(job: Job, files: Files) -> dict[str, Any]:
     """``accelerate launch``'s config file and its flags, flags first. Raises `Unreadable`."""
     found: dict[str, Any] = {}
-    name = job.options.get("config_file")
+    name = job.options.get("config_file") or _default_config(job.env, files)
     if name:
         data = files.data(name)
         found = data if isinstance(data, dict) else {}
@@ -71,9 +72,32 @@ def accelerate_config(job: Job, files: Files) -> dict[str, Any]:
     return found
 
 
+def _default_config(env: Mapping[str, str], files: Files) -> str:
+    """The file that ``accelerate config`` leaves, and ``accelerate launch`` reads."""
+    home = env.get("HF_HOME") or os.path.join(env.get("HOME", "~"), ".cache", "huggingface")
+    path = os.path.join(home, "accelerate", "default_config.yaml")
+    return path if known(path) and files.there(path) else ""
+
+
+def environment(env: Mapping[str, str]) -> dict[str, Any]:
+    """What accelerate reads where no launcher of its has set it: a config as `accelerate_config`
+    gives one."""
+    on = {name for name in ("ACCELERATE_USE_DEEPSPEED", "ACCELERATE_USE_FSDP")
+          if env.get(name, "").lower() in ("true", "1", "yes", "y", "on", "t")}  # fmt: skip
+    if "ACCELERATE_USE_DEEPSPEED" in on:
+        inner = {"zero_stage": env.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", "2"),
+                 "deepspeed_config_file": env.get("ACCELERATE_DEEPSPEED_CONFIG_FILE")}  # fmt: skip
+        return {"distributed_type": "DEEPSPEED", "deepspeed_config": inner}
+    if "ACCELERATE_USE_FSDP" in on:
+        version = env.get("FSDP_VERSION", "1")
+        return {"distributed_type": "FSDP", "fsdp_config": {"fsdp_version": version}}
+    return {}
+
+
 def strategy(values: Values, job: Job, files: Files, draft: Draft) -> Mapping[str, Any]:
     """Sets the draft's strategy and world size; gives DeepSpeed's config. Raises `Unreadable`."""
-    accelerate = accelerate_config(job, files) if "accelerate" in job.chain else {}
+    launched = "accelerate" in job.chain
+    accelerate = accelerate_config(job, files) if launched else environment(job.env)
     draft.world = _world(job, accelerate, draft)
     config = table(values.get("deepspeed"), files, "--deepspeed")
     fsdp = values.get("fsdp")
@@ -101,7 +125,10 @@ def _deepspeed_of(accelerate: Mapping[str, Any], files: Files) -> dict[str, Any]
     named = inner.get("deepspeed_config_file")
     if named:
         return table(named, files, "deepspeed_config_file")
-    return {"zero_optimization": {"stage": int(inner.get("zero_stage", 2))}, **inner}
+    number = str(inner.get("zero_stage", 2))
+    if not number.isdigit():
+        raise Unreadable("zero_stage is not known here")
+    return {"zero_optimization": {"stage": int(number)}, **inner}
 
 
 def _fsdp(values: Values, accelerate: Mapping[str, Any], files: Files) -> Strategy:
@@ -193,9 +220,11 @@ def script(values: Values, module: str, draft: Draft) -> None:
     for name, value in told.items():
         if name in values.fields and name in _MATTERS:
             values.given[name] = value
+            draft.in_code.append(name)
             draft.doubt(f"the script itself sets {name} to {value}")
     for name in other:
         if name in values.fields and name in _MATTERS:
+            draft.in_code.append(name)
             draft.doubt(f"the script itself sets {name}, to what is not known")
 
 
@@ -228,11 +257,18 @@ def with_config(argv: list[str], flag: str, files: Files) -> tuple[list[str], di
     if flag not in argv:
         return argv, {}
     at = argv.index(flag)
-    data = files.data(argv[at + 1]) if at + 1 < len(argv) else {}
-    if not isinstance(data, dict):
-        raise Unreadable(f"{argv[at + 1]}: not a table")
+    data = config_of(argv, flag, files)
     env = {str(k): str(v) for k, v in (data.pop("env", None) or {}).items()}
     return [*flags(data), *argv[:at], *argv[at + 2 :]], env
+
+
+def config_of(argv: list[str], flag: str, files: Files) -> dict[str, Any]:
+    """The table in the file behind ``flag``; {} without it. Raises `Unreadable`."""
+    at = argv.index(flag) + 1 if flag in argv else len(argv)
+    data = files.data(argv[at]) if at < len(argv) else {}
+    if not isinstance(data, dict):
+        raise Unreadable(f"{argv[at]}: not a table")
+    return data
 
 
 def flags(config: Mapping[str, Any]) -> list[str]:

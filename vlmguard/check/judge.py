@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vlmguard import guard, registry
-from vlmguard.check import facts, framework, hf, options, redact, unknown
+from vlmguard.check import facts, framework, hf, loss, options, redact, unknown
 from vlmguard.check.deep import client
+from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import model
+from vlmguard.check.reading import model, places, rows, sources
 from vlmguard.check.reading.fields import Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
@@ -40,6 +42,7 @@ class Verdict:
         doubts: what cannot be known before the run.
         renamed: flags that are spelt otherwise in the releases asked for.
         settled: what the framework's own code makes of the command (`deep`).
+        switched: what the command or its settings switch off, and what happens then.
         unread: what a verdict needs and could not be looked at: without an error, "cannot tell".
     """
 
@@ -58,6 +61,7 @@ class Verdict:
     renamed: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    switched: tuple[str, ...] = ()
 
     def code(self, strict: bool) -> int:
         """The exit status of this job alone."""
@@ -75,6 +79,7 @@ def job(
 ) -> Verdict:
     """Judge one job. Never raises for what a user wrote. deeply: ask the framework's classes."""
     files = replace(files, folder=job.call.folder)
+    sources.look_beside(places.of(job, files))
     found = framework.of_job(job, files)
     if found is None:
         reason = unknown.reason(job, files)
@@ -92,6 +97,8 @@ def job(
         return Verdict(job, CANNOT, trace.shown(str(reason)), owner.name)
     except SettingsError as error:
         return Verdict(job, WRONG, str(error), owner.name)
+    except RecursionError:
+        return Verdict(job, CANNOT, "a value that is nested too deeply", owner.name)
 
 
 def _judged(
@@ -119,18 +126,22 @@ def _judged(
         draft.doubt("words that are not known here: " + trace.shown(" ".join(rest)))
     draft.doubts += _unknown(values, trace)
     draft.unread += [f"the model {name}: no such folder here" for name in _absent(values, files)]
+    draft.router_loss = draft.router_loss or loss.of_routers(values, _config(values, files, bare))
     run = facts.run(draft)
-    wanted = planning.make(
-        registry.get().pre_wrap(run), used, guard.default_policy, run, guard.chosen
-    )
-    edits = tuple(owner.edits(wanted, values))
-    told = tuple(_told(wanted))
+    found = [*registry.get().pre_wrap(run), *draft.findings]
+    found += _in_evaluation(values, draft, files, {finding.code for finding in found})
+    wanted = planning.make(found, used, guard.default_policy, run, guard.chosen)
+    edits = tuple(edit for edit in owner.edits(wanted, values)
+                  if edit.flag.lstrip("-") not in draft.in_code)  # fmt: skip
+    off = options.is_off(bare.env)
+    told = tuple((f, "" if off and how == "fixed" else how) for f, how in _told(wanted))
     return Verdict(
         job, JUDGED, "", owner.name, run, told,
-        tuple(finding.advise(owner.spell) for finding, _ in told), edits,
+        tuple(_advice(finding, owner, draft.in_code) for finding, _ in told), edits,
         {edit.flag: _given(edit.flag, bare.argv) for edit in edits},
-        tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)), tuple(draft.doubts),
-        tuple(_renamed(owner, values, releases)), tuple(settled), tuple(draft.unread),
+        () if off else tuple(_guarded(wanted, edits)), tuple(applied(job, edits, owner)),
+        tuple(draft.doubts), tuple(_renamed(owner, values, releases)), tuple(settled),
+        tuple(draft.unread), tuple(_switched(found, used, off)),
     )  # fmt: skip
 
 
@@ -142,8 +153,6 @@ def _releases(owner: Framework, asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def _installed(owner: Framework) -> bool:
-    from vlmguard.check.reading import sources
-
     return sources.package(owner.package) is not None
 
 
@@ -186,6 +195,42 @@ def _unknown(values: Values, trace: Trace) -> list[str]:
             if isinstance(text, str) and not known(text):
                 found.append(f"--{name} {redact.text(trace.shown(text))}")
     return found
+
+
+def _advice(finding: Finding, owner: Framework, in_code: Sequence[str]) -> str:
+    """What can be done, in flags; of what a script sets itself, that it stands there."""
+    text = finding.advise(owner.spell)
+    there = [name for name in in_code if f"--{name} " in f"{text} "]
+    return f"the script itself sets {there[0]}: change it there" if there else text
+
+
+def _config(values: Values, files: Files, job: Job) -> Mapping[str, Any]:
+    named = values.get("model") or values.get("model_name_or_path") or ""
+    return model.of(str(named), files, job.env).config
+
+
+def _in_evaluation(values: Values, draft: Draft, files: Files, told: set[str]) -> list[Finding]:
+    """What rules say of batches of evaluation, and have not said of those of training."""
+    when = values.get("eval_strategy", values.get("evaluation_strategy"))
+    if when in (None, "no", False) or str(when).endswith(".NO"):
+        return []
+    names = hf.datasets(values, "val_dataset", "eval_dataset")
+    met = rows.of(names, files)[0] if names else draft.rows
+    run = dataclasses.replace(facts.run(replace(draft, rows=met)), phase="eval")
+    return [replace(finding, why=f"in evaluation: {finding.why}")
+            for finding in registry.get().pre_wrap(run) if finding.code not in told]  # fmt: skip
+
+
+def _switched(found: Sequence[Finding], used: settings.Settings, off: bool) -> list[str]:
+    """What is switched off for this command, and what its run will then do."""
+    told = []
+    if off:
+        told.append("VLMGUARD=off: the run is not guarded; what is found here will happen")
+    for finding in found:
+        if used.policy(finding.code, guard.default_policy(finding.code)) == "off":
+            told.append(f"{finding.code} is switched off here, and nobody mends it in the run: "
+                        f"{finding.why}")  # fmt: skip
+    return told
 
 
 def _absent(values: Values, files: Files) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
 from vlmguard.core.settings import Settings
+from vlmguard.core.words import OFF
 
 _READ = ("VLMGUARD_RULES", "VLMGUARD_FREEZE", "VLMGUARD_CONFIG")
 FLAGS = ("--vlmguard", "--vlmguard-freeze", "--vlmguard-dry-step", "--vlmguard-dry-run")
@@ -32,6 +33,11 @@ def take(argv: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
             values.append(words.pop(0))
         mine.setdefault(flag, []).extend(values)
     return mine, rest
+
+
+def is_off(env: Mapping[str, str]) -> bool:
+    """Whether the command's own environment switches the guard off."""
+    return env.get("VLMGUARD", "").strip().lower() in OFF
 
 
 def settings_of(mine: Mapping[str, Sequence[str]], folder: str, env: Mapping[str, str]) -> Settings:

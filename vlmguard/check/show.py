@@ -83,6 +83,8 @@ def _verdict(verdict: Verdict, answer: Answer) -> Iterator[str]:
         yield f"  the framework settles: {what}"
     for what in verdict.renamed:
         yield f"  {what}"
+    for what in verdict.switched:
+        yield f"  {what}"
     for what in verdict.unread:
         yield f"  not looked at: {redact.text(what)}"
     if verdict.doubts:
@@ -232,6 +234,7 @@ def _job(verdict: Verdict, trace: Trace) -> dict[str, Any]:
         "not_known": [redact.text(trace.shown(doubt)) for doubt in verdict.doubts],
         "renamed": list(verdict.renamed),
         "settled": list(verdict.settled),
+        "switched_off": list(verdict.switched),
         "not_looked_at": [redact.text(what) for what in verdict.unread],
     }  # fmt: skip
 

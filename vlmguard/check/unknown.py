@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from vlmguard.check import launcher
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import scripts, sources
+from vlmguard.check.reading import scripts
 from vlmguard.check.reading.files import Files
-
-_TRAINS = re.compile(r"\.backward\(|Trainer\b|TrainingArguments|\bdeepspeed\.initialize|Booster\(")
 
 
 def may_train(job: Job, files: Files) -> bool:
@@ -20,8 +16,7 @@ def may_train(job: Job, files: Files) -> bool:
     if not module:
         named = job.target.removeprefix("-m ")
         return named == job.target or not launcher.tool(named)
-    file = sources.module_file(module)
-    return file is None or bool(_TRAINS.search(file.read_text("utf-8", "replace")))
+    return scripts.trains(module)
 
 
 def reason(job: Job, files: Files) -> str:

@@ -19,7 +19,10 @@ from vlmguard.cli import passed
 if TYPE_CHECKING:
     import typer
 
-EPILOG = "Exit status: 0, right; 1, will fail; 2, cannot tell."
+EPILOG = (
+    "Exit status: 0, right; 1, will fail; 2, cannot tell; 3, right as far as shown: what was not "
+    "rehearsed as it stands is named."
+)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -28,7 +31,6 @@ def main(words: Sequence[str] | None = None) -> int:
     if asked.world is not None and asked.world < 1:
         passed.fail("rehearse", "--world: a number of ranks, 1 or more")
     from vlmguard.check import script
-    from vlmguard.rehearse import jobs, show
 
     try:
         if command:
@@ -37,6 +39,11 @@ def main(words: Sequence[str] | None = None) -> int:
             reading = script.of_file(asked.script[0], asked.script[1:], os.environ)
     except OSError as error:
         passed.unreadable("rehearse", error)
+    try:
+        from vlmguard.rehearse import jobs, show
+    except ModuleNotFoundError as error:
+        passed.fail("rehearse", f"{error.name} is not installed here; a rehearsal runs the "
+                    "framework's own code: run it in the environment that trains")  # fmt: skip
     quiet = asked.format != "text"
     try:
         told, code = jobs.rehearse(reading, asked.world, asked.thorough, asked.yes, quiet)

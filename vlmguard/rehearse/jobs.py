@@ -9,17 +9,19 @@ from contextlib import ExitStack
 from typing import Any
 
 from vlmguard.check import launcher
+from vlmguard.check.judge import Verdict
 from vlmguard.check.reading.files import Files
 from vlmguard.check.script import Reading
 from vlmguard.rehearse import client
 from vlmguard.rehearse.prepare import Prepared, Refused, prepare
 from vlmguard.rehearse.show import Told
+from vlmguard.rehearse.verdict import AS_SHOWN, beside
 
 
 def rehearse(
     reading: Reading, world: int | None, thorough: bool, yes: bool, quiet: bool
 ) -> tuple[list[Told], int]:
-    """What was found for each job, and the exit status: 1 before 2 before 0."""
+    """What was found for each job, and the exit status: 1 before 2 before 3 before 0."""
     files = Files(os.getcwd(), reading.files)
     told: list[Told] = []
     with ExitStack() as stack:
@@ -35,6 +37,7 @@ def rehearse(
                 if adapter not in workers:
                     workers[adapter] = stack.enter_context(client.Worker(adapter, folder))
                 answer = workers[adapter].ask(prepared.request, Live(quiet))
+                answer = _beside(answer, prepared.verdict)
             except Refused as refused:
                 answer = _refusal(refused)
             except client.Ended as ended:
@@ -44,7 +47,16 @@ def rehearse(
     codes = [one.code for one in told]
     unclear = bool(reading.refused) or any(launcher.suspicious(call) for call in reading.unseen)
     unclear = unclear or (not told and bool(reading.unseen))
-    return told, 1 if 1 in codes else 2 if 2 in codes or unclear else 0
+    codes += [2] if unclear else []
+    return told, next((code for code in (1, 2, AS_SHOWN) if code in codes), 0)
+
+
+def _beside(answer: Mapping[str, Any], checked: Verdict) -> dict[str, Any]:
+    """The answer beside what `check` found of the same command."""
+    said = [(finding.level, f"{finding.code} {finding.why}") for finding, _ in checked.findings]
+    errors = [text for level, text in said if level == "error"]
+    warned = [text for level, text in said if level == "warning"]
+    return beside(dict(answer), errors, [*warned, *checked.unread, *checked.switched])
 
 
 def _refusal(refused: Refused) -> dict[str, Any]:

@@ -100,9 +100,27 @@ def _rows(file: str, most: int, shuffled: bool, seed: int) -> list[Row]:
     except (OSError, ValueError, UnicodeDecodeError, csv.Error, AttributeError) as error:
         raise Unreadable(f"{file}: {(str(error) or 'not readable').splitlines()[0]}") from None
     found = [row for row in found if isinstance(row, dict)]
+    if len(found) <= most and not shuffled:
+        return found
+    rare = _rare(found)
     if not shuffled:
-        return found[:most]
-    return random.Random(seed).sample(found, min(most, len(found)))
+        return rare + found[:most]
+    return rare + random.Random(seed).sample(found, min(most, len(found)))
+
+
+RARE, SHAPES = 2, 16
+"""Rows of one kind and shape that are rare, and how many such shapes are kept of a file."""
+
+
+def _rare(found: Sequence[Row]) -> list[Row]:
+    """Rows unlike most: a kind, or columns that hold something, which few of the file have. They
+    come first: a sample would leave them out, and a training meets them late."""
+    shapes: dict[tuple[Any, ...], list[Row]] = {}
+    for row in found:
+        filled = tuple(sorted(name for name, value in row.items() if value not in (None, "", [])))
+        shapes.setdefault((kind(row), filled), []).append(row)
+    few = [rows for rows in shapes.values() if len(rows) * 100 < len(found)]
+    return [row for rows in sorted(few, key=len)[:SHAPES] for row in rows[:RARE]]
 
 
 def _anywhere(file: str, most: int, seed: int) -> Iterator[Row]:

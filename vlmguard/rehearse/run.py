@@ -13,7 +13,7 @@ from typing import Any
 
 from vlmguard.check.reading.files import Unreadable
 from vlmguard.ranks import run as ranks
-from vlmguard.rehearse import alone, framework, media, row_filter, rows, verdict
+from vlmguard.rehearse import alone, framework, left_out, media, row_filter, rows, verdict
 from vlmguard.rehearse.passes import Rehearsal, Tell
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
@@ -97,7 +97,7 @@ def _rehearse(
             anew = replace(whole, scratch=str(place / "again"))
             return _rehearse(anew, tell, (found, notes))
     off, on, scale = _at_size(passes, own, off, on)
-    return _answer(
+    answer = _answer(
         off, on, alone=scale, mended=_mended(off, on, passes.fixes), fixes=passes.fixes,
         notes=[*notes, *commands.notes, *passes.notes],
         not_shown=[one for one in NOT_SHOWN if one != "evaluation" or not request.evaluates],
@@ -107,6 +107,11 @@ def _rehearse(
         times=passes.seconds, rss=passes.rss, ranks=request.ranks, world=request.world,
         strategy=request.strategy,
     )  # fmt: skip
+    ran = [commands.argv]
+    if own is not None and own.commands is not None and scale and scale["kind"] == RIGHT:
+        ran.append(own.commands.argv)
+    harmless = getattr(hooks, "HARMLESS", ())
+    return verdict.lowered(answer, left_out.of(request.argv, ran, harmless, commands.notes))
 
 
 def _at_size(

@@ -13,7 +13,7 @@ from vlmguard.check.shell.state import Call, Trace
 from vlmguard.check.show import line
 from vlmguard.core.annotations import annotation
 from vlmguard.rehearse.rows import LOADER
-from vlmguard.rehearse.verdict import share
+from vlmguard.rehearse.verdict import AS_SHOWN, share
 
 _HEADS = {"right": "RIGHT", "crash": "WILL CRASH", "hang": "WILL HANG", "stopped": "IS STOPPED",
           "silently wrong": "SILENTLY WRONG", "cannot tell": "CANNOT TELL",
@@ -54,11 +54,16 @@ def text(told: Sequence[Told]) -> str:
 def _command(told: Told) -> Iterator[str]:
     answer = told.answer
     yield f"{told.place}: {told.command[:160]}"
-    yield f"  {_HEADS.get(answer['verdict'], answer['verdict'])}{_sentence(answer)}"
+    head = _HEADS.get(answer["verdict"], answer["verdict"])
+    yield f"  {head}{' AS FAR AS SHOWN' * (answer['exit'] == AS_SHOWN)}{_sentence(answer)}"
     if "times" not in answer:
         if answer.get("why"):
             yield f"    {redact.text(answer['why'])}"
         return
+    if answer["verdict"] == "cannot tell" and answer.get("why") != answer["off"]["why"]:
+        yield f"    {redact.text(answer['why'])}"
+    for what in answer.get("left_out", ()):
+        yield f"    not as it stands: {redact.text(what)}"
     yield from _side("guard off", answer["off"])
     if answer["on"]:
         yield from _side("guard on", answer["on"])

@@ -21,6 +21,8 @@ auxiliary loss of experts that checkpointing loses makes 4e-4 and up (coefficien
 """
 ZERO0 = "DeepSpeedEngine/zero0"
 """What stands around a model whose DeepSpeed config says stage 0, or nothing of stages."""
+AS_SHOWN = 3
+"""The exit status of "right" where something of the command was not rehearsed as it stands."""
 CODES = {RIGHT: 0, CRASH: 1, HANG: 1, WRONG: 1, STOPPED: 1, CANNOT: 2}
 
 
@@ -190,3 +192,23 @@ def overall(off: Judgement, on: Judgement) -> Judgement:
     if off.kind == RIGHT and on.kind != RIGHT:
         return on
     return off
+
+
+def lowered(answer: dict[str, Any], left_out: Sequence[str]) -> dict[str, Any]:
+    """An answer beside what was not rehearsed as it stands: "right" is right as far as shown."""
+    answer = {**answer, "left_out": [*answer.get("left_out", ()), *left_out]}
+    if answer["verdict"] == RIGHT and answer["left_out"] and answer["exit"] == 0:
+        answer["exit"] = AS_SHOWN
+    return answer
+
+
+def beside(answer: dict[str, Any], errors: Sequence[str], open_: Sequence[str]) -> dict[str, Any]:
+    """An answer beside what `check` found: nothing is right under an error that is known.
+
+    Args:
+        errors: what `check` says will go wrong; open_: what it warns of, or could not look at.
+    """
+    if answer["verdict"] == RIGHT and errors:
+        why = f"what was run here was right, and check finds: {'; '.join(errors)}"
+        return {**answer, "verdict": CANNOT, "exit": CODES[CANNOT], "why": why}
+    return lowered(answer, [f"check: {what}" for what in open_])

@@ -36,7 +36,13 @@ def main(adapter: str) -> int:
     from vlmguard.rehearse import framework, request, run
 
     tell("began", {"pass": "imports"})
-    framework.of(adapter).load()
+    try:
+        framework.of(adapter).load()
+    except Exception as error:
+        traceback.print_exc()
+        first = _first(error)
+        print(f"its imports fail: {type(first).__name__}: {first}", file=sys.stderr)
+        return 1
     gc.collect()
     gc.freeze()  # else each rank's first collection writes to, and so copies, all that it shares
     tell("judged", {"pass": "imports", "kind": "", "seconds": round(time.monotonic() - begun, 1)})
@@ -49,6 +55,15 @@ def main(adapter: str) -> int:
             answer = {"verdict": "cannot tell", "exit": 2, "why": why}
         tell("answer", {"answer": answer})
     return 0
+
+
+def _first(error: BaseException) -> BaseException:
+    """What an exception came from in the beginning."""
+    seen = {id(error)}
+    while (cause := error.__cause__ or error.__context__) is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        error = cause
+    return error
 
 
 if __name__ == "__main__":

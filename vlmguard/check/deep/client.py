@@ -1,8 +1,9 @@
 """``--deep``: the framework's own argument classes, constructed in a process of their own.
 
 Their ``__post_init__`` runs there as rank 0 of the real number of ranks: home and caches lie in a
-folder that goes, no socket connects, nothing outside of that folder is written. The user's own code
-(plug-ins, a model's remote code) does not run.
+folder that goes; Python connects to nothing there, starts no program, and writes nothing outside of
+that folder. Native code is not held. The user's own code (plug-ins, a model's remote code) does not
+run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check.deep import sandbox
-from vlmguard.check.framework import Framework
+from vlmguard.check.framework import Framework, without
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import model
 from vlmguard.check.reading.fields import Values
@@ -66,7 +67,7 @@ def settle(
     asked = {
         "plugin": type(owner).__module__.partition(".")[0],
         "entry": entry,
-        "argv": _without(words, CODE),
+        "argv": without(words, CODE),
         "local": min(job.per_node or NODE, job.world or 1),
         "world": job.world or 1,
     }
@@ -76,17 +77,6 @@ def settle(
     if used and not told.refused:
         return Settled(values=told.values, doubt=told.doubt or f"--deep: without {used[0]}")
     return told
-
-
-def _without(words: list[str], names: tuple[str, ...]) -> list[str]:
-    kept: list[str] = []
-    dropping = False
-    for word in words:
-        if word.startswith("--"):
-            dropping = word[2:].partition("=")[0].replace("-", "_") in names
-        if not dropping:
-            kept.append(word)
-    return kept
 
 
 def _asked(asked: Mapping[str, Any], folder: Path, job: Job) -> Settled:

@@ -42,6 +42,7 @@ class Field:
     choices: tuple[Any, ...] = ()
     aliases: tuple[str, ...] = ()
     owner: str = ""
+    nargs: str = ""
 
     @property
     def boolean(self) -> bool:
@@ -110,6 +111,7 @@ def _field(node: ast.AnnAssign, owner: sources.Class) -> Field | None:
     default: Any = ...
     aliases: tuple[str, ...] = ()
     choices = _literals(kind)
+    nargs = ""
     if node.value is not None:
         default = _value(node.value)
         call = node.value
@@ -127,9 +129,10 @@ def _field(node: ast.AnnAssign, owner: sources.Class) -> Field | None:
             told = _value(metadata) if metadata is not None else {}
             if isinstance(told, dict):
                 choices = choices or tuple(told.get("choices", ()) or ())
+                nargs = str(told.get("nargs") or "")
             raw = words.get("aliases")
             aliases = tuple(_value(raw) or ()) if raw is not None else ()
-    return Field(node.target.id, kind, default, choices, aliases, owner.name)
+    return Field(node.target.id, kind, default, choices, aliases, owner.name, nargs)
 
 
 def _value(node: ast.expr) -> Any:
@@ -146,11 +149,14 @@ def _made(node: ast.expr) -> Any:
 
 
 def _literals(kind: str) -> tuple[Any, ...]:
-    found = re.search(r"Literal\[(.*?)\](?:, None)?\]?$", kind, re.S)
-    if not found:
-        return ()
+    """The values of a ``Literal`` anywhere in a type: beside None, in a list."""
     try:
-        return tuple(ast.literal_eval(f"({found[1]},)"))
+        nodes = list(ast.walk(ast.parse(kind, mode="eval"))) if "Literal[" in kind else []
+        return tuple(
+            value for node in nodes
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("Literal")
+            for value in ast.literal_eval(f"({ast.unparse(node.slice).strip('()')},)")
+        )  # fmt: skip
     except (ValueError, SyntaxError):
         return ()
 
@@ -202,8 +208,8 @@ def parser(fields: Mapping[str, Field]) -> argparse.ArgumentParser:
             kwargs |= {"type": _bool, "nargs": "?", "const": True}
         else:
             kwargs["type"] = _converter(one)
-            if one.many:
-                kwargs["nargs"] = "+"
+            if one.many or one.nargs:
+                kwargs["nargs"] = one.nargs or "+"
         made.add_argument(*flags, **kwargs)
         if one.boolean and one.default is True:
             off = [f"--no_{one.name}"] + ([f"--no-{one.name.replace('_', '-')}"] if "_" in one.name

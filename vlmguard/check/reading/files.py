@@ -49,11 +49,32 @@ class Files:
         """A YAML or JSON file's data. Raises `Unreadable`."""
         text = self.text(name)
         try:
-            if name.endswith((".yaml", ".yml")):
-                return _yaml(text)
-            return json.loads(text)
+            data = _yaml(text) if name.endswith((".yaml", ".yml")) else json.loads(text)
+            if _more(data, MOST) < 0:
+                raise ValueError(f"more than {MOST} values, those behind anchors included")
+            return data
         except ValueError as error:
             raise Unreadable(f"{name}: {str(error).splitlines()[0]}") from None
+        except RecursionError:
+            raise Unreadable(f"{name}: nested too deeply") from None
+
+
+MOST = 100_000
+"""Values of a config: one that has more, through its anchors, is no config."""
+
+
+DEEPEST = 100
+
+
+def _more(data: Any, left: int) -> int:
+    """How many values are left of ``left``, each counted as often as it is met; < 0: too many."""
+    left -= 1
+    inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    for value in inner:
+        if left < 0:
+            break
+        left = _more(value, left)
+    return left
 
 
 def _yaml(text: str) -> Any:
@@ -61,7 +82,14 @@ def _yaml(text: str) -> Any:
         import yaml
     except ImportError:
         raise Unreadable("a YAML file, and PyYAML is not installed here") from None
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth = 0
     try:
-        return yaml.safe_load(text)
+        for event in yaml.parse(text, loader):  # the loader itself would fall through its stack
+            depth += {"MappingStartEvent": 1, "SequenceStartEvent": 1, "MappingEndEvent": -1,
+                      "SequenceEndEvent": -1}.get(type(event).__name__, 0)  # fmt: skip
+            if depth > DEEPEST:
+                raise ValueError(f"nested more than {DEEPEST} deep")
+        return yaml.load(text, loader)
     except yaml.YAMLError as error:
         raise ValueError(str(error).replace("\n", " ")) from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vlmguard.check.reading.files import Files, Unreadable
-from vlmguard.check.shell.state import known
+from vlmguard.check.shell.state import known, read_file
 
 _SEES = ("vision_config", "visual", "vision_tower", "mm_vision_tower", "vit_config", "vision_cfg",
          "vision_tower_config", "image_token_id", "image_token_index", "vq_config",
@@ -101,10 +101,12 @@ def _guess(name: str) -> bool | None:
 
 
 def _from(name: str, path: str, how: str) -> Model:
+    text = read_file(path)
+    if text is None:
+        raise Unreadable(f"{path}: it cannot be read")
     try:
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
-    except (OSError, ValueError) as error:
+        config = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise Unreadable(f"{path}: {error}") from None
     if not isinstance(config, dict):
         raise Unreadable(f"{path}: not a table")

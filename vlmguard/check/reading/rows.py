@@ -10,13 +10,15 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import known
 
-SECONDS, BYTES = 0.5, 64 << 20
+SECONDS, BYTES, ALTOGETHER = 0.5, 64 << 20, 3.0
 """Reading ends after so long, or so much of one file; the rest is told as not seen."""
+ROW, CHUNK = 4 << 20, 1 << 20
+"""Characters that one row may have, and that are read at once."""
 _COLUMNS = {"image": ("image", "images", "img", "image_path", "image_paths", "pixel_values"),
             "video": ("video", "videos"), "audio": ("audio", "audios")}  # fmt: skip
 _TAGS = {"image": re.compile(r"<(image|img)>|<\|image_pad\|>"), "video": re.compile("<video>"),
@@ -77,53 +79,97 @@ def of_file(path: str) -> Rows:
     ending = os.path.splitext(path)[1]
     try:
         if ending == ".jsonl":
-            return _counted(_lines(path), os.path.getsize(path) <= BYTES)
+            return _counted(map(json.loads, _lines(path)), _small(path))
         if ending == ".json":
             return _json(path)
         if ending in (".csv", ".tsv"):
             with open(path, newline="", encoding="utf-8") as file:
-                return _counted(csv.DictReader(file, delimiter="," if ending == ".csv" else "\t"),
-                                os.path.getsize(path) <= BYTES)  # fmt: skip
+                read = csv.DictReader(_capped(file), delimiter="," if ending == ".csv" else "\t")
+                return _counted(read, _small(path))
         if ending == ".parquet":
             return _parquet(path)
     except (OSError, ValueError, UnicodeDecodeError, csv.Error) as error:
         raise Unreadable(f"{path}: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise Unreadable(f"{path}: nested too deeply") from None
     return Rows()
+
+
+class _TooLong(Exception):
+    """A row longer than `ROW`."""
 
 
 def _counted(rows: Iterable[Any], whole: bool) -> Rows:
     found: set[str] = set()
     seen = 0
     until = time.monotonic() + SECONDS
-    for row in rows:
-        if isinstance(row, dict):
-            found.add(kind(row))
-            seen += 1
-        if seen % 256 == 255 and time.monotonic() > until:
-            whole = False
-            break
+    try:
+        for row in rows:
+            if isinstance(row, dict):
+                found.add(kind(row))
+                seen += 1
+            if time.monotonic() > until:
+                whole = False
+                break
+    except _TooLong:
+        whole = False
     return Rows(frozenset(found), whole and bool(seen), seen)
 
 
-def _lines(path: str) -> Iterator[Any]:
-    with open(path, "rb") as file:
-        used = 0
-        for line in file:
-            used += len(line)
-            if used > BYTES:
-                return
-            if line.strip():
-                yield json.loads(line)
+def _small(path: str) -> bool:
+    return os.path.getsize(path) <= BYTES
+
+
+def _capped(file: TextIO) -> Iterator[str]:
+    """Lines up to `BYTES` in all. Raises `_TooLong`."""
+    used = 0
+    while used <= BYTES and (line := file.readline(ROW)):
+        if len(line) == ROW:
+            raise _TooLong
+        used += len(line)
+        yield line
+
+
+def _lines(path: str) -> Iterator[str]:
+    with open(path, encoding="utf-8") as file:
+        yield from (line for line in _capped(file) if line.strip())
 
 
 def _json(path: str) -> Rows:
-    if os.path.getsize(path) > BYTES:
-        return Rows()
-    with open(path, "rb") as file:
-        data = json.load(file)
-    if isinstance(data, dict):
-        data = data.get("data", [data])
+    with open(path, encoding="utf-8") as file:
+        head = file.read(1)
+        while head.isspace():
+            head = file.read(1)
+        if head == "[":
+            return _counted(_items(file), _small(path))
+        if os.path.getsize(path) > ROW:
+            return Rows()
+        data = json.loads(head + file.read())
+    data = data.get("data", [data]) if isinstance(data, dict) else data
     return _counted(data, True) if isinstance(data, list) else Rows()
+
+
+def _items(file: TextIO) -> Iterator[Any]:
+    """Rows of an array, one by one; its bracket has been read. Raises `_TooLong`."""
+    decode = json.JSONDecoder().raw_decode
+    text, at, used = "", 0, 0
+    while used <= BYTES:
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        if text[at : at + 1] == "]":
+            return
+        try:
+            row, at = decode(text, at)
+        except ValueError:
+            more = file.read(CHUNK)
+            if len(text) - at > ROW:
+                raise _TooLong from None
+            if not more:
+                raise
+            used += len(more)
+            text, at = text[at:] + more, 0
+        else:
+            yield row
 
 
 def _parquet(path: str) -> Rows:
@@ -146,6 +192,7 @@ def of(names: Iterable[str], files: Files) -> tuple[Rows, list[str]]:
     """
     total: Rows | None = None
     doubts: list[str] = []
+    until = time.monotonic() + ALTOGETHER
     for name in names:
         bare = re.sub(r"#\d+$", "", name)
         bare = re.sub(r"^(hf|ms)::", "", bare)
@@ -154,12 +201,12 @@ def of(names: Iterable[str], files: Files) -> tuple[Rows, list[str]]:
             doubts.append("a data set whose name is not known")
             found = Rows()
         elif os.path.isfile(path):
-            found = of_file(path)
+            found = of_file(path) if time.monotonic() < until else Rows()
             if not found.complete:
                 seen = f"only {found.seen} of its rows" if found.seen else "none of its rows"
                 doubts.append(f"{bare}: {seen} were looked at")
         elif os.path.isdir(path):
-            found = _folder(path)
+            found = _folder(path, until)
             doubts.append(f"{bare}: a folder; the kinds of its rows are known in part")
         else:
             local = bare.startswith((".", "/", "~")) or bare.endswith((".jsonl", ".json", ".csv"))
@@ -171,10 +218,11 @@ def of(names: Iterable[str], files: Files) -> tuple[Rows, list[str]]:
     return total or Rows(), doubts
 
 
-def _folder(path: str) -> Rows:
+def _folder(path: str, until: float) -> Rows:
     names = sorted(n for n in os.listdir(path) if n.endswith((".jsonl", ".json", ".csv")))
     found = [of_file(os.path.join(path, name)) for name in names[:20]
-             if name not in ("dataset_infos.json", "dataset_info.json", "state.json")]  # fmt: skip
+             if name not in ("dataset_infos.json", "dataset_info.json", "state.json")
+             and time.monotonic() < until]  # fmt: skip
     made = Rows()
     for one in found:
         made = made | one

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
+import re
+from collections.abc import Iterator
 
 from vlmguard.check.reading import sources
 from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import known
 
+_TRAINS = re.compile(r"\.backward\(|Trainer\b|TrainingArguments|\bdeepspeed\.initialize|Booster\(")
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 
 
@@ -27,36 +30,90 @@ def module(target: str, files: Files) -> str:
     return f"file:{path}" if path.endswith(".py") and os.path.isfile(path) else ""
 
 
+MOST, DEEPEST = 60, 4
+"""How many of a script's own modules are read, and how far from it."""
+
+
+def followed(module: str) -> list[str]:
+    """A script and the modules of its own that it imports, nearest first."""
+    found = [module]
+    edge = [module]
+    for _ in range(DEEPEST):
+        edge = [name for one in edge for name in _local_imports(one) if name not in found]
+        found += [name for name in dict.fromkeys(edge) if name not in found][: MOST - len(found)]
+    return found
+
+
+def _local_imports(module: str) -> Iterator[str]:
+    tree = sources.parsed(module)
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            home = sources.absolute(module, node) if not module.startswith("file:") else node.module
+            names = [home or "", *(f"{home}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        yield from (name for name in names if name and sources.local(name))
+
+
+def trains(module: str) -> bool:
+    """Whether a script or one of its own modules makes a trainer, or goes backward."""
+    return any(_says(name, _TRAINS) for name in followed(module))
+
+
+def own_loss(module: str) -> str:
+    """The class of a script whose ``compute_loss`` takes no notice of the number of tokens that
+    the Trainer divides by; "" for none."""
+    for name in followed(module):
+        tree = sources.parsed(name)
+        for node in ast.walk(tree) if tree else ():
+            if isinstance(node, ast.ClassDef) and (found := _compute_loss(node)):
+                text = ast.unparse(found.body)  # type: ignore[call-overload]
+                if "num_items_in_batch" not in text and "super()" not in text:
+                    return node.name
+    return ""
+
+
+def _compute_loss(node: ast.ClassDef) -> ast.FunctionDef | None:
+    trainer = any("Trainer" in ast.unparse(base) for base in node.bases)
+    made = (one for one in node.body if isinstance(one, ast.FunctionDef))
+    return next((one for one in made if trainer and one.name == "compute_loss"), None)
+
+
+def _says(module: str, pattern: re.Pattern[str]) -> bool:
+    file = sources.module_file(module)
+    try:
+        return file is not None and bool(pattern.search(file.read_text("utf-8", "replace")))
+    except OSError:
+        return False
+
+
 def classes(module: str) -> list[sources.Class]:
     """The classes that its HfArgumentParser (or TRL's) is made of; [] where it has none.
 
     Raises:
         LookupError: one of them is not installed here; names it.
     """
-    try:
-        tree = sources.parsed(module)
-    except (SyntaxError, ValueError, OSError):
-        return []
-    for node in ast.walk(tree) if tree else ():
-        if isinstance(node, ast.Call) and _name(node.func) in _PARSERS and node.args:
-            names = _names(node.args[0], tree)
-            found = {name: sources.find(module, name) for name in names}
-            for name, one in found.items():
-                if one is None:
-                    raise LookupError(name)
-            return [one for one in found.values() if one is not None]
+    for each in followed(module):
+        tree = sources.parsed(each)
+        for node in ast.walk(tree) if tree else ():
+            if isinstance(node, ast.Call) and _name(node.func) in _PARSERS and node.args:
+                names = _names(node.args[0], tree)
+                found = {name: sources.find(each, name) for name in names}
+                for name, one in found.items():
+                    if one is None:
+                        raise LookupError(name)
+                return [one for one in found.values() if one is not None]
     return []
 
 
 def overrides(module: str) -> tuple[dict[str, object], list[str]]:
     """What the script itself sets on its arguments: literal values, and names of the others."""
-    try:
-        tree = sources.parsed(module)
-    except (SyntaxError, ValueError, OSError):
-        return {}, []
     told: dict[str, object] = {}
     other: list[str] = []
-    for node in ast.walk(tree) if tree else ():
+    trees = [sources.parsed(each) for each in followed(module)]
+    for node in (node for tree in trees if tree for node in ast.walk(tree)):
         targets = node.targets if isinstance(node, ast.Assign) else []
         for target in targets:
             if not isinstance(target, ast.Attribute) or not _name(target.value).endswith("args"):
@@ -69,13 +126,10 @@ def overrides(module: str) -> tuple[dict[str, object], list[str]]:
 
 
 def imports(module: str) -> set[str]:
-    """Top-level packages that it imports anywhere."""
-    try:
-        tree = sources.parsed(module)
-    except (SyntaxError, ValueError, OSError):
-        return set()
+    """Top-level packages that it, or a module of its own that it imports, imports anywhere."""
     found = set()
-    for node in ast.walk(tree) if tree else ():
+    trees = [sources.parsed(each) for each in followed(module)] if module else []
+    for node in (node for tree in trees if tree for node in ast.walk(tree)):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:

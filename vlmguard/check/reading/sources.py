@@ -17,9 +17,45 @@ _HOME = {
 }
 
 
+_BESIDE: list[str] = []
+"""Folders that come before installed packages: those that a launched script sees."""
+
+
+def look_beside(folders: Sequence[str]) -> None:
+    """From now on modules are looked for in these folders first."""
+    if list(folders) != _BESIDE:
+        _BESIDE[:] = folders
+        for cached in _CACHES:
+            cached.cache_clear()
+
+
+def local(name: str) -> bool:
+    """Whether a module is the user's own: a script, or in one of those folders."""
+    return name.startswith("file:") or _beside(name.split(".")) is not None
+
+
+def _beside(parts: Sequence[str]) -> Path | None:
+    """The file of a module in the first folder that has its top-level name."""
+    for folder in _BESIDE:
+        top = Path(folder, parts[0])
+        if top.with_suffix(".py").is_file() or _holds(top):
+            path = Path(folder, *parts)
+            files = (path.with_suffix(".py"), path / "__init__.py")
+            return next((file for file in files if file.is_file()), None)
+    return None
+
+
+def _holds(folder: Path) -> bool:
+    """Whether a folder is a package with Python in it."""
+    return (folder / "__init__.py").is_file() or (folder.is_dir() and any(folder.glob("*.py")))
+
+
 @functools.cache
 def package(name: str) -> Path | None:
-    """The folder of an installed top-level package. Nothing of it runs."""
+    """The folder of a top-level package, installed or beside a script. Nothing of it runs."""
+    for folder in _BESIDE:
+        if _holds(Path(folder, name)):
+            return Path(folder, name)
     spec = finders.find(name)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -31,6 +67,9 @@ def module_file(name: str) -> Path | None:
     """The file of a module, by its dotted name, or ``file:PATH`` for a script."""
     if name.startswith("file:"):
         return Path(name.removeprefix("file:"))
+    own = _beside(name.split("."))
+    if own is not None:
+        return own
     top, _, rest = name.partition(".")
     folder = package(top)
     if folder is None:
@@ -46,7 +85,16 @@ def module_file(name: str) -> Path | None:
 def parsed(name: str) -> ast.Module | None:
     """A module's tree; None where there is no such file."""
     file = module_file(name)
-    return None if file is None else ast.parse(file.read_text("utf-8", "replace"))
+    if file is None or file.stat().st_size > LARGEST:
+        return None
+    try:
+        return ast.parse(file.read_text("utf-8", "replace"))
+    except (SyntaxError, ValueError, RecursionError, OSError):
+        return None
+
+
+LARGEST = 4 << 20
+"""Bytes of a source file."""
 
 
 @dataclass(frozen=True)
@@ -187,3 +235,6 @@ def method(one: Class, name: str) -> tuple[Class, str] | None:
             if isinstance(node, ast.FunctionDef) and node.name == name:
                 return owner, ast.unparse(node)
     return None
+
+
+_CACHES = (package, module_file, parsed, find, bases, order)

@@ -14,7 +14,7 @@ from vlmguard.check.shell.parse import parse
 from vlmguard.check.shell.state import Remark, State, Stdin, Trace, known
 from vlmguard.check.shell.tree import NotUnderstood
 
-STEPS, SECONDS, ROUNDS = 50_000, 10.0, 1_000
+STEPS, SECONDS, ROUNDS = 50_000, 5.0, 1_000
 """Commands, seconds and rounds of one loop after which reading ends."""
 
 

@@ -1,0 +1,145 @@
+"""A script is read as it is launched: its own modules, wherever Python would find them."""
+
+from __future__ import annotations
+
+import pytest
+
+from vlmguard.check import answer, script
+
+TRANSFORMERS = """
+from dataclasses import dataclass
+class HfArgumentParser: ...
+class Trainer: ...
+@dataclass
+class TrainingArguments:
+    output_dir: str = None
+    max_steps: int = -1
+    gradient_accumulation_steps: int = 1
+    deepspeed: str = None
+"""
+TRAIN = """
+import transformers
+from dataclasses import dataclass
+from ours.arguments import ModelArguments
+from ours.trainer import OwnTrainer
+@dataclass
+class OwnArguments(transformers.TrainingArguments):
+    freeze_tower: bool = False
+def train():
+    parser = transformers.HfArgumentParser((ModelArguments, OwnArguments))
+    trainer = OwnTrainer()
+"""
+ARGUMENTS = """
+from dataclasses import dataclass
+@dataclass
+class ModelArguments:
+    model_name_or_path: str = "x"
+"""
+IGNORES = """
+from transformers import Trainer
+class OwnTrainer(Trainer):
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        return model(**inputs).loss
+"""
+DIVIDES = IGNORES.replace(
+    "model(**inputs)", "model(**inputs, num_items_in_batch=num_items_in_batch)"
+)
+HANDS_ON = IGNORES.replace("model(**inputs).loss", "super().compute_loss(model, inputs)")
+ENTRY = "from ours.train import train\ntrain()\n"
+ABOVE = "import os, sys\nsys.path.append(os.path.join(os.path.dirname(__file__), '..', 'src'))\n"
+PARENT = "import sys, pathlib\nsys.path.insert(0, str(pathlib.Path(__file__).parent.parent))\n"
+HERE = "import sys\nsys.path.append('code')\n"
+LIBRARY = "PYTHONPATH=lib"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """``lib/transformers``, and a function that puts our package somewhere and an entry beside."""
+    monkeypatch.chdir(tmp_path)
+
+    def put(home: str, entry: str, text: str, trainer: str = DIVIDES) -> None:
+        files = {
+            "lib/transformers/__init__.py": "", "lib/transformers/training_args.py": TRANSFORMERS,
+            f"{home}/ours/__init__.py": "", f"{home}/ours/train.py": TRAIN,
+            f"{home}/ours/arguments.py": ARGUMENTS, f"{home}/ours/trainer.py": trainer, entry: text,
+        }  # fmt: skip
+        for name, inside in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(inside)
+
+    return put
+
+
+def judged(words: str):
+    (verdict,) = answer.of(script.of_words(words.split(), {"PATH": "/bin"}), {}).verdicts
+    return verdict
+
+
+FLAGS = "--freeze_tower True --max_steps 3"
+WAYS = {
+    "beside the script": ("code", "code/go.py", ENTRY, f"{LIBRARY} torchrun code/go.py {FLAGS}"),
+    "PYTHONPATH": ("src", "code/go.py", ENTRY, f"PYTHONPATH=lib:src python code/go.py {FLAGS}"),
+    "-m here": (".", "ours/go.py", ENTRY, f"{LIBRARY} torchrun -m ours.go {FLAGS}"),
+    "append": ("src", "code/go.py", ABOVE + ENTRY, f"{LIBRARY} deepspeed code/go.py {FLAGS}"),
+    "appended here": ("src", "code/go.py", "import sys\nsys.path.append('src')\n" + ENTRY,
+                      f"{LIBRARY} python code/go.py {FLAGS}"),
+    "inserted above": (".", "code/go.py", PARENT + ENTRY, f"{LIBRARY} python code/go.py {FLAGS}"),
+    "a file of the package": ("code", "code/ours/go.py", HERE + ENTRY,
+                              f"{LIBRARY} torchrun code/ours/go.py {FLAGS}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_modules_are_found_where_python_finds_them(way, place):
+    home, entry, text, words = WAYS[way]
+    place(home, entry, text)
+    verdict = judged(words)
+    assert (verdict.state, verdict.reason) == ("judged", "")
+    assert verdict.framework == "transformers"
+    refused = judged(words + " --freeze_towr True")
+    assert refused.state == "wrong"
+    assert "freeze_tower" in refused.reason
+
+
+def test_without_its_folder_it_is_not_found(place):
+    """The other side: nothing of a package that Python would not find."""
+    place("elsewhere", "code/go.py", ENTRY)
+    assert judged(f"{LIBRARY} torchrun code/go.py {FLAGS}").state == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("module", "state"), [("arguments", "does not train"), ("trainer", "cannot tell")]
+)
+def test_an_entry_that_starts_nothing_is_looked_at_through_its_modules(place, module, state):
+    place("code", "code/go.py", f"import ours.{module}\n")
+    assert judged(f"{LIBRARY} python code/go.py").state == state
+
+
+SETS = "from ours.train import train\ntrain()\ntraining_args.ddp_find_unused_parameters = False\n"
+
+
+@pytest.mark.parametrize(("text", "flag"), [(ENTRY, True), (SETS, False)])
+def test_no_flag_is_advised_that_the_script_sets_itself(place, text, flag, tmp_path):
+    place("code", "code/go.py", text)
+    arguments = tmp_path / "lib/transformers/training_args.py"
+    arguments.write_text(TRANSFORMERS + "    ddp_find_unused_parameters: bool = False\n")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/config.json").write_text('{"model_type": "qwen2_vl", "vision_config": {}}')
+    words = "--nproc_per_node 2 code/go.py --model_name_or_path m"
+    verdict = judged(f"{LIBRARY} torchrun {words}")
+    told = [advice for (f, _), advice in zip(verdict.findings, verdict.advice, strict=True)
+            if f.code == "VG106"]  # fmt: skip
+    assert told
+    assert ("--ddp_find_unused_parameters" in told[0]) == flag
+    assert flag or "the script itself sets ddp_find_unused_parameters" in told[0]
+    assert flag or not [edit for edit in verdict.edits if "find_unused" in edit.flag]
+
+
+@pytest.mark.parametrize(
+    ("trainer", "steps", "told"),
+    [(IGNORES, 4, True), (IGNORES, 1, False), (DIVIDES, 4, False), (HANDS_ON, 4, False)],
+)
+def test_an_own_loss_that_ignores_the_number_of_tokens(place, trainer, steps, told):
+    place("code", "code/go.py", ENTRY, trainer)
+    verdict = judged(f"{LIBRARY} torchrun code/go.py --gradient_accumulation_steps {steps}")
+    assert [f.code for f, _ in verdict.findings if f.code == "VG622"] == ["VG622"] * told
