@@ -8,7 +8,7 @@ from vlmguard_explain.match.catalogue import HERE
 
 ROOT = Path(__file__).parents[2] / "vlmguard"
 MODULES = [path for path in HERE.rglob("*.py") if path.name != "__init__.py"]
-CODE, ALL = 3760, 5350  # lines of code; all by ``wc -l`` (to be 5,000), the command's too
+CODE, ALL = 3747, 5336  # lines of code; all by ``wc -l`` (to be 5,000), the command's too
 
 
 def lines(path: Path, bare: bool = False) -> int:

@@ -25,15 +25,14 @@ def attribute(answer: Answer, digests: Sequence[Digest]) -> None:
     """Set the answer's rank to the first that is named."""
     if _of_its_node(digests):
         answer.ranks = ()
-    named = _better(answer, digests) if answer.ranks and answer.sure else _any(answer, digests)
-    rank, how = next((one for one in named if one[0] is not None), (None, ""))
+    rank, how = next((one for one in _named(answer, digests) if one[0] is not None), (None, ""))
     if rank is not None:
         answer.ranks, answer.sure, answer.how = (rank,), True, how
 
 
-def _better(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
-    """What tells more than who spoke first."""
-    code = answer.failure
+def _named(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
+    """Who is named, and by what; at first what tells more than who spoke first."""
+    code, message = answer.failure, answer.facts.message
     if code in _WAITS:
         asked = _only(_P.asked, _messages(digests))
         yield asked, "it did not answer when the others asked for its NCCL id"
@@ -41,11 +40,8 @@ def _better(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
         yield recorded, "the flight recorder says that it did not come"
     if code == "VG561":
         yield _differs(digests), "the others' parameters are alike, its own differ"
-
-
-def _any(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
-    yield from _better(answer, digests)
-    code, message = answer.failure, answer.facts.message
+    if answer.ranks and answer.sure:
+        return
     if code in _DIED and not nodes(digests):
         yield _silent(answer, digests), "the others only lost their connection to it"
     if answer.known is not None and _single(answer):

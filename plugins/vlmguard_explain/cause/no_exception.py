@@ -40,8 +40,7 @@ def _first(digests: Sequence[Digest]) -> launcher.Exit | None:
         for e in d.exits
         if not survived(e.line.at - 1, d) and not (e.code == -15 and d.progress.over(e.line.at))
     ]
-    telling = (e for e in ends if e.code in launcher.BY_EXIT and e.code not in (-15, 143))
-    return launcher.first(ends) or next(telling, None) or next(iter(ends), None)
+    return launcher.first(ends) or next(iter(ends), None)
 
 
 def _answer(ended: launcher.Exit, known: Known | None, digests: Sequence[Digest]) -> Answer:

@@ -51,8 +51,6 @@ def _strong(candidates: list[Candidate]) -> list[Candidate]:
     known = [c for c in candidates if c.known and c.order <= 1]
     if any(c.whole and c.order == 0 for c in known):
         candidates = [c for c in candidates if c.whole]
-    elif known:
-        candidates = [c for c in candidates if c.known or c.whole]
     if any(c.order == 0 and c.code != _ENGINE for c in known):
         candidates = [c for c in candidates if c.code != _ENGINE]
     latest = max((c.at for c in candidates if c.order <= 1 and not _weak(c)), default=-1)

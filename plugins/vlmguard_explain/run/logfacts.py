@@ -174,6 +174,8 @@ def _from(
 ) -> Facts:
     own = max(_OWN, key=lambda name: votes[name])
     framework = own if votes[own] else next((name for name in votes if votes[name]), "")
+    if own_release := said.get("guarded_release"):
+        releases = {**releases, said["guarded"]: own_release}
     facts = Facts(said.get("guarded", framework), releases, fields=said, typed=typed)
     found: dict[str, Any] = {}
     for name, names in _T.truths.items():
