@@ -88,6 +88,14 @@ class Behind(Seeing):
         return self.multi_modal_projector(self.get_image_features(pixel_values))
 
 
+class Again(Seeing):
+    """As Granite Speech: embeds its tokens a second time where there is something to see."""
+
+    def seen(self, pixel_values):
+        self.get_input_embeddings()(torch.zeros(1, 1, dtype=torch.long))
+        return self.get_image_features(pixel_values)
+
+
 class Twice(Seeing):
     """Its forward runs a module that wants more than the features."""
 
@@ -182,6 +190,17 @@ def test_refuted_it_says_what_is_wrong(kind, reason):
     assert neutral.why_not(full(kind), facts).startswith(
         f"tried on a small copy of {kind.__name__}: {reason}"
     )
+
+
+def test_where_a_real_input_calls_a_module_once_more_ranks_part_that_gather_as_they_go():
+    facts = tried(Again)
+    (answer,) = facts.blanks
+    assert answer.proven is True
+    told = "it runs vision_tower.linear where a real input runs language_model.words"
+    assert told in answer.parts
+    assert neutral.why_not(full(Again), facts) == ""
+    assert answer.parts in neutral.why_not(full(Again), facts, gathers=True)
+    assert tried(Seeing).blanks[0].parts == ""
 
 
 def test_not_tried_it_is_made_as_the_class_names_it_and_that_is_said(monkeypatch):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -70,7 +71,7 @@ def _one(trial: _Trial, kind: str, refused: Mapping[str, str], owner: str) -> Tr
                 return Tried(kind, None, told)
             told = told or trial.wrong(done, seen)
             if not told:
-                return attempt
+                return replace(attempt, parts=_sequence(done, seen))
             why, behind = why or told, trial.left_out(done, seen, owner) if done else ()
             if not behind:
                 break
@@ -190,6 +191,12 @@ class _Trial:
         return (
             tuple(path.removeprefix(above) for path in outer) if len(outer) <= MOST_BEHIND else ()
         )
+
+
+def _sequence(done: Trace, seen: Trace) -> str:
+    """Where the two call modules with weights otherwise, repeats counted."""
+    told = _order(list(_certain(done.sequence)), list(_certain(seen.sequence)))
+    return told and f"under a strategy that gathers weights as it goes, {told}"
 
 
 def _order(here: Sequence[str], there: Sequence[str]) -> str:
