@@ -30,7 +30,7 @@ def why_not(model: Any, facts: Observed | None) -> str:
     if facts is None:
         return f"{type(model).__name__} is no model of transformers"
     wanted = neutral.kinds(model)
-    return neutral.why_not(model, facts, wanted, gathers=True) or neutral.untried(model, facts)
+    return neutral.why_not(model, facts, wanted) or neutral.untried(model, facts)
 
 
 def entries(model: Any) -> tuple[str, ...]:

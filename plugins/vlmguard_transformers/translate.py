@@ -34,8 +34,7 @@ def run(read: Reading) -> Run:
         unused = in_training = "no"
     lacking = not ddp and (unused != "no" or observed.media_apart)
     needed = unused == "yes" or observed.media_apart
-    gathers = strategy in PARTITIONED
-    obstacle = padding.obstacle(trainer, meets.all, needed, gathers) if lacking else ""
+    obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""
     times = loss_scale.times(trainer, read.phase, towers)
     state = read.state
     if state is not None:

@@ -75,20 +75,13 @@ def why_not(
     model: Any,
     facts: Observed | None,
     wanted: tuple[str, ...] | None = None,
-    gathers: bool = False,
 ) -> str:
     """Why the model can run no blank input of these kinds by itself (None: of the first that it
-    has); "" where it was seen to, and where nothing could be tried (`untried` says so).
-
-    gathers: whether ranks gather weights as modules are called (ZeRO-3, FSDP).
-    """
+    has); "" where it was seen to, and where nothing could be tried (`untried` says so)."""
     tries = _asked(model, facts, wanted)
     refuted = [each for each in tries if each.proven is False]
     if refuted:
         return f"tried on a small copy of {type(model).__name__}: {refuted[0].reason}"
-    parts = next((each.parts for each in tries if each.parts), "")
-    if gathers and parts:
-        return f"tried on a small copy of {type(model).__name__}: {parts}"
     if reason := blank_input.possible(model, build=recipe(model, facts).get("build"), kinds=wanted):
         return reason
     if blank_input.guessed(model) and (why := untried(model, facts, wanted)):

@@ -2,7 +2,7 @@
 
 A kind is proven where a row of text with its blank has the loss and the gradients that it has
 without, bit for bit, and the blank runs what a real input runs: the same modules in the same order,
-the same parameters reached. What the model's forward itself calls behind the features (Llama4's
+as often, the same parameters reached. What the model's forward itself calls behind the features (Llama4's
 projector) is seen to be left out, called behind them, and tried again; so is an input of the shape
 that a real row of the kind had, where the one made from the config does not run.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -71,7 +70,7 @@ def _one(trial: _Trial, kind: str, refused: Mapping[str, str], owner: str) -> Tr
                 return Tried(kind, None, told)
             told = told or trial.wrong(done, seen)
             if not told:
-                return replace(attempt, parts=_sequence(done, seen))
+                return attempt
             why, behind = why or told, trial.left_out(done, seen, owner) if done else ()
             if not behind:
                 break
@@ -161,8 +160,8 @@ class _Trial:
         idle = [path for path in idle if path not in text.calls]
         if idle:
             return f"it does not run {idle[0]}, as a real input does"
-        both = done.calls.keys() & seen.calls.keys()
-        return _order(_of(done.order, both), _of(seen.order, both))
+        # Repeats count: weights are gathered at each call, and a later call's gradient comes first.
+        return _order(list(_certain(done.sequence)), list(_certain(seen.sequence)))
 
     def apart(self, text: Trace, other: Trace, kind: str) -> str:
         """Where a row of ``kind`` goes another way than a row of text."""
@@ -191,12 +190,6 @@ class _Trial:
         return (
             tuple(path.removeprefix(above) for path in outer) if len(outer) <= MOST_BEHIND else ()
         )
-
-
-def _sequence(done: Trace, seen: Trace) -> str:
-    """Where the two call modules with weights otherwise, repeats counted."""
-    told = _order(list(_certain(done.sequence)), list(_certain(seen.sequence)))
-    return told and f"under a strategy that gathers weights as it goes, {told}"
 
 
 def _order(here: Sequence[str], there: Sequence[str]) -> str:

@@ -47,8 +47,6 @@ class Tried:
     candidate: which of `example_media.candidates` the blank is made of; None: from the config.
     behind: modules to be called with its features, as paths in the module that runs its towers:
         the model's forward calls them, and the method for its features does not.
-    parts: where a row of text with the blank calls other modules with weights, or more often, than
-        a row with a real input: there ranks part that gather weights as they go. "" where nowhere.
     """
 
     kind: str
@@ -56,7 +54,6 @@ class Tried:
     reason: str = ""
     candidate: int | None = None
     behind: tuple[str, ...] = ()
-    parts: str = ""
 
 
 @dataclass(frozen=True)
@@ -211,7 +208,6 @@ def _tried(data: Any) -> Tried:
         _text(data["reason"]),
         None if candidate is None else _whole(candidate),
         _texts(data["behind"]),
-        _text(data["parts"]),
     )
 
 

@@ -22,19 +22,17 @@ def kinds(rows: frozenset[str] | None) -> tuple[str, ...] | None:
     return tuple(sorted(media)) or None
 
 
-def obstacle(
-    trainer: Any, rows: frozenset[str] | None, needed: bool = True, gathers: bool = False
-) -> str:
+def obstacle(trainer: Any, rows: frozenset[str] | None, needed: bool = True) -> str:
     """Why no blank input can run the trained model's towers, seen on a small copy of it; "" if one
     can, or if nothing could be tried (`untried`). In a compiled model it costs graph breaks, and is
-    made only where it is ``needed`` for certain. ``gathers``: the strategy partitions weights."""
+    made only where it is ``needed`` for certain."""
     from vlmguard_torch.blank import neutral
 
     try:
         if not needed and hf.compiles(trainer):
             return "the model is compiled"
         facts = observation.with_blanks(trainer, kinds(rows))
-        return neutral.why_not(trainer.model, facts, kinds(rows), gathers)
+        return neutral.why_not(trainer.model, facts, kinds(rows))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
