@@ -29,7 +29,8 @@ def why_not(model: Any, facts: Observed | None) -> str:
     """Why the model can run no blank input by itself; "" where it can."""
     if facts is None:
         return f"{type(model).__name__} is no model of transformers"
-    return neutral.why_not(model, facts, neutral.kinds(model)) or neutral.untried(model, facts)
+    wanted = neutral.kinds(model)
+    return neutral.why_not(model, facts, wanted) or neutral.untried(model, facts)
 
 
 def entries(model: Any) -> tuple[str, ...]:

@@ -88,6 +88,14 @@ class Behind(Seeing):
         return self.multi_modal_projector(self.get_image_features(pixel_values))
 
 
+class Again(Seeing):
+    """As Granite Speech: embeds its tokens a second time where there is something to see."""
+
+    def seen(self, pixel_values):
+        self.get_input_embeddings()(torch.zeros(1, 1, dtype=torch.long))
+        return self.get_image_features(pixel_values)
+
+
 class Twice(Seeing):
     """Its forward runs a module that wants more than the features."""
 
@@ -172,6 +180,7 @@ def test_proven_it_runs_and_reaches_what_an_image_does_and_changes_no_bit(kind):
     [
         (Twice, "2 tensors that a real input trains would get no gradient, such as mixing.bias"),
         (Leaking, "it changes the loss of a text row from "),
+        (Again, "it runs vision_tower.linear where a real input runs language_model.words"),
     ],
 )
 def test_refuted_it_says_what_is_wrong(kind, reason):

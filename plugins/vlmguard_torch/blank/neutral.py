@@ -71,7 +71,11 @@ def _recipe(model: Any, tries: Sequence[Tried]) -> dict[str, Any]:
     return {"build": build, "behind": behind}
 
 
-def why_not(model: Any, facts: Observed | None, wanted: tuple[str, ...] | None = None) -> str:
+def why_not(
+    model: Any,
+    facts: Observed | None,
+    wanted: tuple[str, ...] | None = None,
+) -> str:
     """Why the model can run no blank input of these kinds by itself (None: of the first that it
     has); "" where it was seen to, and where nothing could be tried (`untried` says so)."""
     tries = _asked(model, facts, wanted)

@@ -1,10 +1,10 @@
 """A blank input, tried on the tiny copy: each kind of input by itself, and all kinds together.
 
 A kind is proven where a row of text with its blank has the loss and the gradients that it has
-without, bit for bit, and the blank runs what a real input runs: the same modules in the same order,
-the same parameters reached. What the model's forward itself calls behind the features (Llama4's
-projector) is seen to be left out, called behind them, and tried again; so is an input of the shape
-that a real row of the kind had, where the one made from the config does not run.
+without, bit for bit, and the blank runs what a real input runs: the same modules in the same
+order, as often, the same parameters reached. What the model's forward itself calls behind the
+features (Llama4's projector) is seen to be left out, called behind them, and tried again; so is an
+input of the shape that a real row of the kind had, where the one made from the config does not run.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def _one(trial: _Trial, kind: str, refused: Mapping[str, str], owner: str) -> Tr
     if seen is None:
         return Tried(kind, None, refused.get(kind, f"no row with {kind} is known for its class"))
     why = ""
-    for candidate in (None, trial.rows.chosen(kind)):
-        behind: tuple[str, ...] = ()
+    for candidate in dict.fromkeys((None, trial.rows.chosen(kind))):
+        first, behind = "", tuple[str, ...]()
         for _ in range(2):
             attempt = Tried(kind, True, "", candidate, behind)
             done, told = trial.run([attempt], "text")
@@ -71,9 +71,10 @@ def _one(trial: _Trial, kind: str, refused: Mapping[str, str], owner: str) -> Tr
             told = told or trial.wrong(done, seen)
             if not told:
                 return attempt
-            why, behind = why or told, trial.left_out(done, seen, owner) if done else ()
+            first, behind = first or told, trial.left_out(done, seen, owner) if done else ()
             if not behind:
                 break
+        why = first
     return Tried(kind, False, why)
 
 
@@ -160,8 +161,8 @@ class _Trial:
         idle = [path for path in idle if path not in text.calls]
         if idle:
             return f"it does not run {idle[0]}, as a real input does"
-        both = done.calls.keys() & seen.calls.keys()
-        return _order(_of(done.order, both), _of(seen.order, both))
+        # Repeats count: weights are gathered at each call, and a later call's gradient comes first.
+        return _order(list(_certain(done.sequence)), list(_certain(seen.sequence)))
 
     def apart(self, text: Trace, other: Trace, kind: str) -> str:
         """Where a row of ``kind`` goes another way than a row of text."""

@@ -23,6 +23,7 @@ class Trace:
         is what DDP and DeepSpeed go by.
     counts_items: whether the loss is another one where ``num_items_in_batch`` is passed; None where
         the model computes none itself or does not take it.
+    sequence: paths of the modules that hold weights themselves, as they were called, repeats too.
     gradients: of those reached, in the copy's dtype, where they were asked for.
     """
 
@@ -31,6 +32,7 @@ class Trace:
     order: tuple[str, ...]
     reached: frozenset[str]
     counts_items: bool | None = None
+    sequence: tuple[str, ...] = field(default=(), repr=False)
     gradients: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False, compare=False)
 
 
@@ -71,9 +73,10 @@ def trace(
     Raises TooLong when the limit is reached, else whatever the model raises.
     """
     calls: Counter[str] = Counter()
+    sequence: list[str] = []
     torch.default_generator.manual_seed(0)
     hooks = [
-        module.register_forward_pre_hook(_counter(calls, path, limit))
+        module.register_forward_pre_hook(_counter(calls, path, limit, sequence, module))
         for path, module in model.named_modules()
         if path
     ]
@@ -88,7 +91,8 @@ def trace(
             hook.remove()
         model.zero_grad(set_to_none=True)
     kept = found if gradients else {}
-    return Trace(float(loss.detach()), dict(calls), tuple(calls), frozenset(found), None, kept)
+    called = dict(calls), tuple(calls)
+    return Trace(float(loss.detach()), *called, frozenset(found), None, tuple(sequence), kept)
 
 
 def dropped(
@@ -116,9 +120,15 @@ def dropped(
     return frozenset(lost)
 
 
-def _counter(calls: Counter[str], path: str, limit: Limit) -> Any:
+def _counter(
+    calls: Counter[str], path: str, limit: Limit, sequence: list[str], module: torch.nn.Module
+) -> Any:
+    holds = any(True for _ in module.parameters(recurse=False))
+
     def count(*_: Any) -> None:
         calls[path] += 1
+        if holds:
+            sequence.append(path)
         limit.check()
 
     return count
