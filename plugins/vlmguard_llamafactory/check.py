@@ -59,7 +59,8 @@ class LlamaFactory(Framework):
             if job.env.get(name, "0").lower() in ("1", "true", "y"):
                 raise CannotTell(why)
         config = _config(job, files)
-        argv = list(job.argv) if config is None else flags_of(config)
+        given = {k: v for k, v in (config or {}).items() if v not in (None, "null")}
+        argv = list(job.argv) if config is None else flags_of(given)  # OmegaConf's nothing
         if job.target.startswith(("llamafactory-cli", "lmf")):
             job = self._launched(job)
         return argv, job
@@ -172,7 +173,7 @@ def _config(job: Job, files: Files) -> dict[str, Any] | None:
     for word in argv[1:]:
         key, equals, value = word.lstrip("-").partition("=")
         config[key] = value if equals else "true"
-    return {k: v for k, v in config.items() if v not in (None, "null")}  # OmegaConf's nothing
+    return config
 
 
 def _repeats(draft: Draft) -> Any:

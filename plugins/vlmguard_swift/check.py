@@ -111,6 +111,7 @@ class Swift(Framework):
             hf.find_unused(values, draft, plain_model=draft.tuning == "full")
         self._unjudged(values, draft)
         _smoothed(values, draft)
+        draft.generates = _generates(values, entry)
         return draft
 
     def _strategy(self, values: Values, job: Job, files: Files, draft: Draft) -> None:
@@ -183,6 +184,16 @@ class Swift(Framework):
 
     def frozen(self, word: str) -> list[Edit]:
         return [Edit(_FLAGS[word], "true")] if word in _FLAGS else []
+
+
+def _generates(values: Values, entry: str) -> bool:
+    """GRPO, and evaluation by what the model generates, as the profile reads them in the run."""
+    if entry == "rlhf" and values.get("rlhf_type") == "grpo":
+        return True
+    when = values.get("eval_strategy")
+    evaluates = values.get("val_dataset") if when is None else str(when) != "no"
+    asked = bool(evaluates) and values.true("predict_with_generate")
+    return asked and bool(values.get("ds3_gather_for_generation", True))
 
 
 def _smoothed(values: Values, draft: Draft) -> None:

@@ -46,6 +46,7 @@ class Draft:
     accumulation: int = 1
     clipping: str = ""
     router_loss: bool = False
+    generates: bool = False
     overlap_comm: bool = False
     freeze: tuple[str, ...] = ()
     conflicting_flags: tuple[str, ...] = ()
@@ -85,6 +86,7 @@ def run(draft: Draft) -> Run:
         "accumulation": draft.accumulation,
         "clipping": draft.clipping,
         "router_loss": draft.router_loss,
+        "generates": draft.generates,
         "overlap_comm": draft.overlap_comm,
         "freeze": draft.freeze,
         "conflicting_flags": draft.conflicting_flags,
