@@ -4,7 +4,8 @@ steps, how the model is wrapped)."""
 
 from __future__ import annotations
 
-HARMLESS = frozenset("""
+HARMLESS = frozenset(
+    """
     add_version cache_dir cache_path check_model config data_dir data_seed dataloader_num_workers
     dataloader_persistent_workers dataloader_pin_memory dataloader_prefetch_factor dataset
     dataset_dir dataset_name dataset_num_proc dataset_path ddp_backend ddp_timeout deepspeed
@@ -16,5 +17,6 @@ HARMLESS = frozenset("""
     project report_to run_name save_only_model save_safetensors save_steps save_strategy
     save_total_limit seed swanlab_mode swanlab_project swanlab_token template train_data
     trust_remote_code use_cpu use_hf use_mps_device val_dataset wandb_project
-""".split())
+""".split()
+)
 """How often it saves and evaluates stands under "not shown" in each answer."""
