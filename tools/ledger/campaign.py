@@ -30,10 +30,6 @@ RULES = "VG1=off,VG2=off,VG3=off,VG4=off"
 """The ledger has to tell it: the rules that know some of these errors by name are off."""
 ONLY_SHOWN = ("end_never_a_target",)
 """Errors of other kinds that a note tells: they are right in some runs."""
-OPEN = ("skipped_step", "untied", "hooked noise", "hooked noise x2", "hooked post-accumulate x2",
-        "fsdp2 accumulated x2")  # fmt: skip
-"""Missed, or warned of though healthy, when they were last run: the page has them, and tests draw
-none of them."""
 LIMIT = 120.0
 WORKER = ("-m", "tools.ledger.worker")
 Answer = dict[str, Any]
