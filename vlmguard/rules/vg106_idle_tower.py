@@ -96,7 +96,7 @@ def _ddp(run: Run) -> Finding | None:
         )
     return _finding(
         "note",
-        f"Should a batch have no image, it will skip {skipped}: {waits}",
+        f"A batch without an image will skip {skipped}: {waits}",
         (Choose(),) if run.world < 3 else (),
         (FindUnused(), PadWithBlank()),
     )
@@ -156,7 +156,7 @@ def _collectives(run: Run) -> Finding | None:
         )
         if certain
         else (
-            f"Should some ranks have only text where others have images, they will wait for each "
+            f"If some ranks have only text and others have images, they will wait for each "
             f"other for ever under {run.strategy}{gathers}{cannot}"
         ),
         (PadWithBlank(),) if run.can_pad else (),

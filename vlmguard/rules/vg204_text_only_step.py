@@ -46,8 +46,8 @@ def pre_step(run: Run, gradients: Gradients | None) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        f"this step did not use {' and '.join(stale)}, which an earlier one trained: DeepSpeed "
-        "would apply the gradient of that step again",
+        f"this step did not use {' and '.join(stale)}, which an earlier step trained: DeepSpeed "
+        "would apply the gradient of the earlier step again",
         scope="rank",
         advice=(PadWithBlank(), Strategy("zero2"), FreezeTower(",".join(stale))),
     )
