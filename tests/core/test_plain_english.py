@@ -23,7 +23,9 @@ NOT_PLAIN = {
     "a rank writes a mark before it reads": r"\bleaves? before (it|they) looks?\b",
     "'what … is plain' is a riddle": r"(?i)\bwhat (it|they) do(es)? not \w+ is plain\b",
     "'what is to be changed' is the plan's changes": r"\bwhat is to be changed\b",
-    "'a device is no log' means 'is not a log'": r"\b(?<!here )(is|are) no (booster|FSDP|Trainer|hang|log|verdict|`)",
+    "'is no log' means 'is not a log'": (
+        r"\b(?<!here )(is|are) no (booster|FSDP|Trainer|hang|log|verdict|`)"
+    ),
     "'of … is read' turns the sentence round": r"(?i)(^|[.;:] )of [^.;]{0,80} (is|are) read\b",
     "'who' without a person": r"\bonly who\b|\bwho comes\b",
     "a sentence begins with its subject": r"^(Nor (is|are|do|does)|So (were|it went))\b",

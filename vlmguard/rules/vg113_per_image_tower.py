@@ -1,10 +1,10 @@
 """A tower that runs once per image, where each run of it gathers weights.
 
 What it does
-    Says once that ranks have to hold the same number of images, where a tower was observed to
-    run more often the more images a batch has, under ZeRO-3 or FSDP. Stops the run in the first
-    forward in which two ranks call it a different number of times, where each call gathers:
-    each rank leaves in the rendezvous store how often it does, and waits for nobody.
+    Says once that all ranks must hold the same number of images, if a tower under ZeRO-3 or FSDP
+    was observed to run once more for each further image. Stops the run in the first forward in
+    which two ranks call the tower a different number of times, if each call gathers weights. Each
+    rank writes its calls into the rendezvous store, and waits for no other rank.
 
 Why it is bad
     Each call of the tower gathers its weights from all ranks. A rank with two images gathers
@@ -12,7 +12,7 @@ Why it is bad
     is one call, so a batch of text goes with batches of one image only.
 
 When it is wrong
-    Where all batches hold the same number of images. Weights that ZeRO-3 keeps on every rank
+    If all batches hold the same number of images. Weights that ZeRO-3 keeps on every rank
     (below stage3_param_persistence_threshold), and a tower that FSDP did not wrap by itself,
     are not gathered at each call: then nothing waits, and nothing is compared. Without a store
     (torchrun's, or that of init_process_group) nothing is compared either.

@@ -1,11 +1,11 @@
 """A framework release without a place that we hook, or a hook that something replaced.
 
 What it does
-    Names seams of the adapter that the installed release does not have, and those whose
-    function something else put another in place of after we wrapped it.
+    Names seams of the adapter that the installed release does not have. Also names seams whose
+    function something else replaced after we wrapped it.
 
 Why it is bad
-    What the seam is there for is not checked; training goes on.
+    The checks that need the seam do not run. Training goes on.
 
 When it is wrong
     A feature that the release lacks has no seam and needs none: such seams are optional.

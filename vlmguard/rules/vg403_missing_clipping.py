@@ -10,7 +10,7 @@ Why it is bad
     not clip, so the same files train otherwise.
 
 When it is wrong
-    Where that norm is what you want; the key says so and the warning goes.
+    If you want that norm. Write the key, and the warning goes away.
 
 Example
     deepspeed 0.19.3, a config of before, --max_grad_norm 0

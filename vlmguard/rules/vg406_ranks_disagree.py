@@ -3,18 +3,18 @@
 What it does
     Before training each rank tells the others its settings, its releases and its kinds of rows,
     through the rendezvous store that torchrun or `init_process_group` made; no collective is
-    called. The last to come publishes one decision, by which all ranks plan; a rank that has
-    waited `VLMGUARD_WAIT` seconds publishes "unknown" in its place. Settings or releases that were
-    heard to differ are named. At its first step each rank looks, without waiting, whether another
-    has planned other changes from the same decision.
+    called. The last rank to arrive publishes one decision, and all ranks plan from it. A rank
+    that has waited `VLMGUARD_WAIT` seconds publishes "unknown" instead. If the settings or
+    releases of two ranks differ, the message names both. At its first step each rank checks,
+    without waiting, whether another rank planned other changes from the same decision.
 
 Why it is bad
-    One rank mends its run and another does not: they hold different checkpoint variants or DDP
+    One rank changes its run and another does not. Then they hold different checkpoint variants or DDP
     options, and hang, or drift apart in silence.
 
 When it is wrong
-    Never: it stops only for what was heard. Ranks that come late, or not at all, are no
-    difference.
+    Never: it stops the run only for values that it received. A rank that arrives late, or never,
+    does not count as a difference.
 
 Example
     VLMGUARD_RULES=VG101=off on rank 1 alone; another release of torch on the second node

@@ -10,7 +10,7 @@ Why it is bad
     there. NCCL was not run; one public report has nearly the same message.
 
 When it is wrong
-    Where the step works on your machine: the message is of no use then.
+    If the step works on your machine. Then you can ignore the message.
 
 Example
     deepspeed 0.18.9, zero2, --ddp_backend gloo

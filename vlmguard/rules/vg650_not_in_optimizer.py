@@ -10,8 +10,9 @@ Why it is bad
     tower's own learning rate is ignored under DeepSpeed.
 
 When it is wrong
-    Where a second optimizer moves them: each is watched for what it holds, and what no one
-    holds is told. Where they are meant to stay, they should not require gradients.
+    If a second optimizer moves them. Each optimizer is watched for the tensors that it holds, and
+    tensors that no optimizer holds are reported. Tensors that should not move should not require
+    gradients.
 
 Example
     AdamW(model.parameters()) before get_peft_model(model) or fully_shard(model)

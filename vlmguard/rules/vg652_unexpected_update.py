@@ -1,17 +1,18 @@
-"""A frozen tensor moved, or two tied ones are no longer one.
+"""A frozen tensor moved, or two tied tensors are no longer one tensor.
 
 What it does
     Compares tensors that do not require a gradient before and after a step, and looks whether
     tied tensors (a head and the input embedding) are still one tensor.
 
 Why it is bad
-    What was meant to stay as it was trained changes with each step, most often by weight decay.
-    A head that is no longer tied goes its own way, and saving keeps one of the two.
+    A tensor that should keep its trained values changes with each step, most often by weight
+    decay. If head and embedding are no longer tied, they get different values, and saving keeps
+    one of the two.
     NVIDIA-NeMo/Automodel#2511, huggingface/peft#2864; hiyouga/LlamaFactory#10139 (a freeze flag
     that misses a tensor).
 
 When it is wrong
-    Where your own code moves frozen tensors: an average of weights (EMA), buffers that are
+    If your own code moves frozen tensors: an average of weights (EMA), buffers that are
     parameters.
 
 Example

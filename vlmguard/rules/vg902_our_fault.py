@@ -5,7 +5,7 @@ What it does
     framework go on as if that part were not installed.
 
 Why it is bad
-    What that part would have seen is not seen.
+    That part does not check the run any more.
 
 When it is wrong
     Never.

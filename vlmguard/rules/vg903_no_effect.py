@@ -1,13 +1,15 @@
 """A remedy was applied, and the defect is still there.
 
 What it does
-    Reads the run again after the changes; a rule that asked for one and still fires is told here.
+    Reads the run again after the changes. Reports each rule that asked for a change and still
+    has a finding.
 
 Why it is bad
-    The run would be called mended, and fail as before.
+    vlmguard would report the run as fixed, and the run would fail as before.
 
 When it is wrong
-    Where the framework makes its decision after our second look: VG903=warn goes on.
+    If the framework makes its decision after vlmguard reads the run again. With VG903=warn the
+    run goes on.
 
 Example
     A trainer that overwrites `use_reentrant` while it wraps the model
