@@ -9,8 +9,8 @@ What it does
     without waiting, whether another rank planned other changes from the same decision.
 
 Why it is bad
-    One rank changes its run and another does not. Then they hold different checkpoint variants or DDP
-    options, and hang, or drift apart in silence.
+    One rank changes its run and another does not. Then they hold different checkpoint variants or
+    DDP options, and hang, or drift apart in silence.
 
 When it is wrong
     Never: it stops the run only for values that it received. A rank that arrives late, or never,
