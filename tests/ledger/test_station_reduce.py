@@ -129,6 +129,24 @@ def test_a_hook_of_the_user_may_mean_it(wrong):
         assert "hook" in found.entries[0].why
 
 
+def test_a_sketch_in_which_the_rows_cancel_is_rounding():
+    """128 entries of an adapter after its first step: a gradient of 0.04, a sketch of 1e-8."""
+    pages = two(lambda a, b: mean([a, b]))
+    for page, noise in zip(pages, (1e-8, 3e-8), strict=True):
+        read = page["reduce"]
+        for name in ("step", "none", "first", "given"):
+            read[name] = [*read[name]]
+            read[name][2] = [noise * (n - 7) for n in range(16)]
+        read["given"][2] = [2e-8 * n for n in range(16)]
+        read["square"] = [*read["square"]]
+        read["square"][2] = [0.0016]
+        read["energy"] = [*read["energy"]]
+        read["energy"][2] = [1e-14]
+    found = judged(pages)
+    assert (found.state, found.entries) == ("balances", ())
+    assert found.shown["factor"] == pytest.approx(1.0)
+
+
 def test_gradients_that_somebody_put_there_may_be_meant():
     elsewhere, _ = WRONG["vision from elsewhere"]
     found = judged(two(elsewhere, replaced=[0, 1]))

@@ -288,6 +288,10 @@ def test_vg302_names_each_tower_and_counts():
     assert found.advice[0] == SetVariant(False)
     assert found.advice[-1] == FreezeTower("vision", unmeant=True), "the wiring goes first"
     assert ask(DDP, None) == []
+    pooler = replace(gradients, unreached={"pooler": ("p",)}, trainable={"pooler": 1},
+                     wiring={"pooler": "dropped"})  # fmt: skip
+    assert [found.level for found in ask(DDP, pooler)] == ["warning"]
+    assert ask(DDP, replace(pooler, by_design=("p",))) == [], "an embedder never uses it"
     some = replace(gradients, unreached={"vision": ("a",)}, wiring={})
     (note,) = ask(DDP, some)
     assert (note.level, note.advice) == ("note", "")

@@ -12,6 +12,8 @@ from vlmguard.ledger.vectors import Vector, dot, finite, length, mean, plus
 
 FLOOR = 2e-4
 """Relative difference below which nothing is said: healthy fp32 runs are at most 1e-5 off."""
+UNTOLD = 1e-3
+"""A sketch that is shorter than this part of its tensor tells no factor: it is rounding."""
 STEADY = 2.0
 """How many times eps · √parts a healthy sum may be off."""
 
@@ -58,9 +60,15 @@ class Flow:
         """How far, relatively, rounding may take the one from the other."""
         return max(FLOOR, STEADY * self.eps * math.sqrt(max(self.parts) + len(self.parts)))
 
+    @cached_property
+    def norm(self) -> float:
+        """Of the entries that the optimizer gets. Their sketch is about as long, unless rows of
+        the tensor are alike and cancel in it: those of a new adapter do at times."""
+        return math.sqrt(self.square) if math.isfinite(self.square) else 0.0
+
     def off(self, given: Vector, made: Vector, factor: float = 1.0) -> float:
         """Relative difference between what is given and ``factor`` times what was made."""
-        size = max(length(given), abs(factor) * max(length(made), self.energy))
+        size = max(length(given), abs(factor) * max(length(made), self.energy), self.norm)
         return length(plus(given, made, -factor)) / size if size > 0 else 0.0
 
     def fits(self, given: Vector, made: Vector, factor: float = 1.0) -> bool:
@@ -71,7 +79,8 @@ class Flow:
         """The number that takes one of its sums to what all ranks get; None if there is none."""
         for made in self.sums:
             size = dot(made, made)
-            if size > 0 and length(made) > self.bound * self.energy:
+            told = length(self.given[0]) > UNTOLD * self.norm
+            if told and size > 0 and length(made) > self.bound * self.energy:
                 factor = dot(self.given[0], made) / size
                 if all(self.fits(each, made, factor) for each in self.given):
                     return factor

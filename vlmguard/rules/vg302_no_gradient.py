@@ -67,6 +67,8 @@ def _finding(run: Run, kind: str, gradients: Gradients) -> Finding | None:
     names, number = gradients.unreached[kind], gradients.trainable.get(kind, 0)
     if len(names) < number:
         return _some(kind, [n for n in names if n not in gradients.by_design], number)
+    if not Tower(kind).sees and gradients.by_design and set(names) <= set(gradients.by_design):
+        return None  # a pooler behind an embedder
     wiring = gradients.wiring.get(kind, "unknown")
     if wiring not in _WHY or (gradients.tried and wiring == "dropped"):
         return None
