@@ -23,7 +23,8 @@ _LOOKED_AT = 200  # functions, when it is asked whether a call still comes to a 
 
 def is_off() -> bool:
     """Whether ``VLMGUARD`` switches the guard off. Read anew each time: notebooks change it."""
-    return os.environ.get("VLMGUARD", "").strip().lower() in _OFF
+    value = os.environ.get("VLMGUARD")
+    return value is not None and value.strip().lower() in _OFF
 
 
 class Hook:
