@@ -137,7 +137,7 @@ def _costs(lines: Sequence[Line]) -> Iterator[str]:
         yield "No long run yet."
         return
     over = sum(cost > BOUND for cost in costs)
-    yield f"{len(costs)} runs of 200 steps in one process, the guarded one and the other by turns of five steps; the median of the ratios of their turns, from step 20 on: {costs[len(costs) // 2]:.3f} in the median run, {costs[-1]:.3f} at most; {over} above {BOUND}."
+    yield f"{len(costs)} runs of 200 steps in one process, the guarded one and the other by turns of one step on one core; the median of the ratios of their steps, from step 20 on: {costs[len(costs) // 2]:.3f} in the median run, {costs[-1]:.3f} at most; {over} above {BOUND}."
     measured = [line for line in lines if "wall" in line]
     if measured:
         yield from ("", _measured(measured))

@@ -241,8 +241,8 @@ class Watcher:
 
     def before(self, optimizer: Any = None, args: Any = (), kwargs: Any = None) -> None:
         """The optimizer is about to step."""
-        contain("the ledger", self.books.advance)
         if self._open:
+            contain("the ledger", self.books.advance)
             self._closure = stepping.has_closure(args, kwargs or {})
             if not self._closure:
                 self._each("before")
@@ -257,10 +257,12 @@ class Watcher:
             contain("the ledger", self._end)
             self._each("close")
             self._open = False
-        contain("the ledger", self.gather.wishes.look, self.window)
+        if self.gather.world > 1:
+            contain("the ledger", self.gather.wishes.look, self.window)
         self.window += 1
-        contain("the ledger", self.books.advance)
-        contain("the ledger", self.books.step)
+        if not self.books.idle():
+            contain("the ledger", self.books.advance)
+            contain("the ledger", self.books.step)
         contain("the ledger", self._next)
 
     def skip(self, meant: bool = True) -> None:
