@@ -105,15 +105,19 @@ def difference(
         off = off if np.isfinite(off) else float("inf")
         errors[name] = off / max(sizes[name], _FLOOR * top) if top else off
     ordered = dict(sorted(errors.items(), key=lambda item: -item[1]))
-    return Difference(ordered, _drift(ranks, sizes, top), moved if top else frozenset())
+    drifted = drift([end for _, end in ranks], sizes)
+    return Difference(ordered, drifted, moved if top else frozenset())
 
 
-def _drift(
-    ranks: Sequence[tuple[Weights, Weights]], sizes: Mapping[str, float], top: float
-) -> tuple[float, str]:
+def drift(ends: Sequence[Weights], sizes: Mapping[str, float]) -> tuple[float, str]:
+    """The largest difference of a rank's weights from the first's, and the tensor.
+
+    sizes: of each tensor's update, which the difference is relative to.
+    """
     worst = (0.0, "")
-    for _, after in ranks[1:]:
-        for name, value in ranks[0][1].items():
+    top = max(sizes.values(), default=0.0)
+    for after in ends[1:]:
+        for name, value in ends[0].items():
             off = float(np.linalg.norm(_wide(value) - _wide(after[name])))
             off = off if np.isfinite(off) else float("inf")
             scale = max(sizes.get(name, 0.0), _FLOOR * top) or 1.0

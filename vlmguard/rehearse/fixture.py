@@ -17,6 +17,7 @@ class Scene:
         place: a folder of this pass's own.
         single: without any wrapper, as one process that no launcher started.
         steps: training steps after which weights are kept.
+        ends: it saves and evaluates as its command does (`ending`).
         counts: ends where training would begin, and says how many rows are left (`row_filter`).
     """
 
@@ -29,6 +30,7 @@ class Scene:
     guard: bool = False
     single: bool = False
     steps: tuple[int, ...] = ()
+    ends: bool = False
     counts: bool = False
 
     def weights(self, step: int, rank: int) -> Path:

@@ -113,6 +113,20 @@ class Rehearsal:
             return result, self._crash(scene, result, tried=True)
         return result, Judgement(CANNOT, why="it waited for what only other ranks can do")
 
+    def to_the_end(
+        self, name: str, commands: Commands, last: int, ranks: int, guard: bool
+    ) -> tuple[Scene, Judgement | None]:
+        """The command with its own ending, in so many ranks; and how it failed, if it did."""
+        scene = self._scene(name, commands.argv, guard)
+        env = {**scene.env, **commands.env, **commands.wrapper}
+        scene = replace(scene, env=env, steps=(last,), ends=True)
+        result = self._run(scene, ranks)
+        if result.verdict == "ok":
+            return scene, None
+        if result.verdict == "crash":
+            return scene, self._crash(scene, result, tried=True)
+        return scene, self._hang(scene, result)
+
     def _judged(self, scene: Scene, result: Result) -> Judgement:
         if result.verdict != "ok":
             crash = result.verdict == "crash"

@@ -13,7 +13,7 @@ from typing import Any
 
 from vlmguard.check.reading.files import Unreadable
 from vlmguard.ranks import run as ranks
-from vlmguard.rehearse import alone, framework, left_out, media, row_filter, rows, verdict
+from vlmguard.rehearse import alone, ending, framework, left_out, media, row_filter, rows, verdict
 from vlmguard.rehearse.passes import Rehearsal, Tell
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
@@ -80,7 +80,7 @@ def _rehearse(
     whole, training = request, replace(request, evaluates=False)
     request = replace(request, accumulation=accumulation)
     if request.evaluates:
-        request = replace(request, evaluated=(str(_evaluated(request, sample, place)),))
+        request = replace(request, evaluated=(str(media.evaluated(request, sample, place)),))
     commands = hooks.commands(request, made, together, single, windows[-1].last)
     # after it: what is replaced in the tiny model's own files is told where it happens first
     own = alone.own(hooks, training, made, cells[: windows[0].steps * accumulation])
@@ -96,6 +96,8 @@ def _rehearse(
             (place / "again").mkdir()
             anew = replace(whole, scratch=str(place / "again"))
             return _rehearse(anew, tell, (found, notes))
+    end = ending.of(hooks, replace(request, evaluated=whole.evaluated), made, sample)
+    off, on = _to_the_end(passes, end, off, on)
     off, on, scale = _at_size(passes, own, off, on)
     answer = _answer(
         off, on, alone=scale, mended=_mended(off, on, passes.fixes), fixes=passes.fixes,
@@ -112,6 +114,24 @@ def _rehearse(
         ran.append(own.commands.argv)
     harmless = getattr(hooks, "HARMLESS", ())
     return verdict.lowered(answer, left_out.of(request.argv, ran, harmless, commands.notes))
+
+
+def _to_the_end(
+    passes: Rehearsal, end: ending.Ending | None, off: Judgement, on: Judgement | None
+) -> tuple[Judgement, Judgement | None]:
+    """Both sides, as the command's own ending leaves them."""
+    if end is None or "end" not in passes.request.passes:
+        return off, on
+    if off.kind == RIGHT:
+        found = ending.look(passes, end, guard=False)
+        off = off if found.kind == RIGHT else found
+        asked = off.kind not in (RIGHT, CANNOT)
+    else:
+        asked = off.kind != CANNOT
+    if asked and on is not None and on.kind == RIGHT:
+        found = ending.look(passes, end, guard=True)
+        on = on if found.kind == RIGHT else found
+    return off, on
 
 
 def _at_size(
@@ -180,19 +200,6 @@ def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
         sample = rows.of(shaped(request, made) if shaped else made)
         notes.append(f"stand-in rows ({', '.join(sample.kinds)}): {request.why_no_data}")
     return sample, notes
-
-
-def _evaluated(request: Request, trained: rows.Sample, place: Path) -> Path:
-    """Rows to evaluate on: of the user's own files, else as those that are trained on."""
-    sample = trained
-    if request.evaluated:
-        sample = rows.sample(request.evaluated, shuffled=True)
-        root = request.media_root or request.env.get("ROOT_IMAGE_DIR") or request.folder
-        apart = place / "evaluated"
-        apart.mkdir()
-        media.saved(sample.rows, apart)
-        media.here(sample.rows, apart, lambda name: os.path.exists(os.path.join(root, name)))
-    return rows.write(place / "rows-evaluated.jsonl", rows.unlike(sample, request.ranks))
 
 
 def _tiny(hooks: Any, request: Request, place: Path) -> dict[str, Any] | str:

@@ -71,8 +71,17 @@ def own_tokens(values: Values) -> bool:
 
 def evaluates(values: Values) -> bool:
     """While it trains, and not by generating."""
+    return _evaluates(values) and not values.true("predict_with_generate")
+
+
+def generates_at_evaluation(values: Values) -> bool:
+    """While it trains, by generating."""
+    return _evaluates(values) and values.true("predict_with_generate")
+
+
+def _evaluates(values: Values) -> bool:
     when = values.get("eval_strategy") or values.get("evaluation_strategy") or "no"
-    return str(when) != "no" and not values.true("predict_with_generate")
+    return str(when) != "no"
 
 
 def settle(

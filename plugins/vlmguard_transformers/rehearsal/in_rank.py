@@ -118,12 +118,13 @@ class Unparsed(Exception):
 def run(scene: Scene, program: str, towers: Towers, main: Callable[[], Any]) -> dict[str, Any]:
     """One rank of one pass: ``main`` is what ``program`` runs, with the scene's words.
 
-    Rows come in the file's order, and nothing is saved. Raises whatever ``main`` does.
+    Rows come in the order of the file. Nothing is saved but in its ending. Raises what ``main`` does.
     """
     words = tuple(word.replace(HERE, str(scene.place)) for word in scene.argv)
     enter(scene, fsdp(words, scene.env))
     _in_order()
-    _not_saving()
+    if not scene.ends:
+        _not_saving()
     told = watch(scene, towers)
     with arguments(program, words):
         try:

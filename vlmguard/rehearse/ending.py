@@ -1,0 +1,190 @@
+"""How a command ends, rehearsed once with what it saves, evaluates and chooses: its last batches,
+which may not be whole, the first step of a second epoch, and a resumed run in the ranks asked for.
+
+Asked when the command was right so far. Numbers are not compared, only the ranks with each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vlmguard.rehearse import compare, media, rows
+from vlmguard.rehearse.argv import Argv
+from vlmguard.rehearse.fixture import Scene
+from vlmguard.rehearse.framework import Commands
+from vlmguard.rehearse.passes import Rehearsal
+from vlmguard.rehearse.request import Request
+from vlmguard.rehearse.verdict import CANNOT, RIGHT, WRONG, Judgement, share
+
+NAME, RESUMED = "its ending", "resumed"
+WHOLE = 3
+"""Steps before the one that may not be whole."""
+MOST = 64
+"""Rows of a command that generates: each of them meets its rewards."""
+TOKENS = 8
+_OWN = (
+    "accelerator_config compute_accuracy dataloader_drop_last dispatch_batches "
+    "early_stop_interval early_stopping_steps eval_on_start save_only_model save_strategy "
+    "save_total_limit split_batches"
+).split()
+_EVALUATION = (
+    "eval_strategy evaluation_strategy greater_is_better load_best_model_at_end "
+    "metric_for_best_model predict_with_generate"
+).split()
+_FEWER = ("split_dataset_ratio", "val_size", "max_samples", "mix_strategy", "interleave_probs")
+"""Flags after which a file's rows are not those that it trains on."""
+_SHARD = re.compile(r"zero_pp_rank_(\d+)_mp_rank_\d+_optim_states\.pt$")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Attributes:
+    commands: the command with its own ending; last: its last step here.
+    supposed: what was supposed of its rows, in words; "" where they are known.
+    rows: how many of the user's are among them, and how many it has; 0 where not known.
+    """
+
+    commands: Commands
+    last: int
+    supposed: str = ""
+    rows: tuple[int, int] = (0, 0)
+
+
+def of(hooks: Any, request: Request, made: Any, sample: rows.Sample) -> Ending | None:
+    """The command with its own ending; None where the plug-in does not know how."""
+    if not getattr(hooks, "ENDING", False):
+        return None
+    place = Path(request.scratch) / "ending"
+    place.mkdir()
+    evaluates = request.evaluates or request.generates_at_evaluation
+    request = replace(request, scratch=str(place), evaluates=evaluates)
+    if evaluates:
+        request = replace(request, evaluated=(str(media.evaluated(request, sample, place)),))
+    count, last, supposed = _length(request, sample)
+    chosen = [sample.rows[at % len(sample.rows)] for at in range(count)]
+    files = [rows.write(place / name, chosen) for name in ("rows.jsonl", "rows-single.jsonl")]
+    told = hooks.commands(request, made, *files, last)
+    words = _restored(told.argv, request, last)
+    seen = (min(count, len(sample.rows)), sample.count)
+    return Ending(replace(told, argv=tuple(words)), last, supposed, seen)
+
+
+def _length(request: Request, sample: rows.Sample) -> tuple[int, int, str]:
+    """How many rows, how many steps, and what was supposed of them."""
+    whole = request.ranks * request.batch * request.accumulation
+    if request.generates or request.row == "prompt":
+        count = min(len(sample.rows), MOST)
+        return count, max(count // whole, WHOLE) + 1, ""
+    given = Argv(list(request.argv))
+    if not _reaches_its_end(given, request, sample.count):
+        return whole * (WHOLE + 2), WHOLE + 1, ""
+    known = sample.count and not any(given.values(name) for name in _FEWER)
+    over = sample.count % (request.world * request.batch) if known else 1
+    if request.world > request.ranks:
+        over = min(over, 1)
+    again = 0 if given.get("num_train_epochs") in ("1", "1.0") else 1
+    supposed = "" if known else "that its rows do not divide by its ranks"
+    return whole * WHOLE + over, WHOLE + bool(over) + again, supposed
+
+
+def _reaches_its_end(given: Argv, request: Request, count: int) -> bool:
+    """Whether an epoch ends before --max_steps do."""
+    steps = given.get("max_steps") or ""
+    if not steps.isdigit() or int(steps) == 0:
+        return True
+    step = request.world * request.batch * (request.own_accumulation or request.accumulation)
+    return bool(count) and int(steps) * step > count
+
+
+def _restored(words: Sequence[str], request: Request, last: int) -> list[str]:
+    """With the user's own words on what it saves, evaluates and chooses."""
+    argv = Argv(list(words), frozenset(request.known))
+    given = Argv(list(request.argv))
+    names = [*_OWN, *(_EVALUATION if request.evaluates else ())]
+    for name in names:
+        argv.drop(name)
+        if (values := given.values(name)) is not None:
+            argv.words += [f"--{name}", *values]
+    for name in ("save_steps", "eval_steps"):
+        argv.set(name, last)
+    if request.generates_at_evaluation:
+        argv.set("max_new_tokens", TOKENS)
+    return argv.words
+
+
+def look(passes: Rehearsal, ending: Ending, guard: bool) -> Judgement:
+    """Right, or what went wrong at its end."""
+    request = passes.request
+    before = _ranks_of(request)
+    ranks = request.ranks
+    if before and before != request.world:
+        ranks = 2 if before < request.world else 3
+    name = f"{NAME}, guard {'on' if guard else 'off'}"
+    scene, failed = passes.to_the_end(name, ending.commands, ending.last, ranks, guard)
+    found = failed or _parted(scene, ending.last, ranks)
+    if found is None and before is not None:
+        found = _resumed(passes, ending, scene, (before, ranks), guard)
+    passes.tell("judged", {"pass": name, "kind": found.kind if found else RIGHT,
+                           "seconds": passes.seconds[name]})  # fmt: skip
+    if found is None:
+        return Judgement(RIGHT)
+    why = f"{found.why}; supposed: {ending.supposed}" if ending.supposed else found.why
+    return replace(found, order=found.order or NAME, why=why.removeprefix("; "))
+
+
+def _ranks_of(request: Request) -> int | None:
+    """In how many ranks DeepSpeed wrote the checkpoint that is resumed, 0 where its files do not
+    say; None where nothing is resumed."""
+    given = Argv(list(request.argv)).get("resume_from_checkpoint")
+    if given is None or given.lower() in ("false", "no", "none"):
+        return None
+    files = Path(request.folder, given).expanduser().rglob("*_optim_states.pt")
+    found = [int(match[1]) for file in files if (match := _SHARD.search(file.name))]
+    return max(found, default=-1) + 1
+
+
+def _resumed(
+    passes: Rehearsal, ending: Ending, scene: Scene, ranks: tuple[int, int], guard: bool
+) -> Judgement | None:
+    """What was saved here, resumed; in other ranks where the command asks for other ones."""
+    saved = sorted(Path(passes.request.scratch).rglob(f"checkpoint-{ending.last}"))
+    if not saved:
+        return Judgement(CANNOT, why="nothing was saved here that could be resumed")
+    before, wrote = ranks
+    resumes = wrote
+    if before and before != passes.request.world:
+        resumes = 5 - wrote
+    argv = Argv(list(ending.commands.argv), frozenset(passes.request.known))
+    argv.set("resume_from_checkpoint", saved[0])
+    argv.set("max_steps", ending.last + 1)
+    commands = replace(ending.commands, argv=tuple(argv.words))
+    name = f"{RESUMED}, guard {'on' if guard else 'off'}"
+    _, failed = passes.to_the_end(name, commands, ending.last + 1, resumes, guard)
+    if failed is None:
+        return None
+    how = f"resumed, {resumes} ranks from a checkpoint of {wrote}"
+    return replace(failed, order=RESUMED, why=f"{how}; {failed.why}".removesuffix("; "))
+
+
+def _parted(scene: Scene, last: int, ranks: int) -> Judgement | None:
+    """Ranks whose weights differ at the end, or other weights that train than at the beginning."""
+    try:
+        begun = compare.weights(scene, 0, ranks, 0)
+        ends = [compare.weights(scene, last, ranks, rank) for rank in range(ranks)]
+    except OSError:
+        return None
+    if odd := sorted(set(begun) ^ set(ends[0])):
+        return Judgement(CANNOT, why=f"{odd[0]} trains at some of the steps only")
+    sizes = {name: float(np.linalg.norm(ends[0][name] - value)) for name, value in begun.items()}
+    off, name = compare.drift(ends, sizes)
+    if off <= compare.TOLERANCE:
+        return None
+    why = f"the ranks' weights drift apart, by {share(off)}"
+    return Judgement(WRONG, NAME, last, why, tensors=((name, off),), off=off, count=1,
+                     judged=len(sizes))  # fmt: skip
