@@ -23,8 +23,8 @@ from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import CANNOT, RIGHT, WRONG, Judgement, share
 
 NAME, RESUMED = "its ending", "resumed"
-WHOLE = 3
-"""Steps before the one that may not be whole."""
+WHOLE = 4
+"""Steps of an epoch before the one that may not be whole."""
 MOST = 64
 """Rows of a command that generates: each of them meets its rewards."""
 TOKENS = 8
@@ -43,17 +43,25 @@ _SHARD = re.compile(r"zero_pp_rank_(\d+)_mp_rank_\d+_optim_states\.pt$")
 
 
 @dataclass(frozen=True)
-class Ending:
+class Length:
     """Attributes:
-    commands: the command with its own ending; last: its last step here.
+    rows, last: how many rows, and the last step that is kept and saved.
+    epochs: what ends it; 0 where its number of steps does.
     supposed: what was supposed of its rows, in words; "" where they are known.
-    rows: how many of the user's are among them, and how many it has; 0 where not known.
     """
 
-    commands: Commands
+    rows: int
     last: int
+    epochs: int = 0
     supposed: str = ""
-    rows: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The command with its own ending, and how long that takes."""
+
+    commands: Commands
+    length: Length
 
 
 def of(hooks: Any, request: Request, made: Any, sample: rows.Sample) -> Ending | None:
@@ -66,43 +74,35 @@ def of(hooks: Any, request: Request, made: Any, sample: rows.Sample) -> Ending |
     request = replace(request, scratch=str(place), evaluates=evaluates)
     if evaluates:
         request = replace(request, evaluated=(str(media.evaluated(request, sample, place)),))
-    count, last, supposed = _length(request, sample)
-    chosen = [sample.rows[at % len(sample.rows)] for at in range(count)]
+    length = _length(request, sample)
+    chosen = [sample.rows[at % len(sample.rows)] for at in range(length.rows)]
     files = [rows.write(place / name, chosen) for name in ("rows.jsonl", "rows-single.jsonl")]
-    told = hooks.commands(request, made, *files, last)
-    words = _restored(told.argv, request, last)
-    seen = (min(count, len(sample.rows)), sample.count)
-    return Ending(replace(told, argv=tuple(words)), last, supposed, seen)
+    told = hooks.commands(request, made, *files, length.last)
+    return Ending(replace(told, argv=tuple(_restored(told.argv, request, length))), length)
 
 
-def _length(request: Request, sample: rows.Sample) -> tuple[int, int, str]:
-    """How many rows, how many steps, and what was supposed of them."""
+def _length(request: Request, sample: rows.Sample) -> Length:
+    """How many rows and steps show its end."""
     whole = request.ranks * request.batch * request.accumulation
     if request.generates or request.row == "prompt":
         count = min(len(sample.rows), MOST)
-        return count, max(count // whole, WHOLE) + 1, ""
+        return Length(count, max(count // whole, WHOLE) + 1)
     given = Argv(list(request.argv))
-    if not _reaches_its_end(given, request, sample.count):
-        return whole * (WHOLE + 2), WHOLE + 1, ""
     known = sample.count and not any(given.values(name) for name in _FEWER)
     over = sample.count % (request.world * request.batch) if known else 1
-    if request.world > request.ranks:
-        over = min(over, 1)
-    again = 0 if given.get("num_train_epochs") in ("1", "1.0") else 1
+    over = over if request.world == request.ranks else min(over, 1)
     supposed = "" if known else "that its rows do not divide by its ranks"
-    return whole * WHOLE + over, WHOLE + bool(over) + again, supposed
-
-
-def _reaches_its_end(given: Argv, request: Request, count: int) -> bool:
-    """Whether an epoch ends before --max_steps do."""
     steps = given.get("max_steps") or ""
-    if not steps.isdigit() or int(steps) == 0:
-        return True
+    if not steps.isdigit() or steps == "0":
+        epochs = 1 if given.get("num_train_epochs") in ("1", "1.0") else 2
+        return Length(whole * WHOLE + over, WHOLE * epochs, epochs, supposed)
     step = request.world * request.batch * (request.own_accumulation or request.accumulation)
-    return bool(count) and int(steps) * step > count
+    if sample.count and int(steps) * step > sample.count:
+        return Length(whole * WHOLE + over, WHOLE + 2, 0, supposed)
+    return Length(whole * (WHOLE + 1), WHOLE)
 
 
-def _restored(words: Sequence[str], request: Request, last: int) -> list[str]:
+def _restored(words: Sequence[str], request: Request, length: Length) -> list[str]:
     """With the user's own words on what it saves, evaluates and chooses."""
     argv = Argv(list(words), frozenset(request.known))
     given = Argv(list(request.argv))
@@ -112,7 +112,10 @@ def _restored(words: Sequence[str], request: Request, last: int) -> list[str]:
         if (values := given.values(name)) is not None:
             argv.words += [f"--{name}", *values]
     for name in ("save_steps", "eval_steps"):
-        argv.set(name, last)
+        argv.set(name, WHOLE if length.epochs else length.last)
+    if length.epochs:
+        argv.set("max_steps", -1)
+        argv.set("num_train_epochs", length.epochs)
     if request.generates_at_evaluation:
         argv.set("max_new_tokens", TOKENS)
     return argv.words
@@ -126,16 +129,19 @@ def look(passes: Rehearsal, ending: Ending, guard: bool) -> Judgement:
     if before and before != request.world:
         ranks = 2 if before < request.world else 3
     name = f"{NAME}, guard {'on' if guard else 'off'}"
-    scene, failed = passes.to_the_end(name, ending.commands, ending.last, ranks, guard)
-    found = failed or _parted(scene, ending.last, ranks)
+    scene, failed = passes.to_the_end(name, ending.commands, ending.length.last, ranks, guard)
+    found = failed or _parted(scene, ending.length.last, ranks)
     if found is None and before is not None:
         found = _resumed(passes, ending, scene, (before, ranks), guard)
     passes.tell("judged", {"pass": name, "kind": found.kind if found else RIGHT,
                            "seconds": passes.seconds[name]})  # fmt: skip
     if found is None:
         return Judgement(RIGHT)
-    why = f"{found.why}; supposed: {ending.supposed}" if ending.supposed else found.why
-    return replace(found, order=found.order or NAME, why=why.removeprefix("; "))
+    why = (
+        f"{found.why}; supposed: {ending.length.supposed}" if ending.length.supposed else found.why
+    )
+    order = RESUMED if found.order == RESUMED else NAME
+    return replace(found, order=order, why=why.removeprefix("; "))
 
 
 def _ranks_of(request: Request) -> int | None:
@@ -153,7 +159,7 @@ def _resumed(
     passes: Rehearsal, ending: Ending, scene: Scene, ranks: tuple[int, int], guard: bool
 ) -> Judgement | None:
     """What was saved here, resumed; in other ranks where the command asks for other ones."""
-    saved = sorted(Path(passes.request.scratch).rglob(f"checkpoint-{ending.last}"))
+    saved = sorted(Path(passes.request.scratch).rglob(f"checkpoint-{ending.length.last}"))
     if not saved:
         return Judgement(CANNOT, why="nothing was saved here that could be resumed")
     before, wrote = ranks
@@ -162,10 +168,10 @@ def _resumed(
         resumes = 5 - wrote
     argv = Argv(list(ending.commands.argv), frozenset(passes.request.known))
     argv.set("resume_from_checkpoint", saved[0])
-    argv.set("max_steps", ending.last + 1)
+    argv.set("max_steps", ending.length.last + 1)
     commands = replace(ending.commands, argv=tuple(argv.words))
     name = f"{RESUMED}, guard {'on' if guard else 'off'}"
-    _, failed = passes.to_the_end(name, commands, ending.last + 1, resumes, guard)
+    _, failed = passes.to_the_end(name, commands, ending.length.last + 1, resumes, guard)
     if failed is None:
         return None
     how = f"resumed, {resumes} ranks from a checkpoint of {wrote}"

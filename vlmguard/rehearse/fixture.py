@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 OFF, ON, REFERENCE = "guard off", "guard on", "reference"
+BACKWARDS = "reference backwards"
 
 
 @dataclass(frozen=True)

@@ -241,6 +241,12 @@ def alone(cells: Sequence[Sequence[Sequence[Row]]]) -> list[Row]:
     return [row for cell in cells for batch in cell for row in batch]
 
 
+def backwards(cells: Sequence[Sequence[Sequence[Row]]], accumulation: int) -> list[list[list[Row]]]:
+    """The same steps, the micro-batches of each, and the ranks of these, in the reverse order."""
+    steps = [cells[at : at + accumulation] for at in range(0, len(cells), accumulation)]
+    return [[list(batch) for batch in cell[::-1]] for step in steps for cell in step[::-1]]
+
+
 def write(path: Path, rows: Sequence[Row]) -> Path:
     """JSON lines."""
     path.write_text(

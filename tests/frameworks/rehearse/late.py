@@ -3,15 +3,20 @@ well: what is saved, evaluated and chosen, the last batch, a row far behind, a r
 
 from __future__ import annotations
 
+import functools
 import json
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from tests.frameworks.rehearse import odd
+from tests.frameworks.rehearse import known, odd
 from tests.frameworks.rehearse.known import Job
 from tests.frameworks.swift.cases import EXTERNAL, FULL, GRPO, LORA
 from tests.frameworks.swift.classes import evaluated, zero
 from tests.frameworks.trainers.cases import LORA as PEFT
+from tests.frameworks.trainers.cases import NONE, UNUSED
+from tests.kit import runs
 from tests.kit import trainers as kit
 
 PLUGIN = ["--external_plugins", str(EXTERNAL / "late.py")]
@@ -47,6 +52,38 @@ def _grpo(name: str, reward: str) -> odd.Made:
     return odd._trainer(name, "alike", command, (), (), "distributeddataparallel")
 
 
+def _sft(*flags: str) -> kit.Command:
+    at = ["--dataset_name", str(odd.rows() / "trl" / "alike")]
+    return kit.trl("sft", "alike", *at, *PEFT, *flags)
+
+
+@functools.cache
+def _checkpoint() -> str:
+    """What two ranks of ZeRO-2 saved after two steps."""
+
+    def build(out: Path) -> None:
+        saves = ["--save_strategy", "steps", "--save_steps", "2", "--output_dir", str(out / "out")]
+        done = kit.run(_sft(*saves, *kit.zero(2)), guard=False, timeout=300, cold=False)
+        if done.returncode:
+            sys.exit(done.output[-4000:])
+
+    return str(runs.built("late-checkpoint", "two ranks, ZeRO-2", build) / "out" / "checkpoint-2")
+
+
+def _resumed(name: str, ranks: int) -> odd.Made:
+    """In as many ranks as wrote the checkpoint, or in others."""
+
+    def make() -> Job:
+        more = ["--resume_from_checkpoint", _checkpoint(), "--max_steps", "4"]
+        command = _sft(*more, *kit.zero(2))
+        line = functools.partial(known.of_command, "trl", name, command, ranks)
+        reference = _sft(*more, *NONE, *UNUSED)
+        asked = odd.of_command(command, reference, "zero2", ranks)
+        return Job(name, "trl", line, real=asked, passes=odd.BOTH)
+
+    return make
+
+
 SMOOTH = ["--label_smoothing_factor", "0.1", "--gradient_accumulation_steps", "4"]
 SWIFT = [
     odd._swift("late-swift-metric", "alike", [*LORA, *evaluated("image"), *best("nothing")]),
@@ -69,12 +106,14 @@ SWIFT = [
 TRL = [
     odd._trl("late-trl-metric", "alike_words", *PEFT, *EVALUATES, *best("nothing")),
     odd._trl("late-trl-best", "alike_words", *PEFT, *EVALUATES, *best("loss")),
-    odd._trl("late-trl-best-zero2", "alike_words", *PEFT, *EVALUATES, *best("loss"), how=kit.zero(2),
-         wrapped="zero2"),
+    odd._trl("late-trl-best-zero2", "alike_words", *PEFT, *EVALUATES, *best("loss"),
+             how=kit.zero(2), wrapped="zero2"),
     odd._trl("late-trl-uneven", "few", *PEFT, *EPOCH, *UNEVEN),
     odd._trl("late-trl-uneven-whole", "alike", *PEFT, *EPOCH, *UNEVEN),
-    odd._trl("late-trl-epochs", "few", *PEFT, "--max_steps", "-1", "--num_train_epochs", "2", *SAVED,
-         how=kit.zero(3), wrapped="zero3"),
+    odd._trl("late-trl-epochs", "few", *PEFT, "--max_steps", "-1", "--num_train_epochs", "2",
+             *SAVED, how=kit.zero(3), wrapped="zero3"),
+    _resumed("odd-late-trl-resumed-three", 3),
+    _resumed("odd-late-trl-resumed", 2),
     _grpo("late-trl-reward", "late_reward.reward"),
     _grpo("late-trl-reward-right", "alternating.reward"),
 ]  # fmt: skip
