@@ -32,6 +32,7 @@ class Rehearsal:
         notes: what ranks replaced as they ran.
         backwards: the command with the micro-batches of each step in the reverse order: its
             reference's sums have another order.
+        unbalanced: what the ledger found wrong in the guard's pass, whoever scales the loss.
         written: rows of a pass's file; dropped: how many of them were not there when it trained.
     """
 
@@ -49,6 +50,7 @@ class Rehearsal:
     backwards: Callable[[], Commands] | None = None
     written: int = 0
     dropped: int = 0
+    unbalanced: str = ""
     _reference: tuple[Scene, Result] | None = None
     _backwards: tuple[Scene, Result] | None = None
 
@@ -60,7 +62,8 @@ class Rehearsal:
         found = self._judged(scene, result)
         if on:
             self.fixes = reported.fixes(scene)
-            found = verdict.balanced(found, reported.unbalanced(scene))
+            self.unbalanced = reported.unbalanced(scene)
+            found = verdict.balanced(found, self.unbalanced)
         if found.order and found.order != LOADER and found.kind != CANNOT:
             told = probability.told(self.sample.share, self.request.world, self.request.batch)
             found = replace(found, odds=told)

@@ -94,6 +94,7 @@ def _rehearse(
                        backwards=backwards)  # fmt: skip
     off = passes.guard(on=False)
     on = passes.guard(on=True) if "on" in request.passes and not passes.dropped else None
+    off = verdict.balanced(off, passes.unbalanced)  # the guard changes no loss
     if passes.dropped and again is None:
         used = {id(row): row for cell in cells for batch in cell for row in batch}
         found = row_filter.kept(hooks, request, made, list(used.values()), sample)

@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tests.frameworks.rehearse import drawn, known, late, odd, real, tasks
+from tests.frameworks.rehearse import anew, drawn, known, late, odd, real, tasks
 from tests.frameworks.rehearse.known import Job
 from tests.kit import envs
 from vlmguard.check import script
@@ -44,6 +44,7 @@ def jobs(env: str) -> Iterator[Job]:
     """The odd ones, those that fail, the healthy ones, then what nobody knows."""
     yield from odd.jobs(env)
     yield from late.jobs(env)
+    yield from anew.jobs(env)
     found = [job for job in known.jobs() if job.env == env]
     yield from sorted(found, key=lambda job: ("wrong", "hang", "crash", "right").index(
         job.known.removeprefix("silently ")))  # fmt: skip

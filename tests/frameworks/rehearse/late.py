@@ -13,10 +13,10 @@ from typing import Any
 from tests.frameworks.rehearse import known, odd
 from tests.frameworks.rehearse.known import Job
 from tests.frameworks.swift.cases import EXTERNAL, FULL, GRPO, LORA
-from tests.frameworks.swift.classes import evaluated, zero
+from tests.frameworks.swift.classes import PLAIN, Run, evaluated, zero
 from tests.frameworks.trainers.cases import LORA as PEFT
 from tests.frameworks.trainers.cases import NONE, UNUSED
-from tests.kit import runs
+from tests.kit import runs, swift
 from tests.kit import trainers as kit
 
 PLUGIN = ["--external_plugins", str(EXTERNAL / "late.py")]
@@ -41,6 +41,20 @@ def _own_reward(fails: bool) -> list[str]:
     file = "late.py" if fails else "reward.py"
     return ["--external_plugins", str(EXTERNAL / file), "--reward_funcs", name,
             "--num_generations", "2", "--max_completion_length", "8"]  # fmt: skip
+
+
+def _many_prompts() -> Job:
+    """24 rows, at the fourteenth of which the reward fails."""
+
+    def build(out: Path) -> None:
+        rows = [json.loads(line) for line in (swift.dataset() / "grpo.jsonl").open()]
+        rows = [{**rows[n % len(rows)], "solution": f"color {n}"} for n in range(24)]
+        (out / "grpo.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    file = str(runs.built("late-prompts", "24 rows", build) / "grpo.jsonl")
+    flags = [*FULL, *_own_reward(True), *EPOCH, "--dataset", file]
+    return known.of_run(Run("late-prompts", GRPO, "qwen2_vl", "grpo", flags, "", "",
+                            [*flags, *PLAIN]), "odd-late-swift-reward")  # fmt: skip
 
 
 def _grpo(name: str, reward: str) -> odd.Made:
@@ -84,7 +98,6 @@ def _resumed(name: str, ranks: int) -> odd.Made:
     return make
 
 
-SMOOTH = ["--label_smoothing_factor", "0.1", "--gradient_accumulation_steps", "4"]
 SWIFT = [
     odd._swift("late-swift-metric", "alike", [*LORA, *evaluated("image"), *best("nothing")]),
     odd._swift("late-swift-best", "alike", [*LORA, *evaluated("image"), *best("loss")]),
@@ -92,9 +105,7 @@ SWIFT = [
                zero(3)),
     odd._swift("late-swift-unfreeze", "alike",
                [*LORA, *PLUGIN, "--callbacks", "unfreeze", "--max_steps", "5"]),
-    odd._swift("late-swift-smoothing", "alike", [*LORA, *SMOOTH]),
-    odd._swift("late-swift-reward", "kit:grpo", [*FULL, *_own_reward(True), *EPOCH], (),
-               "qwen2_vl", GRPO),
+    _many_prompts,
     odd._swift("late-swift-reward-right", "kit:grpo", [*FULL, *_own_reward(False)], (),
                "qwen2_vl", GRPO),
     odd._swift("late-swift-epochs", "few", [*LORA, "--max_steps", "-1", "--num_train_epochs", "2",
