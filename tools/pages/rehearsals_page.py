@@ -24,7 +24,8 @@ _PACKAGE = re.compile(
 KINDS = ("right", "silently wrong", "crash", "hang")
 NAMES = {"swift": "ms-swift", "trl": "TRL", "llamafactory": "LLaMA-Factory",
          "flagembedding": "FlagEmbedding"}  # fmt: skip
-LOADER = "the loader's order"
+ITS_OWN = ("the loader's order", "its ending", "resumed")
+"""Where a command fails in rows as its own loader gives them, nothing forced."""
 Line = dict[str, Any]
 
 
@@ -120,14 +121,14 @@ def _truth(mine: Line, real: Line | None) -> str:
     """What real ranks do; where the rehearsal forced an order of rows, what they do on such rows."""
     if real is None:
         return str(mine["known"])
-    if mine.get("order", LOADER) == LOADER or "forced" not in real:
+    if mine.get("order", ITS_OWN[0]) in ITS_OWN or "forced" not in real:
         return str(real["verdict"])
     return str(real["forced"])
 
 
 def _later(mine: Line, truth: str, real: Line | None) -> bool:
     """Whether it saw only in a forced order what real ranks meet in the file's."""
-    forced = mine.get("order", LOADER) != LOADER
+    forced = mine.get("order", ITS_OWN[0]) not in ITS_OWN
     return forced and (real["verdict"] if real else truth) != "right"
 
 

@@ -116,6 +116,9 @@ def _restored(words: Sequence[str], request: Request, length: Length) -> list[st
     if length.epochs:
         argv.set("max_steps", -1)
         argv.set("num_train_epochs", length.epochs)
+    if _ranks_of(request) is not None:  # what is resumed here has to be saved first
+        argv.set("save_strategy", "steps")
+        argv.drop("save_only_model")
     if request.generates_at_evaluation:
         argv.set("max_new_tokens", TOKENS)
     return argv.words

@@ -10,7 +10,7 @@ from typing import Any
 
 from vlmguard.check.deep import sandbox
 from vlmguard.ranks import Outcome, RankEnvironment, Result, not_engaged, run
-from vlmguard.rehearse import compare, probability, reported, verdict
+from vlmguard.rehearse import compare, fixture, probability, verdict
 from vlmguard.rehearse.compare import Difference
 from vlmguard.rehearse.fixture import BACKWARDS, OFF, ON, REFERENCE, Scene
 from vlmguard.rehearse.framework import Commands
@@ -61,8 +61,8 @@ class Rehearsal:
         result = self._run(scene, self.request.ranks)
         found = self._judged(scene, result)
         if on:
-            self.fixes = reported.fixes(scene)
-            self.unbalanced = reported.unbalanced(scene)
+            self.fixes = fixture.fixes(scene)
+            self.unbalanced = fixture.unbalanced(scene)
             found = verdict.balanced(found, self.unbalanced)
         if found.order and found.order != LOADER and found.kind != CANNOT:
             told = probability.told(self.sample.share, self.request.world, self.request.batch)
@@ -188,7 +188,8 @@ class Rehearsal:
         if cause.exit_code == -9:
             return "a rank was killed, likely for want of memory"
         stale = text.startswith("ImportError: cannot import name")  # of a package that is here
-        if cause.error in ("ModuleNotFoundError", "ImportError") and not stale:
+        lacking = ("ModuleNotFoundError", "ImportError", "PackageNotFoundError")
+        if cause.error in lacking and not stale:
             return "a package is not installed here"
         if cause.error == "Unparsed":
             return "the command as changed for this was refused"

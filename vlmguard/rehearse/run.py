@@ -13,7 +13,8 @@ from typing import Any
 
 from vlmguard.check.reading.files import Unreadable
 from vlmguard.ranks import run as ranks
-from vlmguard.rehearse import alone, ending, framework, left_out, media, row_filter, rows, verdict
+from vlmguard.rehearse import alone, ending, framework, media, row_filter, rows, verdict
+from vlmguard.rehearse.argv import left_out
 from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.passes import Rehearsal, Tell
 from vlmguard.rehearse.request import Request
@@ -123,7 +124,7 @@ def _rehearse(
     if own is not None and own.commands is not None and scale and scale["kind"] == RIGHT:
         ran.append(own.commands.argv)
     harmless = getattr(hooks, "HARMLESS", ())
-    return verdict.lowered(answer, left_out.of(request.argv, ran, harmless, commands.notes))
+    return verdict.lowered(answer, left_out(request.argv, ran, harmless, commands.notes))
 
 
 def _backwards(

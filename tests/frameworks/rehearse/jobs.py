@@ -29,6 +29,7 @@ from tests.kit import envs
 from vlmguard.check import script
 from vlmguard.check.reading.files import Files
 from vlmguard.rehearse import client
+from vlmguard.rehearse.ending import NAME, RESUMED
 from vlmguard.rehearse.jobs import with_check
 from vlmguard.rehearse.prepare import Refused, prepare
 from vlmguard.rehearse.rows import LOADER
@@ -156,7 +157,8 @@ def _theirs(job: Job, done: dict[tuple[str, str], Side], shares: bool) -> Iterat
     differs = job.forced
     if job.run and (rows := drawn.FORCED.get(job.run.data)):
         differs = real.of_run(replace(job.run, data=rows))
-    if mine.get("order", LOADER) != LOADER and differs and found["verdict"] == known.RIGHT:
+    whose = mine.get("order", LOADER)
+    if whose not in (LOADER, NAME, RESUMED) and differs and found["verdict"] == known.RIGHT:
         forced = real.ranks(differs, mine["verdict"])
         found |= {"order": mine["order"], "forced": forced["verdict"], "forced_why": forced["why"]}
     yield {**about, **found}

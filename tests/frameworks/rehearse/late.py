@@ -112,7 +112,7 @@ SWIFT = [
                                             *SAVED], zero(2)),
     odd._swift("late-swift-generates", "alike",
                [*FULL, *evaluated("image"), "--predict_with_generate", "true",
-                "--max_new_tokens", "8"], zero(2)),
+                "--max_new_tokens", "8", "--eval_metric", "acc"], zero(2)),
 ]  # fmt: skip
 TRL = [
     odd._trl("late-trl-metric", "alike_words", *PEFT, *EVALUATES, *best("nothing")),
