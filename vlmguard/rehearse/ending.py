@@ -78,15 +78,16 @@ def of(hooks: Any, request: Request, made: Any, sample: rows.Sample) -> Ending |
     chosen = [sample.rows[at % len(sample.rows)] for at in range(length.rows)]
     files = [rows.write(place / name, chosen) for name in ("rows.jsonl", "rows-single.jsonl")]
     told = hooks.commands(request, made, *files, length.last)
+    if generates(request):
+        length = replace(length, last=_all_rows(Argv(list(told.argv)), length.rows, request.ranks))
     return Ending(replace(told, argv=tuple(_restored(told.argv, request, length))), length)
 
 
 def _length(request: Request, sample: rows.Sample) -> Length:
     """How many rows and steps show its end."""
     whole = request.ranks * request.batch * request.accumulation
-    if request.generates or request.row == "prompt":
-        count = min(len(sample.rows), MOST)
-        return Length(count, max(count // whole, WHOLE) + 1)
+    if generates(request):
+        return Length(min(len(sample.rows), MOST), WHOLE)
     given = Argv(list(request.argv))
     known = sample.count and not any(given.values(name) for name in _FEWER)
     over = sample.count % (request.world * request.batch) if known else 1
@@ -102,6 +103,24 @@ def _length(request: Request, sample: rows.Sample) -> Length:
     return Length(whole * (WHOLE + 1), WHOLE)
 
 
+def generates(request: Request) -> bool:
+    """Whether it trains on what it generates, with rewards for each row."""
+    return request.generates or request.row == "prompt"
+
+
+def _all_rows(argv: Argv, count: int, ranks: int) -> int:
+    """Steps in which each row is met, and one more."""
+
+    def number(name: str, usual: int) -> int:
+        given = argv.get(name) or ""
+        return int(given) if given.isdigit() and int(given) else usual
+
+    together = ranks * number("per_device_train_batch_size", 1)
+    together *= number("gradient_accumulation_steps", 1)
+    prompts = max(1, together // number("num_generations", 8))
+    return max(WHOLE, -(-count // prompts)) + 1
+
+
 def _restored(words: Sequence[str], request: Request, length: Length) -> list[str]:
     """With the user's own words on what it saves, evaluates and chooses."""
     argv = Argv(list(words), frozenset(request.known))
@@ -113,8 +132,8 @@ def _restored(words: Sequence[str], request: Request, length: Length) -> list[st
             argv.words += [f"--{name}", *values]
     for name in ("save_steps", "eval_steps"):
         argv.set(name, WHOLE if length.epochs else length.last)
+    argv.set("max_steps", -1 if length.epochs else length.last)
     if length.epochs:
-        argv.set("max_steps", -1)
         argv.set("num_train_epochs", length.epochs)
     if _ranks_of(request) is not None:  # what is resumed here has to be saved first
         argv.set("save_strategy", "steps")

@@ -94,10 +94,12 @@ def settle(
     rate: the learning rate of plain SGD; None leaves the command its own optimizer and dtype.
     pixels: of an image, at most.
     """
-    if argv.get("train_sampling_strategy") == "sequential":  # as here
-        argv.drop("train_sampling_strategy")
+    in_order = argv.get("train_sampling_strategy") == "sequential"
+    argv.drop(*(["train_sampling_strategy"] if in_order else []))
     for names, why in _DROPPED:
         argv.replace(names, why)
+    if in_order:  # as here
+        argv.set("train_sampling_strategy", "sequential")
     argv.set("model_name_or_path", made["folder"])
     for name, value in _EVERY.items():
         argv.set(name, value)
