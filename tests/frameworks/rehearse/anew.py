@@ -78,7 +78,8 @@ def _swift(name: str, drawn: dict[str, Any]) -> Job:
     data = odd.rows() / f"{drawn['rows']}.jsonl"
     tuning = LORA if drawn["lora"] else TRAINED if drawn["vision"] else FULL
     flags = [*tuning, *drawn["flags"], "--dataset", str(data)]
-    how = zero(drawn["stage"]) if drawn["stage"] else []
+    stage = drawn["stage"]  # our own configurations have buckets that a tiny model fills
+    how = zero(stage) if stage > 1 else ["--deepspeed", "zero1"] if stage else []
     same = SAME if drawn["lora"] else {}
     run = Run(_name(name, drawn), SFT, drawn["model"], "image", [*flags, *how], "", "",
               [*flags, *PLAIN], drawn["ranks"], extra=dict(same))  # fmt: skip

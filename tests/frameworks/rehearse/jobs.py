@@ -76,7 +76,7 @@ class Rehearser:
                        script.of_words(words, os.environ))  # fmt: skip
             given = Files(str(folder), reading.files)
             found = prepare(reading.jobs[0], given, reading.trace, scratch, None, False)
-            request = replace(found.request, passes=(*job.passes, "end"), limit=240.0)
+            request = replace(found.request, passes=(*job.passes, "end", "alone"), limit=240.0)
             if request.adapter not in self.workers:
                 self.workers[request.adapter] = client.Worker(request.adapter, self.place)
             answer = self.workers[request.adapter].ask(request, lambda _: None)
