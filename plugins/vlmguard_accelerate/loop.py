@@ -27,7 +27,7 @@ from vlmguard_transformers.watch import steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
-_KEY = "loop"
+_KEY, _HEARING = "loop", "hook that hears batches"
 
 
 class Accelerate(Profile):
@@ -182,7 +182,8 @@ def _begin(accelerator: Any, objects: Args) -> RunState | None:
     state.kept[_KEY] = loop
     for owner in (accelerator, model):
         runstate.bind(owner, state)
-    state.at_close(ForwardHook("noting a batch", partial(_note, state)).on(model).remove)
+    hearing = state.kept[_HEARING] = ForwardHook("noting a batch", partial(_note, state)).on(model)
+    state.at_close(hearing.remove)
     contain("watching gradients", steps.start, read, state)
     return state
 
@@ -204,8 +205,9 @@ def backward(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     if state is None or _KEY not in state.kept:
         return wrapped(*args, **kwargs)
     loop = state.kept[_KEY]
-    contain("watching gradients", steps.before, loop, state)
-    contain("watching gradients", _watch, instance, False)
+    if not contain("watching gradients", steps.settled, state, instance._optimizers):
+        contain("watching gradients", steps.before, loop, state)
+        contain("watching gradients", _watch, instance, False)
     try:
         return wrapped(*args, **kwargs)
     except Exception as error:
@@ -221,7 +223,7 @@ def step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 
 def _judge(optimizer: Any) -> None:
     state = runstate.of(stepping.own(optimizer))
-    if state is None or _KEY not in state.kept:
+    if state is None or _KEY not in state.kept or steps.settled(state, (optimizer,)):
         return
     loop = state.kept[_KEY]
     steps.after(loop, state)
@@ -229,6 +231,8 @@ def _judge(optimizer: Any) -> None:
         steps.after_engine(optimizer)
     steps.confirmed(state)
     loop.heard.clear()
+    if steps.settle(state):
+        state.kept[_HEARING].remove()
 
 
 def end(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:

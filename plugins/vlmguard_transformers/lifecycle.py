@@ -153,7 +153,7 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
     """Hear the batch, watch which parameters this backward reaches. Of a step that calls the one
     that it inherits, the outer one begins and the inner one is judged."""
     state = guard.state_of(instance)
-    if state is None:
+    if state is None or contain("beginning a step", _settled, instance, state):
         return wrapped(*args, **kwargs)
     kept = state.kept
     number = kept[_SERIAL] = kept.get(_SERIAL, 0) + 1
@@ -172,7 +172,12 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
     if kept[_SERIAL] == number:  # nobody inside has judged it
         contain("judging gradients", steps.after, instance, state)
         contain("noting that a blank input held", steps.confirmed, state)
+        contain("letting later steps alone", steps.settle, state)
     return loss
+
+
+def _settled(trainer: Any, state: RunState) -> bool:
+    return steps.settled(state, (getattr(trainer, "optimizer", None),))
 
 
 def prediction_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:

@@ -40,6 +40,7 @@ def run(read: Reading) -> Run:
     if state is not None:
         state.kept["blank kinds"] = padding.kinds(meets.all)
         state.kept["blank needed"] = needed
+        state.kept["blank in training"] = in_training != "no" or bool(observed.media_apart)
     return Run(
         framework=profile.name,
         releases=read.releases,

@@ -27,6 +27,24 @@ def plugin(code="XY101", **hooks):
     return made
 
 
+def test_only_steps_that_a_rule_judges_are_brought_to_the_rules():
+    made = Host(fault)
+    made.add(plugin("XY101", pre_step=lambda run, gradients: None))
+    rows = plugin("XY102", pre_step=lambda run, batch: Finding("XY102", "note", "heard"))
+    rows.ROWS = True
+    made.add(rows)
+    assert made.asks("x", gradients=True)
+    assert made.asks("x", batch=True, rows=True)
+    assert not made.asks("x", batch=True)
+    assert made.pre_step(RUN, batch=Batch()) == []
+    assert made.pre_step(RUN, batch=Batch((facts.Sample(),)))
+    other = plugin("XY103", pre_step=lambda run, batch: Finding("XY103", "note", "heard"))
+    other.FRAMEWORKS = ("y",)
+    made.add(other)
+    assert not made.asks("x", batch=True)
+    assert made.asks("y", batch=True)
+
+
 def test_a_rule_that_raises_is_said_once_and_others_are_heard(capsys):
     made = Host(fault)
 

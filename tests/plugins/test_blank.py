@@ -413,6 +413,13 @@ def test_when():
     with torch.no_grad():
         model(**text())
     assert handle.padded == 1
+    handle.close()
+    handle = blank_input.install(model.train(), when="evaluation")
+    model(**text())
+    assert handle.padded == 0
+    with torch.no_grad():
+        model.eval()(**text())
+    assert handle.padded == 1
 
 
 def test_a_framework_may_run_the_tower_before_the_forward():

@@ -226,6 +226,18 @@ def test_a_few_rows_of_a_users_data_set_are_collated(rows, kinds):
     assert peek.kinds(trainer, dataset) is None
 
 
+def test_all_rows_are_looked_at_where_a_few_are_text():
+    args = SimpleNamespace(world_size=2)
+    trainer = SimpleNamespace(model=Model(), data_collator=_collate, args=args)
+    text = ["text"] * 300
+    assert peek.kinds(trainer, Rows(text)) == {"text"}
+    late = [*text, "image", *text]
+    assert peek.kinds(trainer, Rows(late)) == {"text", "image"}
+    images = Rows(["image"] * 300)
+    assert peek.kinds(trainer, images) is None
+    assert len(images.read) <= peek.ROWS
+
+
 @pytest.mark.parametrize(
     ("rows", "size", "calls", "apart"),
     [
@@ -264,8 +276,9 @@ class Accelerator:
 
     def __init__(self) -> None:
         self.num_processes, self.process_index, self.gradient_accumulation_steps = 2, 0, 1
-        self.device, self.ddp_handler = torch.device("cpu"), SimpleNamespace(
-            find_unused_parameters=False, static_graph=False
+        self.device, self.ddp_handler = (
+            torch.device("cpu"),
+            SimpleNamespace(find_unused_parameters=False, static_graph=False),
         )
         self.distributed_type, self.state = "MULTI_CPU", SimpleNamespace()
 
@@ -285,7 +298,6 @@ def test_only_a_model_with_towers_that_trains_is_judged():
     assert [loop._trains_towers(each) for each in (Model(), frozen, torch.nn.Linear(1, 1), 3)] == [
         True, False, False, False,
     ]  # fmt: skip
-
 
 
 @pytest.mark.parametrize(("rank", "said"), [("0", "vlmguard: --vlmguard: VG101"), ("1", "")])

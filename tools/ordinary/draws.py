@@ -195,9 +195,6 @@ CONTRADICTIONS: tuple[tuple[str, Rule], ...] = (
      lambda d: d.strategy.startswith("zero") and (d.tuning in ("staged", "alternating")
      or d.has("gradients given back", "dropped gradients", "SAM", "LBFGS", "compile",
               "load best", "two trainings", "interrupted"))),
-    ("open: FSDP2 with text alone. The blank input gives a gradient of zeros where there was none;"
-     " clipping adds the norms in another order, and last bits differ",
-     lambda d: d.strategy == "fsdp2" and d.rows == "text"),
     ("FSDP2 with what replaces gradients or the model",
      lambda d: d.strategy == "fsdp2" and (d.tuning in ("staged", "alternating")
      or d.has("gradients given back", "dropped gradients", "SAM", "LBFGS", "compile",

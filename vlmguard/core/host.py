@@ -119,6 +119,7 @@ class Host:
         self.manager = Manager(GROUP, fault)
         self.manager.add_hookspecs(hookspecs)
         self.rules: dict[str, Any] = {}  # code → plug-in
+        self._asked: dict[tuple[str, bool, bool, bool], bool] = {}
 
     def add(self, plugin: Any, name: str | None = None) -> None:
         """Register a plug-in: an object with hooks, or one that lists them in ``RULES``.
@@ -132,6 +133,7 @@ class Host:
         for rule in getattr(plugin, "RULES", ()):
             self.add(rule)
         code = self._code(plugin)
+        self._asked.clear()
         try:
             self.manager.register(plugin, name)
         except pluggy.PluginValidationError as error:
@@ -179,7 +181,37 @@ class Host:
     def pre_step(
         self, run: Run, batch: Batch | None = None, gradients: Gradients | None = None
     ) -> list[Finding]:
+        rows = batch is not None and bool(batch.samples)
+        if not self.asks(run.framework, batch is not None, rows, gradients is not None):
+            return []  # each batch of each step comes here
         return _flat(self.manager.hook.pre_step(run=run, batch=batch, gradients=gradients))
+
+    def asks(
+        self, framework: str, batch: bool = False, rows: bool = False, gradients: bool = False
+    ) -> bool:
+        """Whether a rule judges such steps of a framework.
+
+        Args:
+            batch: the step's batch is given.
+            rows: its rows are given one by one. A rule with ``ROWS = True`` reads nothing else.
+            gradients: a window's gradients are given.
+        """
+        key = (framework, batch, rows, gradients)
+        if key not in self._asked:
+            self._asked[key] = any(
+                self._wants(each.plugin, each.argnames, batch, rows, gradients)
+                for each in self.manager.hook.pre_step.get_hookimpls()
+                if framework in getattr(each.plugin, "FRAMEWORKS", (framework,))
+            )
+        return self._asked[key]
+
+    @staticmethod
+    def _wants(
+        plugin: Any, names: tuple[str, ...], batch: bool, rows: bool, gradients: bool
+    ) -> bool:
+        if gradients and "gradients" in names:
+            return True
+        return batch and "batch" in names and (rows or not getattr(plugin, "ROWS", False))
 
     def on_error(self, run: Run | None, batch: Batch | None, failure: Failure) -> list[Finding]:
         return _flat(self.manager.hook.on_error(run=run, batch=batch, failure=failure))

@@ -118,7 +118,11 @@ def of(owner: Any) -> RunState | None:
     held, states = _by_owner.get(id(owner), (None, []))
     if held is None or held() is not owner:
         return None
-    return next((state for state in (each() for each in reversed(states)) if state), None)
+    for each in reversed(states):  # wrappers ask in each step
+        state = each()
+        if state is not None:
+            return state
+    return None
 
 
 def of_run(run: Run | None) -> RunState | None:

@@ -32,6 +32,7 @@ CODE = "VG201"
 NAME = "placeholders-without-pixels"
 DEFAULT = "error"
 PHASES = ("train", "eval", "generate")
+ROWS = True
 
 
 @hookimpl

@@ -32,6 +32,7 @@ CODE = "VG202"
 NAME = "placeholder-count"
 DEFAULT = "error"
 PHASES = ("train", "eval", "generate")
+ROWS = True
 
 
 @hookimpl

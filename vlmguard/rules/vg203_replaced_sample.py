@@ -31,6 +31,7 @@ CODE = "VG203"
 NAME = "sample-replaced"
 DEFAULT = "warn"
 PHASES = ("train", "eval", "generate")
+ROWS = True
 
 
 @hookimpl

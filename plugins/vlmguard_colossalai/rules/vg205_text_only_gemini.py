@@ -49,6 +49,7 @@ from vlmguard.core.hookspecs import hookimpl
 CODE = "VG205"
 NAME = "text-only-gemini"
 DEFAULT = "fix"
+FRAMEWORKS = ("colossalai",)
 
 
 @hookimpl

@@ -36,6 +36,7 @@ from vlmguard_colossalai.facts import Forward
 CODE = "VG303"
 NAME = "untouched-gemini"
 DEFAULT = "error"
+FRAMEWORKS = ("colossalai",)
 
 
 @hookimpl

@@ -35,6 +35,7 @@ from vlmguard_colossalai.facts import Forward
 CODE = "VG305"
 NAME = "second-backward-gemini"
 DEFAULT = "error"
+FRAMEWORKS = ("colossalai",)
 
 
 @hookimpl

@@ -48,7 +48,8 @@ def install(
     towers: kind ("vision", "audio", "aligner") → plain module paths. None: by name.
     when: "always" for a model whose frozen parameters are partitioned too (ZeRO-3, FSDP): every
         forward, trained or frozen, with gradient or not. "training" (ZeRO-1, ZeRO-2): forwards with
-        gradient in training mode, of towers that train.
+        gradient in training mode, of towers that train. "evaluation": all forwards but those that
+        train, where the rows of training are known to be text alone.
     build: None: `blank_media.from_config`.
     kinds: the kinds of input that some rank may have ("image", "video", "audio"); on every rank the
         same. None: the first of them that the model has.

@@ -177,7 +177,7 @@ def _look(model: Any, kwargs: dict[str, Any], blank: Any) -> None:
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return
     state = blank.generating
-    if state.told or blank.when != "always" or _synced(model, kwargs):
+    if state.told or blank.when == "training" or _synced(model, kwargs):
         return
     if _partitioned(model):
         state.told = True

@@ -25,7 +25,8 @@ from vlmguard_torch.calls import Did, Hook, sure
 from vlmguard_torch.layout import cross_attention
 from vlmguard_torch.layout.model_layout import ModelLayout
 
-When = Literal["always", "training"]
+When = Literal["always", "training", "evaluation"]
+"""In which forwards a blank runs. "evaluation": in all but those that train."""
 
 
 class Blank:
@@ -243,8 +244,11 @@ class Blank:
         return features
 
     def _needed(self, cache: Any) -> bool:
+        training = self.layout.owner.training and torch.is_grad_enabled()
         if self.when == "training":
-            return self.layout.owner.training and torch.is_grad_enabled() and sure(self._trains())
+            return training and sure(self._trains())
+        if self.when == "evaluation" and training:
+            return False
         return self.generating.may_blank(cache)
 
     def _trains(self) -> bool:
@@ -289,7 +293,7 @@ class Blank:
         gather here: a rank with an image fails by itself, one without goes on without a word.
         """
         told = self.say, self.failed
-        if self.when == "always" and not self.fault and device is not None:
+        if self.when != "training" and not self.fault and device is not None:
             self.say = self.failed = lambda _: None
             self._padded = False
             with self._contained():

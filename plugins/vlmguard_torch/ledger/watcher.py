@@ -223,6 +223,8 @@ class Watcher:
 
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """The model's forward is about to run."""
+        if self._micro and not self._open:
+            return  # what follows a window's first rows is nothing new
         if not (torch.is_grad_enabled() and module.training):
             return
         first, self._micro = self._micro == 0, self._micro + 1

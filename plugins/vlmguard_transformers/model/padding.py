@@ -47,11 +47,12 @@ def install(read: Reading, transaction: Transaction) -> None:
     found = read.profile.models(read.trainer) if partitioned else [read.trainer.model]
     handles = state.kept.setdefault(_KEY, [])
     wanted = state.kept.get("blank kinds")
+    in_training = state.kept.get("blank in training", True)
     facts = observation.with_blanks(read.trainer, wanted)
     for model in found:
         handle = blank_input.install(
             model,
-            when="always" if partitioned else "training",
+            when=("always" if in_training else "evaluation") if partitioned else "training",
             kinds=wanted,
             say=_say,
             failed=partial(rank_divergence.judge, state, len(handles)),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard import guard
+from vlmguard import guard, registry
 from vlmguard.core.facts import Batch, Phase
 from vlmguard.core.runstate import RunState
 from vlmguard_torch.media.kinds import kinds_of
@@ -17,7 +17,9 @@ HEARS = "hears batches"
 
 def hear(state: RunState, inputs: Any) -> None:
     """Judge a batch, for what ``state`` is doing. Raises `Stop` where going on would be wrong."""
-    if state.run is not None and state.kept.get(HEARS, True):
+    if state.run is None or not state.kept.get(HEARS, True):
+        return
+    if registry.get().asks(state.run.framework, batch=True):
         guard.pre_step(state, batch=of(inputs, state.phase))
 
 

@@ -25,7 +25,7 @@ from vlmguard_torch.observe.observed import Observed, under
 from vlmguard_torch.watch.forward_hooks import ForwardHook, Hooked
 from vlmguard_transformers.model import observation
 
-_KEY = "abreast"
+KEY = "abreast"
 _KEPT = 4
 """Forwards whose marks stay in the store: ranks that gather are never further apart."""
 
@@ -122,13 +122,13 @@ def start(trainer: Any, state: RunState) -> None:
     observed = observation.copy_of(trainer)
     if observed is None or not run.known("per_image"):
         return
-    watch = state.kept[_KEY] = Abreast(state, run.per_image, _behind(observed, run.per_image))
+    watch = state.kept[KEY] = Abreast(state, run.per_image, _behind(observed, run.per_image))
     state.at_close(watch.close)
 
 
 def step(trainer: Any, state: RunState) -> None:
     """A training step begins."""
-    watch = state.kept.get(_KEY)
+    watch = state.kept.get(KEY)
     if watch is not None:
         watch.step(trainer.model)
 

@@ -10,7 +10,7 @@ from vlmguard import guard, registry
 from vlmguard.core.runstate import RunState
 from vlmguard_torch.watch.forward_hooks import ForwardHook
 
-_KEY = "forwards"
+KEY = "forwards"
 
 
 class Count:
@@ -33,14 +33,14 @@ class Count:
 
 def start(model: Any, state: RunState) -> None:
     """Count until `judge`."""
-    count = state.kept[_KEY] = Count(model)
+    count = state.kept[KEY] = Count(model)
     state.at_close(count.close)
 
 
 def judge(state: RunState) -> None:
     """Judge the run with the forwards that its first step made. Raises `Stop` where that many are
     wrong: what is wrapped already cannot be mended."""
-    count = state.kept.pop(_KEY, None)
+    count = state.kept.pop(KEY, None)
     if count is None or state.run is None:
         return
     count.close()

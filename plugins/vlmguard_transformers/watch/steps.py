@@ -7,9 +7,10 @@ DeepSpeed, whose step sits inside backward, at the engine's.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from vlmguard import guard
+from vlmguard import guard, registry
 from vlmguard.core import runstate
 from vlmguard.core.facts import Run
 from vlmguard.core.runstate import RunState
@@ -20,6 +21,7 @@ from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import padding
 from vlmguard_transformers.profile import Paths, Profile
 from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.rows.batches import HEARS
 from vlmguard_transformers.watch import call_count_sync, forwards
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
@@ -27,6 +29,9 @@ _HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
 _TAKEN = ("zero0", "zero1", "zero2", "zero3")  # DeepSpeed takes gradients from the parameters
 _KEY, _KNOWN = "profile", "optimizers"
 _CALLS = "calls of towers"
+_SETTLED = "settled"
+_EACH_STEP = (forwards.KEY, call_count_sync.KEY, _CALLS)
+"""What is kept as long as something is looked at in each step."""
 
 
 class Seen(NamedTuple):
@@ -54,6 +59,8 @@ class Watched:
     def step(self) -> None:
         """The optimizer steps. Raises `Stop` where it must not."""
         self.judged = True
+        if not self.watch.towers:
+            return  # all are let go of
         state, gradients = self._state(), self.watch.end()
         if gradients is not None and state is not None:
             guard.pre_step(state, gradients=gradients)
@@ -144,6 +151,27 @@ def before(trainer: Any, state: RunState) -> None:
         guard.look_again(state)
     call_count_sync.step(trainer, state)
     watch(trainer, state, getattr(trainer, "optimizer", None))
+
+
+def settle(state: RunState) -> bool:
+    """After a step: whether later ones have nothing that is looked at here. What follows a window
+    hangs on the optimizer."""
+    kept, run = state.kept, state.run
+    busy = not state.stepped or state.set or any(map(kept.get, _EACH_STEP))
+    if busy or run is None or run.strategy in _TAKEN:
+        return False
+    if registry.get().asks(run.framework, batch=kept.get(HEARS, True)):
+        return False  # a rule hears each batch
+    kept[_SETTLED] = True
+    return True
+
+
+def settled(state: RunState, optimizers: Iterable[Any]) -> bool:
+    """Whether a step of these optimizers may be left alone."""
+    if _SETTLED not in state.kept or state.phase != "train":
+        return False
+    known = state.kept[_KNOWN]
+    return all(stepping.own(each) in known for each in optimizers)
 
 
 def at_engine(engine: Any) -> None:
