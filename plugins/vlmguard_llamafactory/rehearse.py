@@ -28,6 +28,7 @@ from vlmguard_transformers.rows import cut
 NAME = "LLaMA-Factory"
 HARMLESS = harmless.HARMLESS
 DROPS = True
+ENDING = True
 _ROWS = {"sft": "chat", "dpo": "pair", "rm": "pair", "kto": "label"}
 _OBSTACLES = {
     "packing": "rows are joined, so that which rank gets which is not known",
@@ -89,6 +90,7 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         paired=stage == "kto" or flags.own_tokens(values),
         fewest=int(batch) if values.true("dataloader_drop_last") else 0,
         evaluates=flags.evaluates(values),
+        generates_at_evaluation=flags.generates_at_evaluation(values),
         evaluated=evaluated,
         row=_ROWS.get(stage, ""),
         media_root=files.path(str(values.get("media_dir") or folder)),

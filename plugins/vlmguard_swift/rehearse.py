@@ -33,6 +33,7 @@ from vlmguard_transformers.rows import cut
 NAME = "ms-swift"
 HARMLESS = harmless.HARMLESS
 DROPS = True
+ENDING = True
 _GENERATES = ("grpo", "gkd")
 MOST_PIXELS = 12845056
 """Of an image where nothing says otherwise: Qwen2-VL's own limit."""
@@ -55,7 +56,8 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         generates=kind in _GENERATES,
         row=kind_of(values, kind),
         paired=_together(values, kind),
-        evaluates=_evaluates(values, kind),
+        evaluates=_evaluates(values, kind) and not values.true("predict_with_generate"),
+        generates_at_evaluation=_evaluates(values, kind) and values.true("predict_with_generate"),
         evaluated=tuple(str(name) for name in _many(values.get("val_dataset"))),
         fewest=int(batch) if values.true("dataloader_drop_last") else 1,
         code=tuple(code),
@@ -65,12 +67,11 @@ def describe(values: Values, entry: str, files: Files) -> Described:
 
 
 def _evaluates(values: Values, kind: str) -> bool:
-    """While it trains; not where it would generate."""
+    """While it trains; not where it trains on what it generates."""
     share = values.get("split_dataset_ratio", 0)
     when = values.get("eval_strategy") or values.get("save_strategy") or "steps"
     rows = bool(values.get("val_dataset")) or (isinstance(share, float) and share > 0)
-    generates = kind in _GENERATES or values.true("predict_with_generate")
-    return rows and str(when) != "no" and not generates
+    return rows and str(when) != "no" and kind not in _GENERATES
 
 
 def _many(value: Any) -> list[Any]:

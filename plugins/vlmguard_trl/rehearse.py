@@ -28,6 +28,7 @@ from vlmguard_transformers.rows import cut
 NAME = "TRL"
 HARMLESS = harmless.HARMLESS
 DROPS = True
+ENDING = True
 _ROWS = {"sft": "chat", "dpo": "pair", "reward": "pair", "kto": "label", "grpo": "prompt"}
 _OBSTACLES = {
     "packing": "rows are joined, so that which rank gets which is not known",

@@ -8,8 +8,9 @@ import pytest
 
 from vlmguard.check import facts, judge
 from vlmguard.check.facts import Draft
-from vlmguard.check.reading import sources
+from vlmguard.check.reading import rows, sources
 from vlmguard.check.reading.fields import Field
+from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.reading.rows import Rows
 from vlmguard.cli import check
 
@@ -139,3 +140,22 @@ def test_evaluation_is_judged_by_its_own_rows(evaluated, when, told, tmp_path):
     made = draft(strategy="zero3", rows=Rows(frozenset({"text"}), True))
     found = judge._in_evaluation(Values({}, given), made, Files(str(tmp_path)), set())
     assert [finding.why[:29] for finding in found] == told
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.jsonl", ""), ("a.jsonl", "\n \n"), ("a.jsonl", "1\n2\n"), ("a.json", "[]"),
+     ("a.json", "3"), ("a.csv", "image,text\n"), ("a.json", '{"data": []}')],
+)  # fmt: skip
+def test_a_file_without_a_row_is_refused(name, text, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(Unreadable, match="no row in it that can be read"):
+        rows.of([name], Files(str(tmp_path)))
+
+
+def test_each_word_is_a_script(script, tmp_path, capsys):
+    script("make train")
+    (tmp_path / "y.sh").write_text("echo hello\n")
+    assert run("--each", "y.sh", "x.sh") == 2
+    assert run("--each", "y.sh", "y.sh") == 0
+    assert "nothing to judge" in capsys.readouterr().out

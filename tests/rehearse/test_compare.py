@@ -99,3 +99,19 @@ def test_parts_of_ranks_are_put_together(tmp_path):
     found = compare.weights(scene, 2, 2, 1)
     assert numpy.array_equal(found["p"], whole)
     assert numpy.array_equal(found["q"], numpy.ones(2))
+
+
+def test_the_bound_follows_what_rounding_alone_makes():
+    """One rank at learning rate 1 differed by 0.5% from itself, its sums in another order."""
+    off = {"a": 0.012}
+    assert compare.Difference(off).wrong == ["a"]
+    assert not compare.Difference(off, rounding=0.005).wrong
+    assert compare.Difference({"a": 0.08}, rounding=0.005).wrong == ["a"]
+
+
+def test_backwards_are_the_same_steps():
+    cells = [[[{"n": cell * 10 + rank}] for rank in range(2)] for cell in range(4)]
+    other = rows.backwards(cells, 2)
+    steps = [sorted(row["n"] for row in rows.alone(part)) for part in (other[:2], other[2:])]
+    assert steps == [[0, 1, 10, 11], [20, 21, 30, 31]]
+    assert [row["n"] for row in rows.alone(other[:2])] == [11, 10, 1, 0]

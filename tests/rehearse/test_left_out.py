@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vlmguard.rehearse import left_out
+from vlmguard.rehearse.argv import left_out
 from vlmguard.rehearse.verdict import AS_SHOWN, beside, lowered
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ SPELT = "--lr 0.0001 --metric best --resume true --bf16 true --on --rows a b".sp
      ([SHORT, ["--bf16", "true"]], ["metric", "resume"]), ([OTHER], ["metric", "rows"])],
 )  # fmt: skip
 def test_a_flag_that_was_in_no_run_as_given_is_named(ran, names):
-    found = left_out.of(GIVEN, ran, {"calm"}, ("--resume: begins at step 0",))
+    found = left_out(GIVEN, ran, {"calm"}, ("--resume: begins at step 0",))
     assert [text.partition(":")[0] for text in found] == [f"--{name}" for name in names]
     assert all(text.partition(": ")[2] for text in found), "none with an empty reason"
     assert ("--resume: begins at step 0" in found) == ("resume" in names)

@@ -314,7 +314,7 @@ def test_what_is_replaced_in_the_tiny_models_files_is_told_where_it_happens_firs
 
         monkeypatch.setattr(fake, name, noted)
     ask()
-    assert order == ["commands", "own"]
+    assert order[:2] == ["commands", "own"]  # and once more for its ending
 
 
 @pytest.mark.parametrize("evaluates", [True, False])
@@ -322,4 +322,34 @@ def test_evaluation_is_not_shown_unless_it_was_rehearsed(ask, evaluates):
     answer = ask(evaluates=evaluates)
     assert answer["verdict"] == "right"
     assert ("evaluation" in answer["not_shown"]) is not evaluates
+
+
+def test_what_fails_at_its_end_alone_is_told(ask):
+    answer = ask("--end", "crash", "--end_on", "crash", "--step", "3")
+    assert (answer["verdict"], answer["exit"]) == ("crash", 1)
+    assert (answer["off"]["order"], answer["off"]["step"]) == ("its ending", 3)
+    assert answer["on"]["kind"] == "crash"
     assert "saving" in answer["not_shown"]
+
+
+def test_the_guard_may_mend_its_end(ask):
+    answer = ask("--end", "crash")
+    assert (answer["verdict"], answer["mended"]) == ("crash", ["VG106"])
+
+
+def test_its_end_is_shown_where_it_was_rehearsed(ask):
+    answer = ask("--save_total_limit", "2", "--load_best_model_at_end", "true")
+    assert "saving" not in answer["not_shown"]
+    assert answer["left_out"] == []
+
+
+def test_saving_is_not_shown_without_it(ask):
+    assert "saving" in ask(passes=("off", "on"))["not_shown"]
+
+
+@pytest.mark.parametrize(("scale", "kind"), [("1", "right"), ("8.0", "silently wrong")])
+def test_a_scale_that_the_reference_shares(ask, scale, kind):
+    answer = ask("--plain", scale)
+    assert answer["off"]["kind"] == kind
+    told = answer["off"]["against"] or answer["off"]["why"]
+    assert ("plain cross-entropy" if kind == "right" else "8.00 times") in told

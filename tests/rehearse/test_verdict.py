@@ -117,3 +117,12 @@ def test_what_the_guard_alone_breaks_is_the_verdict():
 def test_rounding_is_no_reason_to_doubt():
     rounded = replace(FINE, errors={"model.b": 2e-4})
     assert judged(replace(GOOD, differences=(FINE, rounded))).kind == RIGHT
+
+
+@pytest.mark.parametrize(("rounding", "kind"), [(0.0, CANNOT), (1e-5, CANNOT), (4e-4, RIGHT),
+                                                (0.02, CANNOT)])  # fmt: skip
+def test_rounding_is_measured_where_there_is_doubt(rounding, kind):
+    doubtful = replace(FINE, errors={"model.b": 1.5e-3}, rounding=rounding)
+    found = judged(replace(GOOD, differences=(FINE, doubtful)))
+    assert found.kind == kind
+    assert kind == RIGHT or "rounding" in found.why

@@ -24,13 +24,15 @@ _PACKAGE = re.compile(
 KINDS = ("right", "silently wrong", "crash", "hang")
 NAMES = {"swift": "ms-swift", "trl": "TRL", "llamafactory": "LLaMA-Factory",
          "flagembedding": "FlagEmbedding"}  # fmt: skip
-LOADER = "the loader's order"
+ITS_OWN = ("the loader's order", "its ending", "resumed")
+"""Where a command fails in rows as its own loader gives them, nothing forced."""
 Line = dict[str, Any]
 
 
 def text() -> str:
     """The page."""
-    parts = [HEAD, *_jobs(_read("rehearse_jobs")), *_clock(_read("rehearse_clock")),
+    jobs = _read("rehearse_jobs")
+    parts = [HEAD, *_jobs(jobs), *_groups(jobs), *_clock(_read("rehearse_clock")),
              *_scripts(_read("rehearsals"))]  # fmt: skip
     return "\n".join(parts).rstrip() + "\n"
 
@@ -74,6 +76,30 @@ def _jobs(lines: Sequence[Line]) -> Iterator[str]:
     yield from _otherwise(pairs, other, silent)
     yield from _mended(pairs)
     yield from _shares(pairs, alike)
+
+
+GROUPS = {
+    "odd-late-": "whose first steps are right and whose end may not be: the best model's metric, uneven last batches, a later row's reward, a resumed run, a layer that is unfrozen, evaluation that generates",
+    "anew-": "drawn anew (the seed's last digits stand in the name): framework, class, what trains, strategy, two to four ranks, launcher, odd flags",
+}
+
+
+def _groups(lines: Sequence[Line]) -> Iterator[str]:
+    """What came of the commands of one kind: agreed, not told, a false alarm, falsely right."""
+    pairs, alike, silent, other = compared(lines)
+    yield "## Late failures, and commands drawn anew"
+    yield ""
+    yield "| commands | number | agree | cannot tell | false alarm | falsely right | otherwise |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for start, told in GROUPS.items():
+        mine = [job for job in pairs if job.startswith(start)]
+        falsely = [job for job in mine if job in other and pairs[job][0]["verdict"] == "right"]
+        alarms = [job for job in mine if job in other and pairs[job][1] == "right"]
+        rest = [job for job in mine if job in other and job not in falsely and job not in alarms]
+        counts = [sum(job in group for job in mine) for group in (alike, silent)]
+        counts += [len(alarms), len(falsely), len(rest)]
+        yield f"| `{start}…`: {told} | {len(mine)} | {' | '.join(map(str, counts))} |"
+    yield ""
 
 
 def _clock(lines: Sequence[Line]) -> Iterator[str]:
@@ -120,14 +146,14 @@ def _truth(mine: Line, real: Line | None) -> str:
     """What real ranks do; where the rehearsal forced an order of rows, what they do on such rows."""
     if real is None:
         return str(mine["known"])
-    if mine.get("order", LOADER) == LOADER or "forced" not in real:
+    if mine.get("order", ITS_OWN[0]) in ITS_OWN or "forced" not in real:
         return str(real["verdict"])
     return str(real["forced"])
 
 
 def _later(mine: Line, truth: str, real: Line | None) -> bool:
     """Whether it saw only in a forced order what real ranks meet in the file's."""
-    forced = mine.get("order", LOADER) != LOADER
+    forced = mine.get("order", ITS_OWN[0]) not in ITS_OWN
     return forced and (real["verdict"] if real else truth) != "right"
 
 

@@ -8,13 +8,16 @@ Nothing is started, downloaded or written. Loads neither torch nor the framework
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vlmguard.cli import passed
 
 if TYPE_CHECKING:
     import typer
+
+    from vlmguard.check.answer import Answer
 
 EPILOG = (
     "Exit status: 0, nothing above a note; 1, an error (--strict: or a warning), or a command that "
@@ -25,29 +28,39 @@ EPILOG = (
 def main(words: Sequence[str] | None = None) -> int:
     """Check scripts or one command; the worst of their exit statuses."""
     asked, command = _parser().one_job(words)
-    from vlmguard.check import answer as checks
-    from vlmguard.check import show
-
-    releases = _releases(asked.releases)
     try:
-        if command:
-            answer = checks.of_command(command, releases, asked.deep)
-        else:
-            answer = checks.of_script(
-                asked.script[0], asked.script[1:], releases, asked.shell, asked.deep
-            )
+        answers = list(_answers(asked, command))
     except OSError as error:
         passed.unreadable("check", error)
+    if told := _shown(answers, asked):
+        print(told)
+    codes = {answer.code(asked.strict) for answer in answers}
+    return next((code for code in (1, 2) if code in codes), 0)
+
+
+def _answers(asked: argparse.Namespace, command: Sequence[str]) -> Iterator[Answer]:
+    """Of the command, of one script with its arguments, or, with --each, of each script."""
+    from vlmguard.check import answer as checks
+
+    releases = _releases(asked.releases)
+    if command:
+        yield checks.of_command(command, releases, asked.deep)
+        return
+    scripts = [[name] for name in asked.script] if asked.each else [asked.script]
+    for name, *arguments in scripts:
+        yield checks.of_script(name, arguments, releases, asked.shell, asked.deep)
+
+
+def _shown(answers: Sequence[Answer], asked: argparse.Namespace) -> str:
+    from vlmguard.check import show
+
     if asked.format == "json":
-        print(show.as_json([answer], asked.strict))
-    elif asked.format == "sarif":
-        print(show.sarif([answer]))
-    elif asked.format == "github":
-        told = show.github([answer])
-        print(told) if told else None
-    else:
-        print(show.text(answer, asked.strict))
-    return answer.code(asked.strict)
+        return show.as_json(answers, asked.strict)
+    if asked.format == "sarif":
+        return show.sarif(answers)
+    if asked.format == "github":
+        return show.github(answers)
+    return "\n".join(show.text(answer, asked.strict) for answer in answers)
 
 
 def add(app: typer.Typer) -> None:
@@ -59,6 +72,8 @@ def _parser() -> passed.Parser:
     parser = passed.Parser("check", __doc__, EPILOG)
     parser.add_argument("--no-shell", dest="shell", action="store_false",
                         help="only parse the script, evaluate nothing in it")  # fmt: skip
+    parser.add_argument("--each", action="store_true",
+                        help="every word is a script of its own, without arguments")  # fmt: skip
     parser.add_argument("--deep", action="store_true",
                         help="construct the framework's own arguments, in a process of their own "
                              "without network and home: half a minute")  # fmt: skip

@@ -8,14 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from vlmguard.ranks import run
 from vlmguard.rehearse.fixture import Scene
+from vlmguard.rehearse.rows import Window
 
 TOLERANCE = 2e-3
 """Relative, fp32: far above rounding (some 1e-5), far below any defect seen (0.05 and up)."""
+SURELY, LIKELY = 10, 4
+"""How many times what rounding alone was measured to make: more than ``SURELY`` is a defect, up to
+``LIKELY`` is rounding, and what lies between says nothing."""
 _FLOOR = 1e-3
 """A tensor whose update is this much smaller than the largest counts as one of that size: an
 update that is zero in exact arithmetic is rounding noise."""
@@ -32,12 +38,20 @@ class Difference:
         drift: the largest relative difference between two ranks, and the tensor.
         moved: tensors that moved in the reference.
         fault: why nothing can be said; "" where it can.
+        rounding: what the reference itself differs by with another order of sums; 0 where that
+            was not measured.
     """
 
     errors: Mapping[str, float] = field(default_factory=dict)
     drift: tuple[float, str] = (0.0, "")
     moved: frozenset[str] = frozenset()
     fault: str = ""
+    rounding: float = 0.0
+
+    @property
+    def bound(self) -> float:
+        """An update that is off by more is wrong."""
+        return max(TOLERANCE, SURELY * self.rounding)
 
     @property
     def worst(self) -> float:
@@ -45,7 +59,27 @@ class Difference:
 
     @property
     def wrong(self) -> list[str]:
-        return [name for name, error in self.errors.items() if error > TOLERANCE]
+        return [name for name, error in self.errors.items() if error > self.bound]
+
+
+def windows(
+    scene: Scene, reference: Scene, of: Sequence[Window], ranks: tuple[int, int], limit: float
+) -> list[Difference] | str:
+    """Each window of a pass against its reference's, or why they could not be compared.
+
+    ranks: of the pass, and of the reference.
+    """
+    pairs = list(pairwise([0, *(window.last for window in of)]))
+
+    def work(_: int) -> list[Difference]:
+        return [between(scene, reference, a, b, *ranks) for a, b in pairs]
+
+    compared = run(work, 1, "none", limit)
+    if compared.verdict != "ok":
+        cause = compared.cause
+        return f"the weights could not be compared: {cause.message if cause else ''}"
+    found: list[Difference] = compared.outcomes[0].value
+    return found
 
 
 def between(run: Scene, reference: Scene, before: int, after: int, ranks: int, own: int) -> Any:
@@ -105,15 +139,19 @@ def difference(
         off = off if np.isfinite(off) else float("inf")
         errors[name] = off / max(sizes[name], _FLOOR * top) if top else off
     ordered = dict(sorted(errors.items(), key=lambda item: -item[1]))
-    return Difference(ordered, _drift(ranks, sizes, top), moved if top else frozenset())
+    drifted = drift([end for _, end in ranks], sizes)
+    return Difference(ordered, drifted, moved if top else frozenset())
 
 
-def _drift(
-    ranks: Sequence[tuple[Weights, Weights]], sizes: Mapping[str, float], top: float
-) -> tuple[float, str]:
+def drift(ends: Sequence[Weights], sizes: Mapping[str, float]) -> tuple[float, str]:
+    """The largest difference of a rank's weights from the first's, and the tensor.
+
+    sizes: of each tensor's update, which the difference is relative to.
+    """
     worst = (0.0, "")
-    for _, after in ranks[1:]:
-        for name, value in ranks[0][1].items():
+    top = max(sizes.values(), default=0.0)
+    for after in ends[1:]:
+        for name, value in ends[0].items():
             off = float(np.linalg.norm(_wide(value) - _wide(after[name])))
             off = off if np.isfinite(off) else float("inf")
             scale = max(sizes.get(name, 0.0), _FLOOR * top) or 1.0

@@ -1,12 +1,15 @@
-"""One pass over a command: what a rank is told, and what it leaves behind."""
+"""One pass over a command: what a rank is told, and what it and the guard leave behind."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 OFF, ON, REFERENCE = "guard off", "guard on", "reference"
+BACKWARDS = "reference backwards"
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class Scene:
         place: a folder of this pass's own.
         single: without any wrapper, as one process that no launcher started.
         steps: training steps after which weights are kept.
+        ends: it saves and evaluates as its command does (`ending`).
         counts: ends where training would begin, and says how many rows are left (`row_filter`).
     """
 
@@ -29,6 +33,7 @@ class Scene:
     guard: bool = False
     single: bool = False
     steps: tuple[int, ...] = ()
+    ends: bool = False
     counts: bool = False
 
     def weights(self, step: int, rank: int) -> Path:
@@ -43,3 +48,35 @@ class Scene:
     def report(self) -> Path:
         """The guard's findings, ``.rankN`` before the suffix."""
         return self.place / "report.jsonl"
+
+
+def fixes(scene: Scene) -> dict[str, str]:
+    """Code → what the guard did, by its report of rank 0; stops of any rank."""
+    found: dict[str, str] = {}
+    for told in _reported(scene):
+        if told.get("outcome") in ("fixed", "set", "stopped"):
+            found.setdefault(
+                told["code"], f"{told['outcome']}: {told.get('change') or told['why']}"
+            )
+    return found
+
+
+def unbalanced(scene: Scene) -> str:
+    """What the ledger warns of at its station targets, which reads the loss that the reference
+    shares with the run; "" if that balances. What goes wrong behind the backward shows in the
+    updates, and the rows are the rehearsal's own."""
+    told = (one for one in _reported(scene) if one.get("level") == "warning")
+    return next((f"{one['code']}: {one['why']}" for one in told if one["code"] in _BOOKS), "")
+
+
+_BOOKS = ("VG620",)
+"""A wrong target. A scale of the loss (VG622) may be the rehearsal's own."""
+
+
+def _reported(scene: Scene) -> Iterator[dict[str, Any]]:
+    """The guard's findings, of all ranks."""
+    for file in sorted(scene.place.glob("report*.jsonl")):
+        for line in file.read_text("utf-8").splitlines():
+            told = json.loads(line)
+            if told.get("kind") == "finding":
+                yield told

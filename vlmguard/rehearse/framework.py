@@ -12,6 +12,7 @@ Such a module has ``NAME`` and
 * ``commands(request, made, rows, single, steps) -> Commands``;
 * ``own(request, made, rows, steps) -> Commands | str``, if it can: the command with its own
   optimizer and dtype, for one rank alone, its ``reference`` empty; or why not this one;
+* ``ENDING``, if its ending is rehearsed: True;
 * ``act(scene) -> dict``: one rank of one pass;
 * ``DROPS``, if its training set has a row for each of the file's, but for those that it drops;
 * ``shaped(request, rows) -> list``, if it wants it: `media.stand_ins` as its own rows.
@@ -34,6 +35,7 @@ class Described:
         code: flags with the user's own code, as they stand.
         evaluates: whether it evaluates while it trains, and that is rehearsed; evaluated: on these
             files, else on rows of the training set.
+        generates_at_evaluation: whether it evaluates by generating.
         fewest: rows that each rank needs for its first micro-batch, where the loader leaves out
             what is not whole; 0 where rows come again until it is.
         packs: whether rows are joined into one.
@@ -51,6 +53,7 @@ class Described:
     row: str = "chat"
     media_root: str = ""
     evaluates: bool = False
+    generates_at_evaluation: bool = False
     evaluated: tuple[str, ...] = ()
     fewest: int = 0
     packs: bool = False

@@ -37,7 +37,7 @@ def rehearse(
                 if adapter not in workers:
                     workers[adapter] = stack.enter_context(client.Worker(adapter, folder))
                 answer = workers[adapter].ask(prepared.request, Live(quiet))
-                answer = _beside(answer, prepared.verdict)
+                answer = with_check(answer, prepared.verdict)
             except Refused as refused:
                 answer = _refusal(refused)
             except client.Ended as ended:
@@ -51,7 +51,7 @@ def rehearse(
     return told, next((code for code in (1, 2, AS_SHOWN) if code in codes), 0)
 
 
-def _beside(answer: Mapping[str, Any], checked: Verdict) -> dict[str, Any]:
+def with_check(answer: Mapping[str, Any], checked: Verdict) -> dict[str, Any]:
     """The answer beside what `check` found of the same command."""
     said = [(finding.level, f"{finding.code} {finding.why}") for finding, _ in checked.findings]
     errors = [text for level, text in said if level == "error"]

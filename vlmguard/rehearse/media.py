@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from vlmguard.rehearse import rows
+from vlmguard.rehearse.request import Request
+
 Row = dict[str, Any]
 SIDE = 112
 """Pixels along one side of a stand-in picture."""
@@ -186,3 +189,16 @@ def _noise(number: int, count: int) -> bytes:
         seed = (seed * 1103515245 + 12345) % 2**31
         made.append(seed >> 16 & 255)
     return bytes(made)
+
+
+def evaluated(request: Request, trained: rows.Sample, place: Path) -> Path:
+    """Rows to evaluate on: of the user's own files, else as those that are trained on."""
+    sample = trained
+    if request.evaluated:
+        sample = rows.sample(request.evaluated, shuffled=True)
+        root = request.media_root or request.env.get("ROOT_IMAGE_DIR") or request.folder
+        apart = place / "evaluated"
+        apart.mkdir()
+        saved(sample.rows, apart)
+        here(sample.rows, apart, lambda name: os.path.exists(os.path.join(root, name)))
+    return rows.write(place / "rows-evaluated.jsonl", rows.unlike(sample, request.ranks))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from vlmguard.check.deep import sandbox
 from vlmguard.ranks import Outcome, RankEnvironment, Result, not_engaged, run
-from vlmguard.rehearse import compare, probability, verdict
+from vlmguard.rehearse import compare, fixture, probability, verdict
 from vlmguard.rehearse.compare import Difference
-from vlmguard.rehearse.fixture import OFF, ON, REFERENCE, Scene
+from vlmguard.rehearse.fixture import BACKWARDS, OFF, ON, REFERENCE, Scene
 from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.rows import LOADER, Sample, Window
-from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, STOPPED, ZERO0, Judgement, Seen
+from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, ROUNDING, STOPPED, ZERO0, Judgement, Seen
 
 Tell = Callable[[str, Mapping[str, Any]], None]
 
@@ -32,6 +30,9 @@ class Rehearsal:
         tell: hears of each pass as it begins and ends.
         fixes: what the guard did in its pass: code → what it said.
         notes: what ranks replaced as they ran.
+        backwards: the command with the micro-batches of each step in the reverse order: its
+            reference's sums have another order.
+        unbalanced: what the ledger found wrong in the guard's pass, whoever scales the loss.
         written: rows of a pass's file; dropped: how many of them were not there when it trained.
     """
 
@@ -46,9 +47,12 @@ class Rehearsal:
     rss: int = 0
     fixes: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    backwards: Callable[[], Commands] | None = None
     written: int = 0
     dropped: int = 0
+    unbalanced: str = ""
     _reference: tuple[Scene, Result] | None = None
+    _backwards: tuple[Scene, Result] | None = None
 
     def guard(self, on: bool) -> Judgement:
         """The command with the guard off or on."""
@@ -57,8 +61,9 @@ class Rehearsal:
         result = self._run(scene, self.request.ranks)
         found = self._judged(scene, result)
         if on:
-            self.fixes = _findings(scene)
-            found = verdict.balanced(found, _unbalanced(scene))
+            self.fixes = fixture.fixes(scene)
+            self.unbalanced = fixture.unbalanced(scene)
+            found = verdict.balanced(found, self.unbalanced)
         if found.order and found.order != LOADER and found.kind != CANNOT:
             told = probability.told(self.sample.share, self.request.world, self.request.batch)
             found = replace(found, odds=told)
@@ -70,7 +75,7 @@ class Rehearsal:
         place.mkdir()
         kept = tuple(window.last for window in self.windows)
         env = {**self.request.env, **self.commands.env}
-        if name != REFERENCE or self.request.generates:
+        if name not in (REFERENCE, BACKWARDS) or self.request.generates:
             env |= self.commands.wrapper
         return Scene(name, self.request.entry, tuple(argv), self.request.folder, place, env,
                      guard, single, kept)  # fmt: skip
@@ -113,6 +118,20 @@ class Rehearsal:
             return result, self._crash(scene, result, tried=True)
         return result, Judgement(CANNOT, why="it waited for what only other ranks can do")
 
+    def to_the_end(
+        self, name: str, commands: Commands, last: int, ranks: int, guard: bool
+    ) -> tuple[Scene, Judgement | None]:
+        """The command with its own ending, in so many ranks; and how it failed, if it did."""
+        scene = self._scene(name, commands.argv, guard)
+        env = {**scene.env, **commands.env, **commands.wrapper}
+        scene = replace(scene, env=env, steps=(last,), ends=True)
+        result = self._run(scene, ranks)
+        if result.verdict == "ok":
+            return scene, None
+        if result.verdict == "crash":
+            return scene, self._crash(scene, result, tried=True)
+        return scene, self._hang(scene, result)
+
     def _judged(self, scene: Scene, result: Result) -> Judgement:
         if result.verdict != "ok":
             crash = result.verdict == "crash"
@@ -130,7 +149,9 @@ class Rehearsal:
         compared = self._differences(scene, self.windows)
         if isinstance(compared, str):
             return Judgement(CANNOT, why=compared)
-        return verdict.judged(replace(seen, differences=compared))
+        found = verdict.judged(replace(seen, differences=compared))
+        assert self._reference is not None
+        return verdict.scaled(found, self._reference[1].outcomes[0].value.get("plain"))
 
     def _before(self, scene: Scene, failure: Judgement) -> Judgement | None:
         """What went silently wrong in an order that was over before it failed."""
@@ -167,7 +188,8 @@ class Rehearsal:
         if cause.exit_code == -9:
             return "a rank was killed, likely for want of memory"
         stale = text.startswith("ImportError: cannot import name")  # of a package that is here
-        if cause.error in ("ModuleNotFoundError", "ImportError") and not stale:
+        lacking = ("ModuleNotFoundError", "ImportError", "PackageNotFoundError")
+        if cause.error in lacking and not stale:
             return "a package is not installed here"
         if cause.error == "Unparsed":
             return "the command as changed for this was refused"
@@ -206,19 +228,30 @@ class Rehearsal:
             return f"the reference ended with {result.verdict}{told}"
         if result.outcomes[0].value["steps"] < self.windows[-1].last:
             return "the reference did not run every step"
-        ends = [0, *(window.last for window in windows)]
-        pairs = list(pairwise(ends))
+        found = compare.windows(scene, reference, windows, (self.request.ranks, own),
+                                self.request.limit)  # fmt: skip
+        if isinstance(found, str) or own > 1:
+            return found
+        worst = max((one.worst for one in found), default=0.0)
+        doubtful = ROUNDING < worst <= compare.SURELY * verdict.COARSE
+        return self._rounded(found, reference, windows) if doubtful else found
 
-        def work(_: int) -> list[Difference]:
-            ranks = self.request.ranks
-            return [compare.between(scene, reference, a, b, ranks, own) for a, b in pairs]
-
-        compared = run(work, 1, "none", self.request.limit)
-        if compared.verdict != "ok":
-            cause = compared.cause
-            return f"the weights could not be compared: {cause.message if cause else ''}"
-        found: list[Difference] = compared.outcomes[0].value
-        return found
+    def _rounded(
+        self, found: list[Difference], reference: Scene, windows: Sequence[Window]
+    ) -> list[Difference]:
+        """With what rounding alone makes: one rank twice, its sums in another order."""
+        if self.backwards is None:
+            return found
+        if self._backwards is None:
+            scene = self._scene(BACKWARDS, self.backwards().reference, False, single=True)
+            self._backwards = scene, self._run(scene, 1, "none")
+        again, result = self._backwards
+        if result.verdict != "ok":
+            return found
+        noise = compare.windows(again, reference, windows, (1, 1), self.request.limit)
+        if isinstance(noise, str):
+            return found
+        return [replace(one, rounding=other.worst) for one, other in zip(found, noise, strict=True)]
 
 
 def seen_of(result: Result, asked: int, strategy: str) -> Seen:
@@ -230,38 +263,6 @@ def seen_of(result: Result, asked: int, strategy: str) -> Seen:
     apart = None if strategy == "single" else not_engaged(stage, result.calls, trainable)
     return Seen([int(one["steps"]) for one in told], asked, wrapped, apart, (), (),
                 strategy=strategy)  # fmt: skip
-
-
-def _findings(scene: Scene) -> dict[str, str]:
-    """Code → what the guard did, by its report of rank 0; stops of any rank."""
-    found: dict[str, str] = {}
-    for told in _reported(scene):
-        if told.get("outcome") in ("fixed", "set", "stopped"):
-            found.setdefault(
-                told["code"], f"{told['outcome']}: {told.get('change') or told['why']}"
-            )
-    return found
-
-
-def _unbalanced(scene: Scene) -> str:
-    """What the ledger warns of at its station targets, which reads the loss that the reference
-    shares with the run; "" if that balances. What goes wrong behind the backward shows in the
-    updates, and the rows are the rehearsal's own."""
-    told = (one for one in _reported(scene) if one.get("level") == "warning")
-    return next((f"{one['code']}: {one['why']}" for one in told if one["code"] in _BOOKS), "")
-
-
-_BOOKS = ("VG620",)
-"""A wrong target. A scale of the loss (VG622) may be the rehearsal's own."""
-
-
-def _reported(scene: Scene) -> Iterator[dict[str, Any]]:
-    """The guard's findings, of all ranks."""
-    for file in sorted(scene.place.glob("report*.jsonl")):
-        for line in file.read_text("utf-8").splitlines():
-            told = json.loads(line)
-            if told.get("kind") == "finding":
-                yield told
 
 
 def _write_output(scene: Scene, result: Result) -> None:

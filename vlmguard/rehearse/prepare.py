@@ -122,6 +122,7 @@ def _prepared(
         batch=described.batch, accumulation=described.accumulation or run.accumulation,
         own_accumulation=run.accumulation,
         evaluates=described.evaluates, evaluated=evaluated,
+        generates_at_evaluation=described.generates_at_evaluation,
         towers=tuple(tower.kind for tower in run.towers if tower.trainable),
         media=media, media_root=described.media_root, accelerate=_accelerate(job, files),
         generates=described.generates, blocks=described.blocks, paired=described.paired,

@@ -29,6 +29,7 @@ class Request:
         own_accumulation: what the command itself asks for; 0: the same.
         evaluates: whether it evaluates after the last step; evaluated: on which local files; empty:
             on rows as those that it trains on.
+        generates_at_evaluation: it evaluates by generating, which only its ending shows.
         towers: kinds that train, going by the command.
         media: kinds of media that the model takes.
         media_root: the folder that its rows' media are relative to; "" for ``folder``.
@@ -44,7 +45,8 @@ class Request:
         thorough: more orders of rows.
         limit: seconds for one pass.
         local: ranks of one node; 0 where it is not known.
-        passes: what is looked at: the guard off, on, and one rank alone at the real size.
+        passes: what is looked at: the guard off, on, its ending, and one rank alone at the real
+            size.
     """
 
     adapter: str
@@ -65,6 +67,7 @@ class Request:
     own_accumulation: int = 0
     evaluates: bool = False
     evaluated: tuple[str, ...] = ()
+    generates_at_evaluation: bool = False
     towers: tuple[str, ...] = ()
     media: tuple[str, ...] = ()
     media_root: str = ""
@@ -78,7 +81,7 @@ class Request:
     limit: float = 300.0
     local: int = 0
     fewest: int = 0
-    passes: tuple[str, ...] = ("off", "on", "alone")
+    passes: tuple[str, ...] = ("off", "on", "end", "alone")
 
     @property
     def ranks(self) -> int:

@@ -12,7 +12,7 @@ import json
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,13 @@ class Sample:
     """Attributes:
     rows: as the loader might give them.
     share: of rows without media.
+    count: rows of all files together; 0 where that is not known.
     """
 
     rows: Sequence[Row]
     share: float = 0.0
     by_kind: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    count: int = 0
 
     @property
     def kinds(self) -> list[str]:
@@ -63,11 +65,14 @@ def sample(files: Sequence[str], shuffled: bool, seed: int = 0) -> Sample:
     if not files:
         return of([])
     found: list[Row] = []
+    counts: list[int] = []
     for file in files:
-        found += _rows(file, max(MOST // len(files), 1), shuffled, seed)
+        some, count = _rows(file, max(MOST // len(files), 1), shuffled, seed)
+        found += some
+        counts.append(count)
     if not found:
         raise Unreadable(f"{files[0]}: no row in it")
-    return of(found)
+    return replace(of(found), count=sum(counts) if all(counts) else 0)
 
 
 def of(rows: Sequence[Row]) -> Sample:
@@ -79,12 +84,13 @@ def of(rows: Sequence[Row]) -> Sample:
     return Sample(rows, share, kinds)
 
 
-def _rows(file: str, most: int, shuffled: bool, seed: int) -> list[Row]:
+def _rows(file: str, most: int, shuffled: bool, seed: int) -> tuple[list[Row], int]:
+    """Some rows of a file, and how many it has; 0 where it is not read whole."""
     ending = os.path.splitext(file)[1]
     try:
         if ending == ".jsonl" and os.path.getsize(file) > WHOLE:
-            found = list(_anywhere(file, most, seed) if shuffled else _first(file, most))
-        elif ending == ".jsonl":
+            return list(_anywhere(file, most, seed) if shuffled else _first(file, most)), 0
+        if ending == ".jsonl":
             lines = Path(file).read_text("utf-8").splitlines()
             found = [json.loads(line) for line in lines if line.strip()]
         elif ending == ".json":
@@ -101,11 +107,9 @@ def _rows(file: str, most: int, shuffled: bool, seed: int) -> list[Row]:
         raise Unreadable(f"{file}: {(str(error) or 'not readable').splitlines()[0]}") from None
     found = [row for row in found if isinstance(row, dict)]
     if len(found) <= most and not shuffled:
-        return found
-    rare = _rare(found)
-    if not shuffled:
-        return rare + found[:most]
-    return rare + random.Random(seed).sample(found, min(most, len(found)))
+        return found, len(found)
+    some = random.Random(seed).sample(found, min(most, len(found))) if shuffled else found[:most]
+    return _rare(found) + some, len(found)
 
 
 RARE, SHAPES = 2, 16
@@ -235,6 +239,12 @@ def dealt(cells: Sequence[Sequence[Sequence[Row]]]) -> list[Row]:
 def alone(cells: Sequence[Sequence[Sequence[Row]]]) -> list[Row]:
     """The same micro-batches one after the other, for one rank."""
     return [row for cell in cells for batch in cell for row in batch]
+
+
+def backwards(cells: Sequence[Sequence[Sequence[Row]]], accumulation: int) -> list[list[list[Row]]]:
+    """The same steps, the micro-batches of each, and the ranks of these, in the reverse order."""
+    steps = [cells[at : at + accumulation] for at in range(0, len(cells), accumulation)]
+    return [[list(batch) for batch in cell[::-1]] for step in steps for cell in step[::-1]]
 
 
 def write(path: Path, rows: Sequence[Row]) -> Path:

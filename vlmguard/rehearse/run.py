@@ -13,7 +13,9 @@ from typing import Any
 
 from vlmguard.check.reading.files import Unreadable
 from vlmguard.ranks import run as ranks
-from vlmguard.rehearse import alone, framework, left_out, media, row_filter, rows, verdict
+from vlmguard.rehearse import alone, ending, framework, media, row_filter, rows, verdict
+from vlmguard.rehearse.argv import left_out
+from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.passes import Rehearsal, Tell
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
@@ -80,14 +82,20 @@ def _rehearse(
     whole, training = request, replace(request, evaluates=False)
     request = replace(request, accumulation=accumulation)
     if request.evaluates:
-        request = replace(request, evaluated=(str(_evaluated(request, sample, place)),))
+        request = replace(request, evaluated=(str(media.evaluated(request, sample, place)),))
     commands = hooks.commands(request, made, together, single, windows[-1].last)
     # after it: what is replaced in the tiny model's own files is told where it happens first
     own = alone.own(hooks, training, made, cells[: windows[0].steps * accumulation])
     written = len(rows.dealt(cells)) if hasattr(hooks, "DROPS") else 0
-    passes = Rehearsal(request, commands, windows, sample, hooks.act, tell, written=written)
+
+    def backwards() -> Commands:
+        return _backwards(hooks, request, made, cells, windows[-1].last)
+
+    passes = Rehearsal(request, commands, windows, sample, hooks.act, tell, written=written,
+                       backwards=backwards)  # fmt: skip
     off = passes.guard(on=False)
     on = passes.guard(on=True) if "on" in request.passes and not passes.dropped else None
+    off = verdict.balanced(off, passes.unbalanced)  # the guard changes no loss
     if passes.dropped and again is None:
         used = {id(row): row for cell in cells for batch in cell for row in batch}
         found = row_filter.kept(hooks, request, made, list(used.values()), sample)
@@ -96,22 +104,66 @@ def _rehearse(
             (place / "again").mkdir()
             anew = replace(whole, scratch=str(place / "again"))
             return _rehearse(anew, tell, (found, notes))
+    end = None
+    if "end" in request.passes and off.kind != CANNOT:
+        end = ending.of(hooks, replace(request, evaluated=whole.evaluated), made, sample)
+    off, on = _to_the_end(passes, end, off, on)
+    ended = end is not None and off.kind == RIGHT
     off, on, scale = _at_size(passes, own, off, on)
     answer = _answer(
         off, on, alone=scale, mended=_mended(off, on, passes.fixes), fixes=passes.fixes,
         notes=[*notes, *commands.notes, *passes.notes],
-        not_shown=[one for one in NOT_SHOWN if one != "evaluation" or not request.evaluates],
+        not_shown=_not_shown(request, ended),
         orders=[window.order for window in windows], model=made["class"],
         weights=made["weights"], full=made["full"], share=round(sample.share, 4),
         kinds={kind: len(found) for kind, found in sample.by_kind.items()},
         times=passes.seconds, rss=passes.rss, ranks=request.ranks, world=request.world,
         strategy=request.strategy,
     )  # fmt: skip
-    ran = [commands.argv]
+    ran = [commands.argv, *([end.commands.argv] if end and ended else [])]
     if own is not None and own.commands is not None and scale and scale["kind"] == RIGHT:
         ran.append(own.commands.argv)
     harmless = getattr(hooks, "HARMLESS", ())
-    return verdict.lowered(answer, left_out.of(request.argv, ran, harmless, commands.notes))
+    return verdict.lowered(answer, left_out(request.argv, ran, harmless, commands.notes))
+
+
+def _backwards(
+    hooks: Any, request: Request, made: Any, cells: list[list[list[rows.Row]]], steps: int
+) -> Commands:
+    """The command on the same steps, with each step's sums in another order."""
+    place = Path(request.scratch) / "backwards"
+    place.mkdir()
+    request = replace(request, scratch=str(place), evaluates=False)
+    other = rows.backwards(cells, request.accumulation)
+    together = rows.write(place / "rows.jsonl", rows.dealt(other))
+    single = rows.write(place / "rows-single.jsonl", rows.alone(other))
+    told: Commands = hooks.commands(request, made, together, single, steps)
+    return told
+
+
+def _not_shown(request: Request, ended: bool) -> list[str]:
+    """What stays open; evaluation and saving are part of the command's own ending."""
+    evaluates = request.evaluates or (ended and request.generates_at_evaluation)
+    shown = {"evaluation"} if evaluates else set()
+    return [one for one in NOT_SHOWN if one not in (shown | ({"saving"} if ended else set()))]
+
+
+def _to_the_end(
+    passes: Rehearsal, end: ending.Ending | None, off: Judgement, on: Judgement | None
+) -> tuple[Judgement, Judgement | None]:
+    """Both sides, as the command's own ending leaves them."""
+    if end is None:
+        return off, on
+    if off.kind == RIGHT:
+        found = ending.look(passes, end, guard=False)
+        off = off if found.kind == RIGHT else found
+        asked = off.kind not in (RIGHT, CANNOT)
+    else:
+        asked = off.kind != CANNOT
+    if asked and on is not None and on.kind == RIGHT:
+        found = ending.look(passes, end, guard=True)
+        on = on if found.kind == RIGHT else found
+    return off, on
 
 
 def _at_size(
@@ -180,19 +232,6 @@ def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
         sample = rows.of(shaped(request, made) if shaped else made)
         notes.append(f"stand-in rows ({', '.join(sample.kinds)}): {request.why_no_data}")
     return sample, notes
-
-
-def _evaluated(request: Request, trained: rows.Sample, place: Path) -> Path:
-    """Rows to evaluate on: of the user's own files, else as those that are trained on."""
-    sample = trained
-    if request.evaluated:
-        sample = rows.sample(request.evaluated, shuffled=True)
-        root = request.media_root or request.env.get("ROOT_IMAGE_DIR") or request.folder
-        apart = place / "evaluated"
-        apart.mkdir()
-        media.saved(sample.rows, apart)
-        media.here(sample.rows, apart, lambda name: os.path.exists(os.path.join(root, name)))
-    return rows.write(place / "rows-evaluated.jsonl", rows.unlike(sample, request.ranks))
 
 
 def _tiny(hooks: Any, request: Request, place: Path) -> dict[str, Any] | str:

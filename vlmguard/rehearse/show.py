@@ -105,6 +105,7 @@ def _side(name: str, found: Mapping[str, Any]) -> Iterator[str]:
         head += f", {found['order']}"
     if found["kind"] == "right":
         head += f"; {found['judged']} tensors moved as they should, within {found['off']:.0e}"
+        head += f": {found['against']}" if found["against"] else ""
     yield head
     if found["why"]:
         yield f"      {redact.text(found['why'])}"

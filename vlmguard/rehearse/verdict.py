@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from vlmguard.rehearse.compare import TOLERANCE, Difference
+from vlmguard.rehearse.compare import LIKELY, Difference
 from vlmguard.rehearse.rows import Window
 
 RIGHT, CRASH, HANG, WRONG, CANNOT, STOPPED = (
     "right", "crash", "hang", "silently wrong", "cannot tell", "stopped")  # fmt: skip
 MOST = 1e6
 """Of an error that is told: what is not finite has no place in JSON."""
+SHARED = "the same as the framework on one rank"
+PLAIN = "the same as one rank, whose loss is the plain cross-entropy"
+SCALE = 0.02
+"""How far the gradients of a right loss may be from those of its cross-entropy."""
 WHOLE = 1.05
 """Beyond this nothing of an update is right."""
+COARSE = 0.0125
+"""Where rounding alone makes so much, no defect that was ever seen can be told from it."""
 ROUNDING = 3e-4
 """The most that rounding alone was seen to make of an update, relative; some 1e-5 is usual. An
 auxiliary loss of experts that checkpointing loses makes 4e-4 and up (coefficient 1e-3).
@@ -39,6 +45,7 @@ class Judgement:
     count: how many tensors are wrong; judged: of how many.
     off: the largest error.
     odds: how often ranks meet that order, where it was forced.
+    against: what it is as right as.
     """
 
     kind: str
@@ -55,6 +62,7 @@ class Judgement:
     judged: int = 0
     off: float = 0.0
     odds: str = ""
+    against: str = ""
 
     @property
     def code(self) -> int:
@@ -130,10 +138,15 @@ def towers_looked_at(seen: Seen) -> str:
 
 def beyond_rounding(seen: Seen) -> str:
     """No update differs by more than rounding makes it; what is wrong has been told before."""
-    worst = max((one.worst for one in seen.differences), default=0.0)
-    if worst <= ROUNDING:
-        return ""
-    return f"an update differs by {worst:.2%}: much for rounding, little for a defect"
+    for one in seen.differences:
+        if one.rounding > COARSE:
+            return (f"rounding alone moves an update by {one.rounding:.1%} here: a defect could "
+                    "not be told from it")  # fmt: skip
+        if one.worst > max(ROUNDING, LIKELY * one.rounding):
+            measured = f" (here {one.rounding:.2%})" if one.rounding else ""
+            return (f"an update differs by {one.worst:.2%}: much for rounding{measured}, little "
+                    "for a defect")  # fmt: skip
+    return ""
 
 
 Safeguard = Callable[[Seen], str]
@@ -168,6 +181,23 @@ def balanced(found: Judgement, unbalanced: str) -> Judgement:
     return Judgement(WRONG, why=unbalanced, judged=found.judged, off=found.off)
 
 
+def scaled(found: Judgement, plain: float | None) -> Judgement:
+    """Right only if the reference itself has the scale of a loss that is no framework's.
+
+    plain: the first step's gradient as a multiple of its cross-entropy's; None where that is not
+        its objective.
+    """
+    if found.kind != RIGHT:
+        return found
+    if plain is None:
+        return replace(found, against=SHARED)
+    if abs(plain - 1) > SCALE:
+        why = (f"its gradients are {plain:.2f} times those of the cross-entropy of its tokens, on "
+               "one rank, too: the framework scales its loss wrongly")  # fmt: skip
+        return Judgement(WRONG, why=why, judged=found.judged, off=abs(plain - 1))
+    return replace(found, against=PLAIN)
+
+
 def share(error: float) -> str:
     """How far an update is off, in words: once nothing of it is right, how much says no more than
     which batches two ranks happened to see."""
@@ -178,7 +208,7 @@ def wrong(seen: Seen) -> Judgement | None:
     """The first window whose numbers are wrong; None if there is none."""
     for window, one in zip(seen.windows, seen.differences, strict=False):
         parted, name = min(one.drift[0], MOST), one.drift[1]
-        why = f"the ranks' weights drift apart, by {share(parted)}" if parted > TOLERANCE else ""
+        why = f"the ranks' weights drift apart, by {share(parted)}" if parted > one.bound else ""
         if one.wrong or why:
             worst = tuple((name, min(error, MOST)) for name, error in one.errors.items())[:5]
             worst = worst if one.wrong else ((name, parted),)  # this rank alone is right

@@ -71,8 +71,17 @@ def own_tokens(values: Values) -> bool:
 
 def evaluates(values: Values) -> bool:
     """While it trains, and not by generating."""
+    return _evaluates(values) and not values.true("predict_with_generate")
+
+
+def generates_at_evaluation(values: Values) -> bool:
+    """While it trains, by generating."""
+    return _evaluates(values) and values.true("predict_with_generate")
+
+
+def _evaluates(values: Values) -> bool:
     when = values.get("eval_strategy") or values.get("evaluation_strategy") or "no"
-    return str(when) != "no" and not values.true("predict_with_generate")
+    return str(when) != "no"
 
 
 def settle(
@@ -85,10 +94,12 @@ def settle(
     rate: the learning rate of plain SGD; None leaves the command its own optimizer and dtype.
     pixels: of an image, at most.
     """
-    if argv.get("train_sampling_strategy") == "sequential":  # as here
-        argv.drop("train_sampling_strategy")
+    in_order = argv.get("train_sampling_strategy") == "sequential"
+    argv.drop(*(["train_sampling_strategy"] if in_order else []))
     for names, why in _DROPPED:
         argv.replace(names, why)
+    if in_order:  # as here
+        argv.set("train_sampling_strategy", "sequential")
     argv.set("model_name_or_path", made["folder"])
     for name, value in _EVERY.items():
         argv.set(name, value)

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.ranks import phase, phases
-from vlmguard.rehearse.fixture import Scene
+from vlmguard.rehearse.fixture import REFERENCE, Scene
 from vlmguard_torch.layout import towers as by_name
+from vlmguard_transformers.rehearsal import plain_loss
 from vlmguard_transformers.rehearsal.flags import HERE
 
 Towers = Callable[[Any], Mapping[str, tuple[str, ...]]]
@@ -118,12 +119,14 @@ class Unparsed(Exception):
 def run(scene: Scene, program: str, towers: Towers, main: Callable[[], Any]) -> dict[str, Any]:
     """One rank of one pass: ``main`` is what ``program`` runs, with the scene's words.
 
-    Rows come in the file's order, and nothing is saved. Raises whatever ``main`` does.
+    Rows come in the order of the file. Nothing is saved but in its ending.
+    Raises what ``main`` does.
     """
     words = tuple(word.replace(HERE, str(scene.place)) for word in scene.argv)
     enter(scene, fsdp(words, scene.env))
     _in_order()
-    _not_saving()
+    if not scene.ends:
+        _not_saving()
     told = watch(scene, towers)
     with arguments(program, words):
         try:
@@ -209,6 +212,8 @@ def watch(scene: Scene, towers: Towers) -> dict[str, Any]:
         return loop(self, *args, **named)
 
     transformers.Trainer._inner_training_loop = watched
+    if scene.name == REFERENCE and scene.single:
+        plain_loss.beside(told)
     return told
 
 

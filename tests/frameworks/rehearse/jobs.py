@@ -23,14 +23,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tests.frameworks.rehearse import drawn, known, odd, real, tasks
+from tests.frameworks.rehearse import anew, drawn, known, late, odd, real, tasks
 from tests.frameworks.rehearse.known import Job
 from tests.kit import envs
 from vlmguard.check import script
 from vlmguard.check.reading.files import Files
 from vlmguard.rehearse import client
+from vlmguard.rehearse.ending import NAME, RESUMED
+from vlmguard.rehearse.jobs import with_check
 from vlmguard.rehearse.prepare import Refused, prepare
 from vlmguard.rehearse.rows import LOADER
+from vlmguard.rehearse.verdict import CANNOT
 
 RECORDS = envs.ROOT / "docs" / "data" / "rehearse_jobs.jsonl"
 Side = dict[str, Any]
@@ -41,6 +44,8 @@ _PLACES = re.compile(r"(?<![\w.])(?:/[\w.@+-]+){2,}/")
 def jobs(env: str) -> Iterator[Job]:
     """The odd ones, those that fail, the healthy ones, then what nobody knows."""
     yield from odd.jobs(env)
+    yield from late.jobs(env)
+    yield from anew.jobs(env)
     found = [job for job in known.jobs() if job.env == env]
     yield from sorted(found, key=lambda job: ("wrong", "hang", "crash", "right").index(
         job.known.removeprefix("silently ")))  # fmt: skip
@@ -71,10 +76,11 @@ class Rehearser:
                        script.of_words(words, os.environ))  # fmt: skip
             given = Files(str(folder), reading.files)
             found = prepare(reading.jobs[0], given, reading.trace, scratch, None, False)
-            request = replace(found.request, passes=job.passes, limit=240.0)
+            request = replace(found.request, passes=(*job.passes, "end", "alone"), limit=240.0)
             if request.adapter not in self.workers:
                 self.workers[request.adapter] = client.Worker(request.adapter, self.place)
             answer = self.workers[request.adapter].ask(request, lambda _: None)
+            answer = with_check(answer, found.verdict)
         except Refused as refused:
             return {"verdict": "cannot tell", "why": str(refused), "seconds": 0.0}
         except client.Ended as ended:
@@ -91,8 +97,9 @@ def _told(answer: Side) -> Side:
     if on:
         kept["on"] = on["kind"]
         kept["fixes"] = answer.get("fixes", {})
-    return {"verdict": off.get("kind") or answer["verdict"],
-            "why": off.get("why") or answer.get("why", ""), **kept,
+    checked = answer["verdict"] == CANNOT  # after all: under an error that `check` found
+    word = CANNOT if checked else off.get("kind") or answer["verdict"]
+    return {"verdict": word, "why": answer.get("why") or off.get("why", ""), **kept,
             "shares": [error for _, error in off.get("tensors", ())],
             "times": answer.get("times"), "rss": answer.get("rss")}  # fmt: skip
 
@@ -150,7 +157,8 @@ def _theirs(job: Job, done: dict[tuple[str, str], Side], shares: bool) -> Iterat
     differs = job.forced
     if job.run and (rows := drawn.FORCED.get(job.run.data)):
         differs = real.of_run(replace(job.run, data=rows))
-    if mine.get("order", LOADER) != LOADER and differs and found["verdict"] == known.RIGHT:
+    whose = mine.get("order", LOADER)
+    if whose not in (LOADER, NAME, RESUMED) and differs and found["verdict"] == known.RIGHT:
         forced = real.ranks(differs, mine["verdict"])
         found |= {"order": mine["order"], "forced": forced["verdict"], "forced_why": forced["why"]}
     yield {**about, **found}

@@ -75,6 +75,17 @@ SIZED = {
 }
 """Name → command, ranks, and what it crashes with at that number of them: checks that TRL and
 DeepSpeed make of their own before anything trains. Two ranks are right with each."""
+EVALUATED = ("--dataset_test_split", "train", "--eval_strategy", "steps", "--eval_steps", "1",
+             "--save_strategy", "steps", "--save_steps", "1", "--use_peft", "--lora_target_modules",
+             "q_proj", "--load_best_model_at_end", "true")  # fmt: skip
+LATE = {
+    "trl": {
+        "metric": (trl("sft", "sft_image", *EVALUATED, "--metric_for_best_model", "nothing"),
+                   "not found in the evaluation metrics"),
+        "best": (trl("sft", "sft_image", *EVALUATED, "--metric_for_best_model", "loss"), ""),
+    },
+}  # fmt: skip
+"""Name → command, and what it crashes with at its end, in real ranks too (docs/rehearsals.md)."""
 KNOWN = {name: kind for table in (TELLING, CAMPAIGN) for one in table.values()
          for name, kind in one.items()}  # fmt: skip
 
@@ -104,10 +115,12 @@ def asked(env, which):
         for name, (command, ranks, _) in sized.items():
             words, _ = _sized(env, name, command, ranks)
             lines.append(words)
+        late = LATE.get(env, {}) if which == "telling" else {}
+        lines += [_sized(env, name, command, 2)[0] for name, (command, _) in late.items()]
         (folder / "work" / "train.sh").write_text("\n".join(lines) + "\n")
         before = sorted(path.name for path in (folder / "work").iterdir())
         done = run(env, folder)
-        jobs = dict(zip([*table, *sized], json.loads(done.stdout)["jobs"], strict=True))
+        jobs = dict(zip([*table, *sized, *late], json.loads(done.stdout)["jobs"], strict=True))
         after = sorted(path.name for path in (folder / "work").iterdir())
         left = [*set(after) ^ set(before), *map(str, (folder / "home").iterdir())]
         return json.dumps({"jobs": jobs, "exit": done.returncode, "left": left})
@@ -180,6 +193,19 @@ def test_one_rank_of_all_shows_what_depends_on_the_size(env, name):
         return
     assert found["verdict"] == found["alone"]["kind"] == CRASH, found
     assert found["off"]["why"] == f"rank 0 of {ranks}, with its own optimizer and dtype"
+    assert told in found["off"]["message"]
+
+
+@pytest.mark.parametrize("name", LATE["trl"])
+def test_its_own_ending_is_rehearsed(name):
+    found = asked("trl", "telling")["jobs"][name]
+    told = LATE["trl"][name][1]
+    if not told:
+        assert found["verdict"] == RIGHT, found
+        assert "saving" not in found["not_shown"]
+        assert "plain cross-entropy" in found["off"]["against"]
+        return
+    assert (found["verdict"], found["off"]["order"]) == (CRASH, "its ending"), found
     assert told in found["off"]["message"]
 
 

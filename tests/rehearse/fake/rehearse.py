@@ -1,7 +1,8 @@
 """A plug-in's ``rehearse`` module without torch: its ranks move a weight as their flags say.
 
-Flags: ``--off KIND`` and ``--on KIND`` are what becomes of a pass; ``--step N`` is when. Rows with
-"bad" in them are dropped.
+Flags: ``--off KIND`` and ``--on KIND`` are what becomes of a pass; ``--step N`` is when.
+``--end KIND`` and ``--end_on KIND`` are what becomes of its ending. ``--plain SCALE`` is what the
+reference says of its loss. Rows with "bad" in them are dropped.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from vlmguard.rehearse.framework import Commands
 
 NAME = "fake"
 DROPS = True
+ENDING = True
 
 
 def load():
@@ -49,6 +51,8 @@ def act(scene):
     if scene.counts:
         raise Counted(str(left))
     kind = argv.get("on" if scene.guard else "off") or "right"
+    if scene.ends:
+        kind = argv.get("end_on" if scene.guard else "end") or "right"
     at, steps = int(argv.get("step") or 1), int(argv.get("steps"))
     for name, value in scene.env.items():
         (Path(scene.place) / name).write_text(value)
@@ -90,7 +94,7 @@ def act(scene):
             _keep(scene, step, weights)
     towers = {"vision": ["visual.a"], "llm": ["model.b"]}
     return {"steps": ran, "wrapped": "none", "trainable": 5, "towers": towers, "rss": 1,
-            "rows": left}  # fmt: skip
+            "rows": left, "plain": float(argv.get("plain") or 1)}  # fmt: skip
 
 
 def _keep(scene, step, weights):

@@ -113,7 +113,7 @@ def _counted(rows: Iterable[Any], whole: bool) -> Rows:
                 break
     except _TooLong:
         whole = False
-    return Rows(frozenset(found), whole and bool(seen), seen)
+    return Rows(frozenset(found), whole, seen)
 
 
 def _small(path: str) -> bool:
@@ -146,7 +146,7 @@ def _json(path: str) -> Rows:
             return Rows()
         data = json.loads(head + file.read())
     data = data.get("data", [data]) if isinstance(data, dict) else data
-    return _counted(data, True) if isinstance(data, list) else Rows()
+    return _counted(data if isinstance(data, list) else (), True)
 
 
 def _items(file: TextIO) -> Iterator[Any]:
@@ -181,14 +181,15 @@ def _parquet(path: str) -> Rows:
     file = parquet.ParquetFile(path)
     names = set(file.schema_arrow.names)
     found = {media for media, columns in _COLUMNS.items() if names & set(columns)}
-    return Rows(frozenset({"+".join(sorted(found)) or "text"}), False, file.metadata.num_rows)
+    count = file.metadata.num_rows
+    return Rows(frozenset({"+".join(sorted(found)) or "text"}), count == 0, count)
 
 
 def of(names: Iterable[str], files: Files) -> tuple[Rows, list[str]]:
     """Rows of all data sets that a command names, and what is not known of them.
 
     Raises:
-        Unreadable: a local file that is damaged.
+        Unreadable: a local file that is damaged, or that has no row.
     """
     total: Rows | None = None
     doubts: list[str] = []
@@ -202,6 +203,8 @@ def of(names: Iterable[str], files: Files) -> tuple[Rows, list[str]]:
             found = Rows()
         elif os.path.isfile(path):
             found = of_file(path) if time.monotonic() < until else Rows()
+            if found.complete and not found.seen:
+                raise Unreadable(f"{bare}: there is no row in it that can be read")
             if not found.complete:
                 seen = f"only {found.seen} of its rows" if found.seen else "none of its rows"
                 doubts.append(f"{bare}: {seen} were looked at")
