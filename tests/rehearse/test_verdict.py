@@ -18,6 +18,7 @@ from vlmguard.rehearse.verdict import (
     WRONG,
     Judgement,
     Seen,
+    decayed,
     judged,
     overall,
 )
@@ -126,3 +127,10 @@ def test_rounding_is_measured_where_there_is_doubt(rounding, kind):
     found = judged(replace(GOOD, differences=(FINE, doubtful)))
     assert found.kind == kind
     assert kind == RIGHT or "rounding" in found.why
+
+
+@pytest.mark.parametrize(("strategy", "kind"), [("zero1", CANNOT), ("ddp", RIGHT)])
+def test_weight_decay_moves_what_has_no_gradient_under_zero(strategy, kind):
+    """Real ranks: Gemma 3 on text alone under ZeRO-1, whose tower moved by 0.5."""
+    seen = replace(GOOD, strategy=strategy, towers={**GOOD.towers, "audio": ["audio.a"]})
+    assert decayed(Judgement(RIGHT), seen).kind == kind

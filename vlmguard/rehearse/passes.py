@@ -11,6 +11,7 @@ from typing import Any
 from vlmguard.check.deep import sandbox
 from vlmguard.ranks import Outcome, RankEnvironment, Result, not_engaged, run
 from vlmguard.rehearse import compare, fixture, probability, verdict
+from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.compare import Difference
 from vlmguard.rehearse.fixture import BACKWARDS, OFF, ON, REFERENCE, Scene
 from vlmguard.rehearse.framework import Commands
@@ -149,7 +150,10 @@ class Rehearsal:
         compared = self._differences(scene, self.windows)
         if isinstance(compared, str):
             return Judgement(CANNOT, why=compared)
-        found = verdict.judged(replace(seen, differences=compared))
+        seen = replace(seen, differences=compared)
+        found = verdict.judged(seen)
+        if Argv(list(self.request.argv)).get("weight_decay") not in (None, "0", "0.0"):
+            found = verdict.decayed(found, seen)
         assert self._reference is not None
         return verdict.scaled(found, self._reference[1].outcomes[0].value.get("plain"))
 

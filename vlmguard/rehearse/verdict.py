@@ -198,6 +198,19 @@ def scaled(found: Judgement, plain: float | None) -> Judgement:
     return replace(found, against=PLAIN)
 
 
+def decayed(found: Judgement, seen: Seen) -> Judgement:
+    """Not right where weight decay, which is left out here, moves a tower that has no gradient:
+    under ZeRO it does, in plain torch it does not."""
+    if found.kind != RIGHT or not seen.strategy.startswith("zero"):
+        return found
+    there = {name for one in seen.differences for name in one.moved}
+    still = [tower for tower, names in seen.towers.items() if names and there.isdisjoint(names)]
+    if not still:
+        return found
+    why = f"nothing of the {still[0]} tower has a gradient, and ZeRO's weight decay moves it"
+    return Judgement(CANNOT, why=why)
+
+
 def share(error: float) -> str:
     """How far an update is off, in words: once nothing of it is right, how much says no more than
     which batches two ranks happened to see."""

@@ -14,7 +14,7 @@ import subprocess
 import pytest
 
 from tests.frameworks.rehearse.known import line, of_command, of_flagembedding
-from tests.frameworks.trainers.cases import CASES
+from tests.frameworks.trainers.cases import CASES, LORA
 from tests.kit import envs, runs, trainers
 from tests.kit.trainers import trl
 
@@ -76,8 +76,8 @@ SIZED = {
 """Name → command, ranks, and what it crashes with at that number of them: checks that TRL and
 DeepSpeed make of their own before anything trains. Two ranks are right with each."""
 EVALUATED = ("--dataset_test_split", "train", "--eval_strategy", "steps", "--eval_steps", "1",
-             "--save_strategy", "steps", "--save_steps", "1", "--use_peft", "--lora_target_modules",
-             "q_proj", "--load_best_model_at_end", "true")  # fmt: skip
+             "--save_strategy", "steps", "--save_steps", "1", *LORA,
+             "--load_best_model_at_end", "true")  # fmt: skip
 LATE = {
     "trl": {
         "metric": (trl("sft", "sft_image", *EVALUATED, "--metric_for_best_model", "nothing"),
