@@ -243,7 +243,7 @@ def test_who_asks_for_a_dry_step_is_stopped_by_what_it_finds(host):
     [
         ("zero3", True, ["put an image"]),
         ("zero3", False, ["put an image", "give all ranks", "use zero2"]),
-        ("zero2", True, ["put an image", "give all ranks", "freeze vision and aligner"]),
+        ("zero2", True, ["put an image", "give all ranks", "if they are not meant to train, f"]),
         ("fsdp2", True, ["put an image", "give all ranks"]),
     ],
 )

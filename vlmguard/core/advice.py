@@ -59,8 +59,10 @@ class FreezeTower:
     unmeant: bool = False
 
     def __str__(self) -> str:
-        condition = "if it is not meant to train, " if self.unmeant else ""
-        return f"{condition}freeze {' and '.join(self.tower.split(','))}"
+        towers = self.tower.split(",")
+        they = "they are" if len(towers) > 1 else "it is"
+        condition = f"if {they} not meant to train, " if self.unmeant else ""
+        return f"{condition}freeze {' and '.join(towers)}"
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,22 @@
 """A tower, or a part of the language model, that a batch can leave unused.
 
 What it does
-    Fires where a batch without an image leaves out what other ranks run: under DDP something
-    that trains, under ZeRO-1/2 the same, under ZeRO-3 and FSDP a frozen tower too, and in
-    evaluation as well. An error where the data hold both kinds of rows, or where
-    something that trains is never used at all; else a note. Under ZeRO-3 and FSDP also where a
-    tower runs once for images and once for videos, and some batches hold both, others one.
-    Stops a rank whose blank input fails where that of others does not.
+    Fires if a batch without an image does not run a module that other ranks run. Under DDP and
+    ZeRO-1/2 only modules that train count. Under ZeRO-3 and FSDP a frozen tower counts too, and
+    evaluation as well. It is an error if the data hold both kinds of rows, or if something that
+    trains is never used at all; else a note. Under ZeRO-3 and FSDP it also fires if a tower runs
+    once for images and once for videos, and some batches hold both and others one. It stops a
+    rank if its blank input fails and that of other ranks does not.
 
 Why it is bad
     The ranks wait for each other's collective for ever, or crash in one that does not match.
     Under DDP also in one process, at the step after: `Expected to have finished reduction`.
 
 When it is wrong
-    Where all batches have images nothing breaks. Looking for unused parameters then costs a
-    walk of the graph per step; it changes no bit in one or two ranks, but rounds otherwise in
-    more: there it is left alone until the rows are known. A blank input is run only in a
-    forward that has none.
+    If all batches have images, nothing breaks. Looking for unused parameters then costs a walk of
+    the graph per step. It changes no bit in one or two ranks, but changes rounding in more ranks.
+    There the setting is left alone until the rows are known. A blank input is run only in a
+    forward that has no input of that kind.
 
 Example
     Qwen3-VL, full, vision and aligner train, rows with and without images, plain DDP; LLaVA,
@@ -25,8 +25,9 @@ Example
 Use instead
     DDP: find_unused_parameters. ZeRO and FSDP: a blank image in batches without one, or
     batches of one kind on all ranks; not where a tower trains under ZeRO-3, which applies its
-    last gradient again in a step of text alone (VG108). Under ZeRO-1/2 freezing the towers
-    helps, under ZeRO-3 and FSDP it does not: they gather frozen weights as well.
+    last gradient again in a step of text alone (VG108). Towers that are not meant to train
+    can be frozen under ZeRO-1/2. Under ZeRO-3 and FSDP that does not help: they gather frozen
+    weights as well.
 
 Evidence
     deepspeedai/DeepSpeed#7170, huggingface/transformers#37186,
@@ -196,7 +197,7 @@ def _other(run: Run) -> tuple[SameKind | FreezeTower | Strategy, ...]:
     a step of text alone would apply its last gradient again (VG108)."""
     kinds = ",".join(tower.kind for tower in run.trained_towers)
     if run.strategy in ("zero1", "zero2"):
-        return (SameKind(), FreezeTower(kinds))
+        return (SameKind(), FreezeTower(kinds, unmeant=True))
     if run.strategy == "zero3":
         return () if kinds else (SameKind(), Strategy("zero2"))
     return (SameKind(),)

@@ -1,21 +1,21 @@
 """ZeRO-3 and a step that leaves a trainable tower unused.
 
 What it does
-    Fires where vision or aligner train under ZeRO-3 and a batch can leave them unused. An
-    error where the data hold both kinds, else a note.
+    Fires if vision or aligner train under ZeRO-3 and a batch can leave them unused. It is an
+    error if the data hold rows with images and rows without, else a note.
 
 Why it is bad
-    DeepSpeed reuses the partition buffer that nobody cleared: a step without an image
-    applies the last image step's gradient again, twice the update, exit 0.
+    DeepSpeed does not clear the tower's partition buffer. A step without an image applies the
+    gradient of the last step with an image again: twice the update, exit 0.
 
 When it is wrong
-    Where every step has an image on some rank, nothing is stale.
+    If every step has an image on some rank, no gradient is applied twice.
 
 Example
     LLaVA-1.5, zero3, vision and aligner train, an image step, then a text step
 
 Use instead
-    A blank image in text-only batches, ZeRO-2, or freeze the tower.
+    A blank image in text-only batches, or ZeRO-2.
 
 Evidence
     deepspeed stage3.py independent_gradient_partition_epilogue, silent 0.15.3 - 0.19.8. Own

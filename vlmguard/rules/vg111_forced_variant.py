@@ -1,9 +1,9 @@
 """A checkpoint variant that the framework puts in place of yours.
 
 What it does
-    Fires where you asked for one variant of gradient checkpointing and the framework runs
-    the other, and says what the measured tables know of yours. `VG111=fix` sets yours again
-    where they say that it works.
+    Fires if you asked for one variant of gradient checkpointing and the framework runs the
+    other. It says what was measured for your variant. `VG111=fix` sets your variant again if the
+    measured tables say that it works.
 
 Why it is bad
     TRL from 0.28 on sets use_reentrant to True for PEFT under ZeRO-3, whatever you say.
@@ -11,7 +11,8 @@ Why it is bad
     reentrant one is the slower one and breaks with more than one forward.
 
 When it is wrong
-    Where DeepSpeed is older than 0.19.3: then the tables say so, and nothing is changed.
+    Before DeepSpeed 0.19.3 the framework's choice is the right one. The tables say so, and
+    nothing is changed.
 
 Example
     trl sft --use_peft --deepspeed zero3.json --gradient_checkpointing_kwargs

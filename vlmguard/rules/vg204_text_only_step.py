@@ -1,9 +1,9 @@
 """A training step under ZeRO-3 in which no gradient reached a tower that trains.
 
 What it does
-    Looks, before the optimizer steps, at the towers that gradients reached in an earlier step
-    and reached none of this time. Whether a tower ran is seen from its gradients, not from the
-    batch: a model or framework that runs it on a blank input of its own is left alone.
+    Before the optimizer steps, it looks for towers that got gradients in an earlier step and get
+    none in this one. It judges by a tower's gradients, not by the batch. So it leaves alone a
+    model or framework that runs the tower on a blank input of its own.
 
 Why it is bad
     DeepSpeed does not clear the tower's partition buffer: the gradient of the last step with an
@@ -18,7 +18,7 @@ Example
     step of text alone
 
 Use instead
-    An image in every batch (a blank one will do), ZeRO-2, or freeze the tower.
+    An image in every batch (a blank one is enough), or ZeRO-2.
 
 Evidence
     deepspeed 0.15.3 - 0.19.8. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.
@@ -49,5 +49,5 @@ def pre_step(run: Run, gradients: Gradients | None) -> Finding | None:
         f"this step did not use {' and '.join(stale)}, which an earlier step trained: DeepSpeed "
         "would apply the gradient of the earlier step again",
         scope="rank",
-        advice=(PadWithBlank(), Strategy("zero2"), FreezeTower(",".join(stale))),
+        advice=(PadWithBlank(), Strategy("zero2"), FreezeTower(",".join(stale), unmeant=True)),
     )

@@ -5,17 +5,17 @@ What it does
     trained it: whether it ran with gradients switched on, whether its output needed a gradient and
     got one, and whether one was made for any of its parameters. It stops the run only where a
     tower ran with gradients switched on, none was made for it, and two whole steps say the same.
-    A tower that runs under torch.no_grad is a warning, one whose output the loss does not use in
-    eight steps as well. Single parameters that two steps miss are a note. Where the run would end
-    by itself (DDP that does not look for unused parameters, Gemini) one step is enough to say why.
+    A tower that runs under torch.no_grad is a warning. So is a tower whose output the loss does
+    not use in eight steps. Single parameters that two steps miss are a note. If the run would end
+    by itself (DDP that does not look for unused parameters, Gemini), one step is enough to say why.
 
 Why it is bad
     A tower that is meant to train and never moves is found after days, in the evaluation.
 
 When it is wrong
-    Where a tower is left out on purpose it should not require gradients, or not be in the
-    optimizer: then the rule says nothing. A step without an image, a skipped batch, gradients
-    that are dropped or taken away and given back are no reason to speak. Where only a part of a
+    A tower that you leave out on purpose should not require gradients, or should not be in the
+    optimizer. Then the rule says nothing. The rule does not report a step without an image, a
+    skipped batch, or gradients that are dropped or taken away and given back. If only a part of a
     tower trains (a temporal layer, a layer that is dropped at random), the second step has to have
     used it.
 

@@ -1,14 +1,14 @@
 """No variant of gradient checkpointing works for these releases, strategy and model.
 
 What it does
-    Fires where the compatibility tables hold a failure for every variant, each measured on these
-    releases or between two that agree.
+    Fires if the compatibility tables hold a failure for every variant. Each was measured on these
+    releases, or on an older and a newer release that agree.
 
 Why it is bad
     The run crashes, hangs or trains wrongly whatever `use_reentrant` says.
 
 When it is wrong
-    Where the lab's tiny model stands for a model that behaves otherwise: VG405=warn goes on.
+    The tables were measured on a tiny model, and yours may behave differently. VG405=warn goes on.
 
 Example
     Two forwards before one backward, LoRA, ZeRO-3, deepspeed 0.19.2: non-reentrant crashes,

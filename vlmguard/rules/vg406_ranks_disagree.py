@@ -20,7 +20,7 @@ Example
     VLMGUARD_RULES=VG101=off on rank 1 alone; another release of torch on the second node
 
 Use instead
-    Give all ranks the same settings and releases. Where those are the same and the plans differ,
+    Give all ranks the same settings and releases. If those are the same and the plans differ,
     the ranks differ in something else: the model, the arguments, or a fault of vlmguard's on one
     of them, which it reports as VG902. `VLMGUARD=off` on all ranks trains without the changes.
 

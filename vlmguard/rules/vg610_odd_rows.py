@@ -15,8 +15,8 @@ Why it is bad
     targets off).
 
 When it is wrong
-    Where your template repeats a token on purpose, your labels are another text than the input,
-    or a collator fills a batch with empty rows.
+    Your template may repeat a token on purpose. Your labels may be another text than the input.
+    A collator may fill a batch with empty rows.
 
 Example
     max_length smaller than the prompt: truncation leaves a row without one target

@@ -10,7 +10,7 @@ Why it is bad
     picture that fails to load by a black one or by another sample (VG203), and go on.
 
 When it is wrong
-    Where a data set holds blank pictures or repeats one, or the model normalises inside its
+    A data set may hold blank pictures or repeat one, or the model may normalise inside its
     forward.
 
 Example

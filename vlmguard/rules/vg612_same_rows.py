@@ -12,8 +12,8 @@ Why it is bad
     #4233 (a resume that replays).
 
 When it is wrong
-    Where a sampler repeats rows on purpose: GRPO has several answers to one prompt, and a tiny
-    data set comes round again.
+    A sampler may repeat rows on purpose: GRPO has several answers to one prompt. A tiny data set
+    soon starts again from its first row.
 
 Example
     a loop of its own whose DataLoader has no DistributedSampler

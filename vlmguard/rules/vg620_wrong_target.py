@@ -3,8 +3,8 @@
 What it does
     Reads the gradient at the hidden states in front of the head, at no more than 64 positions
     of a micro-batch. For cross-entropy it says which token is learned there and with which
-    weight. It speaks where that is not the next token and the same reading fits the token
-    itself. What fits neither is "not plain cross-entropy", and no finding.
+    weight. It speaks if that is not the next token and the same reading fits the token
+    itself. If neither fits, the report says "not plain cross-entropy", which is not a finding.
 
 Why it is bad
     A model that is taught to repeat each token loses what it knew, and its loss falls quickly.
@@ -14,7 +14,7 @@ Why it is bad
     11.98466.
 
 When it is wrong
-    Where a model is meant to predict the same position, as masked language models are.
+    Some models are meant to predict the same position: masked language models.
 
 Example
     --label_smoothing_factor 0.1 with Qwen2.5-VL and transformers 5.23

@@ -2,7 +2,7 @@
 
 What it does
     Reads the weight that each of the sampled targets has in the loss, over all micro-batches
-    and ranks of a step. A mean over tokens gives all of them the same. It speaks where they
+    and ranks of a step. A mean over tokens gives all of them the same. It speaks if they
     differ and the pattern has a usual cause: a mean over means.
 
 Why it is bad
@@ -11,9 +11,10 @@ Why it is bad
     huggingface/transformers#34242 and #39395, vllm-project/speculators#942.
 
 When it is wrong
-    Where weights are meant: DPO, KTO and GRPO, a weight for each sample, focal losses. Their
-    tokens are only shown. So are those of a class that says accepts_loss_kwargs = False
-    (Qwen2-VL, Gemma3): the Trainer takes each micro-batch's mean for it.
+    Some losses weigh tokens on purpose: DPO, KTO and GRPO, a weight for each sample, focal
+    losses. The report shows their weights and does not warn. The same holds for a class that
+    says accepts_loss_kwargs = False (Qwen2-VL, Gemma3): the Trainer takes each micro-batch's
+    mean for it.
 
 Example
     two ranks with 10 and 1000 target tokens, and a loss that each rank averages alone

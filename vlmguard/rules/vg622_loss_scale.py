@@ -2,8 +2,8 @@
 
 What it does
     Adds the weights that the targets of a step have in the loss, over all micro-batches and
-    ranks. For a mean over tokens they sum to 1. It says the sum, and the usual cause where it
-    is the number of micro-batches or ranks.
+    ranks. For a mean over tokens they sum to 1. It reports the sum. If the sum is the
+    number of micro-batches or ranks, it also names the usual cause.
 
 Why it is bad
     The gradient is that many times too large, so the learning rate and clipping mean something
@@ -12,8 +12,8 @@ Why it is bad
     not divide then. With an accumulation of 2 on 2 ranks the sum is 4.00000.
 
 When it is wrong
-    Where the loss is scaled on purpose, or has weights of its own for tokens or samples. Where
-    no accumulation was declared it is a note in the report: two backwards of a step may be two
+    The loss may be scaled on purpose, or have weights of its own for tokens or samples. If no
+    accumulation was declared, it is a note in the report: two backwards of a step may be two
     losses.
 
 Example

@@ -13,8 +13,8 @@ Why it is bad
     no gradient, 42 of 66 updates were wrong, exit 0.
 
 When it is wrong
-    Where a part is frozen in stages or drawn at random (LISA, layer drop), or a row does not
-    use it. A part that is not meant to train should not require gradients.
+    A part may be frozen in stages or drawn at random (LISA, layer drop), or a row may not use it.
+    A part that is not meant to train should not require gradients.
 
 Example
     a vision tower whose forward is decorated with torch.no_grad

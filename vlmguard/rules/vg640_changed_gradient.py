@@ -3,9 +3,9 @@
 What it does
     Adds each gradient, as it reaches its tensor, to a sketch of a few numbers, and makes the
     same sketch of what the optimizer is given. Sketches are linear: the mean of the first over
-    all ranks is the second, whatever lies between. It speaks where they differ by more than
-    rounding explains, tensor by tensor. Where numbers can tell, it says what happened: one
-    rank's part is missing, a part came twice or from an earlier step.
+    all ranks is the second, whatever lies between. It speaks if they differ by more than
+    rounding explains, tensor by tensor. If the numbers show the reason, it names it: one rank's
+    part is missing, or a part came twice or from an earlier step.
 
 Why it is bad
     The update is wrong and the run ends with exit 0. A step without images under ZeRO-3, after
@@ -13,8 +13,8 @@ Why it is bad
     video in one row under DDP: 8 of 44 tensors, 56 % off, from the first step on.
 
 When it is wrong
-    Hooks, clipping by value, noise and compression change gradients on purpose. Where the
-    ledger sees them it says so and nothing else; one that it cannot see is one note.
+    Hooks, clipping by value, noise and compression change gradients on purpose. If the ledger
+    sees one, the report names it and does not warn. One that it cannot see is a note.
 
 Example
     swift sft with a trainable tower under ZeRO-3, LLaVA-1.5, rows with and without images

@@ -2,7 +2,7 @@
 
 What it does
     Keeps two sums for each tensor: of what came since its gradient was None, and of what came
-    since the last step. It speaks where the optimizer gets the first, and parts were added on
+    since the last step. It speaks if the optimizer gets the first, and parts were added on
     both sides of a step. It says since which step.
 
 Why it is bad
@@ -10,8 +10,8 @@ Why it is bad
     deepspeedai/DeepSpeed#7837 (zero_grad is skipped under ZeRO-0 with bf16).
 
 When it is wrong
-    Where gradients are accumulated over several steps of the optimizer on purpose, or two
-    optimizers share tensors.
+    You may accumulate gradients over several steps of the optimizer on purpose, or two
+    optimizers may share tensors.
 
 Example
     a loop that calls optimizer.step() and never optimizer.zero_grad()

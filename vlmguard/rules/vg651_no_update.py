@@ -1,10 +1,10 @@
 """Tensors that had a gradient and did not move.
 
 What it does
-    Compares tensors before and after a step: of those that had a gradient and a learning rate
-    above 0, it says which did not change by a bit, and which share of a tensor's entries did.
-    Where the optimizer keeps a master copy, the copy is judged. A step that was skipped for an
-    overflow is no error.
+    Compares the tensors that had a gradient and a learning rate above 0 before and after a step.
+    It reports which of them did not change by a bit, and which share of a tensor's entries did.
+    If the optimizer keeps a master copy, the copy is judged. A step that was skipped for an
+    overflow is not an error.
 
 Why it is bad
     A weight of bf16 has 8 bits: an update of less than a 512th of it rounds to nothing.

@@ -11,7 +11,8 @@ Why it is bad
     LayerNorm in BLOOM's training (TrainCheck, OSDI'25).
 
 When it is wrong
-    Where ranks train apart on purpose: local SGD, an ensemble, a tower for each rank.
+    Some runs give each rank its own weights on purpose: local SGD, an ensemble, a tower for each
+    rank.
 
 Example
     outputs = self.model(**inputs) in a training_step of one's own, under DDP

@@ -33,8 +33,8 @@ Example
     Qwen2-VL, GeminiPlugin(max_norm=1.0), data that mix image and text rows
 
 Use instead
-    Give the processor (guard_booster(booster, processor=…)), freeze the tower before boost, or
-    put an image in every batch. VG205=error stops instead.
+    Give the processor (guard_booster(booster, processor=…)), or put an image in every batch. A
+    tower that is not meant to train can be frozen before boost. VG205=error stops instead.
 
 Evidence
     hpcaitech/ColossalAI#6102. Own measurement: colossalai 0.5.0, 1 and 2 gloo ranks on CPU.
@@ -98,7 +98,7 @@ def _unknown(run: Run, why_not: str) -> Finding | None:
         "nothing in this batch is known as an image, and the model is not known: where it runs its "
         f"towers on some ranks alone, they hang ({why_not})",
         scope="rank",
-        advice="put an image in every batch, or freeze the towers",
+        advice="put an image in every batch; or freeze towers that are not meant to train",
         evidence="own runs, colossalai 0.5.0",
     )
 

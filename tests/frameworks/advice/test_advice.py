@@ -54,8 +54,8 @@ def wanted(case):
 
 def frozen(sentence):
     """What the guard is asked to freeze, in the words of the advice."""
-    words = sentence.removeprefix("freeze ").split(" and ")
-    return ",".join(words) if sentence.startswith("freeze ") else ""
+    words = sentence.removeprefix("if they are not meant to train, ")
+    return ",".join(words[7:].split(" and ")) if words.startswith("freeze ") else ""
 
 
 def moved(run):
