@@ -1,6 +1,6 @@
 """Long runs, judged for what the guard costs: the one with it and the one without go by turns on
-one core, a step each, so that a busy machine is as slow for both. The process's processor time is
-judged, since other work on the machine changes wall time. Wall time is recorded beside it."""
+one core, a step each, so that a busy machine is as slow for both. Judged is the process's processor
+time, because other work on the machine makes wall time say nothing; wall time stands beside it."""
 
 from __future__ import annotations
 
