@@ -205,7 +205,7 @@ def backward(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     if state is None or _KEY not in state.kept:
         return wrapped(*args, **kwargs)
     loop = state.kept[_KEY]
-    if not contain("watching gradients", steps.settled, state, instance._optimizers):
+    if not contain("watching gradients", _settled, instance, state):
         contain("watching gradients", steps.before, loop, state)
         contain("watching gradients", _watch, instance, False)
     try:
@@ -213,6 +213,11 @@ def backward(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     except Exception as error:
         contain("explaining the failure", guard.on_error, state.run, None, error)
         raise
+
+
+def _settled(accelerator: Any, state: RunState) -> bool:
+    optimizers = getattr(accelerator, "_optimizers", ())
+    return bool(optimizers) and steps.settled(state, optimizers)
 
 
 def step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:

@@ -171,8 +171,8 @@ def test_it_begins_with_a_run_whose_tower_was_observed(monkeypatch, tmp_path):
                              ({"per_image": ()}, False)):  # fmt: skip
         state = RunState(Settings(), run=Run(**{**vars(run), **changed}))
         call_count_sync.start(SimpleNamespace(model=model), state)
-        assert (call_count_sync._KEY in state.kept) is watched
+        assert (call_count_sync.KEY in state.kept) is watched
         if watched:
-            behind = state.kept[call_count_sync._KEY].behind
+            behind = state.kept[call_count_sync.KEY].behind
             assert {"aligner", "words", "layers.0", "head"} <= set(behind)
             assert not [path for path in behind if path.startswith("tower")]
