@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from vlmguard.ledger.account import Account, Tensor
 
@@ -28,12 +28,6 @@ def told(account: Account, numbers: Iterable[int], among: Iterable[int] | None =
 
 def _kinds(account: Account, numbers: Iterable[int]) -> Counter[str]:
     return Counter(account.tensors[n].kind for n in sorted(numbers))
-
-
-def some(account: Account, numbers: Collection[int], most: int = 2) -> str:
-    """The first names: "a, b, …"."""
-    names = [account.tensors[n].name for n in sorted(numbers)[:most]]
-    return ", ".join(names) + (", …" if len(numbers) > most else "")
 
 
 def by_kind(tensors: Sequence[Tensor]) -> dict[str, list[int]]:

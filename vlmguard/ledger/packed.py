@@ -40,7 +40,7 @@ def pack(page: Page) -> bytes:
         parts.append(block.data)
         return {_BLOCK: [block.code, list(block.shape), len(block.data)]}
 
-    header = json.dumps(_walk(page, leave), separators=(",", ":")).encode()
+    header = json.dumps(walk(page, leave), separators=(",", ":")).encode()
     return zlib.compress(struct.pack("<I", len(header)) + header + b"".join(parts), 1)
 
 
@@ -64,7 +64,7 @@ def unpack(data: bytes) -> Page:
 
 def plain(page: Page) -> Page:
     """``page`` with lists for its blocks, without going through bytes."""
-    found: Page = _walk(page, rows)
+    found: Page = walk(page, rows)
     return found
 
 
@@ -94,7 +94,7 @@ def thin(page: Page, step: int) -> Page:
         )
         return Block(block.code, block.shape, b"".join(kept))
 
-    found: Page = _walk(page, some)
+    found: Page = walk(page, some)
     return {**found, "thinned": step}
 
 
@@ -106,17 +106,18 @@ def size(page: Page) -> int:
         nonlocal total
         total += len(block.data)
 
-    _walk(page, count)
+    walk(page, count)
     return total
 
 
-def _walk(found: Any, change: Callable[[Block], Any]) -> Any:
-    if isinstance(found, Block):
+def walk(found: Any, change: Callable[[Any], Any], kind: type = Block) -> Any:
+    """``found``, a page or a part of one, with what ``change`` makes of each ``kind`` in it."""
+    if isinstance(found, kind):
         return change(found)
     if isinstance(found, Mapping):
-        return {str(key): _walk(value, change) for key, value in found.items()}
+        return {str(key): walk(value, change, kind) for key, value in found.items()}
     if isinstance(found, (list, tuple, set, frozenset)):
         if _PLAIN.issuperset(map(type, found)):
             return list(found)
-        return [_walk(value, change) for value in found]
+        return [walk(value, change, kind) for value in found]
     return found

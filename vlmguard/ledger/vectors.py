@@ -14,11 +14,6 @@ def plus(a: Vector, b: Vector, factor: float = 1.0) -> list[float]:
     return [x + factor * y for x, y in zip(a, b, strict=True)]
 
 
-def times(a: Vector, factor: float) -> list[float]:
-    """``factor · a``."""
-    return [x * factor for x in a]
-
-
 def mean(vectors: Iterable[Vector]) -> list[float]:
     """The mean of one or more."""
     every = list(vectors)

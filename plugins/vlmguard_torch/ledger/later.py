@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from vlmguard.ledger import packed
-from vlmguard.ledger.packed import Block
+from vlmguard.ledger.packed import Block, walk
 
 _CODES = {torch.float32: "f", torch.float64: "d", torch.int64: "q", torch.int8: "b"}
-_PLAIN = frozenset((int, float, bool, str, type(None)))
 _AS = {
     torch.bfloat16: torch.float32,
     torch.float16: torch.float32,
@@ -31,7 +30,7 @@ class Later:
 
     def __init__(self, page: Mapping[str, Any]) -> None:
         self._together: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
-        self._page = _walk(page, self._take)
+        self._page = walk(page, self._take, torch.Tensor)
         self._hosts = {key: _to_host(parts) for key, parts in self._together.items()}
         self._together.clear()
         self._events = [_event(device) for device in {key[0] for key in self._hosts}]
@@ -60,7 +59,7 @@ class Later:
             host = self._hosts[part.key][part.start : part.start + size]
             return block(host.reshape(part.shape))
 
-        return _walk(self._page, found, _Part)
+        return walk(self._page, found, _Part)
 
 
 class _Part:
@@ -91,18 +90,6 @@ def _event(device: torch.device) -> Any:
     event = module.Event()
     event.record(module.current_stream(device))
     return event
-
-
-def _walk(found: Any, change: Callable[[Any], Any], kind: type = torch.Tensor) -> Any:
-    if isinstance(found, kind):
-        return change(found)
-    if isinstance(found, Mapping):
-        return {key: _walk(value, change, kind) for key, value in found.items()}
-    if isinstance(found, (list, tuple)):
-        if _PLAIN.issuperset(map(type, found)):
-            return list(found)
-        return [_walk(value, change, kind) for value in found]
-    return found
 
 
 def as_json(found: Any) -> Any:

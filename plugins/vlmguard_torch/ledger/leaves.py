@@ -147,12 +147,11 @@ class Leaves:
             if first or not self.sharded.pending(n, again):
                 self.none.pop(n, None)
                 self.carried.pop(n, None)
-            self.none[n] = self.none[n] + found if n in self.none else found
-        elif self._looked.get(n) == (id(gradient), gradient._version):
-            self.none[n] = self.none[n] + found if n in self.none else found
-        else:
+        elif self._looked.get(n) != (id(gradient), gradient._version):
             self._looked[n] = (id(gradient), gradient._version)
             self._look(gradient, n, first, found)
+            return
+        self.none[n] = self.none[n] + found if n in self.none else found
 
     def _look(self, gradient: Any, n: int, first: bool, found: torch.Tensor) -> None:
         """It was changed since the last part: by a wrapper, or somebody set it to zero."""
