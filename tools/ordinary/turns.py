@@ -29,7 +29,7 @@ class Clock:
         self.seconds: list[float] = []
         self.processor: list[float] = []
         self.begun: tuple[float, float] | None = None
-        # Off against off, steps by turns on one core differ by 0.5 %, on two cores by 20 %.
+        # Off against off, steps by turns on one core differ by up to 2 %, on two cores by 20 %.
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
     def tick(self, *_: Any) -> None:
